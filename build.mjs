@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole build: two bundles, one executable, its sums. `--arm64` also cross-builds for arm64 (without a
+// startup snapshot), `--empty` makes the empty executable and prints the start-up time beside it.
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { build } from 'esbuild'
+import { gateBundle } from './scripts/bundle-gate.mjs'
+import { pack } from './scripts/pack.mjs'
+import { startTimes } from './scripts/start-time.mjs'
+
+process.chdir(import.meta.dirname)
+const { values: flags } = parseArgs({ options: { arm64: { type: 'boolean' }, empty: { type: 'boolean' } } })
+const dist = (name) => join(import.meta.dirname, 'dist', name)
+const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
+
+function commit() {
+  try {
+    const git = (...args) => execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+    return (
+      git('rev-parse', '--short=12', 'HEAD') + (git('status', '--porcelain', '--untracked-files=no') ? '-dirty' : '')
+    )
+  } catch {
+    return 'unknown' // an unpacked archive, or no commit yet
+  }
+}
+
+async function bundle(entry, outfile) {
+  const define = { TRESTLE_VERSION: JSON.stringify(version), TRESTLE_COMMIT: JSON.stringify(commit()) }
+  const { metafile } = await build({
+    entryPoints: [entry],
+    outfile,
+    define,
+    absWorkingDir: import.meta.dirname, // the gate reads paths relative to it
+    bundle: true,
+    platform: 'node',
+    format: 'cjs',
+    target: 'node26',
+    minify: true,
+    metafile: true,
+    sourcemap: 'external',
+    legalComments: 'none',
+    logLevel: 'warning',
+  })
+  writeFileSync(`${outfile}.meta.json`, JSON.stringify(metafile))
+  return metafile
+}
+
+mkdirSync('dist', { recursive: true })
+gateBundle(await bundle('src/main.ts', dist('trestle.cjs')))
+await bundle('src/cli/main.ts', dist('cli.cjs'))
+
+const input = { entry: dist('trestle.cjs'), assets: { 'cli.cjs': dist('cli.cjs') } }
+await pack({ ...input, output: dist('trestle') })
+const names = ['trestle', 'trestle.cjs', 'cli.cjs']
+if (flags.arm64) {
+  try {
+    await pack({ ...input, output: dist('trestle-arm64'), arch: 'arm64' })
+    names.splice(1, 0, 'trestle-arm64')
+  } catch (error) {
+    console.log(`trestle-arm64 not made: ${error.message}`)
+  }
+}
+const sums = names.map(
+  (name) =>
+    `${createHash('sha256')
+      .update(readFileSync(dist(name)))
+      .digest('hex')}  ${name}\n`,
+)
+writeFileSync(dist('SHA256SUMS'), sums.join(''))
+
+if (flags.empty) await pack({ entry: join(import.meta.dirname, 'scripts/empty-main.cjs'), output: dist('empty') })
+const call = {
+  name: 'trestle',
+  file: dist('trestle'),
+  env: { CNI_COMMAND: 'VERSION' },
+  input: '{"cniVersion":"1.1.0"}',
+}
+const [own, empty] = startTimes(
+  existsSync(dist('empty')) ? [call, { name: 'empty', file: dist('empty') }] : [call],
+  flags.empty ? 40 : 5,
+)
+const ms = ({ minMs, medianMs }) => `${minMs.toFixed(1)} / ${medianMs.toFixed(1)} ms`
+const over = empty ? `, empty executable ${ms(empty)}, over it ${(own.medianMs - empty.medianMs).toFixed(1)} ms` : ''
+const mb = (statSync(dist('trestle')).size / 1e6).toFixed(1)
+console.log(`dist/trestle ${version} ${commit()}: ${mb} MB; VERSION min / median ${ms(own)}${over}`)

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the CNI path may load. Every module costs start-up time on each pod, so the bundle is held to a list.
+
+const allowed = [/^src\/(?!cli\/)/, /^node_modules\/zod\/v4\/(mini|core)\//, /^node_modules\/zod\/mini\//]
+// Locales are 150 KB of text and reach the bundle when zod is imported as a namespace (`z.…`).
+const refused = [/^node_modules\/zod\/v4\/locales\/(?!en\.js$)/]
+
+/** Throws, naming each file and who imports it, if esbuild's `metafile` holds bytes of a file that is not allowed. */
+export function gateBundle(metafile) {
+  const [output] = Object.values(metafile.outputs).filter((out) => out.entryPoint)
+  const shipped = Object.entries(output.inputs).filter(([, input]) => input.bytesInOutput > 0)
+  const wrong = shipped.map(([path]) => path).filter((path) => !isAllowed(path))
+  if (wrong.length === 0) return
+  const lines = wrong.map((path) => `  ${path} <- ${importersOf(metafile, path).join(', ')}`)
+  throw new Error(`the CNI bundle may hold src/ (without cli/) and zod/mini only, but has:\n${lines.join('\n')}`)
+}
+
+function isAllowed(path) {
+  return allowed.some((pattern) => pattern.test(path)) && !refused.some((pattern) => pattern.test(path))
+}
+
+function importersOf(metafile, path) {
+  const inputs = Object.entries(metafile.inputs)
+  return inputs.filter(([, input]) => input.imports.some((one) => one.path === path)).map(([from]) => from)
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bundles to executables: Node from npm, stripped, with the bundle injected by @yao-pkg/pkg.
+// With `snapshot`, the executable starts from a V8 startup snapshot; the bundle then has to call
+// v8.startupSnapshot.setDeserializeMainFunction. Only possible for this machine's architecture.
+import { chmodSync, copyFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { strippedNode } from './node-binary.mjs'
+import { withoutCodeCache } from './snapshot-blob.mjs'
+
+const require = createRequire(import.meta.url)
+
+/**
+ * Makes the executable `output` from the CommonJS bundle `entry` (absolute paths). `assets` maps names to
+ * files. Throws if the injection did not happen: pkg may leave a bare node without saying so.
+ */
+export async function pack({ entry, output, assets = {}, arch = 'x64', snapshot = arch === process.arch }) {
+  const node = strippedNode(arch)
+  const partial = `${output}.partial`
+  const seaConfig = { useSnapshot: snapshot, useCodeCache: false, disableExperimentalSEAWarning: true, assets }
+  seaConfig.execArgvExtension = 'none' // NODE_OPTIONS of the runtime must not reach the plugin
+  // The fixed hash seed saves 2 ms with a snapshot; without one every cached builtin is rejected (+4 ms).
+  if (snapshot) seaConfig.execArgv = ['--no-rehash-snapshot']
+  const injected = await withInjection({ node, snapshot }, () =>
+    // The blob does not depend on the architecture without a snapshot: pkg may run this machine's node.
+    loadSea()(entry, {
+      targets: [{ nodeRange: 'node26', platform: 'linux', arch: process.arch, output: partial }],
+      nodePath: strippedNode(process.arch),
+      seaConfig,
+    }),
+  )
+  if (!injected || statSync(partial).size <= statSync(node).size) {
+    rmSync(partial, { force: true })
+    throw new Error(`pack: nothing was injected into ${output}`)
+  }
+  chmodSync(partial, 0o755)
+  renameSync(partial, output)
+}
+
+function loadSea() {
+  require('@yao-pkg/pkg/lib-es5/log').log.info = () => {} // it names the architecture of the blob's maker, not the target's
+  return require('@yao-pkg/pkg/lib-es5/sea').default
+}
+
+/**
+ * Runs `packing` with postject's `inject` replaced: it injects into a copy of `node`, whatever pkg copied,
+ * and drops the builtin code cache from a snapshot's blob. Returns whether an injection was made.
+ */
+async function withInjection({ node, snapshot }, packing) {
+  const postject = require('postject')
+  const { inject } = postject
+  let injected = false
+  postject.inject = async (file, resource, blob, options) => {
+    copyFileSync(node, file)
+    const smaller = snapshot ? withoutCodeCache(blob) : undefined
+    if (snapshot && !smaller) console.log('pack: unknown snapshot layout: the builtin code cache stays in (2 ms)')
+    await inject(file, resource, smaller ?? blob, options)
+    injected = true
+  }
+  try {
+    await packing()
+  } finally {
+    postject.inject = inject
+  }
+  return injected
+}

@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
+# usage: scripts/peers.sh [cni] [containerd] [kindnet]     default: cni containerd
+# cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
+#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc
+#   cni/     the reference plugins (and cni-kindnet)
+#   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
+# A finished part is not built again until its version below changes. Without Go, Debian's packages stand in.
+# Exit code 1: something is missing; stderr names it.
+set -euo pipefail
+
+CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2
+IMAGES=1 # raise it when make-image.mjs writes something else
+
+here=$(cd "$(dirname "$0")" && pwd)
+peers=${TRESTLE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/trestle-peers}
+incomplete=0
+mkdir -p "$peers"/{bin,cni,images,stamp}
+
+say() { printf 'peers: %s\n' "$*" >&2; }
+have() { [ -e "$peers/stamp/$1" ]; }
+done_with() { rm -f "$peers/stamp/${1%%@*}"@*; : > "$peers/stamp/$1"; say "$1 ready in $peers"; }
+
+# Go 1.24 is the oldest that the pinned plugins accept; newer modules say so themselves and the fallback is taken.
+go_present() {
+  local version
+  version=$(go env GOVERSION 2>/dev/null) || return 1
+  [ "$(printf 'go1.24\n%s\n' "$version" | sort -V | head -n 1)" = go1.24 ]
+}
+
+# go_install FOLDER MODULE@VERSION... : two at a time, the machine may be busy with tests.
+# Links of an earlier stand_in go first: go would write through them.
+go_install() {
+  local into=$1
+  shift
+  find "$peers/$into" -type l -delete
+  GOBIN="$peers/$into" GOFLAGS=-trimpath go install -p 2 -ldflags "${LDFLAGS:--s -w}" ${TAGS:+-tags "$TAGS"} "$@"
+}
+
+# stand_in FOLDER PACKAGE PATH... : links to what a Debian package installed
+stand_in() {
+  local into=$1 package=$2 path
+  shift 2
+  for path in "$@"; do
+    if [ ! -x "$path" ]; then
+      say "$path is not on this machine: apt-get install --no-install-recommends $package"
+      incomplete=1
+      return
+    fi
+    ln -sfn "$path" "$peers/$into/${path##*/}"
+  done
+}
+
+cni() {
+  local part="cni@$CNI-$PLUGINS" at=github.com/containernetworking name list=()
+  have "$part" && return
+  for name in main/{bridge,ptp,loopback,macvlan} ipam/{host-local,static,dhcp} meta/{portmap,firewall,bandwidth,tuning,sbr}; do
+    list+=("$at/plugins/plugins/$name@$PLUGINS")
+  done
+  if go_present && CGO_ENABLED=0 go_install bin "$at/cni/cnitool@$CNI" &&
+    CGO_ENABLED=0 LDFLAGS="-s -w -X $at/plugins/pkg/utils/buildversion.BuildVersion=$PLUGINS" go_install cni "${list[@]}"; then
+    done_with "$part"
+  else
+    incomplete=1 # Debian has no cnitool
+    say 'no Go 1.24 or newer, or the build failed: no cnitool, and the plugins of the package containernetworking-plugins'
+    stand_in cni containernetworking-plugins /usr/lib/cni/{bridge,ptp,loopback,macvlan,host-local,static,dhcp,portmap,firewall,bandwidth,tuning,sbr}
+  fi
+}
+
+containerd() {
+  local part="containerd@$CONTAINERD" at=github.com/containerd/containerd/v2
+  have "$part" && return
+  if go_present && CGO_ENABLED=0 TAGS='no_btrfs no_devmapper no_zfs no_tracing' \
+    LDFLAGS="-s -w -X $at/version.Version=$CONTAINERD" \
+    go_install bin "$at/cmd/containerd@$CONTAINERD" "$at/cmd/containerd-shim-runc-v2@$CONTAINERD" "$at/cmd/ctr@$CONTAINERD"; then
+    done_with "$part"
+  else
+    say "no Go new enough for $CONTAINERD, or the build failed: containerd of the package containerd"
+    stand_in bin containerd /usr/bin/{containerd,containerd-shim-runc-v2,ctr}
+  fi
+}
+
+# runc enters namespaces in C: it needs a compiler, and libseccomp's headers for seccomp profiles
+runc() {
+  local part="runc@$RUNC"
+  have "$part" && return
+  if go_present && command -v gcc >/dev/null && seccomp_headers &&
+    CGO_ENABLED=1 TAGS=seccomp LDFLAGS="-s -w -X main.version=${RUNC#v}" go_install bin "github.com/opencontainers/runc@$RUNC"; then
+    done_with "$part"
+  else
+    say 'no Go 1.24 or newer, gcc or libseccomp-dev, or the build failed: runc of the package runc'
+    stand_in bin runc /usr/sbin/runc
+  fi
+}
+
+seccomp_headers() {
+  pkg-config --exists libseccomp 2>/dev/null ||
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends libseccomp-dev pkg-config >&2
+}
+
+images() {
+  local part="images@$IMAGES"
+  have "$part" && return
+  if [ ! -x /bin/busybox ]; then
+    say '/bin/busybox is not on this machine: apt-get install busybox-static'
+    incomplete=1
+    return
+  fi
+  node "$here/make-image.mjs" /bin/busybox "$peers/images/lab.tar"
+  done_with "$part"
+}
+
+# For the bench only. cni-kindnet is a module without a published path, so it is built from a checkout.
+kindnet() {
+  local source="$peers/src/kindnet/cmd/cni-kindnet"
+  [ -x "$peers/cni/cni-kindnet" ] && return
+  if go_present && command -v gcc >/dev/null && [ -e "$source/go.mod" ]; then
+    (cd "$source" && CGO_ENABLED=1 go build -p 2 -trimpath -ldflags '-s -w' -o "$peers/cni/cni-kindnet" .)
+    say "kindnet ready in $peers"
+  else
+    say "cni-kindnet is left out: it needs Go, gcc and a checkout of github.com/aojea/kindnet in $peers/src/kindnet"
+  fi
+}
+
+for group in "${@:-cni containerd}"; do
+  for part in $group; do
+    case $part in
+      cni | kindnet) "$part" ;;
+      containerd)
+        containerd
+        runc
+        images
+        ;;
+      *) say "unknown part '$part': cni, containerd or kindnet"; exit 2 ;;
+    esac
+  done
+done
+exit "$incomplete"

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protobuf messages as tables: a message is a record of fields, and its TypeScript type follows from the table.
+// The bytes themselves are the library's; there is no generated code and no .proto file to keep in step.
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+
+/** One field: its number, its wire type, how it is read and written, and what it is when it is not on the wire. */
+export interface Field<Value, Input = Value> {
+  readonly no: number
+  readonly wireType: WireType
+  empty(): Value
+  /** `before` is what earlier occurrences gave: lists and maps arrive one entry at a time. */
+  read(reader: BinaryReader, before: Value): Value
+  write(writer: BinaryWriter, value: Input): void
+}
+
+/** A message: field name to field. */
+export type Shape = { readonly [name: string]: Field<unknown> }
+
+/** What `decode` gives: every field is there; an absent nested message is undefined. */
+export type Decoded<S> = { readonly [K in keyof S]: S[K] extends Field<infer Value, infer _Input> ? Value : never }
+
+/** What `encode` takes: fields left out have proto3's empty value. */
+export type Encodable<S> = { readonly [K in keyof S]?: S[K] extends Field<infer _Value, infer Input> ? Input : never }
+
+/** string */
+export const string = (no: number): Field<string> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => '',
+  read: (reader) => reader.string(),
+  write: (writer, value) => value !== '' && writer.tag(no, WireType.LengthDelimited).string(value),
+})
+
+/** bytes */
+export const bytes = (no: number): Field<Uint8Array> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => new Uint8Array(),
+  read: (reader) => reader.bytes(),
+  write: (writer, value) => value.length > 0 && writer.tag(no, WireType.LengthDelimited).bytes(value),
+})
+
+/** bool */
+export const bool = (no: number): Field<boolean> => ({
+  no,
+  wireType: WireType.Varint,
+  empty: () => false,
+  read: (reader) => reader.bool(),
+  write: (writer, value) => value && writer.tag(no, WireType.Varint).bool(value),
+})
+
+/** int32 and every enum; also uint32 below 2^31, which has the same bytes. */
+export const int32 = (no: number): Field<number> => ({
+  no,
+  wireType: WireType.Varint,
+  empty: () => 0,
+  read: (reader) => reader.int32(),
+  write: (writer, value) => value !== 0 && writer.tag(no, WireType.Varint).int32(value),
+})
+
+/** int64, a bigint: times in nanoseconds do not fit a number. */
+export const int64 = (no: number): Field<bigint> => ({
+  no,
+  wireType: WireType.Varint,
+  empty: () => 0n,
+  read: (reader) => BigInt(reader.int64()),
+  write: (writer, value) => value !== 0n && writer.tag(no, WireType.Varint).int64(value),
+})
+
+/** repeated string */
+export const strings = (no: number): Field<readonly string[]> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => [],
+  read: (reader, before) => [...before, reader.string()],
+  write: (writer, values) => {
+    for (const value of values) writer.tag(no, WireType.LengthDelimited).string(value)
+  },
+})
+
+/** map<string, string>: on the wire a repeated message {key = 1, value = 2}. */
+export const stringMap = (no: number): Field<Readonly<Record<string, string>>> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => ({}),
+  read: (reader, before) => {
+    const { key, value } = decode(mapEntry, reader.bytes())
+    return { ...before, [key]: value }
+  },
+  write: (writer, values) => {
+    for (const [key, value] of Object.entries(values)) {
+      writer.tag(no, WireType.LengthDelimited).bytes(encode(mapEntry, { key, value }))
+    }
+  },
+})
+
+/** A nested message. */
+export const one = <S extends Shape>(
+  no: number,
+  shape: S,
+): Field<Decoded<S> | undefined, Encodable<S> | undefined> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => undefined,
+  read: (reader) => decode(shape, reader.bytes()),
+  write: (writer, value) => value && writer.tag(no, WireType.LengthDelimited).bytes(encode(shape, value)),
+})
+
+/** repeated nested message */
+export const many = <S extends Shape>(no: number, shape: S): Field<readonly Decoded<S>[], readonly Encodable<S>[]> => ({
+  no,
+  wireType: WireType.LengthDelimited,
+  empty: () => [],
+  read: (reader, before) => [...before, decode(shape, reader.bytes())],
+  write: (writer, values) => {
+    for (const value of values) writer.tag(no, WireType.LengthDelimited).bytes(encode(shape, value))
+  },
+})
+
+const mapEntry = { key: string(1), value: string(2) }
+
+/** The bytes of a message; empty values are left out, as proto3 does. */
+export function encode<S extends Shape>(shape: S, message: Encodable<S>): Uint8Array {
+  const writer = new BinaryWriter()
+  for (const [name, field] of Object.entries(shape)) {
+    const value: unknown = message[name]
+    if (value !== undefined) field.write(writer, value)
+  }
+  return writer.finish()
+}
+
+/** The message in `data`. Fields that the table does not name are skipped; throws Error when the bytes are cut short. */
+export function decode<S extends Shape>(shape: S, data: Uint8Array): Decoded<S> {
+  const values: Record<string, unknown> = {}
+  const names = new Map<number, string>()
+  for (const [name, field] of Object.entries(shape)) {
+    values[name] = field.empty()
+    names.set(field.no, name)
+  }
+  const reader = new BinaryReader(data)
+  while (reader.pos < reader.len) {
+    const [no, wireType] = reader.tag()
+    const name = names.get(no)
+    const field = name === undefined ? undefined : shape[name]
+    if (name !== undefined && field?.wireType === wireType) values[name] = field.read(reader, values[name])
+    else reader.skip(wireType, no)
+  }
+  return values as Decoded<S>
+}

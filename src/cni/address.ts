@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// IP addresses and CIDRs as numbers. Text is read with the rules of Go's net.ParseIP and ParseCIDR,
+// since the configurations that reach us were written for plugins that use them; it is written
+// canonically (RFC 5952).
+
+import { readIpv6, writeIpv6 } from './ipv6-text.ts'
+
+export type Family = 4 | 6
+
+export interface Address {
+  readonly family: Family
+  readonly value: bigint
+}
+
+/** A prefix; `value` keeps the host bits: 10.1.2.3/24 stays 10.1.2.3. */
+export interface Cidr {
+  readonly family: Family
+  readonly value: bigint
+  readonly prefixLength: number
+}
+
+const MAPPED_IPV4 = 0xffffn
+
+/** The bits of an address: 32 or 128. */
+export function bitsOf(family: Family): 32 | 128 {
+  return family === 4 ? 32 : 128
+}
+
+/** The 32-bit value of dotted decimal text, or -1. An octet has no leading zero. */
+function readIpv4(text: string): number {
+  let value = 0
+  let octet = -1
+  let dots = 0
+  for (let at = 0; at < text.length; at++) {
+    const digit = text.charCodeAt(at) - 48
+    if (digit === -2) {
+      if (octet < 0 || dots === 3) return -1
+      value = value * 256 + octet
+      octet = -1
+      dots++
+    } else if (digit >= 0 && digit <= 9 && octet !== 0) {
+      octet = octet < 0 ? digit : octet * 10 + digit
+      if (octet > 255) return -1
+    } else {
+      return -1
+    }
+  }
+  return dots === 3 && octet >= 0 ? value * 256 + octet : -1
+}
+
+/**
+ * An address, or undefined when the text is none. As Go's net.ParseIP: no leading zeros in IPv4
+ * octets, no zone, and an IPv4-mapped IPv6 address (::ffff:a.b.c.d) is the IPv4 address.
+ */
+export function parseAddress(text: string): Address | undefined {
+  if (!text.includes(':')) {
+    const value = readIpv4(text)
+    return value < 0 ? undefined : { family: 4, value: BigInt(value) }
+  }
+  const value = readIpv6(text, readIpv4)
+  if (value === undefined) return undefined
+  return value >> 32n === MAPPED_IPV4 ? { family: 4, value: value & 0xffff_ffffn } : { family: 6, value }
+}
+
+/**
+ * A CIDR with its host bits, or undefined when the text is none. As Go's net.ParseCIDR; an
+ * IPv4-mapped prefix becomes the IPv4 one, and is no CIDR when it is shorter than 96 bits.
+ */
+export function parseCidr(text: string): Cidr | undefined {
+  const slash = text.indexOf('/')
+  if (slash < 0) return undefined
+  const address = parseAddress(text.slice(0, slash))
+  const digits = text.slice(slash + 1)
+  if (address === undefined || !/^[0-9]{1,7}$/.test(digits)) return undefined
+  const isMapped = address.family === 4 && text.includes(':')
+  const prefixLength = Number(digits) - (isMapped ? 96 : 0)
+  if (prefixLength < 0 || prefixLength > bitsOf(address.family)) return undefined
+  return { ...address, prefixLength }
+}
+
+/** Canonical text: dotted decimal or RFC 5952. */
+export function formatAddress(address: Address): string {
+  if (address.family === 6) return writeIpv6(address.value)
+  const value = Number(address.value)
+  return `${value >>> 24}.${(value >>> 16) & 255}.${(value >>> 8) & 255}.${value & 255}`
+}
+
+/** Canonical text with the prefix length; the host bits are kept. */
+export function formatCidr(cidr: Cidr): string {
+  return `${formatAddress(cidr)}/${cidr.prefixLength}`
+}
+
+/** The ones in the host part: 255n for an IPv4 /24. */
+function hostMask(cidr: Cidr): bigint {
+  return (1n << BigInt(bitsOf(cidr.family) - cidr.prefixLength)) - 1n
+}
+
+/** The same prefix with no host bits. */
+export function networkOf(cidr: Cidr): Cidr {
+  return { family: cidr.family, value: firstOf(cidr).value, prefixLength: cidr.prefixLength }
+}
+
+/** The lowest address of the prefix: the network address. */
+export function firstOf(cidr: Cidr): Address {
+  const mask = hostMask(cidr)
+  return { family: cidr.family, value: (cidr.value | mask) ^ mask }
+}
+
+/** The highest address of the prefix: for IPv4 the broadcast address. */
+export function lastOf(cidr: Cidr): Address {
+  return { family: cidr.family, value: cidr.value | hostMask(cidr) }
+}
+
+/** The address alone, as a prefix of full length. */
+export function hostCidr(address: Address): Cidr {
+  return { family: address.family, value: address.value, prefixLength: bitsOf(address.family) }
+}
+
+/** True when the address lies in the prefix. */
+export function includes(cidr: Cidr, address: Address): boolean {
+  if (cidr.family !== address.family) return false
+  const hostBits = BigInt(bitsOf(cidr.family) - cidr.prefixLength)
+  return cidr.value >> hostBits === address.value >> hostBits
+}
+
+/** True when the prefixes share an address; then one contains the other. */
+export function overlaps(a: Cidr, b: Cidr): boolean {
+  return a.prefixLength <= b.prefixLength ? includes(a, b) : includes(b, a)
+}
+
+/** True for 0.0.0.0 and ::. */
+export function isUnspecified(address: Address): boolean {
+  return address.value === 0n
+}
+
+/** Below 0, 0 or above 0, for sorting: IPv4 before IPv6, then by value. */
+export function compare(a: Address, b: Address): number {
+  if (a.family !== b.family) return a.family - b.family
+  if (a.value === b.value) return 0
+  return a.value < b.value ? -1 : 1
+}
+
+/** The address after this one, or undefined after the last of the family. */
+export function next(address: Address): Address | undefined {
+  const value = address.value + 1n
+  return value >> BigInt(bitsOf(address.family)) === 0n ? { family: address.family, value } : undefined
+}
+
+/**
+ * What is left of `cidr` without `hole`, as disjoint prefixes from long to short: all of it when they
+ * do not overlap, nothing when the hole contains it, else one prefix for each bit between the two.
+ */
+export function subtract(cidr: Cidr, hole: Cidr): readonly Cidr[] {
+  if (!overlaps(cidr, hole)) return [networkOf(cidr)]
+  const rest: Cidr[] = []
+  for (let prefixLength = hole.prefixLength; prefixLength > cidr.prefixLength; prefixLength--) {
+    const siblingBit = 1n << BigInt(bitsOf(cidr.family) - prefixLength)
+    rest.push(networkOf({ family: cidr.family, value: hole.value ^ siblingBit, prefixLength }))
+  }
+  return rest
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kinds of value a configuration has, as zod/mini schemas whose messages are `what|hint`, and
+// the one function that applies a schema and turns its first complaint into an error of code 7.
+
+import * as z from 'zod/mini'
+import { hasControlCharacter } from './control-characters.ts'
+import { configError, keyPath, notA, type PathStep, quote } from './invalid-config.ts'
+
+// One call parses one configuration: compiling a parser for it costs more than it saves.
+z.config({ jitless: true })
+
+const BAR = '|'
+
+/** A value for which `accepts` is true; `what` completes "is not ...", `hint` says what to use. */
+export function field<T>(what: string, hint: string, accepts: (value: unknown) => boolean) {
+  return z.optional(z.custom<T>(accepts, `${what}${BAR}${hint}`))
+}
+
+export const flag = field<boolean>(
+  'true or false',
+  'use true or false, without quotes',
+  (value) => typeof value === 'boolean',
+)
+
+/** A string that can be put into a message or a file without changing its meaning. */
+export function isText(value: unknown): value is string {
+  return typeof value === 'string' && !hasControlCharacter(value)
+}
+
+export const text = field<string>('a string without control characters', 'use text in double quotes', isText)
+
+export const absolutePath = field<string>('an absolute path', 'use a path that starts with /', (value) => {
+  return isText(value) && (value === '' || value.startsWith('/'))
+})
+
+/** A whole JSON number from `min` to `max`, both inclusive. */
+export function integer(min: number, max: number, what = 'a whole number') {
+  const hint = `use a number from ${min} to ${max}, without quotes`
+  return field<number>(`${what} from ${min} to ${max}`, hint, (value) => {
+    return typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
+  })
+}
+
+export const UINT32_MAX = 0xffff_ffff
+
+export const uint32 = integer(0, UINT32_MAX)
+
+/** One of the given words. */
+export function oneOf<const T extends string>(words: readonly T[]) {
+  const list = words.map((word) => JSON.stringify(word)).join(', ')
+  return field<T>(`one of ${list}`, `use ${list}`, (value) => (words as readonly unknown[]).includes(value))
+}
+
+/** A list; every entry is checked by `entry`. */
+export function list<T extends z.core.SomeType>(entry: T) {
+  return z.array(entry, `a list${BAR}use [ ... ]`)
+}
+
+/** A key that may be left out. Scalars made by `field` are so already. */
+export const optional = z.optional
+
+/** An object; keys it does not name are left out of the result. */
+export function group<const T extends z.core.$ZodLooseShape>(shape: T) {
+  return z.object(shape, `an object${BAR}use { ... }`)
+}
+
+/** An object whose keys that are not named are kept as they are. */
+export function openGroup<const T extends z.core.$ZodLooseShape>(shape: T) {
+  return z.looseObject(shape, `an object${BAR}use { ... }`)
+}
+
+/** A list of strings; may be left out. */
+export const texts = optional(
+  list(z.custom<string>(isText, `a string without control characters${BAR}use text in double quotes`)),
+)
+
+/** An object of strings with keys of any name. */
+export const textMap = field<Readonly<Record<string, string>>>(
+  'an object whose values are all strings',
+  'use {"key": "value"}, numbers in quotes too',
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value) && Object.values(value).every(isText),
+)
+
+function valueAt(value: unknown, steps: readonly PathStep[]): unknown {
+  let at = value
+  for (const step of steps) at = (at as Readonly<Record<PathStep, unknown>> | undefined)?.[step]
+  return at
+}
+
+/** `value` as `schema` has it. Throws CniError invalidConfig for the first complaint. `base` is where `value` is. */
+export function readAs<T extends z.core.$ZodType>(
+  schema: T,
+  value: unknown,
+  base: readonly PathStep[] = [],
+): z.output<T> {
+  const parsed = z.safeParse(schema, value)
+  if (parsed.success) return parsed.data
+  const issue = parsed.error.issues[0]
+  const steps = (issue?.path ?? []).map((step) => (typeof step === 'symbol' ? String(step) : step))
+  const [what, hint] = (issue?.message ?? '').split(BAR)
+  const found = valueAt(value, steps)
+  const path = keyPath([...base, ...steps])
+  if (what === undefined || hint === undefined) throw configError(path, `${quote(found)} is not valid`)
+  throw notA(path, found, { what, hint })
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of the reference tuning plugin, and the MAC of the pod's interface, whose sources differ
+// between the reference bridge and tuning plugins.
+
+import { defined } from './config-routes.ts'
+import type { RawConfig } from './config-schema.ts'
+import { CniCode, CniError } from './error.ts'
+import { configError, quote } from './invalid-config.ts'
+import type { Invocation } from './invocation.ts'
+import { readMac } from './mac-address.ts'
+import type { TuningConf } from './net-conf.ts'
+
+type SysctlMap = Readonly<Record<string, string>>
+
+/** A key as its path below /proc/sys. IFNAME stands for the pod's interface (reference tuning, main.go). */
+function sysctlPath(key: string, ifName: string, path: string): string {
+  const parts = key
+    .replaceAll('.', '/')
+    .split('/')
+    .filter((part) => part !== '')
+  const isSafe = !key.includes('..') && parts.every((part) => /^[A-Za-z0-9_@:+-]+$/.test(part))
+  if (parts[0] !== 'net' || parts.length < 3 || !isSafe) {
+    const hint = 'use a key below net, like "net.ipv4.conf.IFNAME.arp_filter"'
+    throw configError(path, `invalid net sysctl key: ${quote(key)}`, hint)
+  }
+  return parts.join('/').replace('IFNAME', () => ifName || 'IFNAME')
+}
+
+function readSysctls(raw: SysctlMap | undefined, ifName: string, path: string): SysctlMap {
+  const sysctl = new Map<string, string>()
+  for (const [key, value] of Object.entries(raw ?? {})) {
+    const file = sysctlPath(key, ifName, path)
+    if (sysctl.has(file))
+      throw configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, `use ${file} once`)
+    sysctl.set(file, value)
+  }
+  return Object.fromEntries(sysctl)
+}
+
+interface MacSource {
+  readonly text: string | undefined
+  readonly path: string
+}
+
+function macOf(source: MacSource): string | undefined {
+  if (source.text === undefined || source.text === '') return undefined
+  try {
+    return readMac(source.text, source.path)
+  } catch (thrown) {
+    if (source.path !== 'CNI_ARGS MAC' || !(thrown instanceof CniError)) throw thrown
+    throw new CniError(CniCode.invalidEnvironment, thrown.message, {
+      ...defined({ details: thrown.details }),
+      cause: thrown,
+    })
+  }
+}
+
+/** The MAC of the last source that has one. Every source is checked. */
+function lastMac(sources: readonly MacSource[]): string | undefined {
+  return sources.map(macOf).findLast((mac) => mac !== undefined)
+}
+
+function macSources(raw: RawConfig, invocation: Invocation) {
+  return {
+    env: { text: invocation.args.mac, path: 'CNI_ARGS MAC' },
+    args: { text: raw.args?.cni?.mac, path: 'args.cni.mac' },
+    runtime: { text: raw.runtimeConfig?.mac, path: 'runtimeConfig.mac' },
+  }
+}
+
+/** The pod interface's MAC as the reference bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. */
+export function readPodMac(raw: RawConfig, invocation: Invocation): string | undefined {
+  const { env, args, runtime } = macSources(raw, invocation)
+  return lastMac([env, args, runtime])
+}
+
+/**
+ * What tuning changes; undefined when neither `tuning` nor one of its keys in `args.cni` is there.
+ * Keys of `sysctl` become paths below /proc/sys, with the interface's name in place of IFNAME.
+ * `mac` as the reference tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
+ * Throws CniError invalidConfig.
+ */
+export function readTuning(raw: RawConfig, invocation: Invocation): TuningConf | undefined {
+  const cni = raw.args?.cni ?? {}
+  const inArgs = [cni.sysctl, cni.promisc, cni.mtu, cni.txQLen, cni.allmulti].some((value) => value !== undefined)
+  if (raw.tuning === undefined && !inArgs) return undefined
+  const tuning = raw.tuning ?? {}
+  const { env, args, runtime } = macSources(raw, invocation)
+  const { ifName } = invocation
+  return {
+    sysctl: {
+      ...readSysctls(tuning.sysctl, ifName, 'tuning.sysctl'),
+      ...readSysctls(cni.sysctl, ifName, 'args.cni.sysctl'),
+    },
+    promisc: cni.promisc ?? tuning.promisc ?? false,
+    ...defined({
+      mac: lastMac([{ text: tuning.mac, path: 'tuning.mac' }, env, runtime, args]),
+      mtu: (cni.mtu ?? tuning.mtu) || undefined,
+      txQLen: cni.txQLen ?? tuning.txQLen,
+      allmulti: cni.allmulti ?? tuning.allmulti,
+    }),
+  }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call from environment and stdin to stdout and exit code: what skel does for the reference plugins
+// (cni pkg/skel/skel.go). The handlers are given to it, so that it knows nothing of Linux.
+
+import { readConfig, readDelConfig } from './config.ts'
+import { callerVersion, readVersionRequest } from './config-json.ts'
+import { CniCode, CniError, errorBody, oneLine, toCniError } from './error.ts'
+import { type Environment, type Invocation, readInvocation } from './invocation.ts'
+import type { DelConf, NetConf } from './net-conf.ts'
+import type { Result } from './result.ts'
+import { writeResult } from './result-shapes.ts'
+import { type CniVersion, currentVersion, supportedVersions } from './version.ts'
+
+/** What the verbs do. Each throws what should become the error; a DEL or GC may throw an AggregateError. */
+export interface Handlers {
+  readonly add: (invocation: Invocation, conf: NetConf) => Promise<Result>
+  readonly del: (invocation: Invocation, conf: DelConf) => Promise<void>
+  readonly check: (invocation: Invocation, conf: NetConf) => Promise<void>
+  readonly gc: (invocation: Invocation, conf: NetConf) => Promise<void>
+  readonly status: (invocation: Invocation, conf: NetConf) => Promise<void>
+}
+
+/** `stdin` reads all of standard input; it is called once at most, and may throw. */
+export interface DispatchInput {
+  readonly env: Environment
+  readonly stdin: () => string
+}
+
+/** What the process is to write and return: one JSON document with a line break, or nothing. */
+export interface DispatchOutput {
+  readonly stdout: string
+  readonly exitCode: 0 | 1
+}
+
+function readStdin(input: DispatchInput): string {
+  try {
+    return input.stdin()
+  } catch (cause) {
+    const reason = oneLine(cause instanceof Error ? cause.message : String(cause))
+    throw new CniError(CniCode.ioFailure, `error reading from stdin: ${reason}`, { cause })
+  }
+}
+
+/** VERSION must work whatever stdin is: CNI spec 1.1.0, section 3. */
+function answerVersion(input: DispatchInput): string {
+  let cniVersion: CniVersion = currentVersion
+  try {
+    cniVersion = readVersionRequest(input.stdin())
+  } catch {
+    // A stdin that cannot be read asks for no version.
+  }
+  return `${JSON.stringify({ cniVersion, supportedVersions })}\n`
+}
+
+async function run(invocation: Invocation, stdin: string, handlers: Handlers): Promise<string> {
+  if (invocation.verb === 'DEL') {
+    await handlers.del(invocation, readDelConfig(stdin))
+    return ''
+  }
+  const conf = readConfig(stdin, invocation)
+  switch (invocation.verb) {
+    case 'ADD':
+      return writeResult(await handlers.add(invocation, conf), conf.cniVersion)
+    case 'CHECK':
+      await handlers.check(invocation, conf)
+      return ''
+    case 'GC':
+      await handlers.gc(invocation, conf)
+      return ''
+    case 'STATUS':
+      await handlers.status(invocation, conf)
+      return ''
+    default:
+      throw new CniError(CniCode.invalidEnvironment, `unknown CNI_COMMAND: ${invocation.verb}`)
+  }
+}
+
+function failure(thrown: unknown, version: CniVersion): DispatchOutput {
+  return { stdout: `${JSON.stringify(errorBody(toCniError(thrown), version))}\n`, exitCode: 1 }
+}
+
+/**
+ * Runs one call. Never rejects: whatever is thrown becomes one error document of the caller's
+ * version, or of ours when stdin was not read or tells none.
+ */
+export async function dispatch(input: DispatchInput, handlers: Handlers): Promise<DispatchOutput> {
+  let stdin: string | undefined
+  try {
+    const invocation = readInvocation(input.env)
+    if (invocation.verb === 'VERSION') return { stdout: answerVersion(input), exitCode: 0 }
+    stdin = readStdin(input)
+    return { stdout: await run(invocation, stdin, handlers), exitCode: 0 }
+  } catch (thrown) {
+    return failure(thrown, stdin === undefined ? currentVersion : callerVersion(stdin))
+  }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The environment of a call, checked: CNI spec 1.1.0, section 3 "Parameters".
+
+import { readArgs } from './cni-args.ts'
+import { hasControlCharacter } from './control-characters.ts'
+import { CniCode, CniError } from './error.ts'
+import { linkNameProblem, unsafeNameProblem } from './link-name.ts'
+
+export type Verb = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION'
+
+/** CNI_ARGS, split. Known keys are IP, GATEWAY, MAC, IgnoreUnknown and K8S_POD_*. */
+export interface CniArgs {
+  readonly ip: readonly string[]
+  readonly gateway: readonly string[]
+  readonly mac?: string
+  readonly podNamespace?: string
+  readonly podName?: string
+}
+
+/** A call. Fields that the verb does not have are empty strings. */
+export interface Invocation {
+  readonly verb: Verb
+  readonly containerId: string
+  /** CNI_NETNS as given; may be empty on DEL. */
+  readonly netns: string
+  readonly ifName: string
+  readonly args: CniArgs
+  /** CNI_PATH, split at ':'. */
+  readonly path: readonly string[]
+}
+
+/** The environment of a process. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+type Variable = 'CNI_CONTAINERID' | 'CNI_NETNS' | 'CNI_IFNAME' | 'CNI_ARGS' | 'CNI_PATH'
+
+/** In the order in which the reference examines and lists them. */
+const variables: readonly Variable[] = ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_ARGS', 'CNI_PATH']
+
+/**
+ * Which verb needs which variable: CNI spec 1.1.0, section 3. A variable that is not here is not
+ * looked at: libcni sends dummies with VERSION. CNI_PATH is required for GC only, as the specification
+ * says; the reference wants it everywhere but on VERSION.
+ */
+const needs: Readonly<Record<Verb, Readonly<Partial<Record<Variable, 'required' | 'optional'>>>>> = {
+  ADD: {
+    CNI_CONTAINERID: 'required',
+    CNI_NETNS: 'required',
+    CNI_IFNAME: 'required',
+    CNI_ARGS: 'optional',
+    CNI_PATH: 'optional',
+  },
+  CHECK: {
+    CNI_CONTAINERID: 'required',
+    CNI_NETNS: 'required',
+    CNI_IFNAME: 'required',
+    CNI_ARGS: 'optional',
+    CNI_PATH: 'optional',
+  },
+  DEL: {
+    CNI_CONTAINERID: 'required',
+    CNI_NETNS: 'optional',
+    CNI_IFNAME: 'required',
+    CNI_ARGS: 'optional',
+    CNI_PATH: 'optional',
+  },
+  GC: { CNI_PATH: 'required' },
+  STATUS: { CNI_PATH: 'optional' },
+  VERSION: {},
+}
+
+/** The kernel allows 128 KiB for one variable (MAX_ARG_STRLEN); none of ours needs half of that. */
+const LONGEST_VALUE = 64 * 1024
+
+interface Problem {
+  readonly what: string
+  readonly hint: string
+}
+
+function containerIdProblem(id: string): Problem | undefined {
+  if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(id)) return undefined
+  const hint = 'use letters, digits, _, . and -; the first is a letter or digit'
+  return { what: 'invalid characters in containerID', hint }
+}
+
+/** DEL takes every name the specification allows: refusing one would make a pod undeletable. */
+function ifNameProblem(name: string, verb: Verb): Problem | undefined {
+  const what = linkNameProblem(name) ?? (verb === 'DEL' ? undefined : unsafeNameProblem(name))
+  if (what === undefined) return undefined
+  return { what, hint: 'interface name should be less than 16 characters; use letters, digits, _, . and -, like eth0' }
+}
+
+/** A relative path would be read by `ip` as a name below /run/netns. */
+function netnsProblem(path: string): Problem | undefined {
+  if (!hasControlCharacter(path) && path.startsWith('/')) return undefined
+  return { what: 'not an absolute path', hint: 'use a path like /run/netns/x, without control characters' }
+}
+
+function argsProblem(text: string, verb: Verb): Problem | undefined {
+  const { problems } = readArgs(text)
+  if (verb !== 'ADD' || problems.length === 0) return undefined
+  const hint = 'use K=V;K=V with the keys IP, GATEWAY, MAC, K8S_POD_*, or add IgnoreUnknown=1'
+  return { what: `ARGS: ${problems.join('; ')}`, hint }
+}
+
+function problemOf(variable: Variable, value: string, verb: Verb): Problem | undefined {
+  if (value.length > LONGEST_VALUE) {
+    return { what: 'too long', hint: `use at most ${LONGEST_VALUE} characters` }
+  }
+  switch (variable) {
+    case 'CNI_CONTAINERID':
+      return containerIdProblem(value)
+    case 'CNI_NETNS':
+      return netnsProblem(value)
+    case 'CNI_IFNAME':
+      return ifNameProblem(value, verb)
+    case 'CNI_ARGS':
+      return argsProblem(value, verb)
+    case 'CNI_PATH':
+      return undefined
+    default:
+      return variable satisfies never
+  }
+}
+
+function isVerb(text: string): text is Verb {
+  return Object.hasOwn(needs, text)
+}
+
+function readVerb(env: Environment): Verb {
+  const text = env['CNI_COMMAND'] ?? ''
+  const hint = `use ${Object.keys(needs).join(', ')}`
+  if (text === '') throw invalidEnvironment('required env variables [CNI_COMMAND] missing', hint)
+  if (!isVerb(text)) throw invalidEnvironment(`unknown CNI_COMMAND: ${shorten(text)}`, hint)
+  return text
+}
+
+function invalidEnvironment(message: string, details: string): CniError {
+  return new CniError(CniCode.invalidEnvironment, message, { details })
+}
+
+function shorten(text: string): string {
+  return text.length > 64 ? `${text.slice(0, 64)}...` : text
+}
+
+/** The checked values, empty where the verb has none. An optional one that is bad is empty on DEL. */
+function readVariables(env: Environment, verb: Verb): Readonly<Record<Variable, string>> {
+  const values = { CNI_CONTAINERID: '', CNI_NETNS: '', CNI_IFNAME: '', CNI_ARGS: '', CNI_PATH: '' }
+  const missing: Variable[] = []
+  const messages: string[] = []
+  const details: string[] = []
+  for (const variable of variables) {
+    const need = needs[verb][variable]
+    const value = env[variable] ?? ''
+    if (need === 'required' && value === '') missing.push(variable)
+    if (need === undefined || value === '') continue
+    const problem = problemOf(variable, value, verb)
+    if (problem === undefined) values[variable] = value
+    else if (verb !== 'DEL' || need === 'required') {
+      messages.push(`${variable}: ${problem.what}`)
+      details.push(`${variable}=${JSON.stringify(shorten(value))}: ${problem.hint}`)
+    }
+  }
+  if (missing.length > 0) {
+    messages.unshift(`required env variables [${missing.join(',')}] missing`)
+    details.unshift(`${verb} needs them (CNI spec, section 3)`)
+  }
+  if (messages.length > 0) throw invalidEnvironment(messages.join('; '), details.join('\n'))
+  return values
+}
+
+/**
+ * The call that the environment describes. Throws CniError invalidEnvironment that names every variable
+ * that is missing or has a bad value. Stricter than libcni on ADD and CHECK: see link-name.ts. Laxer
+ * on DEL: only container id and interface name count (contract §3).
+ */
+export function readInvocation(env: Environment): Invocation {
+  const verb = readVerb(env)
+  const values = readVariables(env, verb)
+  return {
+    verb,
+    containerId: values.CNI_CONTAINERID,
+    netns: values.CNI_NETNS,
+    ifName: values.CNI_IFNAME,
+    args: readArgs(values.CNI_ARGS).args,
+    path: values.CNI_PATH.split(':').filter((dir) => dir !== ''),
+  }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// CHECK: everything we made, compared at once; every difference is told, not only the first.
+
+import { CniCode, CniError } from '../cni/error.ts'
+import type { Invocation } from '../cni/invocation.ts'
+import type { NetConf, Role } from '../cni/net-conf.ts'
+import { configDigest } from '../plan/config-digest.ts'
+import { difference } from '../plan/difference.ts'
+import { expectedBy, expectedOps } from '../plan/expected.ts'
+import type { Observed } from '../plan/observed.ts'
+import type { Op } from '../plan/op.ts'
+import { type AttachmentRecord, sameKey } from '../plan/record.ts'
+import { holderOf } from '../system/addresses.ts'
+import { delegate } from '../system/delegate.ts'
+import { closeNetns, openNetns } from '../system/netns.ts'
+import { observeHost, observePod, observeSysctls, observeTable } from '../system/observe.ts'
+import { findRecords, readNetwork } from '../system/records.ts'
+import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+
+/** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
+export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  requireState()
+  const files = networkFiles(conf.name)
+  const record = findRecord(files, call, conf)
+  const found =
+    record === undefined
+      ? [`no record of this attachment in ${files.directory}`]
+      : await differences(context, { call, conf, files, record })
+  if (conf.ipam.kind === 'delegated') {
+    await delegate(context.run, { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin })
+  }
+  if (found.length === 0) return
+  throw new CniError(
+    CniCode.checkFailed,
+    `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`,
+    {
+      details: found.join('\n'),
+    },
+  )
+}
+
+interface Subject {
+  readonly call: Invocation
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly record: AttachmentRecord
+}
+
+/** Which of a list's plugins is meant: the one made with this configuration, else the one of its role. */
+function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): AttachmentRecord | undefined {
+  const roles: readonly Role[] = conf.role === 'ipam' ? ['ipam'] : ['main', 'chained']
+  const digest = configDigest(conf.stdin)
+  const records = roles.flatMap((role) =>
+    findRecords(files, { network: conf.name, containerId: call.containerId, ifName: call.ifName, role }),
+  )
+  const exact = records.find(({ record }) => record.configDigest === digest)
+  return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
+}
+
+async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
+  const { call, conf, files, record } = subject
+  const owed = (record.owed ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
+  const reserved = reservationLacks(files, record)
+  if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
+    return [...owed, ...reserved]
+  const expected = expectedBy(conf.prevResult, record.spec, call.netns)
+  const ops = expectedOps(expected.spec, readNetwork(files) ?? record.network)
+  const observed = await observe(context, call.netns, ops)
+  return [...owed, ...reserved, ...expected.missing, ...difference(ops, observed).flatMap(({ found }) => found)]
+}
+
+/** Looks at host, pod and rules side by side: four processes at most with queueing (contract §6). */
+async function observe(context: CallContext, path: string, ops: readonly Op[]): Promise<Observed> {
+  const netns = openNetns(path)
+  try {
+    const devs = [...new Set(ops.filter((op) => op.in === 'host').flatMap(linkOf))]
+    const [host, pod, table] = await Promise.all([
+      observeHost(context.run, devs),
+      observePod(context.run, netns.fd),
+      ops.some((op) => op.kind === 'nft.base') ? observeTable(context.run) : undefined,
+    ])
+    const sysctls = observeSysctls(ops.flatMap(sysctlOf))
+    return { host, pod, ...(table === undefined ? {} : { table }), sysctls }
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
+  if (!record.spec?.isPool) return []
+  return record.spec.ips.flatMap(({ address }) => {
+    const bare = address.slice(0, address.indexOf('/'))
+    const holder = holderOf(files, bare)
+    if (holder !== undefined && sameKey(holder.key, record.key)) return []
+    return [
+      holder === undefined
+        ? `the reservation of ${bare} is missing`
+        : `${bare} is reserved for container ${holder.key.containerId}`,
+    ]
+  })
+}
+
+function linkOf(op: Op): readonly string[] {
+  if ('dev' in op) return [op.dev]
+  return op.kind === 'veth.add' || op.kind === 'bridge.add' ? [op.name] : []
+}
+
+function sysctlOf(op: Op): readonly string[] {
+  if (op.kind === 'forwarding.on') return [op.family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding']
+  return op.kind === 'sysctl.write' ? [op.key] : []
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes what an attachment's spec says. The short way first: everything is applied without looking.
+// Where something shared is missing or stands in the way, it is set up from the difference, once.
+
+import { isDeepStrictEqual } from 'node:util'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { Invocation } from '../cni/invocation.ts'
+import type { NetConf } from '../cni/net-conf.ts'
+import { CommandError } from '../compile/command-error.ts'
+import { hostOps, podOps } from '../plan/attach.ts'
+import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
+import { aliasOf } from '../plan/names.ts'
+import type { Op } from '../plan/op.ts'
+import type { AttachmentRecord } from '../plan/record.ts'
+import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
+import { isBaseComplete } from '../plan/ruleset.ts'
+import { steadyBridgeOps, steadyRuleOps } from '../plan/shared.ts'
+import { execute } from '../system/execute.ts'
+import { linkExists } from '../system/kernel-files.ts'
+import type { OpenNetns } from '../system/netns.ts'
+import { observeHost } from '../system/observe.ts'
+import { allNetworks, readNetwork, writePending } from '../system/records.ts'
+import { machineId } from '../system/stamp.ts'
+import type { NetworkFiles } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+import { configurePod } from './pod-side.ts'
+import { repairRules, setUpShared } from './shared-setup.ts'
+
+/** An attachment being made. `isMade`: its interfaces exist, only addresses and routes are missing. */
+export interface Connection {
+  readonly context: CallContext
+  readonly call: Invocation
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly key: AttachmentSpec['key']
+  readonly record: AttachmentRecord
+  readonly netns: OpenNetns
+  readonly isMade?: true
+}
+
+/** What was made. A default route that the pod had already is not in `spec`. */
+export interface Connected {
+  readonly spec: AttachmentSpec
+  readonly network: NetworkSpec
+}
+
+/** Makes the interface, its addresses and routes, and what they need of bridge and rules. */
+export async function connect(connection: Connection, spec: AttachmentSpec): Promise<Connected> {
+  const { files } = connection
+  const known = readNetwork(files)
+  const wanted = wantedNetwork(connection, spec, known)
+  writePending(files, { ...connection.record, spec, network: wanted })
+  const isSteady = isDeepStrictEqual(known, wanted) && (wanted.bridge === undefined || linkExists(wanted.bridge.name))
+  const own = connection.isMade ? [] : hostOps(spec)
+  if (isSteady) return await connectSteady(connection, { spec, network: wanted, own })
+  const network = await withLeftoverRemoved(connection, spec, () => setUp(connection, wanted, own))
+  return await finishPod(connection, { spec, network })
+}
+
+interface Decided extends Connected {
+  readonly own: readonly Op[]
+}
+
+/** The usual ADD: rules beside links, nothing looked at beforehand. */
+async function connectSteady(connection: Connection, decided: Decided): Promise<Connected> {
+  const [rules, links] = await Promise.allSettled([sayRules(connection.context), sayLinks(connection, decided)])
+  if (links.status === 'rejected') throw links.reason
+  if (rules.status === 'rejected') throw rules.reason
+  return links.value
+}
+
+async function sayLinks(connection: Connection, decided: Decided): Promise<Connected> {
+  const { spec, network, own } = decided
+  const place = { run: connection.context.run, netnsFd: connection.netns.fd }
+  try {
+    await execute(place, [...steadyBridgeOps(network), ...own])
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
+    const asIs = await withLeftoverRemoved(connection, spec, () => setUp(connection, network, ownStillMissing(own)))
+    return await finishPod(connection, { spec, network: asIs })
+  }
+  return await finishPod(connection, { spec, network })
+}
+
+/** Says the rules again; where the table is not as it should be, all of it is built anew. */
+async function sayRules(context: CallContext): Promise<void> {
+  const ops = steadyRuleOps(allNetworks())
+  if (ops.length === 0) return
+  try {
+    const printed = await execute({ run: context.run }, ops)
+    if (isBaseComplete(printed.map((each) => each.stdout).join(''))) return
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+  }
+  await repairRules(context)
+}
+
+async function setUp(connection: Connection, network: NetworkSpec, own: readonly Op[]): Promise<NetworkSpec> {
+  const { context, files, netns } = connection
+  return await setUpShared(context, { files, network, own, netnsFd: netns.fd })
+}
+
+async function finishPod(connection: Connection, { spec, network }: Connected): Promise<Connected> {
+  const { context, netns, files, record } = connection
+  const defaultRoutes = await configurePod(context, netns.fd, podOps(spec))
+  const made = { ...spec, defaultRoutes }
+  if (defaultRoutes.length < spec.defaultRoutes.length) writePending(files, { ...record, spec: made, network })
+  return { spec: made, network }
+}
+
+/** The veth pair may have been made before a later line of the same batch failed. */
+function ownStillMissing(own: readonly Op[]): readonly Op[] {
+  return own.filter((op) => op.kind !== 'veth.add' || !linkExists(op.name))
+}
+
+/**
+ * A host end of ours without a record is left from a state directory that was removed: it goes, and
+ * `body` runs once more. Throws CniError 4 when the pod has the interface already.
+ */
+async function withLeftoverRemoved<T>(
+  connection: Connection,
+  spec: AttachmentSpec,
+  body: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await body()
+  } catch (error) {
+    const isTaken = error instanceof CommandError && error.op?.kind === 'veth.add' && error.reason === 'exists'
+    if (!isTaken) throw error
+    if (!(await removeLeftover(connection.context, spec))) throw interfaceExists(connection, error)
+    return await body()
+  }
+}
+
+async function removeLeftover(context: CallContext, spec: AttachmentSpec): Promise<boolean> {
+  const { host } = spec
+  if (host === undefined || !linkExists(host.name)) return false
+  const found = (await observeHost(context.run, [host.name])).links.get(host.name)
+  if (found?.alias !== aliasOf(spec.key)) return false
+  await execute({ run: context.run }, [
+    { in: 'host', kind: 'link.del', dev: host.name, why: `remove the leftover ${host.name}` },
+  ])
+  return true
+}
+
+function interfaceExists(connection: Connection, cause: CommandError): CniError {
+  const { ifName, netns } = connection.call
+  return new CniError(
+    CniCode.invalidEnvironment,
+    `CNI_IFNAME ${ifName}: an interface of that name is already in ${netns}`,
+    {
+      details: `choose another name, or remove it: nsenter --net=${netns} ip link del ${ifName}\n${cause.details ?? ''}`,
+      cause,
+    },
+  )
+}
+
+function wantedNetwork(connection: Connection, spec: AttachmentSpec, known: NetworkSpec | undefined): NetworkSpec {
+  const { conf } = connection
+  const around = { mtu: spec.mtu, machineId: machineId() }
+  const merged = mergeNetworks(known, networkSpec(conf, spec.ips, around), conf.ipam.kind === 'pool')
+  const { bridge } = merged
+  if (bridge === undefined || known?.bridge?.name !== bridge.name || !linkExists(bridge.name)) return merged
+  // A bridge keeps the MAC and MTU it was made with, or was found with.
+  return { ...merged, bridge: { ...bridge, mac: known.bridge.mac, mtu: known.bridge.mtu } }
+}

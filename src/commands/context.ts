@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time and the identity of one call.
+
+import type { ProcessStamp } from '../plan/record.ts'
+import { type Run, runnerUntil } from '../system/runner.ts'
+import { ownStamp } from '../system/stamp.ts'
+
+/**
+ * A call's deadline: shorter than a runtime's (contract §3). The last part is kept for taking back
+ * what was made, with a runner that neither the deadline of the work nor a signal ends.
+ */
+const workMs = 15_000
+const wholeMs = 20_000
+
+/** What every verb works with. */
+export interface CallContext {
+  /** For the work itself: ends at the deadline, or when the signal comes. */
+  readonly run: Run
+  /** For undoing and for DEL. */
+  readonly cleanup: Run
+  readonly stamp: ProcessStamp
+}
+
+/** Starts the clock of a call. `signal`: aborted on SIGTERM or SIGINT. */
+export function openContext(signal: AbortSignal): CallContext {
+  const now = performance.now()
+  return {
+    run: runnerUntil({ endsAtMs: now + workMs, signal }),
+    cleanup: runnerUntil({ endsAtMs: now + wholeMs }),
+    stamp: ownStamp(),
+  }
+}

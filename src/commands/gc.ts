@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// GC: what the runtime no longer lists goes, of this network only. It goes on after a failure and
+// reports all of them (CNI spec 1.1.0, section 3, GC).
+
+import { toCniError } from '../cni/error.ts'
+import type { Invocation } from '../cni/invocation.ts'
+import type { AttachmentId, NetConf } from '../cni/net-conf.ts'
+import { delegate } from '../system/delegate.ts'
+import { finishedRecords, pendingRecords, type StoredRecord } from '../system/records.ts'
+import { hasEnded } from '../system/stamp.ts'
+import { networkFiles, requireState } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+import { detach } from './detach.ts'
+
+/** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
+export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  requireState()
+  const files = networkFiles(conf.name)
+  const failures: Error[] = []
+  if (conf.validAttachments !== undefined) {
+    const stale = [...finishedRecords(files), ...pendingRecords(files)].filter((stored) =>
+      isStale(stored, conf.validAttachments ?? []),
+    )
+    for (const { record } of stale) failures.push(...(await detach(context, files, record)))
+  }
+  if (conf.ipam.kind === 'delegated') {
+    const delegation = { type: conf.ipam.type, verb: 'GC', path: call.path, stdin: conf.stdin } as const
+    await delegate(context.run, delegation).catch((error: unknown) => failures.push(toCniError(error)))
+  }
+  if (failures.length > 0) throw new AggregateError(failures, 'GC is incomplete')
+}
+
+function isStale({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
+  // A call in progress is not on the runtime's list yet.
+  if (isPending && record.owed === undefined && !hasEnded(record.writer)) return false
+  return !valid.some(
+    ({ containerId, ifName }) => containerId === record.key.containerId && ifName === record.key.ifName,
+  )
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pod's own namespace: one process as a rule. Two things found there are no failure: a default
+// route that someone else made, and IPv6 switched off where we are to add an address.
+
+import type { Route } from '../cni/net-conf.ts'
+import { CommandError } from '../compile/command-error.ts'
+import { podNetns } from '../compile/ip.ts'
+import { readDocuments, readRoutes } from '../compile/read-ip.ts'
+import type { Op } from '../plan/op.ts'
+import { execute } from '../system/execute.ts'
+import type { CallContext } from './context.ts'
+
+type RouteOp = Extract<Op, { kind: 'route.add' }>
+
+/** Runs the pod's operations. Returns the default routes that are ours afterwards. */
+export async function configurePod(
+  context: CallContext,
+  netnsFd: number,
+  ops: readonly Op[],
+): Promise<readonly Route[]> {
+  const place = { run: context.run, netnsFd }
+  const shown: string[] = []
+  const refused = new Set<Op>()
+  let rest = ops
+  let hasEnabled = false
+  while (rest.length > 0) {
+    try {
+      shown.push(...(await execute(place, rest)).map((each) => each.stdout))
+      break
+    } catch (error) {
+      if (!(error instanceof CommandError) || error.op === undefined) throw error
+      shown.push(error.stdout)
+      const at = rest.indexOf(error.op)
+      if (isDefaultTaken(error)) {
+        refused.add(error.op)
+        rest = rest.slice(at + 1)
+      } else if (isIpv6Off(error) && !hasEnabled) {
+        hasEnabled = true
+        await enableIpv6(context, netnsFd, error.op)
+        rest = rest.slice(at)
+      } else throw error
+    }
+  }
+  const ours = ops.filter((op): op is RouteOp => op.kind === 'route.add' && op.onlyIfNone && !refused.has(op))
+  return await withoutSecondDefault(context, { netnsFd, ours, before: shown.join('\n') })
+}
+
+/** A default route of another metric does not stop ours; it was there first, so ours goes again. */
+async function withoutSecondDefault(
+  context: CallContext,
+  found: { netnsFd: number; ours: readonly RouteOp[]; before: string },
+): Promise<readonly Route[]> {
+  const there = [...readRoutes(readDocuments(found.before)).values()].flat().map((route) => route.dst)
+  const second = found.ours.filter((op) => there.includes(op.route.dst))
+  if (second.length > 0) {
+    const ops = second.map(
+      (op): Op => ({
+        in: 'pod',
+        kind: 'route.del',
+        dev: op.dev,
+        route: op.route,
+        why: `leave the pod's own default route alone`,
+      }),
+    )
+    await execute({ run: context.run, netnsFd: found.netnsFd }, ops)
+  }
+  return found.ours.filter((op) => !second.includes(op)).map((op) => op.route)
+}
+
+function isDefaultTaken(error: CommandError): boolean {
+  return error.op?.kind === 'route.add' && error.op.onlyIfNone && error.reason === 'exists'
+}
+
+/** EACCES from an IPv6 address means disable_ipv6 (net/ipv6/addrconf.c, addrconf_add_dev). */
+function isIpv6Off(error: CommandError): boolean {
+  return error.op?.kind === 'addr.replace' && error.op.cidr.includes(':') && error.reason === 'denied'
+}
+
+async function enableIpv6(context: CallContext, netnsFd: number, op: Op): Promise<void> {
+  const links = ['lo', 'dev' in op ? op.dev : 'lo']
+  const settings = links.map((link) => `net/ipv6/conf/${link}/disable_ipv6=0`)
+  await context.run({ file: 'nsenter', args: [`--net=${podNetns}`, '--', 'sysctl', '-qw', ...settings], netnsFd })
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sets up and repairs what attachments share: bridge, forwarding, rules. One call at a time does it,
+// under the machine's lock, from state and from what the kernel has: everything of every live
+// attachment, not only the caller's part (contract §3, ADD).
+
+import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
+import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
+import { difference } from '../plan/difference.ts'
+import { bridgeMac } from '../plan/names.ts'
+import { bridgeSysctlOps } from '../plan/network.ts'
+import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
+import type { Op } from '../plan/op.ts'
+import { bridgeOps, refilledRuleOps, ruleOps } from '../plan/shared.ts'
+import { execute } from '../system/execute.ts'
+import { linkExists } from '../system/kernel-files.ts'
+import { withLock } from '../system/lock.ts'
+import { observeHost } from '../system/observe.ts'
+import { allNetworks, allRecords, writeNetwork } from '../system/records.ts'
+import { machineId } from '../system/stamp.ts'
+import { type NetworkFiles, stateRoot } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+
+const lockWaitMs = 10_000
+
+/** What to set up. `own`: operations of the caller's attachment for the same process; `netnsFd` for those. */
+export interface SharedSetup {
+  readonly files: NetworkFiles
+  readonly network: NetworkSpec
+  readonly own: readonly Op[]
+  readonly netnsFd: number
+}
+
+/**
+ * Makes the network's bridge, forwarding and rules be as wanted, whatever is there, then runs the
+ * caller's own operations. Returns the network as it is: an existing bridge keeps its MAC and MTU.
+ * Throws CniError 108 when the bridge has an address of another network.
+ */
+export async function setUpShared(context: CallContext, setup: SharedSetup): Promise<NetworkSpec> {
+  return await underLock(context, `set up network ${setup.network.name}`, async () => {
+    const others = allNetworks().filter((other) => other.name !== setup.network.name)
+    const ports = liveSpecs(context).filter((spec) => spec.port?.bridge === setup.network.bridge?.name)
+    const host = await lookAtBridge(context, setup.network, ports)
+    const network = asFound(setup.network, host)
+    const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
+    writeNetwork(setup.files, network)
+    const shared = [
+      ...bridgeOps(
+        network,
+        ports.filter((spec) => isThere(spec, host)),
+      ),
+      ...ruleOps([...others, network]),
+    ]
+    const ops = host === undefined ? shared : difference(shared, { host, sysctls: new Map() }).map(({ op }) => op)
+    // Rules and forwarding were not looked at, so difference() takes them for granted; they are said again.
+    const blind =
+      host === undefined ? [] : shared.filter((op) => op.kind.startsWith('nft.') || op.kind === 'forwarding.on')
+    await execute({ run: context.run, netnsFd: setup.netnsFd }, [
+      ...corrections,
+      ...ops,
+      ...blind,
+      ...sysctls(network),
+      ...setup.own,
+    ])
+    return network
+  })
+}
+
+/** Builds all rules of all networks anew after a flush, or after an overlap of networks. */
+export async function repairRules(context: CallContext): Promise<void> {
+  await underLock(context, 'rebuild the rules', async () => {
+    await execute({ run: context.run }, refilledRuleOps(allNetworks()))
+  })
+}
+
+/** Attachments of this boot, made or being made. */
+function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
+  const live = allRecords().filter(({ record }) => record.writer.bootId === context.stamp.bootId)
+  return live.flatMap(({ record }) => record.spec ?? [])
+}
+
+/** The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it. */
+async function lookAtBridge(
+  context: CallContext,
+  network: NetworkSpec,
+  ports: readonly AttachmentSpec[],
+): Promise<ObservedNamespace | undefined> {
+  const { bridge } = network
+  if (bridge === undefined) return emptyNamespace
+  const isNew = !linkExists(bridge.name) && !ports.some((spec) => spec.host !== undefined && linkExists(spec.host.name))
+  return isNew ? undefined : await observeHost(context.run)
+}
+
+function isThere(spec: AttachmentSpec, host: ObservedNamespace | undefined): boolean {
+  return spec.host !== undefined && host?.links.has(spec.host.name) === true
+}
+
+function asFound(network: NetworkSpec, host: ObservedNamespace | undefined): NetworkSpec {
+  const { bridge } = network
+  const link = bridge && host?.links.get(bridge.name)
+  return bridge === undefined || link === undefined
+    ? network
+    : { ...network, bridge: { ...bridge, mac: link.mac, mtu: link.mtu } }
+}
+
+function ownMacOf(network: NetworkSpec): string {
+  return bridgeMac(network.bridge?.name ?? '', machineId())
+}
+
+function sysctls(network: NetworkSpec): readonly Op[] {
+  return network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
+}
+
+async function underLock<T>(context: CallContext, purpose: string, body: () => Promise<T>): Promise<T> {
+  return await withLock({ file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs: lockWaitMs }, body)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// STATUS: could the next ADD succeed? Asked every few seconds, so it starts no process of ours. What
+// the next ADD sets up by itself (bridge, table, forwarding) is no reason to say no.
+
+import { accessSync, constants } from 'node:fs'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { Invocation } from '../cni/invocation.ts'
+import type { NetConf, PoolIpam } from '../cni/net-conf.ts'
+import { capacity, describeSet, rangeOf } from '../plan/allocate.ts'
+import { holderOf, takenAddresses } from '../system/addresses.ts'
+import { delegate } from '../system/delegate.ts'
+import { namesIn } from '../system/files.ts'
+import { readNetwork } from '../system/records.ts'
+import { referenceAddresses } from '../system/reference-leases.ts'
+import { pathWithTools } from '../system/runner.ts'
+import { type NetworkFiles, networkDirectories, networkFiles, requireState } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+import { isDead } from './detach.ts'
+
+/** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
+const mostPorts = 1023
+
+/** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
+export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  try {
+    requireState()
+  } catch (cause) {
+    throw notReady((cause as CniError).message, (cause as CniError).details ?? '', cause)
+  }
+  requireTools(conf)
+  const files = networkFiles(conf.name)
+  if (conf.ipam.kind === 'pool') requireFreeAddress(context, files, { conf, ipam: conf.ipam })
+  if (conf.role === 'main' && conf.mode === 'bridge') requireFreePort(conf)
+  if (conf.ipam.kind === 'delegated') {
+    await delegate(context.run, { type: conf.ipam.type, verb: 'STATUS', path: call.path, stdin: conf.stdin })
+  }
+}
+
+function requireTools(conf: NetConf): void {
+  if (conf.role !== 'main') return
+  const needed = ['ip', 'nsenter', ...(conf.ipMasq ? ['nft'] : [])]
+  const missing = needed.filter((tool) => !isOnPath(tool))
+  if (missing.length === 0) return
+  throw notReady(
+    `${missing.join(', ')} not found`,
+    'install them (Debian: iproute2, util-linux, nftables), or add their directory to PATH',
+  )
+}
+
+function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { conf: NetConf; ipam: PoolIpam }): void {
+  const { conf, ipam } = of
+  const taken = [...takenAddresses(files, ipam.cooldownS), ...referenceAddresses(ipam.dataDir, conf.name)]
+  for (const set of ipam.rangeSets) {
+    const inSet = taken.filter((address) => rangeOf(set, address) !== undefined)
+    const total = capacity(set, ipam.exclude)
+    if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, address))) continue
+    throw notReady(
+      `no IP addresses available in range set ${describeSet(set)}`,
+      `all ${total} are in use by live pods; \`trestle ip\` shows by whom`,
+    )
+  }
+}
+
+function isReclaimable(context: CallContext, files: NetworkFiles, address: string): boolean {
+  const record = holderOf(files, address)
+  return record !== undefined && isDead({ file: '', isPending: false, record }, context)
+}
+
+function requireFreePort(conf: NetConf): void {
+  const onBridge = networkDirectories().filter((files) => readNetwork(files)?.bridge?.name === conf.bridge.name)
+  const ports = onBridge.reduce((sum, files) => sum + namesIn(files.attachments).length, 0)
+  if (ports < mostPorts) return
+  throw notReady(
+    `bridge ${conf.bridge.name} has ${ports} of ${mostPorts} ports`,
+    'Linux allows no more on one bridge; use a second network with another "bridge"',
+  )
+}
+
+function isOnPath(tool: string): boolean {
+  return pathWithTools()
+    .split(':')
+    .some((directory) => {
+      try {
+        accessSync(`${directory}/${tool}`, constants.X_OK)
+        return true
+      } catch {
+        return false
+      }
+    })
+}
+
+function notReady(why: string, hint: string, cause?: unknown): CniError {
+  return new CniError(CniCode.notAvailable, `not ready: ${why}`, { details: hint, cause })
+}

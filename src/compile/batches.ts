@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan's operations to the steps that run them, and a failed step back to its operation.
+// Order is kept within a lane; nftables and links do not depend on each other, so they are two lanes.
+
+import type { Op } from '../plan/op.ts'
+import { toBatchLine } from './batch-line.ts'
+import { type IpOp, ipWords } from './ip.ts'
+import { type NftOp, nftText } from './nft.ts'
+
+/** Kernel settings written as files by us: no process. */
+export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
+
+/** One process, or one run of file writes. `stdin` holds the operations' text in their order. */
+export type Batch =
+  | { readonly tool: 'ip'; readonly in: Op['in']; readonly ops: readonly IpOp[]; readonly stdin: string }
+  | { readonly tool: 'nft'; readonly in: 'host'; readonly ops: readonly NftOp[]; readonly stdin: string }
+  | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
+
+/** Batches that may run side by side: one lane does not wait for the other. */
+export interface Lanes {
+  readonly links: readonly Batch[]
+  readonly rules: readonly Batch[]
+}
+
+/** Splits a plan into lanes; neighbours for the same tool and place become one batch, in order. */
+export function toLanes(ops: readonly Op[]): Lanes {
+  const links: Batch[] = []
+  const rules: Batch[] = []
+  for (const op of ops) {
+    const next = toBatch(op)
+    const lane = next.tool === 'nft' ? rules : links
+    const joined = join(lane.at(-1), next)
+    if (joined === undefined) lane.push(next)
+    else lane[lane.length - 1] = joined
+  }
+  return { links, rules }
+}
+
+/**
+ * The operation a failed batch stopped at, or undefined where the tool does not say: iproute2 leaves
+ * through exit() on a bad argument without a line number (lib/utils.c), nft names a line of its input.
+ */
+export function failedOp(batch: Batch, stderr: string): Op | undefined {
+  if (batch.tool === 'file') return batch.ops[0]
+  if (batch.tool === 'ip') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
+  const line = lineNumber(/^\/dev\/stdin:(\d+):/m, stderr)
+  let next = 1
+  return batch.ops.find((op) => {
+    next += nftText(op).split('\n').length
+    return line > 0 && line < next
+  })
+}
+
+function toBatch(op: Op): Batch {
+  switch (op.kind) {
+    case 'sysctl.write':
+    case 'forwarding.on':
+      return { tool: 'file', in: 'host', ops: [op] }
+    case 'nft.base':
+    case 'nft.base.show':
+    case 'nft.flush':
+    case 'nft.add':
+    case 'nft.del':
+      return { tool: 'nft', in: 'host', ops: [op], stdin: `${nftText(op)}\n` }
+    default:
+      return { tool: 'ip', in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n` }
+  }
+}
+
+function join(last: Batch | undefined, next: Batch): Batch | undefined {
+  if (last === undefined || last.in !== next.in) return undefined
+  if (last.tool === 'file' && next.tool === 'file') return { ...last, ops: [...last.ops, ...next.ops] }
+  if (last.tool === 'ip' && next.tool === 'ip') {
+    return { ...last, ops: [...last.ops, ...next.ops], stdin: last.stdin + next.stdin }
+  }
+  if (last.tool === 'nft' && next.tool === 'nft') {
+    return { ...last, ops: [...last.ops, ...next.ops], stdin: last.stdin + next.stdin }
+  }
+  return undefined
+}
+
+function lineNumber(pattern: RegExp, stderr: string): number {
+  return Number(pattern.exec(stderr)?.[1] ?? 0)
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that failed, told as what it was meant to do.
+
+import { CniCode, CniError, oneLine } from '../cni/error.ts'
+import type { Op } from '../plan/op.ts'
+import type { Batch } from './batches.ts'
+import { failedOp } from './batches.ts'
+import { type Reason, reasonOf } from './reason.ts'
+
+/** The failure of one batch. `op` is undefined where the tool did not say which line failed. */
+export class CommandError extends CniError {
+  readonly op: Op | undefined
+  readonly reason: Reason
+  /** What the tool printed before it failed. */
+  readonly stdout: string
+
+  constructor(op: Op | undefined, told: { message: string; details: string; reason: Reason; stdout: string }) {
+    super(CniCode.commandFailed, told.message, { details: told.details })
+    this.name = 'CommandError'
+    this.op = op
+    this.reason = told.reason
+    this.stdout = told.stdout
+  }
+}
+
+/** A process's end, as the runner tells it. */
+interface Ended {
+  readonly code: number | undefined
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The error of a batch that did not end with status 0. */
+export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: Ended): CommandError {
+  const op = failedOp(batch, output.stderr)
+  const told = output.stderr.replace(/^Command failed -:\d+$/gm, '').trim()
+  const goal = op?.why ?? batch.ops.map((each) => each.why).join(', or ')
+  return new CommandError(op, {
+    message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}`,
+    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}`,
+    reason: reasonOf(output.stderr),
+    stdout: output.stdout,
+  })
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `ip -j -d` prints, to observed links and routes. A batch prints one JSON array a line for
+// each query that found something (ip/ipaddress.c, ip/iproute.c of iproute2).
+
+import type { ObservedLink, ObservedRoute } from '../plan/observed.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Every object of every array in the output of `ip -j`, in order. */
+export function readDocuments(stdout: string): readonly Json[] {
+  return stdout
+    .split('\n')
+    .filter((line) => line.startsWith('['))
+    .flatMap((line) => JSON.parse(line) as Json[])
+    .filter((entry) => Object.keys(entry).length > 0)
+}
+
+/** Links by name from `ip -j -d addr show` or `link show`; a later entry of the same name wins. */
+export function readLinks(documents: readonly Json[]): ReadonlyMap<string, ObservedLink> {
+  return new Map(documents.filter((entry) => 'ifname' in entry).map((entry) => [text(entry['ifname']), toLink(entry)]))
+}
+
+/** Routes by table from `ip -j route show table all`; entries without a table are of the main one. */
+export function readRoutes(documents: readonly Json[]): ReadonlyMap<number, readonly ObservedRoute[]> {
+  const tables = new Map<number, ObservedRoute[]>()
+  for (const entry of documents.filter((candidate) => 'dst' in candidate && !('ifname' in candidate))) {
+    const table = tableNumber(entry['table'])
+    for (const route of toRoutes(entry)) tables.set(table, [...(tables.get(table) ?? []), route])
+  }
+  return tables
+}
+
+function toLink(entry: Json): ObservedLink {
+  const info = object(entry['linkinfo'])
+  const port = object(info['info_slave_data'])
+  const flags = Array.isArray(entry['flags']) ? entry['flags'] : []
+  const addresses = Array.isArray(entry['addr_info']) ? (entry['addr_info'] as Json[]) : []
+  return {
+    name: text(entry['ifname']),
+    index: number(entry['ifindex']) ?? 0,
+    mac: text(entry['address']),
+    mtu: number(entry['mtu']) ?? 0,
+    up: flags.includes('UP'),
+    promisc: flags.includes('PROMISC') || number(entry['promiscuity']) === 1,
+    ...optional('kind', info['info_kind'], text),
+    ...optional('master', entry['master'], text),
+    ...optional('alias', entry['ifalias'], text),
+    ...optional('hairpin', port['hairpin'], Boolean),
+    ...optional('isolated', port['isolated'], Boolean),
+    ...optional('peerIndex', entry['link_index'], number),
+    addresses: addresses.filter((a) => 'local' in a).map((a) => `${text(a['local'])}/${text(a['prefixlen'])}`),
+  }
+}
+
+function toRoutes(entry: Json): readonly ObservedRoute[] {
+  const hops = Array.isArray(entry['nexthops']) ? (entry['nexthops'] as Json[]) : [entry]
+  const metrics = Array.isArray(entry['metrics']) ? object(entry['metrics'][0]) : {}
+  return hops.map((hop) => {
+    const gw = hop['gateway'] ?? object(hop['via'])['host']
+    return {
+      dst: toCidr(text(entry['dst']), 'pref' in entry || text(gw ?? '').includes(':')),
+      ...optional('gw', gw, text),
+      ...optional('dev', hop['dev'], text),
+      ...optional('priority', entry['metric'], number),
+      ...optional('mtu', metrics['mtu'], number),
+      ...optional('advmss', metrics['advmss'], number),
+    }
+  })
+}
+
+/** `default` and bare addresses as CIDRs. Only IPv6 routes have a `pref` (RTA_PREF, ip/iproute.c). */
+function toCidr(dst: string, isIpv6: boolean): string {
+  if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
+  if (dst.includes('/')) return dst
+  return dst.includes(':') ? `${dst}/128` : `${dst}/32`
+}
+
+function tableNumber(table: unknown): number {
+  const names: Readonly<Record<string, number>> = { main: 254, local: 255, default: 253 }
+  if (table === undefined) return 254
+  return names[text(table)] ?? Number(table)
+}
+
+function object(value: unknown): Json {
+  return typeof value === 'object' && value !== null ? (value as Json) : {}
+}
+
+function text(value: unknown): string {
+  return value === undefined ? '' : String(value)
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
+
+function optional<K extends string, T>(
+  key: K,
+  value: unknown,
+  read: (value: unknown) => T | undefined,
+): { readonly [P in K]?: T } {
+  const result = value === undefined ? undefined : read(value)
+  return (result === undefined ? {} : { [key]: result }) as { readonly [P in K]?: T }
+}

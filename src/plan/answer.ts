@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result of ADD, from what was decided: nothing is read back from the kernel.
+
+import type { Result, ResultInterface } from '../cni/result.ts'
+import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
+import type { Lease } from './lease.ts'
+
+/** The result of an attachment of ours: bridge, host end, pod end (CNI spec 1.1.0, section 5). */
+export function resultOf(input: {
+  readonly spec: AttachmentSpec
+  readonly network: NetworkSpec
+  readonly lease: Lease
+  readonly netns: string
+}): Result {
+  const { spec, network, lease, netns } = input
+  const { mtu } = spec
+  const interfaces: ResultInterface[] = [
+    ...(network.bridge ? [{ name: network.bridge.name, mac: network.bridge.mac, mtu: network.bridge.mtu }] : []),
+    ...(spec.host ? [{ ...spec.host, mtu }] : []),
+    ...(spec.pod ? [{ ...spec.pod, mtu, sandbox: netns }] : []),
+  ]
+  const ofPod = interfaces.length - 1
+  const ips = spec.ips.map((ip) => ({ ...ip, interface: ofPod }))
+  const result = { interfaces, ips, routes: routesOf(spec, lease) }
+  return spec.dns === undefined ? result : { ...result, dns: spec.dns }
+}
+
+/** The abbreviated result of a delegated plugin: no interfaces (section 5 "Delegated plugins"). */
+export function delegatedResult(lease: Lease): Result {
+  const result = { interfaces: [], ips: lease.ips, routes: lease.routes }
+  return lease.dns === undefined ? result : { ...result, dns: lease.dns }
+}
+
+/** Routes as IPAM gave them, and the default routes we added; a default route the pod did not get is left out. */
+function routesOf(spec: AttachmentSpec, lease: Lease): Result['routes'] {
+  const got = new Set([...spec.routes, ...spec.defaultRoutes].map((route) => route.dst))
+  const given = lease.routes.filter((route) => got.has(route.dst))
+  const named = new Set(given.map((route) => route.dst))
+  return [...given, ...spec.defaultRoutes.filter((route) => !named.has(route.dst))]
+}

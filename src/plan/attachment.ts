@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What trestle makes for one attachment and for one network, decided completely: nothing in here
+// has to be looked up again to build it, to check it, to restore it or to take it down (contract §4).
+
+import type { Dns, Mode, Role, Route } from '../cni/net-conf.ts'
+
+/** Who an attachment is: the key of everything we own (contract §4). */
+export interface AttachmentKey {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+  readonly role: Role
+}
+
+/** One address of the pod. `address` is a CIDR with the host part kept. */
+export interface PodAddress {
+  readonly address: string
+  readonly gateway?: string
+}
+
+/** One end of the veth pair. `mac` in lower case with colons. */
+export interface LinkEnd {
+  readonly name: string
+  readonly mac: string
+}
+
+/** The veth's end on a bridge. */
+export interface BridgePort {
+  readonly bridge: string
+  readonly hairpin: boolean
+  readonly isolated: boolean
+}
+
+/** Everything of one attachment. `mtu` in bytes. */
+export interface AttachmentSpec {
+  readonly key: AttachmentKey
+  readonly mode: Mode
+  readonly mtu: number
+  readonly host?: LinkEnd
+  readonly pod?: LinkEnd
+  readonly port?: BridgePort
+  readonly ips: readonly PodAddress[]
+  readonly routes: readonly Route[]
+  /** Default routes that are added only where the pod has none of that family yet. */
+  readonly defaultRoutes: readonly Route[]
+  /** Leave the pod's end down and without addresses (disableContainerInterface). */
+  readonly podLinkDown: boolean
+  /** IPv6 duplicate address detection stays on (enabledad). */
+  readonly dad: boolean
+  readonly dns?: Dns
+  /** The addresses are reserved in our own pool. */
+  readonly isPool: boolean
+  /** Seconds before an address of this attachment may be given out again. */
+  readonly cooldownS: number
+}
+
+/** The bridge of a network. `addresses`: gateway CIDRs on it. */
+export interface BridgeSpec {
+  readonly name: string
+  readonly mac: string
+  readonly mtu: number
+  readonly addresses: readonly string[]
+  readonly forceAddress: boolean
+  readonly promisc: boolean
+}
+
+/** What the attachments of one network share. Canonical, so that equal specs are equal as JSON text. */
+export interface NetworkSpec {
+  readonly name: string
+  readonly bridge?: BridgeSpec
+  /** Families to forward. */
+  readonly forwarding: readonly (4 | 6)[]
+  /** Source subnets that are masqueraded, and destinations that never are. */
+  readonly masquerade?: { readonly subnets: readonly string[]; readonly keep: readonly string[] }
+  readonly removeWhenEmpty: boolean
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to do about addresses that are on a bridge already: the reference's ensureAddr
+// (plugins/main/bridge/bridge.go), made to say who is in the way.
+
+import { overlaps, parseCidr } from '../cni/address.ts'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { BridgeSpec, NetworkSpec } from './attachment.ts'
+import type { ObservedLink, ObservedNamespace } from './observed.ts'
+import type { Op } from './op.ts'
+
+/**
+ * Operations that take addresses off the bridge which stand in the way of the wanted ones. They go
+ * when forceAddress says so, or when the bridge is of our making (`ownMac`) and nothing is plugged in. Throws CniError 108 when the link is no bridge
+ * or an address stays in the way, naming both addresses and the ports.
+ */
+export function agreeOnAddresses(input: {
+  readonly network: NetworkSpec
+  readonly others: readonly NetworkSpec[]
+  readonly host: ObservedNamespace
+  readonly ownMac: string
+}): readonly Op[] {
+  const { bridge } = input.network
+  const link = bridge && input.host.links.get(bridge.name)
+  if (bridge === undefined || link === undefined) return []
+  if (link.kind !== 'bridge') throw noBridge(bridge.name, link.kind)
+  const foreign = link.addresses.filter((address) => isInTheWay(address, bridge, input.others))
+  if (foreign.length === 0) return []
+  const ports = [...input.host.links.values()].filter((other) => other.master === bridge.name)
+  const isFree = bridge.forceAddress || (link.mac === input.ownMac && ports.length === 0)
+  if (!isFree) throw conflict({ bridge, foreign, ports })
+  return foreign.map((cidr) => ({
+    in: 'host',
+    kind: 'addr.del',
+    dev: bridge.name,
+    cidr,
+    why: `take ${cidr} off ${bridge.name}`,
+  }))
+}
+
+function isInTheWay(address: string, bridge: BridgeSpec, others: readonly NetworkSpec[]): boolean {
+  const wanted = bridge.addresses
+  const isKnown =
+    wanted.includes(address) ||
+    others.some((other) => other.bridge?.name === bridge.name && other.bridge.addresses.includes(address))
+  if (isKnown) return false
+  const there = parseCidr(address)
+  const near = wanted.map(parseCidr).filter((cidr) => cidr !== undefined && cidr.family === there?.family)
+  // One IPv4 gateway a bridge, as the reference; IPv6 addresses may live side by side when they do not overlap.
+  return there?.family === 4 ? near.length > 0 : near.some((cidr) => cidr && there && overlaps(cidr, there))
+}
+
+function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports: readonly ObservedLink[] }): CniError {
+  const { bridge, foreign, ports } = found
+  const names = ports.map((port) => port.alias ?? port.name)
+  const message = `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ${foreign.join(', ')}`
+  return new CniError(CniCode.bridgeConflict, message, {
+    details:
+      `plugged into ${bridge.name}: ${names.slice(0, 8).join(', ') || 'nothing'}${names.length > 8 ? `, and ${names.length - 8} more` : ''}. ` +
+      `Use another "bridge", set "forceAddress": true, or remove it: ip addr del ${foreign[0]} dev ${bridge.name}`,
+  })
+}
+
+function noBridge(name: string, kind: string | undefined): CniError {
+  return new CniError(CniCode.bridgeConflict, `"${name}" already exists but is not a bridge`, {
+    details: `it is ${kind === undefined ? 'a device of the machine' : `of kind ${kind}`}; choose another "bridge"`,
+  })
+}

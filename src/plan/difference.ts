@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// desired − observed. An operation is also a statement about the kernel; `lacking` says in which
+// ways it does not hold. CHECK prints that, repair runs those operations, DEL and GC ask it whether
+// there is anything left to take away (contract §4, "one reconciler").
+
+import type { Route } from '../cni/net-conf.ts'
+import type { Observed, ObservedLink, ObservedNamespace, ObservedRoute } from './observed.ts'
+import type { Op } from './op.ts'
+import { chains } from './ruleset.ts'
+
+/** An operation whose effect is not there, and each way in which it is not, for people. */
+export interface Difference {
+  readonly op: Op
+  readonly found: readonly string[]
+}
+
+/** The operations that do not hold, with what was found instead. */
+export function difference(ops: readonly Op[], observed: Observed): readonly Difference[] {
+  return ops.flatMap((op) => {
+    const found = lacking(op, observed)
+    return found.length === 0 ? [] : [{ op, found }]
+  })
+}
+
+/** In which ways `op` does not hold; empty when it does, or when its place was not looked at. */
+export function lacking(op: Op, observed: Observed): readonly string[] {
+  const place = op.in === 'host' ? observed.host : observed.pod
+  if (place === undefined) return []
+  switch (op.kind) {
+    case 'veth.add':
+      return vethLacks(op, observed)
+    case 'bridge.add':
+      return bridgeLacks(op, observed.host)
+    case 'link.up':
+      return linkLacks(place, op.dev, (link) => (link.up ? [] : [`${op.dev} is down`]))
+    case 'link.alias':
+      return linkLacks(place, op.dev, (link) => differs(`alias of ${op.dev}`, link.alias ?? 'none', op.alias))
+    case 'link.promisc':
+      return linkLacks(place, op.dev, (link) => (link.promisc ? [] : [`${op.dev} is not promiscuous`]))
+    case 'port.master':
+      return linkLacks(place, op.dev, (link) => differs(`bridge of ${op.dev}`, link.master ?? 'none', op.master))
+    case 'port.flags':
+      return linkLacks(place, op.dev, (link) => [
+        ...differs(`hairpin of ${op.dev}`, onOff(link.hairpin), onOff(op.hairpin)),
+        ...differs(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated)),
+      ])
+    case 'addr.replace':
+      return linkLacks(place, op.dev, (link) =>
+        link.addresses.includes(op.cidr) ? [] : [`${op.cidr} is missing on ${op.dev}`],
+      )
+    case 'route.add':
+      return routeLacks(op.route, op.dev, place)
+    case 'sysctl.write':
+      return sysctlLacks(op.key, op.value, observed)
+    case 'forwarding.on':
+      return sysctlLacks(forwardingKey(op.family), '1', observed)
+    case 'nft.base':
+      return baseLacks(observed)
+    case 'nft.add':
+      return elementLacks(op.set, op.element, observed)
+    case 'link.del':
+      return place.links.has(op.dev) ? [`${op.dev} is still there`] : []
+    case 'addr.del':
+      return place.links.get(op.dev)?.addresses.includes(op.cidr) ? [`${op.cidr} is still on ${op.dev}`] : []
+    case 'nft.del':
+      return elementLacks(op.set, op.element, observed).length === 0 ? [`${op.element} is still in ${op.set}`] : []
+    case 'route.del':
+    case 'route.show-default':
+    case 'neigh.announce':
+    case 'nft.base.show':
+    case 'nft.flush':
+      return []
+    default:
+      return op satisfies never
+  }
+}
+
+/** The sysctl that switches forwarding on for a family, `net/…`. */
+export function forwardingKey(family: 4 | 6): string {
+  return family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
+}
+
+function vethLacks(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): readonly string[] {
+  const host = linkLacks(observed.host, op.name, (link) => [
+    ...(link.up ? [] : [`${op.name} is down`]),
+    ...differs(`MAC of ${op.name}`, link.mac, op.mac),
+    ...differs(`MTU of ${op.name}`, link.mtu, op.mtu),
+    ...differs(`bridge of ${op.name}`, link.master ?? 'none', op.master ?? 'none'),
+  ])
+  const pod = observed.pod
+  if (pod === undefined) return host
+  const hostEnd = observed.host.links.get(op.name)
+  const inPod = linkLacks(pod, op.peer, (link) => [
+    ...differs(`MAC of ${op.peer}`, link.mac, op.peerMac),
+    ...differs(`MTU of ${op.peer}`, link.mtu, op.mtu),
+    ...(hostEnd === undefined ? [] : differs(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
+  ])
+  return [...host, ...inPod]
+}
+
+function bridgeLacks(op: Extract<Op, { kind: 'bridge.add' }>, host: ObservedNamespace): readonly string[] {
+  return linkLacks(host, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
+}
+
+function routeLacks(route: Route, dev: string, place: ObservedNamespace): readonly string[] {
+  const there = (place.routes.get(route.table ?? 254) ?? []).filter(
+    (other) => other.dst === route.dst && other.dev === dev,
+  )
+  const via = route.gw === undefined ? '' : ` via ${route.gw}`
+  if (there.some((other) => matches(other, route))) return []
+  return [`route to ${route.dst}${via} dev ${dev} is ${there.length === 0 ? 'missing' : 'different'}`]
+}
+
+function matches(there: ObservedRoute, route: Route): boolean {
+  const keys = ['gw', 'priority', 'mtu', 'advmss'] as const
+  return keys.every((key) => route[key] === undefined || route[key] === there[key])
+}
+
+function sysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
+  if (!observed.sysctls.has(key)) return []
+  return differs(key.replaceAll('/', '.'), observed.sysctls.get(key) ?? 'absent', value)
+}
+
+function baseLacks(observed: Observed): readonly string[] {
+  const { table } = observed
+  if (table === undefined) return []
+  if (table === 'absent') return ['nft table inet trestle is missing']
+  return chains.flatMap((chain) => {
+    const there = table.rules.get(chain.name)
+    if (there === undefined) return [`nft chain ${chain.name} is missing`]
+    const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
+    return missing.map((rule) => `nft rule "${rule.comment}" is missing from ${chain.name}`)
+  })
+}
+
+function elementLacks(
+  set: Extract<Op, { kind: 'nft.add' }>['set'],
+  element: string,
+  observed: Observed,
+): readonly string[] {
+  const { table } = observed
+  if (table === undefined) return []
+  if (table !== 'absent' && table.elements.get(set)?.has(element)) return []
+  return [`element ${element} is missing from nft set ${set}`]
+}
+
+function linkLacks(
+  place: ObservedNamespace,
+  dev: string,
+  compare: (link: ObservedLink) => readonly string[],
+): readonly string[] {
+  const link = place.links.get(dev)
+  return link === undefined ? [`${dev} is missing`] : compare(link)
+}
+
+function differs(what: string, is: string | number, wanted: string | number): readonly string[] {
+  return is === wanted ? [] : [`${what} is ${is}, not ${wanted}`]
+}
+
+function onOff(flag: boolean | undefined): string {
+  return flag === undefined ? 'unknown' : flag ? 'on' : 'off'
+}

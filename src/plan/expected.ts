@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CHECK expects: the record, with what prevResult says about links, addresses and routes in
+// its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
+
+import type { Result, ResultInterface } from '../cni/result.ts'
+import { hostOps, podOps } from './attach.ts'
+import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
+import type { Op } from './op.ts'
+import { ruleOps, steadyBridgeOps } from './shared.ts'
+
+/** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */
+export function expectedBy(
+  prevResult: Result,
+  spec: AttachmentSpec,
+  netns: string,
+): { spec: AttachmentSpec; missing: readonly string[] } {
+  const at = prevResult.interfaces.findIndex((entry) => entry.name === spec.pod?.name && (entry.sandbox ?? '') !== '')
+  const pod = prevResult.interfaces[at]
+  const host = prevResult.interfaces.find((entry) => entry.name === spec.host?.name && !entry.sandbox)
+  const missing = [
+    ...(pod === undefined ? [`prevResult has no interface ${spec.pod?.name} in ${netns}`] : []),
+    ...(pod !== undefined && pod.sandbox !== netns
+      ? [`prevResult has ${pod.name} in ${pod.sandbox}, not in CNI_NETNS ${netns}`]
+      : []),
+  ]
+  const ips = prevResult.ips.filter((ip) => ip.interface === at || ip.interface === undefined)
+  const expected = {
+    ...spec,
+    ...(spec.host ? { host: withMac(spec.host, host) } : {}),
+    ...(spec.pod ? { pod: withMac(spec.pod, pod) } : {}),
+    mtu: pod?.mtu ?? spec.mtu,
+    ips: ips.map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway })),
+    ...routesStillThere(prevResult, spec),
+  }
+  return { spec: expected, missing }
+}
+
+/** Everything that should hold for the attachment, as operations to compare with the kernel. */
+export function expectedOps(spec: AttachmentSpec, network: NetworkSpec | undefined): readonly Op[] {
+  const shared = network === undefined ? [] : [...steadyBridgeOps(network), ...ruleOps([network])]
+  return [...shared, ...hostOps(spec), ...podOps(spec).filter((op) => !('dev' in op && op.dev === 'lo'))]
+}
+
+/** A route that a later plugin took out of the result is no longer ours to expect. */
+function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<AttachmentSpec, 'routes' | 'defaultRoutes'> {
+  const isThere = (dst: string) => prevResult.routes.some((route) => route.dst === dst)
+  return {
+    routes: spec.routes.filter((route) => isThere(route.dst)),
+    defaultRoutes: spec.defaultRoutes.filter((route) => isThere(route.dst)),
+  }
+}
+
+function withMac<T extends { readonly mac: string }>(end: T, now: ResultInterface | undefined): T {
+  return now?.mac === undefined ? end : { ...end, mac: now.mac.toLowerCase() }
+}

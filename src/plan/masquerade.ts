@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The set elements that say which sources are masqueraded and which destinations are not. The
+// kernel's interval sets refuse overlaps, and networks may overlap (one subnet inside another's):
+// overlaps are taken apart here, so that equal networks always give equal elements.
+
+import { type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../cni/address.ts'
+import type { NetworkSpec } from './attachment.ts'
+import type { Op, SetName } from './op.ts'
+
+/** An element of one of our sets, in nft's text. */
+export interface Element {
+  readonly set: SetName
+  readonly element: string
+}
+
+interface Pair {
+  readonly source: Cidr
+  readonly destination: Cidr
+}
+
+/** Every masquerade element of these networks together. */
+export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
+  const rules = networks.flatMap((network) => (network.masquerade ? [network.masquerade] : []))
+  const sources = outermost(rules.flatMap((rule) => rule.subnets.flatMap(toCidr)))
+  const pairs = apart(rules.flatMap((rule) => pairsOf(rule.subnets, rule.keep)))
+  return [
+    ...sources.map((source) => ({ set: byFamily('masq', source), element: formatCidr(source) })),
+    ...pairs.map(({ source, destination }) => ({
+      set: byFamily('keep', source),
+      element: `${formatCidr(source)} . ${formatCidr(destination)}`,
+    })),
+  ]
+}
+
+/** Operations that add the elements. */
+export function masqueradeOps(elements: readonly Element[]): readonly Op[] {
+  return elements.map(({ set, element }) => ({
+    in: 'host',
+    kind: 'nft.add',
+    set,
+    element,
+    why: set.startsWith('masq') ? `masquerade pods of ${element}` : `keep the pod's address on ${element}`,
+  }))
+}
+
+function pairsOf(subnets: readonly string[], keep: readonly string[]): readonly Pair[] {
+  return subnets
+    .flatMap(toCidr)
+    .flatMap((source) =>
+      keep
+        .flatMap(toCidr)
+        .flatMap((destination) => (source.family === destination.family ? [{ source, destination }] : [])),
+    )
+}
+
+/** CIDRs either contain one another or are apart: dropping the contained ones leaves no overlap. */
+function outermost(cidrs: readonly Cidr[]): readonly Cidr[] {
+  const sorted = [...cidrs].sort((a, b) => a.prefixLength - b.prefixLength)
+  const kept: Cidr[] = []
+  for (const cidr of sorted) if (!kept.some((other) => contains(other, cidr))) kept.push(cidr)
+  return kept
+}
+
+/** Pairs as disjoint rectangles: what an earlier pair covers is cut out of the later one's destination. */
+function apart(pairs: readonly Pair[]): readonly Pair[] {
+  const sorted = [...pairs].sort(
+    (a, b) => a.source.prefixLength - b.source.prefixLength || a.destination.prefixLength - b.destination.prefixLength,
+  )
+  const done: Pair[] = []
+  for (const pair of sorted) done.push(...remainder(pair, done))
+  return done
+}
+
+function remainder(pair: Pair, covered: readonly Pair[]): readonly Pair[] {
+  let left: readonly Cidr[] = [pair.destination]
+  for (const other of covered) {
+    if (other.source.family !== pair.source.family || !contains(other.source, pair.source)) continue
+    left = left.flatMap((cidr) => cut(cidr, other.destination))
+  }
+  return left.map((destination) => ({ source: pair.source, destination }))
+}
+
+function cut(cidr: Cidr, hole: Cidr): readonly Cidr[] {
+  if (contains(hole, cidr)) return []
+  return overlaps(cidr, hole) ? subtract(cidr, hole) : [cidr]
+}
+
+function contains(outer: Cidr, inner: Cidr): boolean {
+  return outer.family === inner.family && outer.prefixLength <= inner.prefixLength && includes(outer, inner)
+}
+
+function toCidr(text: string): readonly Cidr[] {
+  const cidr = parseCidr(text)
+  return cidr === undefined ? [] : [cidr]
+}
+
+function byFamily(name: 'masq' | 'keep', cidr: Cidr): SetName {
+  return `${name}${cidr.family}`
+}

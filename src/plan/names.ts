@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every name and MAC that trestle gives out, derived from the attachment: DEL, CHECK and GC find
+// what is ours without looking anything up (contract §4).
+
+import { createHash } from 'node:crypto'
+import { parseCidr } from '../cni/address.ts'
+import type { AttachmentKey } from './attachment.ts'
+
+/** IFNAMSIZ is 16 with the closing NUL (include/uapi/linux/if.h). */
+const maxNameLength = 15
+
+/**
+ * The host end's name, `veth` and 11 hex digits. The prefix is the one that NetworkManager's and
+ * systemd-networkd's stock settings leave alone.
+ */
+export function hostLinkName(key: AttachmentKey): string {
+  return `veth${digestOf(key).toString('hex')}`.slice(0, maxNameLength)
+}
+
+/** The host end's MAC: locally administered, unicast. */
+export function hostLinkMac(key: AttachmentKey): string {
+  return localMac(digestOf(key, 'host'))
+}
+
+/**
+ * The pod end's MAC. It follows the first address where we allocate it, so that neighbours of a
+ * reused address keep a true entry (plugins#858); else the attachment.
+ */
+export function podLinkMac(key: AttachmentKey, firstAddress: string | undefined): string {
+  const cidr = firstAddress === undefined ? undefined : parseCidr(firstAddress)
+  if (cidr === undefined) return localMac(digestOf(key, 'pod'))
+  if (cidr.family === 4) return toMac(Buffer.from([0x0a, 0x58, ...bytesOf(cidr.value, 4)]))
+  const host = createHash('sha256').update(bytesOf(cidr.value, 16)).digest()
+  return toMac(Buffer.from([0x0a, 0x58, ...host.subarray(0, 4)]))
+}
+
+/** The bridge's MAC: fixed at creation, different on every machine (`machineId`), or it floats with its ports. */
+export function bridgeMac(name: string, machineId: string): string {
+  return localMac(createHash('sha256').update(`bridge\0${name}\0${machineId}`).digest())
+}
+
+/** The alias on the host end, by which a person or `gc` knows whose it is. */
+export function aliasOf(key: AttachmentKey): string {
+  return `trestle:${key.network}/${key.containerId}/${key.ifName}`.slice(0, 255)
+}
+
+/** A file name for the attachment in its network's directory, distinct for every key. */
+export function recordFileName(key: AttachmentKey): string {
+  const id = key.containerId.length > 128 ? `~${sha256(key.containerId).toString('hex')}` : key.containerId
+  return key.role === 'main' ? `${id}:${key.ifName}` : `${id}:${key.ifName}:${key.role}`
+}
+
+/** A directory name for the network, distinct for every name. */
+export function networkDirName(network: string): string {
+  return network.length > 128 ? `~${sha256(network).toString('hex')}` : network
+}
+
+function digestOf(key: AttachmentKey, purpose = 'link'): Buffer {
+  return sha256([purpose, key.network, key.containerId, key.ifName].join('\0'))
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}
+
+function localMac(digest: Buffer): string {
+  return toMac(Buffer.from([((digest[0] ?? 0) & 0xfc) | 0x02, ...digest.subarray(1, 6)]))
+}
+
+function toMac(bytes: Buffer): string {
+  return [...bytes].map((b) => b.toString(16).padStart(2, '0')).join(':')
+}
+
+function bytesOf(value: bigint, length: number): Buffer {
+  return Buffer.from(value.toString(16).padStart(length * 2, '0'), 'hex')
+}

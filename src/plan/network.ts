@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations for what a network's attachments share: forwarding, the bridge, its addresses.
+
+import type { BridgeSpec, NetworkSpec } from './attachment.ts'
+import type { Op } from './op.ts'
+
+/** Forwarding for the network's families. */
+export function forwardingOps(network: NetworkSpec): readonly Op[] {
+  return network.forwarding.map((family) => ({
+    in: 'host',
+    kind: 'forwarding.on',
+    family,
+    why: `forward IPv${family} packets`,
+  }))
+}
+
+/** A bridge made from nothing. */
+export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
+  const { name, mac, mtu } = bridge
+  return [
+    { in: 'host', kind: 'bridge.add', name, mac, mtu, why: `create the bridge ${name}` },
+    ...keepBridgeOps(bridge),
+  ]
+}
+
+/** What every ADD says again about a bridge that is there: all of it holds as a rule, and costs microseconds. */
+export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
+  const { name } = bridge
+  return [
+    { in: 'host', kind: 'link.up', dev: name, why: `set the bridge ${name} up` },
+    ...(bridge.promisc
+      ? [{ in: 'host', kind: 'link.promisc', dev: name, why: `set ${name} promiscuous` } as const]
+      : []),
+    ...bridge.addresses.map(
+      (cidr): Op => ({
+        in: 'host',
+        kind: 'addr.replace',
+        dev: name,
+        cidr,
+        dad: false,
+        why: `add the gateway ${cidr} to ${name}`,
+      }),
+    ),
+  ]
+}
+
+/** A pod must not change the host's routes by advertising itself as a router on the bridge. */
+export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
+  const key = `net/ipv6/conf/${bridge.name}/accept_ra`
+  return [{ in: 'host', kind: 'sysctl.write', key, value: '0', why: `ignore router advertisements on ${bridge.name}` }]
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What we may know about the kernel, as data: filled by system/observe.ts, compared by difference.ts.
+
+import type { SetName } from './op.ts'
+
+/** A network link. `addresses`: CIDRs. `peerIndex`: ifindex of a veth's other end. */
+export interface ObservedLink {
+  readonly name: string
+  readonly index: number
+  readonly mac: string
+  readonly mtu: number
+  readonly up: boolean
+  readonly kind?: string
+  readonly master?: string
+  readonly alias?: string
+  readonly promisc: boolean
+  readonly hairpin?: boolean
+  readonly isolated?: boolean
+  readonly peerIndex?: number
+  readonly addresses: readonly string[]
+}
+
+/** A route of the pod. `dst` is a CIDR. */
+export interface ObservedRoute {
+  readonly dst: string
+  readonly gw?: string
+  readonly dev?: string
+  readonly priority?: number
+  readonly mtu?: number
+  readonly advmss?: number
+}
+
+/** One network namespace. */
+export interface ObservedNamespace {
+  readonly links: ReadonlyMap<string, ObservedLink>
+  /** Routes by table number (254 is main). Host: left empty. */
+  readonly routes: ReadonlyMap<number, readonly ObservedRoute[]>
+}
+
+/** Our nft table: the comments of its rules by chain, and the elements of its sets. */
+export interface ObservedTable {
+  readonly rules: ReadonlyMap<string, readonly string[]>
+  readonly elements: ReadonlyMap<SetName, ReadonlySet<string>>
+}
+
+/** What was looked at. A part that was not looked at is undefined; a table that is not there is 'absent'. */
+export interface Observed {
+  readonly host: ObservedNamespace
+  readonly pod?: ObservedNamespace
+  readonly table?: ObservedTable | 'absent'
+  /** Sysctls by key, `net/…`; undefined value: no such file. */
+  readonly sysctls: ReadonlyMap<string, string | undefined>
+}
+
+/** A namespace with nothing in it. */
+export const emptyNamespace: ObservedNamespace = { links: new Map(), routes: new Map() }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of an attachment: enough to undo, to restore and to explain (contract §4). A claim is
+// a record without `spec`: written before anything is reserved or made.
+
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from './attachment.ts'
+
+/** Who wrote a file: tells a dead writer from a live one, and another machine state from this one. */
+export interface ProcessStamp {
+  readonly pid: number
+  /** Field 22 of /proc/PID/stat, clock ticks since boot: tells a reused pid. */
+  readonly startTime: string
+  readonly bootId: string
+  /** The pid namespace's inode: a pid means nothing in another one. */
+  readonly pidNamespace: string
+}
+
+/** A pod's network namespace as it was at ADD. */
+export interface NetnsStamp {
+  readonly path: string
+  readonly inode: number
+}
+
+/** What is known of one attachment. Times are ISO 8601. */
+export interface AttachmentRecord {
+  readonly format: 1
+  readonly key: AttachmentKey
+  readonly writer: ProcessStamp
+  readonly netns: NetnsStamp
+  readonly createdAt: string
+  readonly pod?: { readonly namespace: string; readonly name: string }
+  /** SHA-256 of the plugin's configuration without what the runtime adds per call. */
+  readonly configDigest: string
+  /** The delegated IPAM plugin, when there is one. */
+  readonly delegatedIpam?: string
+  readonly spec?: AttachmentSpec
+  readonly network?: NetworkSpec
+  /** What a DEL could not undo and why; the addresses stay reserved until it is settled. */
+  readonly owed?: readonly string[]
+}
+
+/** A record from JSON text, or undefined when it is none: truncated, of another shape, or newer than we know. */
+export function parseRecord(text: string): AttachmentRecord | undefined {
+  const value = parseObject(text)
+  const key = value?.['key'] as Partial<AttachmentKey> | undefined
+  const isRecord =
+    value?.['format'] === 1 &&
+    [key?.network, key?.containerId, key?.ifName, key?.role].every((part) => typeof part === 'string') &&
+    typeof (value['writer'] as Partial<ProcessStamp> | undefined)?.bootId === 'string' &&
+    typeof (value['netns'] as Partial<NetnsStamp> | undefined)?.path === 'string'
+  return isRecord ? (value as unknown as AttachmentRecord) : undefined
+}
+
+/** A network's shared part from JSON text, or undefined when it is none. */
+export function parseNetwork(text: string): NetworkSpec | undefined {
+  const value = parseObject(text)
+  return typeof value?.['name'] === 'string' && Array.isArray(value['forwarding'])
+    ? (value as unknown as NetworkSpec)
+    : undefined
+}
+
+/** Whether two keys are the same attachment. */
+export function sameKey(a: AttachmentKey, b: AttachmentKey): boolean {
+  return a.network === b.network && a.containerId === b.containerId && a.ifName === b.ifName && a.role === b.role
+}
+
+/** The attachment in words, for messages: pod name where it is known. */
+export function describeHolder(record: AttachmentRecord): string {
+  const { containerId, ifName } = record.key
+  const pod = record.pod ? `pod ${record.pod.namespace}/${record.pod.name}, ` : ''
+  return `${pod}container ${containerId.slice(0, 13)}, ${ifName}`
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The addresses of ipam.type `static`: what the configuration says, nothing is reserved.
+
+import type { Dns, Route, StaticIpam } from '../cni/net-conf.ts'
+import type { ResultIp } from '../cni/result.ts'
+
+/** Addresses, routes and DNS of an attachment, from whichever source. */
+export interface StaticLease {
+  readonly ips: readonly ResultIp[]
+  readonly routes: readonly Route[]
+  readonly dns?: Dns
+}
+
+/**
+ * The lease of a static configuration: its addresses in order, each with its own gateway if it has
+ * one. The edge has already put together addresses from the configuration, CNI_ARGS and
+ * runtimeConfig, and given each CNI_ARGS GATEWAY to the addresses whose subnet holds it.
+ */
+export function staticLease(conf: StaticIpam): StaticLease {
+  const ips = conf.addresses.map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway }))
+  const lease = { ips, routes: conf.routes }
+  return conf.dns === undefined ? lease : { ...lease, dns: conf.dns }
+}

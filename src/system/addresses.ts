@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations on disk. A reservation is a link(2) of the attachment's claim under the address's
+// name: the kernel says who was first, without a lock, and the file says who it was (contract §4).
+// Releasing looks at the owner and removes the name in two steps, so that one takes the network's lock.
+
+import { renameSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { type AttachmentRecord, parseRecord, sameKey } from '../plan/record.ts'
+import { linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
+import { withLock } from './lock.ts'
+import type { NetworkFiles } from './state.ts'
+
+const lockWaitMs = 5000
+
+/** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
+export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<string> {
+  const taken = new Set(namesIn(files.addresses))
+  for (const address of namesIn(files.cooling)) {
+    if (isCooling(`${files.cooling}/${address}`, cooldownS)) taken.add(address)
+    else rmSync(`${files.cooling}/${address}`, { force: true })
+  }
+  return taken
+}
+
+/** Reserves one address for the claim in `claimFile`; false when someone else has it. */
+export function reserveAddress(files: NetworkFiles, claimFile: string, address: string): boolean {
+  return linkOnce(claimFile, `${files.addresses}/${address}`)
+}
+
+/** The claim behind a reservation; undefined when there is none or it cannot be read. */
+export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
+  const found = readText(`${files.addresses}/${address}`)
+  return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
+}
+
+/** The address last given out from a range set: the start of the round robin. Only a hint. */
+export function lastGiven(files: NetworkFiles, set: number): string | undefined {
+  const found = readText(`${files.directory}/last.${set}`)
+  return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
+}
+
+/** Remembers the address last given out from a range set. */
+export function writeLastGiven(files: NetworkFiles, set: number, address: string): void {
+  writeText(`${files.directory}/last.${set}`, address)
+}
+
+/** Gives back every address of an attachment; those that changed hands meanwhile are left alone. */
+export async function releaseAddresses(files: NetworkFiles, record: AttachmentRecord): Promise<void> {
+  const known = record.spec?.ips.map((ip) => ip.address.slice(0, ip.address.indexOf('/')))
+  const reserved = namesIn(files.addresses)
+  const candidates = known === undefined ? reserved : known.filter((address) => reserved.includes(address))
+  if (candidates.length === 0) return
+  const owner = record.writer
+  await withLock({ file: files.lock, purpose: 'release addresses', owner, waitMs: lockWaitMs }, () => {
+    for (const address of candidates) {
+      const holder = holderOf(files, address)
+      if (holder !== undefined && sameKey(holder.key, record.key)) drop(files, address, record.spec?.cooldownS ?? 0)
+    }
+  })
+}
+
+function drop(files: NetworkFiles, address: string, cooldownS: number): void {
+  const file = `${files.addresses}/${address}`
+  if (cooldownS <= 0) {
+    rmSync(file, { force: true })
+    return
+  }
+  makeDirectory(files.cooling)
+  const now = new Date()
+  utimesSync(file, now, now)
+  renameSync(file, `${files.cooling}/${address}`)
+}
+
+function isCooling(file: string, cooldownS: number): boolean {
+  try {
+    return cooldownS > 0 && Date.now() - statSync(file).mtimeMs < cooldownS * 1000
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs another CNI plugin as our IPAM: CNI spec 1.1.0, section 4. It gets our environment and our
+// configuration unchanged; its errors are passed on.
+
+import { accessSync, constants, statSync } from 'node:fs'
+import { CniCode, CniError, oneLine } from '../cni/error.ts'
+import type { Verb } from '../cni/invocation.ts'
+import type { Output, Run } from './runner.ts'
+
+/** A call to a delegated plugin. `path`: CNI_PATH, split; `stdin`: the configuration as it came. */
+export interface Delegation {
+  readonly type: string
+  readonly verb: Verb
+  readonly path: readonly string[]
+  readonly stdin: string
+  /** The attachment, where it is not the one that our own environment names. */
+  readonly attachment?: { readonly containerId: string; readonly ifName: string; readonly netns: string }
+}
+
+/**
+ * Runs the delegated plugin and returns its stdout. Throws the CniError it printed, or 105 when it
+ * is missing, crashes, or prints no error object.
+ */
+export async function delegate(run: Run, call: Delegation): Promise<string> {
+  const file = findPlugin(call)
+  const output = await run({ file, args: [], stdin: call.stdin, env: environmentOf(call) })
+  // Section 4: what the delegated plugin says on stderr goes to ours.
+  if (output.stderr !== '') process.stderr.write(output.stderr)
+  if (output.code === 0) return output.stdout
+  throw errorOf(call, output)
+}
+
+function findPlugin(call: Delegation): string {
+  const candidates = call.path.map((directory) => `${directory}/${call.type}`)
+  const found = candidates.find(isExecutable)
+  if (found !== undefined) return found
+  throw new CniError(CniCode.delegateFailed, `cannot find the IPAM plugin "${call.type}" in CNI_PATH`, {
+    details: `looked for ${candidates.join(', ') || 'nothing: CNI_PATH is empty'}; install it, or use ipam.type "trestle"`,
+  })
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return statSync(file).isFile()
+  } catch {
+    return false
+  }
+}
+
+function environmentOf(call: Delegation): Record<string, string> {
+  const inherited = Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  const { attachment } = call
+  const named = attachment && {
+    CNI_CONTAINERID: attachment.containerId,
+    CNI_IFNAME: attachment.ifName,
+    CNI_NETNS: attachment.netns,
+  }
+  return { ...Object.fromEntries(inherited), ...named, CNI_COMMAND: call.verb }
+}
+
+function errorOf(call: Delegation, output: Output): CniError {
+  const told = parseError(output.stdout)
+  if (told !== undefined) {
+    const details = [`from the IPAM plugin ${call.type}`, told.details].filter(Boolean).join(': ')
+    return new CniError(told.code, told.msg, { details })
+  }
+  const how = output.code === undefined ? `was ended by ${output.signal}` : `ended with status ${output.code}`
+  return new CniError(
+    CniCode.delegateFailed,
+    `the IPAM plugin ${call.type} ${how} on ${call.verb} without an error object`,
+    {
+      details: `stdout: ${oneLine(output.stdout.slice(0, 2000))}\nstderr: ${oneLine(output.stderr.slice(0, 2000))}`,
+    },
+  )
+}
+
+function parseError(stdout: string): { code: number; msg: string; details?: string } | undefined {
+  try {
+    const { code, msg, details } = JSON.parse(stdout) as Record<string, unknown>
+    if (typeof code !== 'number' || typeof msg !== 'string') return undefined
+    return { code, msg, ...(typeof details === 'string' ? { details } : {}) }
+  } catch {
+    return undefined
+  }
+}

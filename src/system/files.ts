@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small files that only we write: whole or not at all, never through a link someone else put there.
+// /run is a tmpfs, so there is no fsync: what a power cut takes, the boot id voids anyway.
+
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+
+const limitBytes = 1024 * 1024
+let written = 0
+
+/** The text of a file; undefined when there is none; 'unreadable' for a directory, link, device or a file over 1 MiB. */
+export function readText(path: string): { readonly text: string } | 'unreadable' | undefined {
+  let fd: number
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : 'unreadable'
+  }
+  try {
+    const stat = fstatSync(fd)
+    return stat.isFile() && stat.size <= limitBytes ? { text: readFileSync(fd, 'utf8') } : 'unreadable'
+  } catch {
+    return 'unreadable'
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Writes a file as a whole: a reader sees the old text or the new. Mode 0600. */
+export function writeText(path: string, text: string): void {
+  const temporary = writeTemporary(path, text)
+  try {
+    renameSync(temporary, path)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
+}
+
+/** Writes a file that must not exist yet; false when it does. The text is whole as soon as the name is there. */
+export function createText(path: string, text: string): boolean {
+  const temporary = writeTemporary(path, text)
+  try {
+    return linkOnce(temporary, path)
+  } finally {
+    rmSync(temporary, { force: true })
+  }
+}
+
+/** link(2): true when the name was free, false when it is taken (EEXIST). Makes the directory when it is missing. */
+export function linkOnce(existing: string, path: string): boolean {
+  try {
+    linkSync(existing, path)
+    return true
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return false
+    if (code !== 'ENOENT') throw error
+    makeDirectory(dirname(path))
+    return linkAgain(existing, path)
+  }
+}
+
+/** The names in a directory; none when it does not exist. */
+export function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory)
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+    throw error
+  }
+}
+
+/** A directory and its parents, readable by root only. */
+export function makeDirectory(path: string): void {
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+}
+
+function linkAgain(existing: string, path: string): boolean {
+  try {
+    linkSync(existing, path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+/** Temporary names start with '.', which no record, address or lock does. */
+function writeTemporary(path: string, text: string): string {
+  written += 1
+  const temporary = `${dirname(path)}/.${process.pid}.${written}.${process.hrtime.bigint()}`
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+  const fd = openMaking(temporary, flags)
+  try {
+    const bytes = Buffer.from(text)
+    let at = 0
+    while (at < bytes.length) at += writeSync(fd, bytes, at)
+    return temporary
+  } catch (error) {
+    // A full disk leaves an empty file behind otherwise.
+    rmSync(temporary, { force: true })
+    throw error
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function openMaking(path: string, flags: number): number {
+  try {
+    return openSync(path, flags, 0o600)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    makeDirectory(dirname(path))
+    return openSync(path, flags, 0o600)
+  }
+}

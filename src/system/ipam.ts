@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an attachment's addresses come from: our own pool, the configuration, or another plugin.
+
+import { parseCidr } from '../cni/address.ts'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { Dns, NetConf, PoolIpam, Range } from '../cni/net-conf.ts'
+import { readResult } from '../cni/result-shapes.ts'
+import { firstFree } from '../plan/allocate.ts'
+import type { PodAddress } from '../plan/attachment.ts'
+import type { Lease } from '../plan/lease.ts'
+import { noLease } from '../plan/lease.ts'
+import { describeHolder } from '../plan/record.ts'
+import { chooseRequested, exhausted, requestTaken } from '../plan/request.ts'
+import { readResolvConf } from '../plan/resolv-conf.ts'
+import { staticLease } from '../plan/static.ts'
+import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from './addresses.ts'
+import { delegate } from './delegate.ts'
+import { readText } from './files.ts'
+import { referenceAddresses } from './reference-leases.ts'
+import type { Run } from './runner.ts'
+import type { NetworkFiles } from './state.ts'
+
+/** Who asks for a lease. `reclaim` frees what dead attachments hold and says how many it freed. */
+export interface LeaseRequest {
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly claimFile: string
+  readonly reclaim: () => Promise<number>
+}
+
+/** Addresses from our own pool or from the configuration; none for layer 2 and for a delegated plugin. */
+export async function ownLease(request: LeaseRequest): Promise<Lease> {
+  const { ipam } = request.conf
+  if (ipam.kind === 'static') return staticLease(ipam)
+  if (ipam.kind !== 'pool') return noLease
+  const dns = ipam.resolvConf === undefined ? undefined : readDns(ipam.resolvConf)
+  const ips = await reserveAll(request, ipam)
+  return { ips, routes: ipam.routes, ...(dns === undefined ? {} : { dns }) }
+}
+
+/** Addresses from a delegated plugin. Throws its error, or 105 when its answer is no result with addresses. */
+export async function delegatedLease(
+  run: Run,
+  conf: NetConf,
+  call: { type: string; path: readonly string[] },
+): Promise<Lease> {
+  const stdout = await delegate(run, { ...call, verb: 'ADD', stdin: conf.stdin })
+  const result = parseAnswer(stdout, conf, call.type)
+  if (result.ips.length === 0) {
+    throw new CniError(CniCode.delegateFailed, `the IPAM plugin ${call.type} returned no address`, {
+      details: stdout.slice(0, 2000),
+    })
+  }
+  return {
+    ips: result.ips.map(toPodAddress),
+    routes: result.routes,
+    ...(result.dns === undefined ? {} : { dns: result.dns }),
+  }
+}
+
+async function reserveAll(request: LeaseRequest, ipam: PoolIpam): Promise<readonly PodAddress[]> {
+  const requested = chooseRequested(ipam.rangeSets, ipam.requested)
+  const ips: PodAddress[] = []
+  for (const [index, ranges] of ipam.rangeSets.entries()) {
+    const wanted = requested[index]
+    const set = { index, ranges }
+    const { address, range } =
+      wanted === undefined ? await reserveNext(request, ipam, set) : await reserveWanted(request, set, wanted)
+    ips.push({ address: `${address}/${parseCidr(range.subnet)?.prefixLength}`, gateway: range.gateway })
+  }
+  return ips
+}
+
+interface Chosen {
+  readonly address: string
+  readonly range: Range
+}
+
+interface NumberedSet {
+  readonly index: number
+  readonly ranges: readonly Range[]
+}
+
+/** The next free address of a range set; what others take meanwhile is passed over. */
+async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedSet): Promise<Chosen> {
+  const { files } = request
+  const last = lastGiven(files, set.index)
+  let taken = takenNow(request, ipam)
+  let hasReclaimed = false
+  for (;;) {
+    const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
+    if (chosen === undefined) {
+      if (hasReclaimed || (await request.reclaim()) === 0)
+        throw exhausted(set, { used: taken.size, exclude: ipam.exclude })
+      hasReclaimed = true
+      taken = takenNow(request, ipam)
+      continue
+    }
+    if (reserveAddress(files, request.claimFile, chosen.address)) {
+      writeLastGiven(files, set.index, chosen.address)
+      return chosen
+    }
+    taken.add(chosen.address)
+  }
+}
+
+async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Chosen): Promise<Chosen> {
+  const { files, claimFile } = request
+  const isTheirs = referenceAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
+  if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
+  if (!isTheirs && (await request.reclaim()) > 0 && reserveAddress(files, claimFile, chosen.address)) return chosen
+  const holder = holderOf(files, chosen.address)
+  throw requestTaken(set, chosen.address, holder && describeHolder(holder))
+}
+
+function takenNow(request: LeaseRequest, ipam: PoolIpam): Set<string> {
+  const taken = takenAddresses(request.files, ipam.cooldownS)
+  for (const address of referenceAddresses(ipam.dataDir, request.conf.name)) taken.add(address)
+  return taken
+}
+
+function dataDirOf(conf: NetConf): string {
+  return conf.ipam.kind === 'pool' ? conf.ipam.dataDir : ''
+}
+
+function readDns(path: string): Dns {
+  const found = readText(path)
+  if (found !== undefined && found !== 'unreadable') return readResolvConf(found.text)
+  throw new CniError(CniCode.ioFailure, `cannot read ipam.resolvConf ${path}`, {
+    details: 'it must be a file of at most 1 MiB, and no symbolic link',
+  })
+}
+
+function parseAnswer(stdout: string, conf: NetConf, type: string) {
+  try {
+    return readResult(JSON.parse(stdout), conf.cniVersion)
+  } catch (cause) {
+    throw new CniError(
+      CniCode.delegateFailed,
+      `the IPAM plugin ${type} answered ADD with something that is no result`,
+      {
+        details: `${(cause as Error).message}\nstdout: ${stdout.slice(0, 2000)}`,
+        cause,
+      },
+    )
+  }
+}
+
+function toPodAddress(ip: { address: string; gateway?: string }): PodAddress {
+  return ip.gateway === undefined ? { address: ip.address } : { address: ip.address, gateway: ip.gateway }
+}

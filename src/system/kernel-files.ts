@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel through /proc: no process needed, and always the network namespace we run in, which
+// /sys/class/net is not (it shows the namespace of whoever mounted it).
+
+import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { FileOp } from '../compile/batches.ts'
+import { forwardingKey } from '../plan/difference.ts'
+
+/** Whether a link of this name is in our network namespace. */
+export function linkExists(name: string): boolean {
+  // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
+  return readKey(`net/ipv4/conf/${name}/forwarding`) !== undefined
+}
+
+/** A sysctl's text without the newline, or undefined when there is no such key. `key`: net/ipv4/ip_forward. */
+export function readKey(key: string): string | undefined {
+  try {
+    return readFileSync(`/proc/sys/${key}`, 'latin1').trimEnd()
+  } catch {
+    return undefined
+  }
+}
+
+/** Runs one file operation; what already holds is not written. Throws CniError 100 with the key and the reason. */
+export function applyFileOp(op: FileOp): void {
+  if (op.kind === 'sysctl.write') writeKey(op.key, op.value, op.why)
+  else switchForwardingOn(op.family, op.why)
+}
+
+function switchForwardingOn(family: 4 | 6, why: string): void {
+  const key = forwardingKey(family)
+  if (readKey(key) === '1') return
+  if (family === 6) keepRouterAdvertisements()
+  writeKey(key, '1', why)
+}
+
+/** The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. */
+export function uplinkMtu(): number | undefined {
+  const mtus = [...new Set([...defaultRouteLinks4(), ...defaultRouteLinks6()])]
+    .map(linkMtu)
+    .filter((mtu) => mtu !== undefined)
+  return mtus.length === 0 ? undefined : Math.min(...mtus)
+}
+
+/**
+ * A forwarding host ignores router advertisements unless accept_ra is 2, and switching forwarding on
+ * drops the default routes learnt from them (net/ipv6/addrconf.c, addrconf_fixup_forwarding): the
+ * node's own uplink comes first.
+ */
+function keepRouterAdvertisements(): void {
+  for (const name of readdirSync('/proc/sys/net/ipv6/conf')) {
+    const key = `net/ipv6/conf/${name}/accept_ra`
+    const isLink = name !== 'all' && name !== 'default' && name !== 'lo'
+    if (isLink && readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
+  }
+}
+
+function writeKey(key: string, value: string, why: string): void {
+  const now = readKey(key)
+  // A link that is gone, or IPv6 that is off: nothing to set.
+  if (now === value || (now === undefined && key.startsWith('net/ipv6/conf/'))) return
+  try {
+    writeFileSync(`/proc/sys/${key}`, value)
+  } catch (error) {
+    throw new CniError(CniCode.commandFailed, `could not ${why}: ${(error as NodeJS.ErrnoException).code}`, {
+      details: `writing ${value} to /proc/sys/${key}: ${(error as Error).message}`,
+      cause: error,
+    })
+  }
+}
+
+/** /proc/net/route is sorted by prefix, the default first: a full table need not be read. */
+function defaultRouteLinks4(): readonly string[] {
+  const rows = readStart('/proc/net/route', 4096).split('\n').slice(1)
+  return rows
+    .map((row) => row.split('\t'))
+    .flatMap(([dev, dst, , , , , , mask]) => (dst === '00000000' && mask === '00000000' && dev ? [dev] : []))
+}
+
+function defaultRouteLinks6(): readonly string[] {
+  const anyAddress = '0'.repeat(32)
+  const rows = readStart('/proc/net/ipv6_route', 256 * 1024).split('\n')
+  return rows.flatMap((row) => {
+    const fields = row.trim().split(/ +/)
+    const dev = fields[9]
+    // `lo` carries the kernel's own unreachable default.
+    return fields[0] === anyAddress && fields[1] === '00' && dev !== undefined && dev !== 'lo' ? [dev] : []
+  })
+}
+
+function linkMtu(name: string): number | undefined {
+  const mtu = Number(readKey(`net/ipv6/conf/${name}/mtu`) ?? readText(`/sys/class/net/${name}/mtu`))
+  return mtu >= 68 ? mtu : undefined
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return undefined
+  }
+}
+
+function readStart(path: string, bytes: number): string {
+  const buffer = Buffer.alloc(bytes)
+  try {
+    const fd = openSync(path, 'r')
+    try {
+      let length = 0
+      let got = 0
+      do {
+        got = readSync(fd, buffer, length, bytes - length, null)
+        length += got
+      } while (got > 0 && length < bytes)
+      return buffer.toString('latin1', 0, length)
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return ''
+  }
+}

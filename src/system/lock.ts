@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lock between processes without flock(2), which Node does not have. A lock is a file made by
+// link(2), which fails when it exists; its text says who holds it. A dead holder's lock is replaced
+// by rename(2), and only by whoever holds the lock `NAME.break`: two waiters that both saw the same
+// dead holder cannot both replace it, nor can one remove the other's new lock. A breaker that died is
+// broken the same way, one `.break` further.
+
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { ProcessStamp } from '../plan/record.ts'
+import { hasEnded } from './stamp.ts'
+
+interface Holder extends ProcessStamp {
+  readonly purpose: string
+}
+
+/** How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. */
+export interface LockRequest {
+  readonly file: string
+  readonly purpose: string
+  readonly owner: ProcessStamp
+  readonly waitMs: number
+}
+
+const deepestBreak = 8
+const longestPauseMs = 8
+
+/**
+ * Runs `body` while holding the lock. Throws CniError 11, naming the holder, when it is not free
+ * within `waitMs`.
+ */
+export async function withLock<T>(request: LockRequest, body: () => T | Promise<T>): Promise<T> {
+  const until = performance.now() + request.waitMs
+  let pauseMs = 0.5
+  while (!(await tryLock(request, 0))) {
+    if (performance.now() > until) throw busy(request)
+    await sleep(pauseMs * (0.5 + Math.random()))
+    pauseMs = Math.min(pauseMs * 2, longestPauseMs)
+  }
+  try {
+    return await body()
+  } finally {
+    rmSync(request.file, { force: true })
+  }
+}
+
+/** One attempt: true when the lock is ours now. */
+async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
+  const { file, owner } = request
+  const own = `${file}.${owner.pid}.${depth}.${process.hrtime.bigint()}`
+  const holder: Holder = { ...owner, purpose: request.purpose }
+  writeFileSync(own, JSON.stringify(holder), { mode: 0o600, flag: 'wx' })
+  try {
+    linkSync(own, file)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return await tryBreak(request, own, depth)
+  } finally {
+    rmSync(own, { force: true })
+  }
+}
+
+/** Replaces a dead holder's lock by `own`; false when the holder lives or someone else is replacing it. */
+async function tryBreak(request: LockRequest, own: string, depth: number): Promise<boolean> {
+  if (depth >= deepestBreak || !isAbandoned(request.file)) return false
+  const breaking = { ...request, file: `${request.file}.break`, purpose: `replace the abandoned ${request.file}` }
+  if (!(await tryLock(breaking, depth + 1))) return false
+  try {
+    // Only now does nobody else replace it: look again.
+    if (!isAbandoned(request.file)) return false
+    renameSync(own, request.file)
+    return true
+  } finally {
+    rmSync(breaking.file, { force: true })
+  }
+}
+
+/** Text that names no holder was not written by us through link(2): someone damaged it, nobody holds it. */
+function isAbandoned(file: string): boolean {
+  const holder = holderOf(file)
+  return holder === 'unreadable' || (holder !== undefined && hasEnded(holder))
+}
+
+function holderOf(file: string): Holder | 'unreadable' | undefined {
+  try {
+    const holder = JSON.parse(readFileSync(file, 'utf8')) as Holder
+    return typeof holder?.pid === 'number' && typeof holder.bootId === 'string' ? holder : 'unreadable'
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : 'unreadable'
+  }
+}
+
+function busy(request: LockRequest): CniError {
+  const holder = holderOf(request.file)
+  const who = typeof holder === 'object' ? `process ${holder.pid} (${holder.purpose})` : 'others'
+  return new CniError(CniCode.tryAgainLater, `${request.file} is held by ${who}`, {
+    details: `waited ${request.waitMs} ms to ${request.purpose}; a holder that has ended is replaced, this one runs`,
+  })
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pod's network namespace: opened once, so that every child works on the same one whatever
+// happens to the path meanwhile, and told apart from our own before anything is touched.
+
+import { closeSync, constants, fstatSync, openSync, readlinkSync, statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { NetnsStamp } from '../plan/record.ts'
+
+/** NSFS_MAGIC (include/uapi/linux/magic.h): what a namespace file's file system is. */
+const nsfsMagic = 0x6e736673
+
+/** An open network namespace. */
+export interface OpenNetns {
+  readonly fd: number
+  readonly stamp: NetnsStamp
+}
+
+/** Opens CNI_NETNS. Throws CniError 4 when it is missing, no namespace file, or our own namespace. */
+export function openNetns(path: string): OpenNetns {
+  let fd: number
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch (error) {
+    throw wrongNetns(
+      path,
+      (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'does not exist' : (error as Error).message,
+    )
+  }
+  try {
+    const inode = fstatSync(fd).ino
+    if (statfsSync(`/proc/self/fd/${fd}`).type !== nsfsMagic) throw wrongNetns(path, 'is not a network namespace file')
+    if (inode === ownNetnsInode()) throw wrongNetns(path, 'is the network namespace trestle itself runs in')
+    return { fd, stamp: { path, inode } }
+  } catch (error) {
+    closeSync(fd)
+    throw error
+  }
+}
+
+/** The stamp of a namespace we do not enter ourselves; without inode where the path cannot be read. */
+export function stampOf(path: string): NetnsStamp {
+  try {
+    return { path, inode: statSync(path).ino }
+  } catch {
+    return { path: '', inode: 0 }
+  }
+}
+
+/** Closes what openNetns opened. */
+export function closeNetns(netns: OpenNetns | undefined): void {
+  if (netns !== undefined) closeSync(netns.fd)
+}
+
+/**
+ * Whether a pod's namespace still is: 'gone' only when its path is certainly no longer it. A path
+ * that exists but is no namespace file is seen from a mount namespace without it: 'unknown'.
+ */
+export function netnsState(stamp: NetnsStamp): 'live' | 'gone' | 'unknown' {
+  if (stamp.path === '') return 'unknown'
+  try {
+    if (statfsSync(stamp.path).type !== nsfsMagic) return 'unknown'
+    return statSync(stamp.path).ino === stamp.inode ? 'live' : 'gone'
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return 'unknown'
+    return isDirectory(parentOf(stamp.path)) ? 'gone' : 'unknown'
+  }
+}
+
+/** /proc/PID/ns/net goes with its process: what must be there is /proc. */
+function parentOf(path: string): string {
+  return /^\/proc\/\d+\//.test(path) ? '/proc/self' : dirname(path)
+}
+
+function isDirectory(path: string): boolean {
+  try {
+    return statSync(path).isDirectory()
+  } catch {
+    return false
+  }
+}
+
+function ownNetnsInode(): number {
+  return Number(/\d+/.exec(readlinkSync('/proc/self/ns/net'))?.[0])
+}
+
+function wrongNetns(path: string, why: string): CniError {
+  return new CniError(CniCode.invalidEnvironment, `CNI_NETNS ${path} ${why}`, {
+    details: 'it must be the path of the namespace of the pod, such as /run/netns/NAME or /proc/PID/ns/net',
+  })
+}

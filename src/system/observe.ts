@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the kernel, only where asked, and only at what is ours: named links, the pod, our table.
+
+import { CniCode, CniError, oneLine } from '../cni/error.ts'
+import { toBatchLine } from '../compile/batch-line.ts'
+import { podNetns } from '../compile/ip.ts'
+import { readDocuments, readLinks, readRoutes } from '../compile/read-ip.ts'
+import { readTable } from '../compile/read-nft.ts'
+import { reasonOf } from '../compile/reason.ts'
+import { emptyNamespace, type ObservedNamespace, type ObservedTable } from '../plan/observed.ts'
+import { tableName } from '../plan/ruleset.ts'
+import { readKey } from './kernel-files.ts'
+import type { Output, Run } from './runner.ts'
+
+/** Links of the host by name, those of `names` that exist; all of them without `names`. One process. */
+export async function observeHost(run: Run, names?: readonly string[]): Promise<ObservedNamespace> {
+  if (names?.length === 0) return emptyNamespace
+  const queries = names === undefined ? ['addr show'] : names.map((name) => toBatchLine(['addr', 'show', 'dev', name]))
+  const output = await run({
+    file: 'ip',
+    args: ['-j', '-d', '-force', '-batch', '-'],
+    stdin: `${queries.join('\n')}\n`,
+  })
+  // -force goes on after a link that is not there; any other failure means we did not see.
+  requireSeen(output, 'ip')
+  return { links: readLinks(readDocuments(output.stdout)), routes: new Map() }
+}
+
+/** The pod's links, addresses and routes. One process. */
+export async function observePod(run: Run, netnsFd: number): Promise<ObservedNamespace> {
+  const output = await run({
+    file: 'nsenter',
+    args: [`--net=${podNetns}`, '--', 'ip', '-j', '-d', '-force', '-batch', '-'],
+    // A batch takes no -6: the root prefix says the family.
+    stdin: 'addr show\nroute show table all root 0.0.0.0/0\nroute show table all root ::/0\n',
+    netnsFd,
+  })
+  requireSeen(output, 'ip in the pod')
+  const documents = readDocuments(output.stdout)
+  return { links: readLinks(documents), routes: readRoutes(documents) }
+}
+
+/** Our nft table with its elements, or 'absent'. One process. */
+export async function observeTable(run: Run): Promise<ObservedTable | 'absent'> {
+  const output = await run({ file: 'nft', args: ['-j', 'list', 'table', 'inet', tableName] })
+  if (output.code === 0) return readTable(output.stdout)
+  if (reasonOf(output.stderr) === 'absent') return 'absent'
+  throw notSeen('nft', output)
+}
+
+/** Sysctls by key. No process. */
+export function observeSysctls(keys: readonly string[]): ReadonlyMap<string, string | undefined> {
+  return new Map(keys.map((key) => [key, readKey(key)]))
+}
+
+function requireSeen(output: Output, what: string): void {
+  if (output.code === 0 || reasonOf(output.stderr) === 'absent') return
+  throw notSeen(what, output)
+}
+
+function notSeen(what: string, output: Output): CniError {
+  return new CniError(CniCode.commandFailed, `cannot look at the network with ${what}: ${oneLine(output.stderr)}`, {
+    details: output.stderr,
+  })
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records on disk. `pending` holds attachments being made or owed, `attachments` finished ones:
+// finishing is one rename, and a later call finds what a killed one left by listing one directory.
+
+import { renameSync, rmSync } from 'node:fs'
+import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
+import { recordFileName } from '../plan/names.ts'
+import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
+import { createText, makeDirectory, namesIn, readText, writeText } from './files.ts'
+import { type NetworkFiles, networkDirectories, setAside } from './state.ts'
+
+/** A record and the file it is in. */
+export interface StoredRecord {
+  readonly file: string
+  readonly isPending: boolean
+  readonly record: AttachmentRecord
+}
+
+/** Claims the attachment for this call; false when there is a claim already. */
+export function claim(files: NetworkFiles, record: AttachmentRecord): boolean {
+  return createText(pendingFile(files, record.key), JSON.stringify(record))
+}
+
+/** The claim's file: what reservations are linked to. */
+export function pendingFile(files: NetworkFiles, key: AttachmentKey): string {
+  return `${files.pending}/${recordFileName(key)}`
+}
+
+/** Writes the claim anew, with everything that is about to be made, or with what is owed. */
+export function writePending(files: NetworkFiles, record: AttachmentRecord): void {
+  writeText(pendingFile(files, record.key), JSON.stringify(record))
+}
+
+/** The attachment is finished. */
+export function finish(files: NetworkFiles, key: AttachmentKey): void {
+  const to = `${files.attachments}/${recordFileName(key)}`
+  try {
+    renameSync(pendingFile(files, key), to)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    makeDirectory(files.attachments)
+    renameSync(pendingFile(files, key), to)
+  }
+}
+
+/** Removes every record of the attachment. */
+export function forget(files: NetworkFiles, key: AttachmentKey): void {
+  rmSync(`${files.attachments}/${recordFileName(key)}`, { force: true })
+  rmSync(pendingFile(files, key), { force: true })
+}
+
+/** The finished record of an attachment, or what a call in progress or a killed one left. */
+export function findRecords(files: NetworkFiles, key: AttachmentKey): readonly StoredRecord[] {
+  const name = recordFileName(key)
+  return [readStored(`${files.attachments}/${name}`, false), readStored(`${files.pending}/${name}`, true)].filter(
+    (stored) => stored !== undefined,
+  )
+}
+
+/** All finished records of a network. */
+export function finishedRecords(files: NetworkFiles): readonly StoredRecord[] {
+  return recordsIn(files.attachments, false)
+}
+
+/** All pending records of a network: calls in progress, killed calls, and what is owed. */
+export function pendingRecords(files: NetworkFiles): readonly StoredRecord[] {
+  return recordsIn(files.pending, true)
+}
+
+/** Every record of every network. */
+export function allRecords(): readonly StoredRecord[] {
+  return networkDirectories().flatMap((files) => [...finishedRecords(files), ...pendingRecords(files)])
+}
+
+/** What the network's attachments share, as the last change to it wrote it. */
+export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
+  const found = readText(files.network)
+  if (found === undefined) return undefined
+  const network = found === 'unreadable' ? undefined : parseNetwork(found.text)
+  if (network === undefined) setAside(files.network)
+  return network
+}
+
+/** Writes what the network's attachments share. */
+export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
+  writeText(files.network, JSON.stringify(network))
+}
+
+/** The shared parts of all networks. */
+export function allNetworks(): readonly NetworkSpec[] {
+  return networkDirectories().flatMap((files) => readNetwork(files) ?? [])
+}
+
+function recordsIn(directory: string, isPending: boolean): readonly StoredRecord[] {
+  return namesIn(directory)
+    .filter((name) => !name.startsWith('.'))
+    .flatMap((name) => readStored(`${directory}/${name}`, isPending) ?? [])
+}
+
+/** Unreadable state is set aside, never fatal (contract §4). A record under another's name is not believed. */
+function readStored(file: string, isPending: boolean): StoredRecord | undefined {
+  const found = readText(file)
+  if (found === undefined) return undefined
+  const record = found === 'unreadable' ? undefined : parseRecord(found.text)
+  if (record !== undefined && recordFileName(record.key) === file.slice(file.lastIndexOf('/') + 1)) {
+    return { file, isPending, record }
+  }
+  setAside(file)
+  return undefined
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only door to other programs: no shell, a deadline, LC_ALL=C so that compile/reason.ts can read
+// what they say, and a bound on what they may print.
+
+import { spawn } from 'node:child_process'
+import { CniCode, CniError } from '../cni/error.ts'
+
+/** One process to run. `netnsFd` becomes its descriptor 3. */
+export interface Command {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly stdin?: string
+  /** The whole environment; default: PATH and LC_ALL=C only. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly netnsFd?: number
+}
+
+/** What a process left. `code` is undefined when a signal ended it. */
+export interface Output {
+  readonly code: number | undefined
+  readonly signal?: string
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command within a call's time. Rejects with CniError 11 past the deadline, 106 when interrupted, 100 when the file is missing. */
+export type Run = (command: Command) => Promise<Output>
+
+/** When a call must be over (performance.now() milliseconds), and the signal that ends it earlier. */
+export interface Deadline {
+  readonly endsAtMs: number
+  readonly signal?: AbortSignal
+}
+
+/** The tools live in sbin; a runtime's PATH often has none. */
+const toolPath = '/usr/sbin:/usr/bin:/sbin:/bin'
+const outputLimitBytes = 64 * 1024 * 1024
+
+/** PATH for tools: the caller's first, so that an operator's own build wins. */
+export function pathWithTools(path = process.env['PATH']): string {
+  return path ? `${path}:${toolPath}` : toolPath
+}
+
+/** A runner that ends what it runs at the deadline. */
+export function runnerUntil(deadline: Deadline): Run {
+  return (command) => {
+    const leftMs = deadline.endsAtMs - performance.now()
+    if (leftMs <= 0) return Promise.reject(timedOut(command))
+    if (deadline.signal?.aborted) return Promise.reject(interrupted(command))
+    return new Promise((resolve, reject) => start(command, { leftMs, signal: deadline.signal }, { resolve, reject }))
+  }
+}
+
+interface Settle {
+  readonly resolve: (output: Output) => void
+  readonly reject: (error: CniError) => void
+}
+
+function start(command: Command, limits: { leftMs: number; signal: AbortSignal | undefined }, settle: Settle): void {
+  const child = spawn(command.file, command.args, {
+    env: command.env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
+    stdio: command.netnsFd === undefined ? ['pipe', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe', command.netnsFd],
+  })
+  const ended = { reason: undefined as CniError | undefined }
+  const end = (reason: CniError) => {
+    ended.reason ??= reason
+    child.kill('SIGKILL')
+  }
+  const timer = setTimeout(() => end(timedOut(command)), limits.leftMs)
+  const onAbort = () => end(interrupted(command))
+  limits.signal?.addEventListener('abort', onAbort, { once: true })
+  const stdout = collect(child.stdio[1], () => end(tooMuch(command)))
+  const stderr = collect(child.stdio[2], () => end(tooMuch(command)))
+  const finish = () => {
+    clearTimeout(timer)
+    limits.signal?.removeEventListener('abort', onAbort)
+  }
+  child.on('error', (error: NodeJS.ErrnoException) => {
+    finish()
+    settle.reject(notStarted(command, error))
+  })
+  child.on('close', (code, signal) => {
+    finish()
+    if (ended.reason) return settle.reject(ended.reason)
+    settle.resolve({ code: code ?? undefined, ...(signal ? { signal } : {}), stdout: stdout(), stderr: stderr() })
+  })
+  // A child that exits without reading its input breaks the pipe; its exit status tells the story.
+  child.stdin?.on('error', () => undefined)
+  child.stdin?.end(command.stdin ?? '')
+}
+
+type Readable = { on(event: 'data', listener: (chunk: Buffer) => void): unknown }
+
+function collect(stream: unknown, onTooMuch: () => void): () => string {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  ;(stream as Readable).on('data', (chunk) => {
+    bytes += chunk.length
+    if (bytes > outputLimitBytes) onTooMuch()
+    else chunks.push(chunk)
+  })
+  return () => Buffer.concat(chunks).toString('utf8')
+}
+
+function commandLine(command: Command): string {
+  return [command.file, ...command.args].join(' ')
+}
+
+function timedOut(command: Command): CniError {
+  return new CniError(CniCode.tryAgainLater, `${command.file} did not finish in time`, {
+    details: `${commandLine(command)}: ended at the call's deadline`,
+  })
+}
+
+function interrupted(command: Command): CniError {
+  return new CniError(CniCode.interrupted, `interrupted by a signal while running ${command.file}`, {
+    details: commandLine(command),
+  })
+}
+
+function tooMuch(command: Command): CniError {
+  return new CniError(CniCode.commandFailed, `${command.file} printed more than ${outputLimitBytes} bytes`, {
+    details: commandLine(command),
+  })
+}
+
+function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
+  const missing = error.code === 'ENOENT'
+  const hint = missing
+    ? `install it (Debian: iproute2, nftables, util-linux), or add its directory to PATH`
+    : error.message
+  return new CniError(CniCode.commandFailed, `cannot run ${command.file}: ${missing ? 'not found' : error.code}`, {
+    details: `${commandLine(command)}: ${hint}`,
+    cause: error,
+  })
+}

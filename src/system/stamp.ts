@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who we are and whether another process still is: for lock and record owners (contract §4).
+
+import { readFileSync, readlinkSync } from 'node:fs'
+import type { ProcessStamp } from '../plan/record.ts'
+
+/** This process. Reads three files of /proc. */
+export function ownStamp(): ProcessStamp {
+  return {
+    pid: process.pid,
+    startTime: startTimeOf('self') ?? '',
+    bootId: bootId(),
+    pidNamespace: readlinkSync('/proc/self/ns/pid'),
+  }
+}
+
+/** The running kernel's boot id (random(4)): differs after every boot. */
+export function bootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+}
+
+/** The machine id (machine-id(5)), or the boot id where a machine has none. */
+export function machineId(): string {
+  try {
+    return readFileSync('/etc/machine-id', 'latin1').trim() || bootId()
+  } catch {
+    return bootId()
+  }
+}
+
+/**
+ * Whether the process of a stamp has ended. Where that cannot be told, in another pid namespace,
+ * the answer is false: a live owner must never be taken for a dead one.
+ */
+export function hasEnded(stamp: ProcessStamp): boolean {
+  if (stamp.bootId !== bootId()) return true
+  if (stamp.pidNamespace !== readlinkSync('/proc/self/ns/pid')) return false
+  const startTime = startTimeOf(String(stamp.pid))
+  return startTime === undefined || startTime !== stamp.startTime
+}
+
+/** Field 22 of /proc/PID/stat (proc(5)), or undefined when there is no such process or it is a zombie. */
+function startTimeOf(pid: string): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The second field is the command name in parentheses and may contain anything.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the state is and what may be in it (contract §4):
+//
+//   /run/trestle/lock                        held while shared parts of the machine change
+//   /run/trestle/networks/NAME/network.json  what the network's attachments share
+//                             /lock          held while a reservation is released or taken over
+//                             /pending/KEY   calls in progress, killed ones, and what is owed
+//                             /attachments/KEY  finished attachments
+//                             /addresses/IP  reservations: link(2) of the claim that made them
+//                             /cooling/IP    freed addresses in their cooldown
+//                             /last.N        the address last given from range set N
+//   /run/trestle/damaged/                    files set aside because they could not be read
+
+import { lstatSync, renameSync } from 'node:fs'
+import { CniCode, CniError } from '../cni/error.ts'
+import { networkDirName } from '../plan/names.ts'
+import { makeDirectory, namesIn } from './files.ts'
+
+/** The state directory; moved by an environment variable in tests only. */
+export function stateRoot(): string {
+  return process.env['TRESTLE_STATE_DIR'] || '/run/trestle'
+}
+
+/** The files of one network. */
+export interface NetworkFiles {
+  readonly directory: string
+  readonly network: string
+  readonly lock: string
+  readonly pending: string
+  readonly attachments: string
+  readonly addresses: string
+  readonly cooling: string
+}
+
+/** The paths of a network's state; nothing is made. */
+export function networkFiles(name: string, root = stateRoot()): NetworkFiles {
+  const directory = `${root}/networks/${networkDirName(name)}`
+  return {
+    directory,
+    network: `${directory}/network.json`,
+    lock: `${directory}/lock`,
+    pending: `${directory}/pending`,
+    attachments: `${directory}/attachments`,
+    addresses: `${directory}/addresses`,
+    cooling: `${directory}/cooling`,
+  }
+}
+
+/** The directories of all networks with state. */
+export function networkDirectories(root = stateRoot()): readonly NetworkFiles[] {
+  return namesIn(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
+}
+
+/**
+ * Makes the state directory when it is missing. Throws CniError 5 when it is not a directory of
+ * ours alone: whoever can write there decides which addresses and links we remove.
+ */
+export function requireState(root = stateRoot()): void {
+  try {
+    makeDirectory(root)
+    const stat = lstatSync(root)
+    const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
+    if (isOurs) return
+  } catch (error) {
+    throw unusable(root, (error as Error).message, error)
+  }
+  throw unusable(root, 'it must be a directory owned by us that nobody else may write to')
+}
+
+/** Moves a file that cannot be read out of the way, for `doctor` to show; never throws. */
+export function setAside(path: string, root = stateRoot()): void {
+  try {
+    makeDirectory(`${root}/damaged`)
+    renameSync(path, `${root}/damaged/${path.slice(root.length + 1).replaceAll('/', '_')}.${Date.now()}`)
+  } catch {
+    // Reported by whoever found it unreadable; it stays where it is.
+  }
+}
+
+function networkFilesAt(directory: string): NetworkFiles {
+  const [root, name] = [
+    directory.slice(0, directory.lastIndexOf('/networks/')),
+    directory.slice(directory.lastIndexOf('/') + 1),
+  ]
+  return networkFiles(name, root)
+}
+
+function unusable(root: string, why: string, cause?: unknown): CniError {
+  return new CniError(CniCode.ioFailure, `the state directory ${root} cannot be used`, {
+    details: `${why}; trestle keeps reservations there and does not work without it`,
+    cause,
+  })
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// A throw-away node for tests: a network namespace that plays the host, more that play pods, and a
+// state directory of its own. Needs the private namespaces of scripts/in-netns.sh.
+
+import { mkdtempSync, readlinkSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { resolve } from 'node:path'
+import { execaSync } from 'execa'
+
+/** The executable under test. */
+export const trestle = resolve(process.env['CNI_BIN'] ?? 'dist/trestle')
+
+/** What a finished process left. `json`: stdout parsed, undefined when it is no JSON. */
+export interface Finished {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+  readonly json: unknown
+}
+
+/** One CNI call. `conf`: the configuration, as an object or as the text to send. */
+export interface Call {
+  readonly id?: string
+  readonly netns?: string
+  readonly ifName?: string
+  readonly args?: string
+  readonly path?: string
+  readonly env?: Readonly<Record<string, string | undefined>>
+}
+
+export type Verb = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION'
+
+let opened = 0
+
+/** Opens a node. Close it in a `finally` or `afterEach`: it removes every namespace it made. */
+export function openHost() {
+  requirePrivate()
+  opened += 1
+  const name = `h${process.pid}-${opened}`
+  const stateDir = mkdtempSync(`${tmpdir()}/trestle-test-`)
+  const netns: string[] = []
+  const addNetns = (label: string): string => {
+    execaSync('ip', ['netns', 'add', label])
+    execaSync('ip', ['-n', label, 'link', 'set', 'lo', 'up'])
+    netns.push(label)
+    return `/run/netns/${label}`
+  }
+  const path = addNetns(name)
+
+  /** Runs a command in the host's namespace. */
+  const run = (file: string, args: readonly string[], input = ''): Finished =>
+    finished('nsenter', [`--net=${path}`, '--', file, ...args], { input })
+  /** Runs a command in a pod's namespace. */
+  const inPod = (pod: string, file: string, args: readonly string[]): Finished =>
+    finished('nsenter', [`--net=${pod}`, '--', file, ...args], { input: '' })
+  /** Makes a pod: an empty namespace; returns its path. */
+  const pod = (label: string): string => addNetns(`${name}-${label}`)
+  const removePod = (podPath: string): void => {
+    execaSync('ip', ['netns', 'del', podPath.slice('/run/netns/'.length)])
+  }
+
+  /** Runs the executable as a runtime does. */
+  const cni = (verb: Verb, conf: unknown, call: Call = {}): Finished => {
+    const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: stateDir, ...call.env } })
+    const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
+    return finished('nsenter', [`--net=${path}`, '--', trestle], { input, env, extendEnv: false })
+  }
+  const close = (): void => {
+    for (const label of netns) execaSync('ip', ['netns', 'del', label], { reject: false })
+    rmSync(stateDir, { recursive: true, force: true })
+  }
+  return { path, name, stateDir, run, inPod, pod, removePod, cni, close }
+}
+
+export type Host = ReturnType<typeof openHost>
+
+/** The environment of a call, as libcni sets it: only this, PATH and what `env` adds. */
+export function environment(verb: Verb, call: Call): Record<string, string> {
+  const all = {
+    PATH: process.env['PATH'],
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: call.id ?? 'c1',
+    CNI_NETNS: call.netns ?? '',
+    CNI_IFNAME: call.ifName ?? 'eth0',
+    CNI_ARGS: call.args ?? '',
+    CNI_PATH: call.path ?? '/opt/cni/bin',
+    ...call.env,
+  }
+  return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined))
+}
+
+/**
+ * Everything a test must leave as it found it: links, routes, rules, sysctls, state. Two of these are compared;
+ * what is shared by design (the bridge, our table, network.json) is taken out by `allowance.ts`.
+ */
+export function snapshot(host: Host): Readonly<Record<string, string>> {
+  return {
+    links: host
+      .run('ip', ['-o', 'link', 'show'])
+      .stdout.replace(/^\d+: /gm, '')
+      .replace(/ (state|qdisc|mode|group|qlen) \S+/g, ''),
+    routes: host.run('ip', ['route', 'show', 'table', 'all']).stdout,
+    rules: host.run('nft', ['-s', 'list', 'ruleset']).stdout,
+    state: finished('find', [host.stateDir, '-mindepth', '1', '-printf', '%P %y\\n'], { input: '' })
+      .stdout.split('\n')
+      .sort()
+      .join('\n'),
+  }
+}
+
+function finished(
+  file: string,
+  args: readonly string[],
+  options: { input: string; env?: Record<string, string>; extendEnv?: boolean },
+): Finished {
+  const { exitCode, stdout, stderr } = execaSync(file, args, {
+    ...options,
+    reject: false,
+    stripFinalNewline: false,
+    timeout: 60_000,
+  })
+  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** A test that touches the network must not run on the machine itself: scripts/in-netns.sh says where it put us. */
+function requirePrivate(): void {
+  const isPrivate = process.env['TRESTLE_TEST_NETNS'] === readlinkSync('/proc/self/ns/net')
+  if (!isPrivate) throw new Error('run this through scripts/in-netns.sh: npm run test:netns')
+}
