@@ -15,6 +15,7 @@ import { attachmentSpec } from '../plan/resolve.ts'
 import { delegatedLease, ownLease } from '../system/ipam.ts'
 import { uplinkMtu } from '../system/kernel-files.ts'
 import { closeNetns, type OpenNetns, openNetns, stampOf } from '../system/netns.ts'
+import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, finish, pendingFile, writePending } from '../system/records.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import { type Connection, connect } from './connect.ts'
@@ -58,6 +59,7 @@ async function addInterface(addition: Addition, netns: OpenNetns): Promise<Resul
   return await undoneOnError(addition, record, async () => {
     const own = await leaseOf(addition)
     const first = specOf(addition, own)
+    await reservePortsOf(addition, first)
     const connection = { ...addition, record, netns }
     const made =
       conf.ipam.kind === 'delegated'
@@ -75,6 +77,7 @@ async function connectDelegated(connection: Connection, bare: AttachmentSpec) {
   const type = conf.ipam.kind === 'delegated' ? conf.ipam.type : ''
   const lease = await delegatedLease(context.run, conf, { type, path: call.path })
   const spec = specOf(connection, lease)
+  await reservePortsOf(connection, spec)
   return { ...(await connect({ ...connection, isMade: true }, spec)), lease }
 }
 
@@ -140,6 +143,15 @@ async function leaseOf(addition: Addition): Promise<Lease> {
   const { context, conf, files, key } = addition
   const reclaim = () => reclaimDead(context, files)
   return await ownLease({ conf, files, claimFile: pendingFile(files, key), reclaim })
+}
+
+/** Host ports are known with the addresses; a dead holder of one is taken down, whatever its network. */
+async function reservePortsOf({ context, files, key }: Addition, spec: AttachmentSpec): Promise<void> {
+  const settle = async (record: AttachmentRecord) => {
+    if (!isDead({ file: '', isPending: false, record }, context)) return false
+    return (await detach(context, networkFiles(record.key.network), record)).length === 0
+  }
+  await reservePorts({ claimFile: pendingFile(files, key), key, settle }, spec.hostPorts?.ports ?? [])
 }
 
 function specOf({ key, conf }: Addition, lease: Lease): AttachmentSpec {

@@ -7,7 +7,7 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import { CommandError } from '../compile/command-error.ts'
-import { hostOps, podOps } from '../plan/attach.ts'
+import { afterRuleOps, hostOps, podOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf } from '../plan/names.ts'
 import type { Op } from '../plan/op.ts'
@@ -15,6 +15,8 @@ import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
 import { isBaseComplete } from '../plan/ruleset.ts'
 import { steadyBridgeOps, steadyRuleOps } from '../plan/shared.ts'
+import { flowsBeforeAdd } from '../plan/stale-flows.ts'
+import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
 import { execute } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import type { OpenNetns } from '../system/netns.ts'
@@ -46,15 +48,22 @@ export interface Connected {
 
 /** Makes the interface, its addresses and routes, and what they need of bridge and rules. */
 export async function connect(connection: Connection, spec: AttachmentSpec): Promise<Connected> {
-  const { files } = connection
+  const { files, context } = connection
   const known = readNetwork(files)
   const wanted = wantedNetwork(connection, spec, known)
   writePending(files, { ...connection.record, spec, network: wanted })
   const isSteady = isDeepStrictEqual(known, wanted) && (wanted.bridge === undefined || linkExists(wanted.bridge.name))
-  const own = connection.isMade ? [] : hostOps(spec)
-  if (isSteady) return await connectSteady(connection, { spec, network: wanted, own })
-  const network = await withLeftoverRemoved(connection, spec, () => setUp(connection, wanted, own))
-  return await finishPod(connection, { spec, network })
+  const decided = { spec, network: wanted, own: connection.isMade ? [] : hostOps(spec) }
+  const made = isSteady ? await connectSteady(connection, decided) : await connectFirst(connection, decided)
+  await execute({ run: context.run }, afterRuleOps(spec))
+  await deleteFlows(context.run, flowsBeforeAdd(spec.hostPorts?.ports ?? [], nodeAddresses()))
+  return made
+}
+
+/** The network's first ADD, or one after its configuration changed: shared parts are set up under the lock. */
+async function connectFirst(connection: Connection, { spec, network, own }: Decided): Promise<Connected> {
+  const asIs = await withLeftoverRemoved(connection, spec, () => setUp(connection, network, own))
+  return await finishPod(connection, { spec, network: asIs })
 }
 
 interface Decided extends Connected {
@@ -63,7 +72,10 @@ interface Decided extends Connected {
 
 /** The usual ADD: rules beside links, nothing looked at beforehand. */
 async function connectSteady(connection: Connection, decided: Decided): Promise<Connected> {
-  const [rules, links] = await Promise.allSettled([sayRules(connection.context), sayLinks(connection, decided)])
+  const [rules, links] = await Promise.allSettled([
+    sayRules(connection.context, decided.spec),
+    sayLinks(connection, decided),
+  ])
   if (links.status === 'rejected') throw links.reason
   if (rules.status === 'rejected') throw rules.reason
   return links.value
@@ -77,15 +89,14 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
     // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
-    const asIs = await withLeftoverRemoved(connection, spec, () => setUp(connection, network, ownStillMissing(own)))
-    return await finishPod(connection, { spec, network: asIs })
+    return await connectFirst(connection, { ...decided, own: ownStillMissing(own) })
   }
   return await finishPod(connection, { spec, network })
 }
 
 /** Says the rules again; where the table is not as it should be, all of it is built anew. */
-async function sayRules(context: CallContext): Promise<void> {
-  const ops = steadyRuleOps(allNetworks())
+async function sayRules(context: CallContext, spec: AttachmentSpec): Promise<void> {
+  const ops = steadyRuleOps({ networks: allNetworks(), attachments: [spec] })
   if (ops.length === 0) return
   try {
     const printed = await execute({ run: context.run }, ops)

@@ -5,11 +5,14 @@
 import type { Invocation } from '../cni/invocation.ts'
 import { detachOps } from '../plan/attach.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
+import { flowsAfterDel } from '../plan/stale-flows.ts'
 import { releaseAddresses } from '../system/addresses.ts'
+import { deleteFlows } from '../system/conntrack.ts'
 import { delegate } from '../system/delegate.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { netnsState } from '../system/netns.ts'
+import { releasePorts } from '../system/ports.ts'
 import { finishedRecords, forget, pendingRecords, type StoredRecord, writePending } from '../system/records.ts'
 import { hasEnded } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
@@ -28,7 +31,11 @@ export async function detach(
     writePending(files, { ...record, writer: context.stamp, owed })
     return failures
   }
-  await releaseAddresses(files, { ...record, writer: context.stamp })
+  const releasing = { ...record, writer: context.stamp }
+  const ports = record.spec === undefined ? undefined : (record.spec.hostPorts?.ports ?? [])
+  await deleteFlows(context.cleanup, flowsAfterDel(ports ?? []))
+  await releasePorts(releasing, ports)
+  await releaseAddresses(files, releasing)
   forget(files, record.key)
   return []
 }

@@ -5,7 +5,7 @@
 
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
-import { difference } from '../plan/difference.ts'
+import { difference, forwardingKey } from '../plan/difference.ts'
 import { bridgeMac } from '../plan/names.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
@@ -14,7 +14,7 @@ import { bridgeOps, refilledRuleOps, ruleOps } from '../plan/shared.ts'
 import { execute } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
-import { observeHost } from '../system/observe.ts'
+import { observeHost, observeSysctls } from '../system/observe.ts'
 import { allNetworks, allRecords, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { type NetworkFiles, stateRoot } from '../system/state.ts'
@@ -38,29 +38,22 @@ export interface SharedSetup {
 export async function setUpShared(context: CallContext, setup: SharedSetup): Promise<NetworkSpec> {
   return await underLock(context, `set up network ${setup.network.name}`, async () => {
     const others = allNetworks().filter((other) => other.name !== setup.network.name)
-    const ports = liveSpecs(context).filter((spec) => spec.port?.bridge === setup.network.bridge?.name)
-    const host = await lookAtBridge(context, setup.network, ports)
+    const attachments = liveSpecs(context)
+    const host = await lookAtBridge(context, setup.network, attachments)
     const network = asFound(setup.network, host)
     const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
+    const links = bridgeOps(
+      network,
+      attachments.filter((spec) => isThere(spec, host)),
+    )
+    const missing =
+      host === undefined ? links : difference(links, { host, sysctls: forwardingNow() }).map(({ op }) => op)
+    const source = { networks: [...others, network], attachments }
+    // Elements of other networks may overlap ours: then the sets are filled anew.
+    const rules = others.length === 0 ? ruleOps(source) : refilledRuleOps(source)
     writeNetwork(setup.files, network)
-    const shared = [
-      ...bridgeOps(
-        network,
-        ports.filter((spec) => isThere(spec, host)),
-      ),
-      ...ruleOps([...others, network]),
-    ]
-    const ops = host === undefined ? shared : difference(shared, { host, sysctls: new Map() }).map(({ op }) => op)
-    // Rules and forwarding were not looked at, so difference() takes them for granted; they are said again.
-    const blind =
-      host === undefined ? [] : shared.filter((op) => op.kind.startsWith('nft.') || op.kind === 'forwarding.on')
-    await execute({ run: context.run, netnsFd: setup.netnsFd }, [
-      ...corrections,
-      ...ops,
-      ...blind,
-      ...sysctls(network),
-      ...setup.own,
-    ])
+    const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
+    await execute({ run: context.run, netnsFd: setup.netnsFd }, ops)
     return network
   })
 }
@@ -68,7 +61,8 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
 /** Builds all rules of all networks anew after a flush, or after an overlap of networks. */
 export async function repairRules(context: CallContext): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
-    await execute({ run: context.run }, refilledRuleOps(allNetworks()))
+    const source = { networks: allNetworks(), attachments: liveSpecs(context) }
+    await execute({ run: context.run }, refilledRuleOps(source))
   })
 }
 
@@ -82,10 +76,11 @@ function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
 async function lookAtBridge(
   context: CallContext,
   network: NetworkSpec,
-  ports: readonly AttachmentSpec[],
+  attachments: readonly AttachmentSpec[],
 ): Promise<ObservedNamespace | undefined> {
   const { bridge } = network
   if (bridge === undefined) return emptyNamespace
+  const ports = attachments.filter((spec) => spec.port?.bridge === bridge.name)
   const isNew = !linkExists(bridge.name) && !ports.some((spec) => spec.host !== undefined && linkExists(spec.host.name))
   return isNew ? undefined : await observeHost(context.run)
 }
@@ -104,6 +99,10 @@ function asFound(network: NetworkSpec, host: ObservedNamespace | undefined): Net
 
 function ownMacOf(network: NetworkSpec): string {
   return bridgeMac(network.bridge?.name ?? '', machineId())
+}
+
+function forwardingNow(): ReadonlyMap<string, string | undefined> {
+  return observeSysctls([forwardingKey(4), forwardingKey(6)])
 }
 
 function sysctls(network: NetworkSpec): readonly Op[] {

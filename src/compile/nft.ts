@@ -4,7 +4,7 @@
 
 import { CniCode, CniError, printable } from '../cni/error.ts'
 import type { Op } from '../plan/op.ts'
-import { chains, sets, tableName } from '../plan/ruleset.ts'
+import { chains, type SetDeclaration, sets, tableName } from '../plan/ruleset.ts'
 
 const table = `inet ${tableName}`
 
@@ -17,13 +17,19 @@ export function nftText(op: NftOp): string {
     case 'nft.base':
       return baseText()
     case 'nft.base.show':
-      return chains.map((chain) => `list chain ${table} ${chain.name}`).join('\n')
+      // The runner gives nft -t: sets are listed without their elements.
+      return `list table ${table}`
     case 'nft.flush':
       return `flush set ${table} ${op.set}`
     case 'nft.add':
       return `add element ${table} ${op.set} { ${elementText(op.element)} }`
     case 'nft.del':
-      return `delete element ${table} ${op.set} { ${elementText(op.element)} }`
+      // nft 1.0.6 has no `destroy`: adding first makes the deletion of what is gone already succeed, and
+      // fail where the key is someone else's by now.
+      return [
+        `add element ${table} ${op.set} { ${elementText(op.element)} }`,
+        `delete element ${table} ${op.set} { ${elementText(keyOf(op.element))} }`,
+      ].join('\n')
     default:
       return op satisfies never
   }
@@ -36,9 +42,7 @@ export function nftText(op: NftOp): string {
 function baseText(): string {
   return [
     `add table ${table}`,
-    ...sets.map(
-      (set) => `add set ${table} ${set.name} { type ${set.type}; ${set.flags ? `flags ${set.flags}; ` : ''}}`,
-    ),
+    ...sets.map(setText),
     ...chains.map(
       (chain) => `add chain ${table} ${chain.name} ${chain.hook ? `{ ${chain.hook}; policy accept; }` : ''}`,
     ),
@@ -49,8 +53,20 @@ function baseText(): string {
   ].join('\n')
 }
 
-/** Elements are addresses, prefixes, ports and our own words; anything else never reaches nft. */
+function setText(set: SetDeclaration): string {
+  if (set.data !== undefined) return `add map ${table} ${set.name} { type ${set.type} : ${set.data}; }`
+  return `add set ${table} ${set.name} { type ${set.type}; ${set.flags ? `flags ${set.flags}; ` : ''}}`
+}
+
+/** The key of a map's element; a set's element is its own key. */
+function keyOf(element: string): string {
+  return element.split(' : ')[0] ?? element
+}
+
+/** Elements are addresses, ports and link names; a name with a star would be a pattern to nft. */
 function elementText(element: string): string {
-  if (/^[0-9A-Za-z.:/ -]+$/.test(element)) return element
-  throw new CniError(CniCode.internal, `"${printable(element)}" cannot be an nftables set element`)
+  if (/^["\w.:/@+ -]+$/.test(element)) return element
+  throw new CniError(CniCode.invalidConfig, `"${printable(element)}" cannot be an nftables set element`, {
+    details: 'link names in rules may have letters, digits and _ . : @ + - only',
+  })
 }

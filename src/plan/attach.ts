@@ -4,6 +4,7 @@
 
 import type { Route } from '../cni/net-conf.ts'
 import type { AttachmentSpec, BridgePort, LinkEnd } from './attachment.ts'
+import { elementOps, localnetOps, ownPortElements, sharedPortElements } from './host-ports.ts'
 import { aliasOf } from './names.ts'
 import type { Op } from './op.ts'
 
@@ -72,10 +73,23 @@ export function podOps(spec: AttachmentSpec): readonly Op[] {
   ]
 }
 
+/** The pod's own elements of our rules, and those its link shares with other pods. */
+export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
+  const { hostPorts } = spec
+  return hostPorts === undefined ? [] : elementOps([...sharedPortElements(hostPorts), ...ownPortElements(hostPorts)])
+}
+
+/** Settings that may only follow the rules which guard them. */
+export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
+  return spec.hostPorts === undefined ? [] : localnetOps(spec.hostPorts)
+}
+
 /** The operations that leave nothing of the attachment: what is in the pod goes with the host end. */
 export function detachOps(spec: AttachmentSpec): readonly Op[] {
-  if (spec.host === undefined) return []
-  return [{ in: 'host', kind: 'link.del', dev: spec.host.name, why: `remove ${spec.host.name}` }]
+  const { host, hostPorts } = spec
+  const link: Op[] =
+    host === undefined ? [] : [{ in: 'host', kind: 'link.del', dev: host.name, why: `remove ${host.name}` }]
+  return [...link, ...(hostPorts === undefined ? [] : elementOps(ownPortElements(hostPorts), 'nft.del'))]
 }
 
 function portFlags(host: LinkEnd, port: BridgePort): Op {

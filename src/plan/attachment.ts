@@ -31,6 +31,24 @@ export interface BridgePort {
   readonly isolated: boolean
 }
 
+/** A host port of the pod. `hostIp` absent: every address of the node of that family. */
+export interface HostPort {
+  readonly family: 4 | 6
+  readonly protocol: 'tcp' | 'udp' | 'sctp'
+  readonly hostIp?: string
+  readonly hostPort: number
+  readonly podIp: string
+  readonly containerPort: number
+}
+
+/** The pod's host ports. `link`: what packets to the pod leave the host by; `snat`, `masqAll` as the reference portmap. */
+export interface HostPortSpec {
+  readonly link: string
+  readonly snat: boolean
+  readonly masqAll: boolean
+  readonly ports: readonly HostPort[]
+}
+
 /** Everything of one attachment. `mtu` in bytes. */
 export interface AttachmentSpec {
   readonly key: AttachmentKey
@@ -48,6 +66,7 @@ export interface AttachmentSpec {
   /** IPv6 duplicate address detection stays on (enabledad). */
   readonly dad: boolean
   readonly dns?: Dns
+  readonly hostPorts?: HostPortSpec
   /** The addresses are reserved in our own pool. */
   readonly isPool: boolean
   /** Seconds before an address of this attachment may be given out again. */
@@ -72,5 +91,7 @@ export interface NetworkSpec {
   readonly forwarding: readonly (4 | 6)[]
   /** Source subnets that are masqueraded, and destinations that never are. */
   readonly masquerade?: { readonly subnets: readonly string[]; readonly keep: readonly string[] }
+  /** Subnets of one bridge, between which translated packets are masqueraded (both hairpin cases). */
+  readonly hairpin?: readonly string[]
   readonly removeWhenEmpty: boolean
 }

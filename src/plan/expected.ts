@@ -3,7 +3,7 @@
 // its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
 
 import type { Result, ResultInterface } from '../cni/result.ts'
-import { hostOps, podOps } from './attach.ts'
+import { afterRuleOps, hostOps, podOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 import type { Op } from './op.ts'
 import { ruleOps, steadyBridgeOps } from './shared.ts'
@@ -37,8 +37,15 @@ export function expectedBy(
 
 /** Everything that should hold for the attachment, as operations to compare with the kernel. */
 export function expectedOps(spec: AttachmentSpec, network: NetworkSpec | undefined): readonly Op[] {
-  const shared = network === undefined ? [] : [...steadyBridgeOps(network), ...ruleOps([network])]
-  return [...shared, ...hostOps(spec), ...podOps(spec).filter((op) => !('dev' in op && op.dev === 'lo'))]
+  const shared = network === undefined ? [] : steadyBridgeOps(network)
+  const rules = ruleOps({ networks: network === undefined ? [] : [network], attachments: [spec] })
+  return [
+    ...shared,
+    ...rules,
+    ...afterRuleOps(spec),
+    ...hostOps(spec),
+    ...podOps(spec).filter((op) => !('dev' in op && op.dev === 'lo')),
+  ]
 }
 
 /** A route that a later plugin took out of the result is no longer ours to expect. */

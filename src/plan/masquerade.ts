@@ -22,13 +22,12 @@ interface Pair {
 export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
   const rules = networks.flatMap((network) => (network.masquerade ? [network.masquerade] : []))
   const sources = outermost(rules.flatMap((rule) => rule.subnets.flatMap(toCidr)))
-  const pairs = apart(rules.flatMap((rule) => pairsOf(rule.subnets, rule.keep)))
+  const kept = apart(rules.flatMap((rule) => pairsOf(rule.subnets, rule.keep)))
+  const same = apart(networks.flatMap(({ hairpin = [] }) => pairsOf(hairpin, hairpin)))
   return [
-    ...sources.map((source) => ({ set: byFamily('masq', source), element: formatCidr(source) })),
-    ...pairs.map(({ source, destination }) => ({
-      set: byFamily('keep', source),
-      element: `${formatCidr(source)} . ${formatCidr(destination)}`,
-    })),
+    ...sources.map((source) => ({ set: `masq${source.family}` as const, element: formatCidr(source) })),
+    ...kept.map((pair) => pairElement('keep', pair)),
+    ...same.map((pair) => pairElement('hairpin', pair)),
   ]
 }
 
@@ -39,8 +38,18 @@ export function masqueradeOps(elements: readonly Element[]): readonly Op[] {
     kind: 'nft.add',
     set,
     element,
-    why: set.startsWith('masq') ? `masquerade pods of ${element}` : `keep the pod's address on ${element}`,
+    why: `${reasons[set.slice(0, -1)]} ${element}`,
   }))
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  masq: 'masquerade pods of',
+  keep: "keep the pod's address on",
+  hairpin: 'masquerade what is translated on',
+}
+
+function pairElement(name: 'keep' | 'hairpin', { source, destination }: Pair): Element {
+  return { set: `${name}${source.family}`, element: `${formatCidr(source)} . ${formatCidr(destination)}` }
 }
 
 function pairsOf(subnets: readonly string[], keep: readonly string[]): readonly Pair[] {
@@ -92,8 +101,4 @@ function contains(outer: Cidr, inner: Cidr): boolean {
 function toCidr(text: string): readonly Cidr[] {
   const cidr = parseCidr(text)
   return cidr === undefined ? [] : [cidr]
-}
-
-function byFamily(name: 'masq' | 'keep', cidr: Cidr): SetName {
-  return `${name}${cidr.family}`
 }

@@ -39,8 +39,12 @@ export type OpKind =
   | { readonly kind: 'nft.add'; readonly set: SetName; readonly element: string }
   | { readonly kind: 'nft.del'; readonly set: SetName; readonly element: string }
 
-/** The sets of our nft table (ruleset.ts). */
-export type SetName = 'masq4' | 'masq6' | 'keep4' | 'keep6'
+/** The sets and maps of our nft table (ruleset.ts). */
+export type SetName =
+  | `${'masq' | 'keep' | 'hairpin' | 'self' | 'ports' | 'anyports' | 'masqall'}${4 | 6}`
+  | 'loopback'
+  | 'fenced'
+  | 'fencedpair'
 
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }

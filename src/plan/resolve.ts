@@ -5,6 +5,7 @@
 import { formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
 import type { NetConf, Range, Route } from '../cni/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec, BridgeSpec, NetworkSpec, PodAddress } from './attachment.ts'
+import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
 
@@ -26,6 +27,7 @@ export function attachmentSpec(input: {
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const dns = conf.dns ?? input.lease.dns
+  const hostPorts = hostPortSpec(conf, ips, conf.bridge.name)
   return {
     key,
     mode: conf.mode,
@@ -38,6 +40,7 @@ export function attachmentSpec(input: {
     podLinkDown: conf.bridge.disableContainerInterface,
     dad: conf.bridge.enabledad,
     ...(dns === undefined ? {} : { dns }),
+    ...(hostPorts === undefined ? {} : { hostPorts }),
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
   }
@@ -54,13 +57,19 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
     ...(conf.ipMasq && subnets.length > 0
       ? { masquerade: { subnets, keep: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
       : {}),
+    ...(wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
 
-/** `old` and `now` as one: a network whose IPAM names no subnets learns them pod by pod. */
+/**
+ * `old` and `now` as one. A network whose IPAM names no subnets learns them pod by pod, and the first
+ * pod with host ports brings hairpin for all.
+ */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
-  if (old === undefined || namesSubnets) return now
+  if (old === undefined) return now
+  const hairpin = now.hairpin ?? old.hairpin
+  if (namesSubnets) return { ...now, ...(hairpin && { hairpin }) }
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
   const masquerade = now.masquerade && {
     subnets: unique([...(old.masquerade?.subnets ?? []), ...now.masquerade.subnets]),
@@ -71,7 +80,13 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     ...(now.bridge && { bridge: { ...now.bridge, addresses } }),
     forwarding: [...new Set([...old.forwarding, ...now.forwarding])].sort(),
     ...(masquerade && { masquerade }),
+    ...(hairpin && { hairpin: unique([...(old.hairpin ?? []), ...hairpin]) }),
   }
+}
+
+/** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
+function wantsHairpin(conf: NetConf): boolean {
+  return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
 }
 
 function bridgeSpec(conf: NetConf, addresses: readonly string[], around: Surroundings): BridgeSpec {

@@ -4,7 +4,9 @@
 // flushed or older table is recognised without comparing expressions.
 //
 // Source subnets live in interval sets; destinations that keep the pod's address are pairs
-// (source subnet . destination) in one set, so one rule per family serves every network.
+// (source subnet . destination) in one set, so one rule per family serves every network. A host port
+// is one element of a map, looked up only for packets to one of the node's own addresses: anything
+// else is somebody else's traffic (GHSA-jv3w-x3r3-g6rm).
 
 import type { SetName } from './op.ts'
 
@@ -12,11 +14,13 @@ import type { SetName } from './op.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule below changes: ADD then rebuilds a table made by another version. */
-export const rulesetVersion = 1
+export const rulesetVersion = 2
 
+/** A set, or a map where `data` is given. */
 export interface SetDeclaration {
   readonly name: SetName
   readonly type: string
+  readonly data?: string
   readonly flags?: 'interval'
 }
 
@@ -37,22 +41,82 @@ export const sets: readonly SetDeclaration[] = [
   { name: 'masq6', type: 'ipv6_addr', flags: 'interval' },
   { name: 'keep4', type: 'ipv4_addr . ipv4_addr', flags: 'interval' },
   { name: 'keep6', type: 'ipv6_addr . ipv6_addr', flags: 'interval' },
+  { name: 'hairpin4', type: 'ipv4_addr . ipv4_addr', flags: 'interval' },
+  { name: 'hairpin6', type: 'ipv6_addr . ipv6_addr', flags: 'interval' },
+  { name: 'self4', type: 'ipv4_addr . ipv4_addr' },
+  { name: 'self6', type: 'ipv6_addr . ipv6_addr' },
+  { name: 'ports4', type: 'ipv4_addr . inet_proto . inet_service', data: 'ipv4_addr . inet_service' },
+  { name: 'ports6', type: 'ipv6_addr . inet_proto . inet_service', data: 'ipv6_addr . inet_service' },
+  { name: 'anyports4', type: 'inet_proto . inet_service', data: 'ipv4_addr . inet_service' },
+  { name: 'anyports6', type: 'inet_proto . inet_service', data: 'ipv6_addr . inet_service' },
+  { name: 'masqall4', type: 'ipv4_addr . inet_proto . inet_service' },
+  { name: 'masqall6', type: 'ipv6_addr . inet_proto . inet_service' },
+  { name: 'loopback', type: 'ifname' },
+  { name: 'fenced', type: 'ifname' },
+  { name: 'fencedpair', type: 'ifname . ifname' },
 ]
 
 export const chains: readonly ChainDeclaration[] = [
+  {
+    // What route_localnet opens for host ports on 127.0.0.1 is closed here, before conntrack: replies
+    // of a mapping come with the gateway's address, so a loopback address from a pod is never right
+    // (the CVE-2020-8558 class).
+    name: 'guard',
+    hook: 'type filter hook prerouting priority raw',
+    rules: [
+      rule('loopback-to', 'iifname @loopback ip daddr 127.0.0.0/8 drop'),
+      rule('loopback-from', 'iifname @loopback ip saddr 127.0.0.0/8 drop'),
+    ],
+  },
+  {
+    name: 'hostports',
+    rules: [
+      rule('port4', 'dnat ip to ip daddr . meta l4proto . th dport map @ports4'),
+      rule('anyport4', 'dnat ip to meta l4proto . th dport map @anyports4'),
+      rule('port6', 'dnat ip6 to ip6 daddr . meta l4proto . th dport map @ports6'),
+      rule('anyport6', 'dnat ip6 to meta l4proto . th dport map @anyports6'),
+    ],
+  },
+  // After dstnat (-100), where kube-proxy translates in iptables and in nftables mode: the first
+  // translation of a connection stands, so a NodePort or service wins over a host port of ours.
+  {
+    name: 'prerouting',
+    hook: 'type nat hook prerouting priority -90',
+    rules: [rule('local', 'fib daddr type local jump hostports')],
+  },
+  {
+    name: 'output',
+    hook: 'type nat hook output priority -90',
+    rules: [rule('local-out', 'fib daddr type local jump hostports')],
+  },
+  {
+    name: 'forward',
+    hook: 'type filter hook forward priority filter',
+    rules: [rule('fence', 'iifname @fenced oifname @fenced iifname . oifname != @fencedpair drop')],
+  },
   {
     name: 'postrouting',
     // srcnat (100), where the reference and kube-proxy masquerade too: the first NAT decision of a
     // connection wins, and ours only speaks for our own networks' sources.
     hook: 'type nat hook postrouting priority srcnat',
     rules: [
+      // Translated, and back to the bridge or pod it came from: the answer would go straight there,
+      // untranslated. Told by addresses, since with bridge-nf-call-iptables the packet never leaves the
+      // bridge and has no input interface here (net/bridge/br_netfilter_hooks.c, br_nf_post_routing).
+      rule('hairpin4', 'ip saddr . ip daddr @hairpin4 ct status dnat masquerade'),
+      rule('hairpin6', 'ip6 saddr . ip6 daddr @hairpin6 ct status dnat masquerade'),
+      rule('self4', 'ip saddr . ip daddr @self4 ct status dnat masquerade'),
+      rule('self6', 'ip6 saddr . ip6 daddr @self6 ct status dnat masquerade'),
+      rule('from-loopback', 'oifname @loopback ip saddr 127.0.0.0/8 ct status dnat masquerade'),
+      rule('all4', 'ip daddr . meta l4proto . th dport @masqall4 ct status dnat masquerade'),
+      rule('all6', 'ip6 daddr . meta l4proto . th dport @masqall6 ct status dnat masquerade'),
       rule('masquerade4', 'ip saddr @masq4 ip daddr != 224.0.0.0/4 ip saddr . ip daddr != @keep4 masquerade'),
       rule('masquerade6', 'ip6 saddr @masq6 ip6 daddr != ff00::/8 ip6 saddr . ip6 daddr != @keep6 masquerade'),
     ],
   },
 ]
 
-/** Whether nft's listing of our chains has every rule of this ruleset version, and no other version's. */
+/** Whether nft's listing of our chains has every rule of this ruleset version. */
 export function isBaseComplete(listing: string): boolean {
   const comments = chains.flatMap((chain) => chain.rules.map((each) => `comment "${each.comment}"`))
   return comments.every((comment) => listing.includes(comment))

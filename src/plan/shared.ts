@@ -2,41 +2,51 @@
 // What all attachments and networks together need of the machine, from state alone: the left side
 // of desired − observed for everything that is shared (contract §4).
 
-import { portOps } from './attach.ts'
+import { attachmentRuleOps, portOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 import { masqueradeElements, masqueradeOps } from './masquerade.ts'
-import { forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
+import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 import type { Op } from './op.ts'
 
-/** Whether any of the networks needs our nft table. */
-export function needsRules(networks: readonly NetworkSpec[]): boolean {
-  return networks.some((network) => network.masquerade !== undefined)
+/** Everything our nft table is to hold, from state. */
+export interface RuleSource {
+  readonly networks: readonly NetworkSpec[]
+  readonly attachments: readonly AttachmentSpec[]
 }
 
-/** The rules of these networks: base ruleset and elements. Nothing where no network needs any. */
-export function ruleOps(networks: readonly NetworkSpec[]): readonly Op[] {
-  if (!needsRules(networks)) return []
-  const base: Op = { in: 'host', kind: 'nft.base', why: 'set up the nft table inet trestle' }
-  return [base, ...masqueradeOps(masqueradeElements(networks))]
+/** Base ruleset and elements. Nothing where no network and no attachment needs any. */
+export function ruleOps(source: RuleSource): readonly Op[] {
+  const elements = elementsOf(source)
+  return elements.length === 0 ? [] : [baseOp, ...elements]
 }
 
 /**
  * The rules anew after another network's elements stood in the way: interval sets refuse an overlap,
  * so they are emptied and filled in the same transaction.
  */
-export function refilledRuleOps(networks: readonly NetworkSpec[]): readonly Op[] {
-  const [base, ...elements] = ruleOps(networks)
-  if (base === undefined) return []
-  const sets = ['masq4', 'masq6', 'keep4', 'keep6'] as const
+export function refilledRuleOps(source: RuleSource): readonly Op[] {
+  if (elementsOf(source).length === 0) return []
+  const sets = ['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6'] as const
   const flushes = sets.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
-  return [base, ...flushes, ...elements]
+  return [baseOp, ...flushes, ...elementsOf(source)]
 }
 
-/** The rules on the way of an ADD: shown, so that a flushed table is noticed, and the elements said again. */
-export function steadyRuleOps(networks: readonly NetworkSpec[]): readonly Op[] {
-  const [base, ...elements] = ruleOps(networks)
-  if (base === undefined) return []
+/** The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. */
+export function steadyRuleOps(source: RuleSource): readonly Op[] {
+  const elements = elementsOf(source)
+  if (elements.length === 0) return []
   return [...elements, { in: 'host', kind: 'nft.base.show', why: 'see that the rules of table inet trestle are there' }]
+}
+
+const baseOp: Op = { in: 'host', kind: 'nft.base', why: 'set up the nft table inet trestle' }
+
+function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
+  const all = [...masqueradeOps(masqueradeElements(networks)), ...attachments.flatMap(attachmentRuleOps)]
+  const seen = new Set<string>()
+  return all.filter((op) => {
+    const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : ''
+    return !seen.has(text) && seen.add(text)
+  })
 }
 
 /** A network's bridge and forwarding, and the ports that belong on the bridge. */
@@ -49,5 +59,6 @@ export function bridgeOps(network: NetworkSpec, attachments: readonly Attachment
 
 /** What ADD says of the bridge where nothing tells that it has changed. */
 export function steadyBridgeOps(network: NetworkSpec): readonly Op[] {
-  return [...forwardingOps(network), ...(network.bridge ? keepBridgeOps(network.bridge) : [])]
+  const { bridge } = network
+  return [...forwardingOps(network), ...(bridge ? [...bridgeSysctlOps(bridge), ...keepBridgeOps(bridge)] : [])]
 }

@@ -71,7 +71,7 @@ async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> 
 }
 
 function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
-  if (batch.tool === 'nft') return { file: 'nft', args: ['-f', '-'], stdin: batch.stdin }
+  if (batch.tool === 'nft') return { file: 'nft', args: ['-t', '-f', '-'], stdin: batch.stdin }
   // -j only matters for the lines that show something.
   const ip = ['-j', '-batch', '-']
   const netns = netnsFd === undefined ? {} : { netnsFd }

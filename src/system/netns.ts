@@ -29,7 +29,7 @@ export function openNetns(path: string): OpenNetns {
   }
   try {
     const inode = fstatSync(fd).ino
-    if (statfsSync(`/proc/self/fd/${fd}`).type !== nsfsMagic) throw wrongNetns(path, 'is not a network namespace file')
+    if (!isNetnsFile(fd)) throw wrongNetns(path, 'is not a network namespace file')
     if (inode === ownNetnsInode()) throw wrongNetns(path, 'is the network namespace trestle itself runs in')
     return { fd, stamp: { path, inode } }
   } catch (error) {
@@ -78,6 +78,13 @@ function isDirectory(path: string): boolean {
   } catch {
     return false
   }
+}
+
+/** Every kind of namespace is a file of nsfs; one opened in /proc also tells its kind: `mnt:[4026531841]`. */
+function isNetnsFile(fd: number): boolean {
+  if (statfsSync(`/proc/self/fd/${fd}`).type !== nsfsMagic) return false
+  const kind = /^(\w+):\[\d+\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1]
+  return kind === undefined || kind === 'net'
 }
 
 function ownNetnsInode(): number {

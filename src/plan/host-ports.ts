@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host ports: one map element per port, whatever the number of ports on the machine. What the
+// reference portmap does with a dozen rules per pod (reference-plugins.md §2.10).
+
+import { isUnspecified, parseAddress } from '../cni/address.ts'
+import type { NetConf, PortMapping } from '../cni/net-conf.ts'
+import type { HostPort, HostPortSpec, PodAddress } from './attachment.ts'
+import type { Element } from './masquerade.ts'
+import type { Op } from './op.ts'
+
+/** The pod's host ports, or undefined when it asks for none. A port is served in each family the pod has. */
+export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
+  const ports = conf.portMappings.flatMap((mapping) => portsOf(mapping, ips))
+  if (ports.length === 0) return undefined
+  return { link, snat: conf.portmap?.snat ?? true, masqAll: conf.portmap?.masqAll ?? false, ports }
+}
+
+/** The elements of the pod alone: gone with the pod. */
+export function ownPortElements(spec: HostPortSpec): readonly Element[] {
+  return spec.ports.flatMap((port) => [toElement(port), ...(spec.masqAll ? [masqAllElement(port)] : [])])
+}
+
+/** What the pods of a link share: the guard of its loopback addresses. */
+export function sharedPortElements(spec: HostPortSpec): readonly Element[] {
+  return spec.snat ? [{ set: 'loopback', element: `"${spec.link}"` }] : []
+}
+
+/** Operations for elements, with what each is for. */
+export function elementOps(elements: readonly Element[], kind: 'nft.add' | 'nft.del' = 'nft.add'): readonly Op[] {
+  const verb = kind === 'nft.add' ? 'add' : 'remove'
+  return elements.map(({ set, element }) => ({
+    in: 'host',
+    kind,
+    set,
+    element,
+    why: `${verb} ${element} in nft set ${set}`,
+  }))
+}
+
+/**
+ * 127.0.0.1 on the node reaches a pod only through a link with route_localnet (net/ipv4/route.c,
+ * __mkroute_output). Written after the guard's rule is there, which closes it for the pods.
+ */
+export function localnetOps(spec: HostPortSpec): readonly Op[] {
+  const hasIpv4 = spec.ports.some((port) => port.family === 4)
+  if (!spec.snat || !hasIpv4) return []
+  const key = `net/ipv4/conf/${spec.link}/route_localnet`
+  return [
+    { in: 'host', kind: 'sysctl.write', key, value: '1', why: `let 127.0.0.1 reach host ports through ${spec.link}` },
+  ]
+}
+
+/** The name a port is reserved under, node-wide: `tcp:8080:4:any`. */
+export function reservationName(port: HostPort): string {
+  return `${port.protocol}:${port.hostPort}:${port.family}:${port.hostIp ?? 'any'}`
+}
+
+/** Whether two reservation names ask for the same packets: an address is part of "any". */
+export function isPortConflict(a: string, b: string): boolean {
+  const [protocolA, portA, familyA, ...addressA] = a.split(':')
+  const [protocolB, portB, familyB, ...addressB] = b.split(':')
+  const [ipA, ipB] = [addressA.join(':'), addressB.join(':')]
+  return (
+    protocolA === protocolB && portA === portB && familyA === familyB && (ipA === ipB || ipA === 'any' || ipB === 'any')
+  )
+}
+
+function portsOf(mapping: PortMapping, ips: readonly PodAddress[]): readonly HostPort[] {
+  const hostIp = mapping.hostIP === undefined ? undefined : parseAddress(mapping.hostIP)
+  return ([4, 6] as const).flatMap((family) => {
+    const ip = ips.find(({ address }) => address.includes(':') === (family === 6))
+    if (ip === undefined || (hostIp !== undefined && hostIp.family !== family)) return []
+    const { protocol, hostPort, containerPort } = mapping
+    const podIp = ip.address.slice(0, ip.address.indexOf('/'))
+    const isAny = hostIp === undefined || isUnspecified(hostIp)
+    return [
+      {
+        family,
+        protocol,
+        hostPort,
+        containerPort,
+        podIp,
+        ...(isAny || mapping.hostIP === undefined ? {} : { hostIp: mapping.hostIP }),
+      },
+    ]
+  })
+}
+
+function toElement(port: HostPort): Element {
+  const key = `${port.protocol} . ${port.hostPort}`
+  const to = `${port.podIp} . ${port.containerPort}`
+  if (port.hostIp === undefined) return { set: `anyports${port.family}`, element: `${key} : ${to}` }
+  return { set: `ports${port.family}`, element: `${port.hostIp} . ${key} : ${to}` }
+}
+
+function masqAllElement(port: HostPort): Element {
+  return { set: `masqall${port.family}`, element: `${port.podIp} . ${port.protocol} . ${port.containerPort}` }
+}

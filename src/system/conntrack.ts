@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deletes stale conntrack entries, best effort: one process per family, after the rules are in place.
+
+import { networkInterfaces } from 'node:os'
+import { oneLine } from '../cni/error.ts'
+import type { StaleFlows } from '../plan/stale-flows.ts'
+import type { Run } from './runner.ts'
+
+/** A node with routed pods has an address per pod link; the first ones are the node's own. */
+const mostAddresses = 64
+
+/** The node's addresses, without repeats. */
+export function nodeAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map((entry) => entry.address))
+  return [...new Set(all)].slice(0, mostAddresses)
+}
+
+/** Deletes the flows. A failure is told on stderr and is no error: the pod's network is complete without. */
+export async function deleteFlows(run: Run, flows: readonly StaleFlows[]): Promise<void> {
+  await Promise.all(flows.map((each) => deleteFamily(run, each)))
+}
+
+async function deleteFamily(run: Run, { family, selections }: StaleFlows): Promise<void> {
+  const lines = selections.map((selection) => ['-D', '-f', `ipv${family}`, ...selection])
+  const first = lines[0]
+  if (first === undefined) return
+  try {
+    // -R reads one command a line (conntrack-tools 1.4.7); a single one needs no such version.
+    const single = lines.length === 1
+    const output = await run({
+      file: 'conntrack',
+      args: single ? first : ['-R', '-'],
+      stdin: single ? '' : lines.map((line) => `${line.join(' ')}\n`).join(''),
+    })
+    // Status 1 says that nothing matched; everything else is worth a line.
+    if (output.code !== 0 && !/0 flow entries|^$/.test(output.stderr.trim())) tell(output.stderr)
+  } catch (error) {
+    tell((error as Error).message)
+  }
+}
+
+function tell(why: string): void {
+  process.stderr.write(`trestle: stale UDP flows may remain: ${oneLine(why)}\n`)
+}

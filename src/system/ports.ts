@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host ports are per node, across networks: reserved by link(2) of the claim under /run/trestle/ports,
+// like addresses. Someone else's is refused with the holder's name; a dead holder's is taken over.
+
+import { rmSync } from 'node:fs'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { HostPort } from '../plan/attachment.ts'
+import { isPortConflict, reservationName } from '../plan/host-ports.ts'
+import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../plan/record.ts'
+import { linkOnce, namesIn, readText } from './files.ts'
+import { withLock } from './lock.ts'
+import { stateRoot } from './state.ts'
+
+const lockWaitMs = 5000
+
+/** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
+export interface PortRequest {
+  readonly claimFile: string
+  readonly key: AttachmentRecord['key']
+  readonly settle: (holder: AttachmentRecord) => Promise<boolean>
+}
+
+/** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
+export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<void> {
+  for (const port of ports) {
+    if (await reservePort(request, port)) continue
+    throw taken(port, request)
+  }
+}
+
+/** Gives back every port of an attachment. */
+export async function releasePorts(record: AttachmentRecord, ports: readonly HostPort[] | undefined): Promise<void> {
+  const reserved = namesIn(portsDirectory())
+  const wanted = ports?.map(reservationName)
+  const candidates = wanted === undefined ? reserved : wanted.filter((name) => reserved.includes(name))
+  if (candidates.length === 0) return
+  const lock = {
+    file: `${stateRoot()}/ports.lock`,
+    purpose: 'release host ports',
+    owner: record.writer,
+    waitMs: lockWaitMs,
+  }
+  await withLock(lock, () => {
+    for (const name of candidates) {
+      const holder = portHolder(name)
+      if (holder !== undefined && sameKey(holder.key, record.key))
+        rmSync(`${portsDirectory()}/${name}`, { force: true })
+    }
+  })
+}
+
+/** The claim behind a reserved port; undefined when there is none or it cannot be read. */
+export function portHolder(name: string): AttachmentRecord | undefined {
+  const found = readText(`${portsDirectory()}/${name}`)
+  return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
+}
+
+/** Our name first, then a look at the others: of two that ask at once, at least one sees the other. */
+async function reservePort(request: PortRequest, port: HostPort): Promise<boolean> {
+  const name = reservationName(port)
+  const file = `${portsDirectory()}/${name}`
+  const isReserved =
+    linkOnce(request.claimFile, file) ||
+    isOurs(request, name) ||
+    ((await isFreed(request, name)) && linkOnce(request.claimFile, file))
+  if (!isReserved) return false
+  for (const other of conflicts(name)) {
+    if (isOurs(request, other) || (await isFreed(request, other))) continue
+    rmSync(file, { force: true })
+    return false
+  }
+  return true
+}
+
+function isOurs(request: PortRequest, name: string): boolean {
+  const holder = portHolder(name)
+  return holder !== undefined && sameKey(holder.key, request.key)
+}
+
+/** Whether the port's holder was dead and has been taken down. */
+async function isFreed(request: PortRequest, name: string): Promise<boolean> {
+  const holder = portHolder(name)
+  return holder !== undefined && (await request.settle(holder))
+}
+
+function conflicts(name: string): readonly string[] {
+  return namesIn(portsDirectory()).filter((other) => other !== name && isPortConflict(name, other))
+}
+
+function taken(port: HostPort, request: PortRequest): CniError {
+  const name = reservationName(port)
+  const other = [name, ...conflicts(name)]
+    .map(portHolder)
+    .find((holder) => holder !== undefined && !sameKey(holder.key, request.key))
+  const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
+  return new CniError(CniCode.hostPortTaken, `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
+    details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; \`trestle ports\` shows all`,
+  })
+}
+
+function portsDirectory(): string {
+  return `${stateRoot()}/ports`
+}
