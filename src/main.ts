@@ -10,6 +10,7 @@ import { CniCode, CniError, errorBody, toCniError } from './cni/error.ts'
 import { currentVersion } from './cni/version.ts'
 import { handlers } from './commands/handlers.ts'
 import { loadCli } from './load-cli.ts'
+import { warmUpForSnapshot } from './warm-up.ts'
 
 const stdinLimitBytes = 4 * 1024 * 1024
 
@@ -91,4 +92,6 @@ function whenReady(attempt: () => number): number {
 
 if (startupSnapshot.isBuildingSnapshot()) {
   startupSnapshot.setDeserializeMainFunction(main)
+  // The snapshot is taken when nothing is left to do.
+  void warmUpForSnapshot()
 } else main()

@@ -34,10 +34,13 @@ export function linkNameProblem(name: string): string | undefined {
 /**
  * Why trestle makes no interface called `name`, though the kernel would, or undefined. `%` is a
  * pattern to the kernel (dev_alloc_name), `#`, quotes and backslash are syntax in a batch of
- * iproute2 (lib/utils.c) or nft, and a leading `-` is an option.
+ * iproute2 (lib/utils.c) or nft, what is not ASCII reads differently in every tool, and a leading
+ * `-` is an option.
  */
 export function unsafeNameProblem(name: string): string | undefined {
-  if (/[%#\\"'`\uFFFD]/.test(name) || hasControlCharacter(name))
+  if (/[^\x20-\x7e]/.test(name) && !hasControlCharacter(name))
+    return 'interface name contains a character outside ASCII'
+  if (/[%#\\"'`]/.test(name) || hasControlCharacter(name))
     return 'interface name contains %, #, \\, a quote or a control character'
   if (name.startsWith('-')) return 'interface name starts with -'
   if (sysctlWords.includes(name)) return `interface name ${name} is a directory of /proc/sys/net/ipv4/conf`

@@ -14,10 +14,11 @@ import { type AttachmentRecord, describeHolder, type NetnsStamp } from '../plan/
 import { attachmentSpec } from '../plan/resolve.ts'
 import { delegatedLease, ownLease } from '../system/ipam.ts'
 import { uplinkMtu } from '../system/kernel-files.ts'
-import { closeNetns, type OpenNetns, openNetns, stampOf } from '../system/netns.ts'
+import { closeNetns, type OpenNetns, stampOf } from '../system/netns.ts'
 import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, finish, pendingFile, writePending } from '../system/records.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
+import { requireAllowedSysctls } from '../system/sysctl-allowlist.ts'
 import { type Connection, connect } from './connect.ts'
 import type { CallContext } from './context.ts'
 import { delegateDel, detach, isDead, reclaimDead, settleLeftovers } from './detach.ts'
@@ -43,7 +44,8 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const addition = { context, call, conf, key, files: networkFiles(conf.name) }
   if (conf.role === 'ipam') return await addLease(addition)
-  const netns = openNetns(call.netns)
+  requireAllowedSysctls(Object.keys(conf.tuning?.sysctl ?? {}), call.ifName)
+  const netns = context.openNetns(call.netns)
   try {
     if (conf.role === 'chained') return await addChained(addition, netns)
     return await addInterface(addition, netns)
@@ -95,6 +97,7 @@ async function addLease(addition: Addition): Promise<Result> {
       defaultRoutes: [],
       podLinkDown: true,
       dad: false,
+      selfHairpin: false,
       isPool: conf.ipam.kind === 'pool',
     }
     writePending(files, { ...record, spec: { ...bare, key, ips: lease.ips, cooldownS } })

@@ -12,8 +12,15 @@ import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
-import { closeNetns, openNetns } from '../system/netns.ts'
-import { observeHost, observePod, observeSysctls, observeTable } from '../system/observe.ts'
+import { closeNetns } from '../system/netns.ts'
+import {
+  observeHost,
+  observePod,
+  observePodSysctls,
+  observeQueues,
+  observeSysctls,
+  observeTable,
+} from '../system/observe.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -70,18 +77,29 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   return [...owed, ...reserved, ...expected.missing, ...difference(ops, observed).flatMap(({ found }) => found)]
 }
 
-/** Looks at host, pod and rules side by side: four processes at most with queueing (contract §6). */
+/** Looks at host, pod, rules and queues side by side: a process each. */
 async function observe(context: CallContext, path: string, ops: readonly Op[]): Promise<Observed> {
-  const netns = openNetns(path)
+  const netns = context.openNetns(path)
   try {
     const devs = [...new Set(ops.filter((op) => op.in === 'host').flatMap(linkOf))]
-    const [host, pod, table] = await Promise.all([
-      observeHost(context.run, devs),
+    const routed = ops.filter((op) => op.kind === 'hostroute.replace')
+    const queued = [
+      ...new Set(ops.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : []))),
+    ]
+    const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.pod' ? [op.key] : []))
+    const [host, pod, table, queues, podSysctls] = await Promise.all([
+      observeHost(
+        context.run,
+        devs,
+        routed.map((op) => op.dst),
+      ),
       observePod(context.run, netns.fd),
       ops.some((op) => op.kind === 'nft.base') ? observeTable(context.run) : undefined,
+      queued.length > 0 ? observeQueues(context.run, queued) : undefined,
+      podKeys.length > 0 ? observePodSysctls(context.run, netns.fd, podKeys) : undefined,
     ])
-    const sysctls = observeSysctls(ops.flatMap(sysctlOf))
-    return { host, pod, ...(table === undefined ? {} : { table }), sysctls }
+    const looked = { host, pod, sysctls: observeSysctls(ops.flatMap(sysctlOf)) }
+    return { ...looked, ...(table && { table }), ...(queues && { queues }), ...(podSysctls && { podSysctls }) }
   } finally {
     closeNetns(netns)
   }
@@ -103,7 +121,7 @@ function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readon
 
 function linkOf(op: Op): readonly string[] {
   if ('dev' in op) return [op.dev]
-  return op.kind === 'veth.add' || op.kind === 'bridge.add' ? [op.name] : []
+  return op.kind === 'veth.add' || op.kind === 'bridge.add' || op.kind === 'ifb.add' ? [op.name] : []
 }
 
 function sysctlOf(op: Op): readonly string[] {

@@ -7,7 +7,7 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import { CommandError } from '../compile/command-error.ts'
-import { afterRuleOps, hostOps, podOps } from '../plan/attach.ts'
+import { afterRuleOps, hostOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf } from '../plan/names.ts'
 import type { Op } from '../plan/op.ts'
@@ -16,8 +16,9 @@ import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
 import { isBaseComplete } from '../plan/ruleset.ts'
 import { steadyBridgeOps, steadyRuleOps } from '../plan/shared.ts'
 import { flowsBeforeAdd } from '../plan/stale-flows.ts'
+import { startAhead } from '../system/ahead.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
-import { execute } from '../system/execute.ts'
+import { execute, podCommand } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import type { OpenNetns } from '../system/netns.ts'
 import { observeHost } from '../system/observe.ts'
@@ -72,9 +73,10 @@ interface Decided extends Connected {
 
 /** The usual ADD: rules beside links, nothing looked at beforehand. */
 async function connectSteady(connection: Connection, decided: Decided): Promise<Connected> {
-  const [rules, links] = await Promise.allSettled([
-    sayRules(connection.context, decided.spec),
+  // Links first: they take longer, and starting a process takes a millisecond.
+  const [links, rules] = await Promise.allSettled([
     sayLinks(connection, decided),
+    sayRules(connection.context, decided.spec),
   ])
   if (links.status === 'rejected') throw links.reason
   if (rules.status === 'rejected') throw rules.reason
@@ -84,14 +86,27 @@ async function connectSteady(connection: Connection, decided: Decided): Promise<
 async function sayLinks(connection: Connection, decided: Decided): Promise<Connected> {
   const { spec, network, own } = decided
   const place = { run: connection.context.run, netnsFd: connection.netns.fd }
+  const said = isSaid(execute(place, [...steadyBridgeOps(network), ...own]))
+  const ahead = startAhead(place.run, podCommand(place.netnsFd))
   try {
-    await execute(place, [...steadyBridgeOps(network), ...own])
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error
-    // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
-    return await connectFirst(connection, { ...decided, own: ownStillMissing(own) })
+    const context = { ...connection.context, run: ahead.run }
+    if (await said) return await finishPod({ ...connection, context }, { spec, network })
+  } finally {
+    await ahead.discard()
   }
-  return await finishPod(connection, { spec, network })
+  // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
+  return await connectFirst(connection, { ...decided, own: ownStillMissing(own) })
+}
+
+/** Whether what was said holds; false after a tool's refusal. */
+async function isSaid(execution: Promise<unknown>): Promise<boolean> {
+  try {
+    await execution
+    return true
+  } catch (error) {
+    if (error instanceof CommandError) return false
+    throw error
+  }
 }
 
 /** Says the rules again; where the table is not as it should be, all of it is built anew. */
@@ -112,11 +127,18 @@ async function setUp(connection: Connection, network: NetworkSpec, own: readonly
   return await setUpShared(context, { files, network, own, netnsFd: netns.fd })
 }
 
+/** The pod's side, and beside it the queueing on the host. */
 async function finishPod(connection: Connection, { spec, network }: Connected): Promise<Connected> {
   const { context, netns, files, record } = connection
-  const defaultRoutes = await configurePod(context, netns.fd, podOps(spec))
-  const made = { ...spec, defaultRoutes }
-  if (defaultRoutes.length < spec.defaultRoutes.length) writePending(files, { ...record, spec: made, network })
+  const place = { run: context.run, netnsFd: netns.fd }
+  const [pod, queues] = await Promise.allSettled([
+    configurePod(context, netns.fd, spec),
+    execute(place, connection.isMade ? [] : queueingOps(spec)),
+  ])
+  if (pod.status === 'rejected') throw pod.reason
+  if (queues.status === 'rejected') throw queues.reason
+  const made = { ...spec, defaultRoutes: pod.value }
+  if (pod.value.length < spec.defaultRoutes.length) writePending(files, { ...record, spec: made, network })
   return { spec: made, network }
 }
 

@@ -2,6 +2,7 @@
 // The time and the identity of one call.
 
 import type { ProcessStamp } from '../plan/record.ts'
+import { type OpenNetns, openNetns } from '../system/netns.ts'
 import { type Run, runnerUntil } from '../system/runner.ts'
 import { ownStamp } from '../system/stamp.ts'
 
@@ -19,6 +20,8 @@ export interface CallContext {
   /** For undoing and for DEL. */
   readonly cleanup: Run
   readonly stamp: ProcessStamp
+  /** Opens CNI_NETNS (system/netns.ts); the warm-up of the build has another one. */
+  readonly openNetns: (path: string) => OpenNetns
 }
 
 /** Starts the clock of a call. `signal`: aborted on SIGTERM or SIGINT. */
@@ -28,5 +31,6 @@ export function openContext(signal: AbortSignal): CallContext {
     run: runnerUntil({ endsAtMs: now + workMs, signal }),
     cleanup: runnerUntil({ endsAtMs: now + wholeMs }),
     stamp: ownStamp(),
+    openNetns,
   }
 }

@@ -10,14 +10,16 @@ import { detachOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { hostLinkName } from '../plan/names.ts'
+import { releaseAddresses } from '../system/addresses.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
+import { releasePorts } from '../system/ports.ts'
 import { findRecords, type StoredRecord } from '../system/records.ts'
 import { defaultDataDir, releaseReferenceAddresses } from '../system/reference-leases.ts'
 import { hasEnded } from '../system/stamp.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { delegateDel, detach, settleLeftovers } from './detach.ts'
+import { delegateDel, detach, removalGroup, settleLeftovers } from './detach.ts'
 
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
@@ -83,6 +85,7 @@ async function removeUnrecorded(
   const { call, conf } = asked
   const key = keyOf(call, conf, conf.role)
   releaseReferenceAddresses(conf.dataDir ?? defaultDataDir, conf.name, call)
+  await releaseClaimed(context, files, key)
   const name = hostLinkName(key)
   if (conf.role === 'ipam' || !linkExists(name)) return
   const host = { name, mac: '' }
@@ -96,12 +99,27 @@ async function removeUnrecorded(
     defaultRoutes: [],
     podLinkDown: true,
     dad: false,
+    selfHairpin: false,
     isPool: false,
     cooldownS: 0,
   } as const
-  const failures = await executeAll({ run: context.cleanup }, detachOps(bare))
+  const failures = await executeAll({ run: context.cleanup }, detachOps(bare, removalGroup(context)))
   if (failures[0] !== undefined)
     throw new CniError(CniCode.cleanupIncomplete, failures[0].message, { details: `state: ${files.directory}` })
+}
+
+/** Reservations are links to the claim, so they still say whose they are. */
+async function releaseClaimed(context: CallContext, files: NetworkFiles, key: AttachmentKey): Promise<void> {
+  const claim = {
+    format: 1,
+    key,
+    writer: context.stamp,
+    netns: { path: '', inode: 0 },
+    createdAt: '',
+    configDigest: '',
+  } as const
+  await releasePorts(claim, undefined)
+  await releaseAddresses(files, claim)
 }
 
 function inProgress(call: Invocation, pid: number): CniError {

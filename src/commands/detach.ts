@@ -4,6 +4,7 @@
 
 import type { Invocation } from '../cni/invocation.ts'
 import { detachOps } from '../plan/attach.ts'
+import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { flowsAfterDel } from '../plan/stale-flows.ts'
 import { releaseAddresses } from '../system/addresses.ts'
@@ -11,12 +12,23 @@ import { deleteFlows } from '../system/conntrack.ts'
 import { delegate } from '../system/delegate.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
+import { withLock } from '../system/lock.ts'
 import { netnsState } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
-import { finishedRecords, forget, pendingRecords, type StoredRecord, writePending } from '../system/records.ts'
+import {
+  finishedRecords,
+  forget,
+  forgetFinished,
+  pendingRecords,
+  type StoredRecord,
+  writePending,
+} from '../system/records.ts'
 import { hasEnded } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
+import { sweep } from '../system/sweep.ts'
 import type { CallContext } from './context.ts'
+
+const settleWaitMs = 5000
 
 /** Takes an attachment down and forgets it. What fails stays in its record as owed, with its addresses; the failures are returned. */
 export async function detach(
@@ -27,8 +39,8 @@ export async function detach(
   const failures = await undo(context, record)
   if (failures.length > 0) {
     const owed = failures.map((failure) => failure.message)
-    forget(files, record.key)
     writePending(files, { ...record, writer: context.stamp, owed })
+    forgetFinished(files, record.key)
     return failures
   }
   const releasing = { ...record, writer: context.stamp }
@@ -45,14 +57,36 @@ export async function detach(
  * are left alone. Never fails the call it is part of.
  */
 export async function settleLeftovers(context: CallContext, files: NetworkFiles): Promise<void> {
-  for (const { record } of pendingRecords(files).filter(isLeftover)) await detach(context, files, record)
+  if (pendingRecords(files).some(isLeftover)) {
+    await oneAtATime(context, files, () => pendingRecords(files).filter(isLeftover)).catch(tellUnsettled)
+  }
+  await sweep(files, context.stamp).catch(tellUnsettled)
 }
 
 /** Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. Returns how many. */
 export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<number> {
-  const dead = [...finishedRecords(files), ...pendingRecords(files)].filter((stored) => isDead(stored, context))
-  const left = await Promise.all(dead.map(({ record }) => detach(context, files, record)))
-  return left.filter((failures) => failures.length === 0).length
+  const dead = () => [...finishedRecords(files), ...pendingRecords(files)].filter((stored) => isDead(stored, context))
+  return dead().length === 0 ? 0 : await oneAtATime(context, files, dead)
+}
+
+/**
+ * Two calls that settle the same attachment: the slower one would take down a new attachment of the
+ * same name. So one call settles, and looks at what there is only then. Returns how many are gone.
+ */
+async function oneAtATime(
+  context: CallContext,
+  files: NetworkFiles,
+  find: () => readonly StoredRecord[],
+): Promise<number> {
+  const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: settleWaitMs }
+  return await withLock(lock, async () => {
+    const left = await Promise.all(find().map(({ record }) => detach(context, files, record)))
+    return left.filter((failures) => failures.length === 0).length
+  })
+}
+
+function tellUnsettled(error: Error): void {
+  process.stderr.write(`trestle: what killed calls left stays for a later call: ${error.message}\n`)
 }
 
 /** Whether nothing can use this attachment any more. Where that cannot be told, no. */
@@ -76,6 +110,18 @@ function isLeftover({ record }: StoredRecord): boolean {
 
 async function undo(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
   if (record.spec === undefined) return []
-  const ops = detachOps(record.spec).filter((op) => op.kind !== 'link.del' || linkExists(op.dev))
+  const ops = detachOps(record.spec, removalGroup(context)).filter(isStillNeeded)
   return await executeAll({ run: context.cleanup }, ops)
+}
+
+/** A link that is gone needs no process: containerd's second DEL then starts none. */
+function isStillNeeded(op: Op, _at: number, ops: readonly Op[]): boolean {
+  if (op.kind === 'link.del' || op.kind === 'link.group') return linkExists(op.dev)
+  if (op.kind === 'group.del') return ops.some((other) => other.kind === 'link.group' && linkExists(other.dev))
+  return true
+}
+
+/** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
+export function removalGroup(context: CallContext): number {
+  return 0x40000000 + context.stamp.pid
 }

@@ -2,6 +2,8 @@
 // The verbs as the protocol edge calls them.
 
 import type { Handlers } from '../cni/dispatch.ts'
+import { CniCode, CniError } from '../cni/error.ts'
+import { stateRoot } from '../system/state.ts'
 import { add } from './add.ts'
 import { check } from './check.ts'
 import { openContext } from './context.ts'
@@ -12,10 +14,26 @@ import { status } from './status.ts'
 /** The verbs, each with a fresh clock. `signal`: aborted when the process is asked to end; DEL and GC finish all the same. */
 export function handlers(signal: AbortSignal): Handlers {
   return {
-    add: (call, conf) => add(openContext(signal), call, conf),
-    del: (call, conf) => del(openContext(new AbortController().signal), call, conf),
-    check: (call, conf) => check(openContext(signal), call, conf),
-    gc: (call, conf) => gc(openContext(new AbortController().signal), call, conf),
-    status: (call, conf) => status(openContext(signal), call, conf),
+    add: (call, conf) => told(add(openContext(signal), call, conf)),
+    del: (call, conf) => told(del(openContext(new AbortController().signal), call, conf)),
+    check: (call, conf) => told(check(openContext(signal), call, conf)),
+    gc: (call, conf) => told(gc(openContext(new AbortController().signal), call, conf)),
+    status: (call, conf) => told(status(openContext(signal), call, conf)),
+  }
+}
+
+/** What a file system answers when it is full, read-only or broken: foreseen, so never code 999. */
+const refusals = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE']
+
+async function told<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException
+    if (cause instanceof CniError || !refusals.includes(code ?? '')) throw cause
+    throw new CniError(CniCode.ioFailure, `cannot keep state: ${message}`, {
+      details: `the state directory ${stateRoot()} must be writable and have room`,
+      cause,
+    })
   }
 }

@@ -6,18 +6,29 @@ import type { Route } from '../cni/net-conf.ts'
 import { CommandError } from '../compile/command-error.ts'
 import { podNetns } from '../compile/ip.ts'
 import { readDocuments, readRoutes } from '../compile/read-ip.ts'
+import { podOps, podSysctlOps } from '../plan/attach.ts'
+import type { AttachmentSpec } from '../plan/attachment.ts'
 import type { Op } from '../plan/op.ts'
 import { execute } from '../system/execute.ts'
 import type { CallContext } from './context.ts'
 
+/** RT_TABLE_MAIN (include/uapi/linux/rtnetlink.h). */
+const mainTable = 254
+
 type RouteOp = Extract<Op, { kind: 'route.add' }>
 
-/** Runs the pod's operations. Returns the default routes that are ours afterwards. */
+/** Makes the pod's side of an attachment. Returns the default routes that are ours afterwards. */
 export async function configurePod(
   context: CallContext,
   netnsFd: number,
-  ops: readonly Op[],
+  spec: AttachmentSpec,
 ): Promise<readonly Route[]> {
+  const ours = await configureLinks(context, netnsFd, podOps(spec))
+  await execute({ run: context.run, netnsFd }, podSysctlOps(spec))
+  return ours
+}
+
+async function configureLinks(context: CallContext, netnsFd: number, ops: readonly Op[]): Promise<readonly Route[]> {
   const place = { run: context.run, netnsFd }
   const shown: string[] = []
   const refused = new Set<Op>()
@@ -50,7 +61,7 @@ async function withoutSecondDefault(
   context: CallContext,
   found: { netnsFd: number; ours: readonly RouteOp[]; before: string },
 ): Promise<readonly Route[]> {
-  const there = [...readRoutes(readDocuments(found.before)).values()].flat().map((route) => route.dst)
+  const there = (readRoutes(readDocuments(found.before)).get(mainTable) ?? []).map((route) => route.dst)
   const second = found.ours.filter((op) => there.includes(op.route.dst))
   if (second.length > 0) {
     const ops = second.map(

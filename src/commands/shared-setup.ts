@@ -51,9 +51,10 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const source = { networks: [...others, network], attachments }
     // Elements of other networks may overlap ours: then the sets are filled anew.
     const rules = others.length === 0 ? ruleOps(source) : refilledRuleOps(source)
-    writeNetwork(setup.files, network)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
     await execute({ run: context.run, netnsFd: setup.netnsFd }, ops)
+    // Last: a setup that was cut short is not taken for a finished one by the next ADD.
+    writeNetwork(setup.files, network)
     return network
   })
 }

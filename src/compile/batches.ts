@@ -6,13 +6,19 @@ import type { Op } from '../plan/op.ts'
 import { toBatchLine } from './batch-line.ts'
 import { type IpOp, ipWords } from './ip.ts'
 import { type NftOp, nftText } from './nft.ts'
+import { type TcOp, tcWords } from './tc.ts'
 
 /** Kernel settings written as files by us: no process. */
 export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 
+/** Sysctls of the pod: one process for all, arguments instead of input. */
+export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
+
 /** One process, or one run of file writes. `stdin` holds the operations' text in their order. */
 export type Batch =
   | { readonly tool: 'ip'; readonly in: Op['in']; readonly ops: readonly IpOp[]; readonly stdin: string }
+  | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
+  | { readonly tool: 'sysctl'; readonly in: 'pod'; readonly ops: readonly PodSysctlOp[]; readonly stdin: string }
   | { readonly tool: 'nft'; readonly in: 'host'; readonly ops: readonly NftOp[]; readonly stdin: string }
   | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
 
@@ -42,7 +48,8 @@ export function toLanes(ops: readonly Op[]): Lanes {
  */
 export function failedOp(batch: Batch, stderr: string): Op | undefined {
   if (batch.tool === 'file') return batch.ops[0]
-  if (batch.tool === 'ip') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
+  if (batch.tool === 'sysctl') return batch.ops.length === 1 ? batch.ops[0] : undefined
+  if (batch.tool === 'ip' || batch.tool === 'tc') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
   const line = lineNumber(/^\/dev\/stdin:(\d+):/m, stderr)
   let next = 1
   return batch.ops.find((op) => {
@@ -56,6 +63,12 @@ function toBatch(op: Op): Batch {
     case 'sysctl.write':
     case 'forwarding.on':
       return { tool: 'file', in: 'host', ops: [op] }
+    case 'sysctl.pod':
+      return { tool: 'sysctl', in: 'pod', ops: [op], stdin: `${op.key}=${op.value}\n` }
+    case 'qdisc.tbf':
+    case 'qdisc.ingress':
+    case 'filter.redirect':
+      return { tool: 'tc', in: op.in, ops: [op], stdin: `${toBatchLine(tcWords(op))}\n` }
     case 'nft.base':
     case 'nft.base.show':
     case 'nft.flush':
@@ -68,15 +81,11 @@ function toBatch(op: Op): Batch {
 }
 
 function join(last: Batch | undefined, next: Batch): Batch | undefined {
-  if (last === undefined || last.in !== next.in) return undefined
-  if (last.tool === 'file' && next.tool === 'file') return { ...last, ops: [...last.ops, ...next.ops] }
-  if (last.tool === 'ip' && next.tool === 'ip') {
-    return { ...last, ops: [...last.ops, ...next.ops], stdin: last.stdin + next.stdin }
-  }
-  if (last.tool === 'nft' && next.tool === 'nft') {
-    return { ...last, ops: [...last.ops, ...next.ops], stdin: last.stdin + next.stdin }
-  }
-  return undefined
+  if (last === undefined || last.tool !== next.tool || last.in !== next.in) return undefined
+  const ops = [...last.ops, ...next.ops]
+  const stdin = 'stdin' in last && 'stdin' in next ? { stdin: last.stdin + next.stdin } : {}
+  // Same tool, so the operations are of the same kind; TypeScript does not follow that through the spread.
+  return { ...last, ops, ...stdin } as Batch
 }
 
 function lineNumber(pattern: RegExp, stderr: string): number {

@@ -42,6 +42,8 @@ function toLink(entry: Json): ObservedLink {
     mtu: number(entry['mtu']) ?? 0,
     up: flags.includes('UP'),
     promisc: flags.includes('PROMISC') || number(entry['promiscuity']) === 1,
+    allmulti: flags.includes('ALLMULTI'),
+    ...optional('txqlen', entry['txqlen'], number),
     ...optional('kind', info['info_kind'], text),
     ...optional('master', entry['master'], text),
     ...optional('alias', entry['ifalias'], text),

@@ -7,7 +7,7 @@ export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'invalid' | 'othe
 const reasons: readonly (readonly [RegExp, Reason])[] = [
   [/File exists|already exists|conflicts with|interval overlaps/i, 'exists'],
   [/No such (file|device|process)|Cannot find device|does not exist|No such file or directory/i, 'absent'],
-  [/Permission denied|Operation not permitted|Read-only file system/i, 'denied'],
+  [/Permission denied|Operation not permitted|Read-only file system|IPv6 is disabled/i, 'denied'],
   [/Device or resource busy|Resource temporarily unavailable|exchange full/i, 'busy'],
   [
     /Invalid argument|Invalid "|is wrong|Not supported|is a garbage|Nexthop has invalid gateway|unreachable/i,

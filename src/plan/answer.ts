@@ -16,10 +16,12 @@ export function resultOf(input: {
   const { mtu } = spec
   const interfaces: ResultInterface[] = [
     ...(network.bridge ? [{ name: network.bridge.name, mac: network.bridge.mac, mtu: network.bridge.mtu }] : []),
-    ...(spec.host ? [{ ...spec.host, mtu }] : []),
-    ...(spec.pod ? [{ ...spec.pod, mtu, sandbox: netns }] : []),
+    ...(spec.host ? [{ mtu, ...spec.host }] : []),
+    ...(spec.pod ? [{ mtu, ...spec.pod, sandbox: netns }] : []),
   ]
   const ofPod = interfaces.length - 1
+  const egress = spec.bandwidth?.egress
+  if (egress) interfaces.push({ name: egress.ifb, mac: egress.ifbMac, mtu })
   const ips = spec.ips.map((ip) => ({ ...ip, interface: ofPod }))
   const result = { interfaces, ips, routes: routesOf(spec, lease) }
   return spec.dns === undefined ? result : { ...result, dns: spec.dns }

@@ -3,10 +3,13 @@
 // repair compare them with the kernel (difference.ts).
 
 import type { Route } from '../cni/net-conf.ts'
-import type { AttachmentSpec, BridgePort, LinkEnd } from './attachment.ts'
+import type { AttachmentSpec, BridgePort, LinkEnd, PodRoute } from './attachment.ts'
+import { ifbOps, queueOps } from './bandwidth.ts'
 import { elementOps, localnetOps, ownPortElements, sharedPortElements } from './host-ports.ts'
-import { aliasOf } from './names.ts'
+import type { Element } from './masquerade.ts'
+import { aliasOf, linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
+import { tunedLinkOps, tunedSysctlOps } from './tuning.ts'
 
 /** The host's side: the veth pair and its bridge port. */
 export function hostOps(spec: AttachmentSpec): readonly Op[] {
@@ -21,12 +24,27 @@ export function hostOps(spec: AttachmentSpec): readonly Op[] {
       mtu: spec.mtu,
       peer: pod.name,
       peerMac: pod.mac,
+      peerMtu: pod.mtu ?? spec.mtu,
       ...(spec.port ? { master: spec.port.bridge } : {}),
       why: `create ${pod.name} in the pod with ${host.name} on the host`,
     },
-    { in: 'host', kind: 'link.alias', dev: host.name, alias: aliasOf(spec.key), why: `mark ${host.name} as ours` },
+    {
+      in: 'host',
+      kind: 'link.alias',
+      dev: host.name,
+      alias: aliasOf(spec.key),
+      noLinkLocal: hasIpv6(spec),
+      why: `mark ${host.name} as ours`,
+    },
     ...(spec.port ? [portFlags(host, spec.port)] : []),
+    ...(spec.mode === 'ptp' ? routedHostOps(spec, host) : []),
+    ...(spec.bandwidth ? ifbOps(spec.bandwidth) : []),
   ]
+}
+
+/** What runs beside the pod's side once the links are there. */
+export function queueingOps(spec: AttachmentSpec): readonly Op[] {
+  return spec.bandwidth ? queueOps(spec.bandwidth) : []
 }
 
 /** A port that lost its bridge, put back. */
@@ -56,16 +74,8 @@ export function podOps(spec: AttachmentSpec): readonly Op[] {
   return [
     { in: 'pod', kind: 'link.up', dev: 'lo', why: 'set lo up in the pod' },
     ...spec.defaultRoutes.map((route): Op => showDefault(route)),
-    ...spec.ips.map(
-      (ip): Op => ({
-        in: 'pod',
-        kind: 'addr.replace',
-        dev,
-        cidr: ip.address,
-        dad: spec.dad,
-        why: `add ${ip.address} to ${dev}`,
-      }),
-    ),
+    ...spec.ips.map((ip): Op => podAddress(ip.address, spec, dev)),
+    ...(spec.tuning ? tunedLinkOps(spec.tuning, dev) : []),
     { in: 'pod', kind: 'link.up', dev, why: `set ${dev} up in the pod` },
     ...spec.routes.map((route): Op => routeOp(route, dev)),
     ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
@@ -73,10 +83,14 @@ export function podOps(spec: AttachmentSpec): readonly Op[] {
   ]
 }
 
+/** Sysctls of the pod: after its links, which they may name. */
+export function podSysctlOps(spec: AttachmentSpec): readonly Op[] {
+  return spec.tuning ? tunedSysctlOps(spec.tuning) : []
+}
+
 /** The pod's own elements of our rules, and those its link shares with other pods. */
 export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
-  const { hostPorts } = spec
-  return hostPorts === undefined ? [] : elementOps([...sharedPortElements(hostPorts), ...ownPortElements(hostPorts)])
+  return elementOps([...(spec.mode === 'ptp' ? [] : guardElements(spec)), ...ownElements(spec)])
 }
 
 /** Settings that may only follow the rules which guard them. */
@@ -84,12 +98,74 @@ export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
   return spec.hostPorts === undefined ? [] : localnetOps(spec.hostPorts)
 }
 
-/** The operations that leave nothing of the attachment: what is in the pod goes with the host end. */
-export function detachOps(spec: AttachmentSpec): readonly Op[] {
-  const { host, hostPorts } = spec
-  const link: Op[] =
-    host === undefined ? [] : [{ in: 'host', kind: 'link.del', dev: host.name, why: `remove ${host.name}` }]
-  return [...link, ...(hostPorts === undefined ? [] : elementOps(ownPortElements(hostPorts), 'nft.del'))]
+/**
+ * The operations that leave nothing of the attachment: what is in the pod goes with the host end.
+ * Two links go as one group, since the kernel then waits once, not twice. `group` must be the caller's alone.
+ */
+export function detachOps(spec: AttachmentSpec, group: number): readonly Op[] {
+  const { host, bandwidth } = spec
+  const devs = [host?.name, bandwidth?.egress?.ifb].filter((dev) => dev !== undefined)
+  return [...removeLinks(devs, group), ...elementOps(ownElements(spec), 'nft.del')]
+}
+
+/** The elements of this attachment alone. A routed pod's link is its own, a bridge is not. */
+function ownElements(spec: AttachmentSpec): readonly Element[] {
+  const ports = spec.hostPorts === undefined ? [] : ownPortElements(spec.hostPorts)
+  return [...ports, ...selfElements(spec), ...(spec.mode === 'ptp' ? guardElements(spec) : [])]
+}
+
+function guardElements(spec: AttachmentSpec): readonly Element[] {
+  return spec.hostPorts === undefined ? [] : sharedPortElements(spec.hostPorts)
+}
+
+/** A routed pod that reaches itself through a translation: the bridge's pairs do not cover it. */
+function selfElements(spec: AttachmentSpec): readonly Element[] {
+  if (!spec.selfHairpin) return []
+  return spec.ips.map(({ address }) => {
+    const bare = address.slice(0, address.indexOf('/'))
+    return { set: bare.includes(':') ? 'self6' : 'self4', element: `${bare} . ${bare}` }
+  })
+}
+
+function removeLinks(devs: readonly string[], group: number): readonly Op[] {
+  const [first] = devs
+  if (first === undefined) return []
+  if (devs.length === 1) return [{ in: 'host', kind: 'link.del', dev: first, why: `remove ${first}` }]
+  return [
+    ...devs.map((dev): Op => ({ in: 'host', kind: 'link.group', dev, group, why: `collect ${dev} for removal` })),
+    { in: 'host', kind: 'group.del', group, why: `remove ${devs.join(' and ')}` },
+  ]
+}
+
+/**
+ * The reference ptp's host side: the gateway's address on the pod's own link, and a route to the pod.
+ * The link-local address is ours, so that the host can ask for the pod's MAC at once: with a tentative
+ * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
+ */
+function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
+  const local = hasIpv6(spec) ? [hostAddress(linkLocalCidr(host.mac), host.name)] : []
+  const perAddress = spec.ips.flatMap(({ address, gateway }): readonly Op[] => {
+    const bits = address.includes(':') ? 128 : 32
+    const dst = `${address.slice(0, address.indexOf('/'))}/${bits}`
+    return [
+      ...(gateway === undefined ? [] : [hostAddress(`${gateway}/${bits}`, host.name)]),
+      { in: 'host', kind: 'hostroute.replace', dev: host.name, dst, why: `route ${dst} to the pod` },
+    ]
+  })
+  return [...local, ...perAddress]
+}
+
+function hostAddress(cidr: string, dev: string): Op {
+  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add ${cidr} to ${dev}` }
+}
+
+function hasIpv6(spec: AttachmentSpec): boolean {
+  return spec.ips.some(({ address }) => address.includes(':'))
+}
+
+function podAddress(cidr: string, spec: AttachmentSpec, dev: string): Op {
+  const routed = spec.mode === 'ptp' ? ({ noPrefixRoute: true } as const) : {}
+  return { in: 'pod', kind: 'addr.replace', dev, cidr, dad: spec.dad, ...routed, why: `add ${cidr} to ${dev}` }
 }
 
 function portFlags(host: LinkEnd, port: BridgePort): Op {
@@ -109,7 +185,7 @@ function showDefault(route: Route): Op {
   return { in: 'pod', kind: 'route.show-default', family, why: `see the pod's IPv${family} default routes` }
 }
 
-function routeOp(route: Route, dev: string, onlyIfNone = false): Op {
+function routeOp(route: PodRoute, dev: string, onlyIfNone = false): Op {
   const via = route.gw === undefined ? '' : ` via ${route.gw}`
   return { in: 'pod', kind: 'route.add', dev, route, onlyIfNone, why: `add the route to ${route.dst}${via}` }
 }

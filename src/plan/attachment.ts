@@ -18,10 +18,11 @@ export interface PodAddress {
   readonly gateway?: string
 }
 
-/** One end of the veth pair. `mac` in lower case with colons. */
+/** One end of the veth pair. `mac` in lower case with colons. `mtu` where it is not the attachment's. */
 export interface LinkEnd {
   readonly name: string
   readonly mac: string
+  readonly mtu?: number
 }
 
 /** The veth's end on a bridge. */
@@ -49,6 +50,31 @@ export interface HostPortSpec {
   readonly ports: readonly HostPort[]
 }
 
+/** A token bucket. */
+export interface Shaper {
+  readonly rateBits: number
+  readonly burstBytes: number
+}
+
+/** Limits of the pod's traffic, seen from the pod. `link`: the host end. */
+export interface BandwidthSpec {
+  readonly link: string
+  readonly mtu: number
+  readonly ingress?: Shaper
+  readonly egress?: Shaper & { readonly ifb: string; readonly ifbMac: string }
+}
+
+/** Settings of the pod's interface and namespace. Sysctl keys are paths below /proc/sys. */
+export interface TuningSpec {
+  readonly sysctl: Readonly<Record<string, string>>
+  readonly promisc: boolean
+  readonly txQLen?: number
+  readonly allmulti?: boolean
+}
+
+/** A route of the pod; `src` as in ip-route(8). */
+export type PodRoute = Route & { readonly src?: string }
+
 /** Everything of one attachment. `mtu` in bytes. */
 export interface AttachmentSpec {
   readonly key: AttachmentKey
@@ -58,7 +84,7 @@ export interface AttachmentSpec {
   readonly pod?: LinkEnd
   readonly port?: BridgePort
   readonly ips: readonly PodAddress[]
-  readonly routes: readonly Route[]
+  readonly routes: readonly PodRoute[]
   /** Default routes that are added only where the pod has none of that family yet. */
   readonly defaultRoutes: readonly Route[]
   /** Leave the pod's end down and without addresses (disableContainerInterface). */
@@ -66,7 +92,11 @@ export interface AttachmentSpec {
   /** IPv6 duplicate address detection stays on (enabledad). */
   readonly dad: boolean
   readonly dns?: Dns
+  /** Masquerade what the pod sends to itself through a translation (routed pods). */
+  readonly selfHairpin: boolean
   readonly hostPorts?: HostPortSpec
+  readonly bandwidth?: BandwidthSpec
+  readonly tuning?: TuningSpec
   /** The addresses are reserved in our own pool. */
   readonly isPool: boolean
   /** Seconds before an address of this attachment may be given out again. */
@@ -93,5 +123,7 @@ export interface NetworkSpec {
   readonly masquerade?: { readonly subnets: readonly string[]; readonly keep: readonly string[] }
   /** Subnets of one bridge, between which translated packets are masqueraded (both hairpin cases). */
   readonly hairpin?: readonly string[]
+  /** ingressPolicy of the bridge, where it is not open. */
+  readonly fence?: 'same-bridge' | 'isolated'
   readonly removeWhenEmpty: boolean
 }

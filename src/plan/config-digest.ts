@@ -2,7 +2,7 @@
 // Tells two plugins of one list apart on DEL and CHECK: both get the same ids, and only the
 // configuration says which of them is meant.
 
-import { createHash } from 'node:crypto'
+import { sha256 } from './sha256.ts'
 
 /** What runtimes add per call (CNI spec 1.1.0, section 3 "Deriving request configuration from plugin configuration"). */
 const perCall = new Set([
@@ -15,7 +15,7 @@ const perCall = new Set([
 
 /** SHA-256 in hex of a configuration's own keys; equal for any order of keys. Text that is no JSON object is its own. */
 export function configDigest(stdin: string): string {
-  return createHash('sha256').update(canonical(stdin)).digest('hex')
+  return sha256(canonical(stdin)).toString('hex')
 }
 
 function canonical(stdin: string): string {

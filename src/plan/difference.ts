@@ -6,6 +6,7 @@
 import type { Route } from '../cni/net-conf.ts'
 import type { Observed, ObservedLink, ObservedNamespace, ObservedRoute } from './observed.ts'
 import type { Op } from './op.ts'
+import { queueLacks } from './queue-difference.ts'
 import { chains } from './ruleset.ts'
 
 /** An operation whose effect is not there, and each way in which it is not, for people. */
@@ -31,6 +32,22 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
       return vethLacks(op, observed)
     case 'bridge.add':
       return bridgeLacks(op, observed.host)
+    case 'ifb.add':
+      return linkLacks(place, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'ifb'))
+    case 'link.mtu':
+      return linkLacks(place, op.dev, (link) => differs(`MTU of ${op.dev}`, link.mtu, op.mtu))
+    case 'link.allmulti':
+      return linkLacks(place, op.dev, (link) => differs(`allmulti of ${op.dev}`, onOff(link.allmulti), onOff(op.on)))
+    case 'link.txqlen':
+      return linkLacks(place, op.dev, (link) => differs(`queue length of ${op.dev}`, link.txqlen ?? 0, op.length))
+    case 'hostroute.replace':
+      return hostRouteLacks(op.dst, op.dev, place)
+    case 'qdisc.tbf':
+    case 'qdisc.ingress':
+    case 'filter.redirect':
+      return queueLacks(op, observed.queues)
+    case 'sysctl.pod':
+      return podSysctlLacks(op.key, op.value, observed)
     case 'link.up':
       return linkLacks(place, op.dev, (link) => (link.up ? [] : [`${op.dev} is down`]))
     case 'link.alias':
@@ -64,6 +81,9 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
       return place.links.get(op.dev)?.addresses.includes(op.cidr) ? [`${op.cidr} is still on ${op.dev}`] : []
     case 'nft.del':
       return elementLacks(op.set, op.element, observed).length === 0 ? [`${op.element} is still in ${op.set}`] : []
+    case 'link.no-local':
+    case 'group.del':
+    case 'link.group':
     case 'route.del':
     case 'route.show-default':
     case 'neigh.announce':
@@ -92,7 +112,7 @@ function vethLacks(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): r
   const hostEnd = observed.host.links.get(op.name)
   const inPod = linkLacks(pod, op.peer, (link) => [
     ...differs(`MAC of ${op.peer}`, link.mac, op.peerMac),
-    ...differs(`MTU of ${op.peer}`, link.mtu, op.mtu),
+    ...differs(`MTU of ${op.peer}`, link.mtu, op.peerMtu ?? op.mtu),
     ...(hostEnd === undefined ? [] : differs(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
   ])
   return [...host, ...inPod]
@@ -100,6 +120,18 @@ function vethLacks(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): r
 
 function bridgeLacks(op: Extract<Op, { kind: 'bridge.add' }>, host: ObservedNamespace): readonly string[] {
   return linkLacks(host, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
+}
+
+function hostRouteLacks(dst: string, dev: string, place: ObservedNamespace): readonly string[] {
+  const there = (place.routes.get(254) ?? []).some((route) => route.dst === dst && route.dev === dev)
+  return there ? [] : [`host route to ${dst} dev ${dev} is missing`]
+}
+
+function podSysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
+  if (observed.podSysctls === undefined) return []
+  // The kernel prints several values with tabs between them.
+  const now = observed.podSysctls.get(key)?.trim().replace(/\s+/g, ' ')
+  return differs(`${key.replaceAll('/', '.')} in the pod`, now ?? 'absent', value.trim().replace(/\s+/g, ' '))
 }
 
 function routeLacks(route: Route, dev: string, place: ObservedNamespace): readonly string[] {
@@ -140,7 +172,7 @@ function elementLacks(
 ): readonly string[] {
   const { table } = observed
   if (table === undefined) return []
-  if (table !== 'absent' && table.elements.get(set)?.has(element)) return []
+  if (table !== 'absent' && table.elements.get(set)?.has(element.replaceAll('"', ''))) return []
   return [`element ${element} is missing from nft set ${set}`]
 }
 

@@ -3,7 +3,7 @@
 // its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
 
 import type { Result, ResultInterface } from '../cni/result.ts'
-import { afterRuleOps, hostOps, podOps } from './attach.ts'
+import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 import type { Op } from './op.ts'
 import { ruleOps, steadyBridgeOps } from './shared.ts'
@@ -27,8 +27,8 @@ export function expectedBy(
   const expected = {
     ...spec,
     ...(spec.host ? { host: withMac(spec.host, host) } : {}),
-    ...(spec.pod ? { pod: withMac(spec.pod, pod) } : {}),
-    mtu: pod?.mtu ?? spec.mtu,
+    ...(spec.pod ? { pod: { ...withMac(spec.pod, pod), ...(pod?.mtu === undefined ? {} : { mtu: pod.mtu }) } } : {}),
+    mtu: host?.mtu ?? spec.mtu,
     ips: ips.map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway })),
     ...routesStillThere(prevResult, spec),
   }
@@ -38,14 +38,9 @@ export function expectedBy(
 /** Everything that should hold for the attachment, as operations to compare with the kernel. */
 export function expectedOps(spec: AttachmentSpec, network: NetworkSpec | undefined): readonly Op[] {
   const shared = network === undefined ? [] : steadyBridgeOps(network)
+  const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
   const rules = ruleOps({ networks: network === undefined ? [] : [network], attachments: [spec] })
-  return [
-    ...shared,
-    ...rules,
-    ...afterRuleOps(spec),
-    ...hostOps(spec),
-    ...podOps(spec).filter((op) => !('dev' in op && op.dev === 'lo')),
-  ]
+  return [...shared, ...rules, ...afterRuleOps(spec), ...hostOps(spec), ...queueingOps(spec), ...inPod]
 }
 
 /** A route that a later plugin took out of the result is no longer ours to expect. */

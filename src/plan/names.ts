@@ -2,9 +2,9 @@
 // Every name and MAC that trestle gives out, derived from the attachment: DEL, CHECK and GC find
 // what is ours without looking anything up (contract §4).
 
-import { createHash } from 'node:crypto'
-import { parseCidr } from '../cni/address.ts'
+import { formatAddress, parseCidr } from '../cni/address.ts'
 import type { AttachmentKey } from './attachment.ts'
+import { sha256 } from './sha256.ts'
 
 /** IFNAMSIZ is 16 with the closing NUL (include/uapi/linux/if.h). */
 const maxNameLength = 15
@@ -15,6 +15,16 @@ const maxNameLength = 15
  */
 export function hostLinkName(key: AttachmentKey): string {
   return `veth${digestOf(key).toString('hex')}`.slice(0, maxNameLength)
+}
+
+/** The ifb device for traffic out of the pod. */
+export function ifbName(key: AttachmentKey): string {
+  return `ifb${digestOf(key, 'ifb').toString('hex')}`.slice(0, maxNameLength)
+}
+
+/** The ifb device's MAC. */
+export function ifbMac(key: AttachmentKey): string {
+  return localMac(digestOf(key, 'ifb'))
 }
 
 /** The host end's MAC: locally administered, unicast. */
@@ -30,13 +40,22 @@ export function podLinkMac(key: AttachmentKey, firstAddress: string | undefined)
   const cidr = firstAddress === undefined ? undefined : parseCidr(firstAddress)
   if (cidr === undefined) return localMac(digestOf(key, 'pod'))
   if (cidr.family === 4) return toMac(Buffer.from([0x0a, 0x58, ...bytesOf(cidr.value, 4)]))
-  const host = createHash('sha256').update(bytesOf(cidr.value, 16)).digest()
+  const host = sha256(bytesOf(cidr.value, 16))
   return toMac(Buffer.from([0x0a, 0x58, ...host.subarray(0, 4)]))
+}
+
+/** The link-local address that the kernel would make of a MAC (RFC 4291, appendix A). */
+export function linkLocalCidr(mac: string): string {
+  const bytes = mac.split(':').map((part) => Number.parseInt(part, 16))
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = bytes
+  const groups = [(a ^ 2) * 256 + b, c * 256 + 0xff, 0xfe00 + d, e * 256 + f]
+  const value = groups.reduce((sum, group) => (sum << 16n) | BigInt(group), 0xfe80n << 48n)
+  return `${formatAddress({ family: 6, value })}/64`
 }
 
 /** The bridge's MAC: fixed at creation, different on every machine (`machineId`), or it floats with its ports. */
 export function bridgeMac(name: string, machineId: string): string {
-  return localMac(createHash('sha256').update(`bridge\0${name}\0${machineId}`).digest())
+  return localMac(sha256(`bridge\0${name}\0${machineId}`))
 }
 
 /** The alias on the host end, by which a person or `gc` knows whose it is. */
@@ -57,10 +76,6 @@ export function networkDirName(network: string): string {
 
 function digestOf(key: AttachmentKey, purpose = 'link'): Buffer {
   return sha256([purpose, key.network, key.containerId, key.ifName].join('\0'))
-}
-
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
 }
 
 function localMac(digest: Buffer): string {

@@ -2,6 +2,7 @@
 // The operations for what a network's attachments share: forwarding, the bridge, its addresses.
 
 import type { BridgeSpec, NetworkSpec } from './attachment.ts'
+import { linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
 
 /** Forwarding for the network's families. */
@@ -31,17 +32,22 @@ export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
     ...(bridge.promisc
       ? [{ in: 'host', kind: 'link.promisc', dev: name, why: `set ${name} promiscuous` } as const]
       : []),
-    ...bridge.addresses.map(
-      (cidr): Op => ({
-        in: 'host',
-        kind: 'addr.replace',
-        dev: name,
-        cidr,
-        dad: false,
-        why: `add the gateway ${cidr} to ${name}`,
-      }),
-    ),
+    ...(hasIpv6(bridge) ? [noLinkLocal(name), gatewayOp(linkLocalCidr(bridge.mac), name)] : []),
+    ...bridge.addresses.map((cidr) => gatewayOp(cidr, name)),
   ]
+}
+
+/** As on a routed pod's link (attach.ts): forwarded packets do not wait for the bridge's DAD. */
+function noLinkLocal(dev: string): Op {
+  return { in: 'host', kind: 'link.no-local', dev, why: `give ${dev} its link-local address at once` }
+}
+
+function gatewayOp(cidr: string, dev: string): Op {
+  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add the gateway address ${cidr} to ${dev}` }
+}
+
+function hasIpv6(bridge: BridgeSpec): boolean {
+  return bridge.addresses.some((cidr) => cidr.includes(':'))
 }
 
 /** A pod must not change the host's routes by advertising itself as a router on the bridge. */

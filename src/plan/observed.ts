@@ -14,6 +14,8 @@ export interface ObservedLink {
   readonly master?: string
   readonly alias?: string
   readonly promisc: boolean
+  readonly allmulti: boolean
+  readonly txqlen?: number
   readonly hairpin?: boolean
   readonly isolated?: boolean
   readonly peerIndex?: number
@@ -43,6 +45,14 @@ export interface ObservedTable {
   readonly elements: ReadonlyMap<SetName, ReadonlySet<string>>
 }
 
+/** Queueing on one link: a token bucket at the root, and where an ingress filter redirects to. */
+export interface ObservedQueue {
+  readonly rateBits?: number
+  readonly burstBytes?: number
+  readonly hasIngress: boolean
+  readonly redirectTo?: string
+}
+
 /** What was looked at. A part that was not looked at is undefined; a table that is not there is 'absent'. */
 export interface Observed {
   readonly host: ObservedNamespace
@@ -50,6 +60,10 @@ export interface Observed {
   readonly table?: ObservedTable | 'absent'
   /** Sysctls by key, `net/…`; undefined value: no such file. */
   readonly sysctls: ReadonlyMap<string, string | undefined>
+  /** Sysctls of the pod, keys likewise. */
+  readonly podSysctls?: ReadonlyMap<string, string | undefined>
+  /** Queueing by link name. */
+  readonly queues?: ReadonlyMap<string, ObservedQueue>
 }
 
 /** A namespace with nothing in it. */

@@ -2,7 +2,7 @@
 // The operations a plan is made of. An operation is frozen, complete data: it needs no other
 // operation's answer, and `why` is the phrase an error or `trestle plan` shows for it.
 
-import type { Route } from '../cni/net-conf.ts'
+import type { PodRoute } from './attachment.ts'
 
 /** Where an operation acts: the runtime's network namespace, or the pod's. */
 export type Place = 'host' | 'pod'
@@ -16,20 +16,46 @@ export type OpKind =
       readonly mtu: number
       readonly peer: string
       readonly peerMac: string
+      /** Where it is not that of the host end. */
+      readonly peerMtu?: number
       readonly master?: string
     }
   | { readonly kind: 'bridge.add'; readonly name: string; readonly mac: string; readonly mtu: number }
   | { readonly kind: 'link.up'; readonly dev: string }
-  | { readonly kind: 'link.alias'; readonly dev: string; readonly alias: string }
+  | { readonly kind: 'link.alias'; readonly dev: string; readonly alias: string; readonly noLinkLocal: boolean }
+  | { readonly kind: 'link.no-local'; readonly dev: string }
   | { readonly kind: 'link.promisc'; readonly dev: string }
+  | { readonly kind: 'link.mtu'; readonly dev: string; readonly mtu: number }
+  | { readonly kind: 'link.allmulti'; readonly dev: string; readonly on: boolean }
+  | { readonly kind: 'link.txqlen'; readonly dev: string; readonly length: number }
+  | { readonly kind: 'link.group'; readonly dev: string; readonly group: number }
   | { readonly kind: 'link.del'; readonly dev: string }
+  | { readonly kind: 'group.del'; readonly group: number }
+  | { readonly kind: 'ifb.add'; readonly name: string; readonly mac: string; readonly mtu: number }
   | { readonly kind: 'port.master'; readonly dev: string; readonly master: string }
   | { readonly kind: 'port.flags'; readonly dev: string; readonly hairpin: boolean; readonly isolated: boolean }
-  | { readonly kind: 'addr.replace'; readonly dev: string; readonly cidr: string; readonly dad: boolean }
+  | {
+      readonly kind: 'addr.replace'
+      readonly dev: string
+      readonly cidr: string
+      readonly dad: boolean
+      readonly noPrefixRoute?: true
+    }
   | { readonly kind: 'addr.del'; readonly dev: string; readonly cidr: string }
-  | { readonly kind: 'route.add'; readonly dev: string; readonly route: Route; readonly onlyIfNone: boolean }
-  | { readonly kind: 'route.del'; readonly dev: string; readonly route: Route }
+  | { readonly kind: 'route.add'; readonly dev: string; readonly route: PodRoute; readonly onlyIfNone: boolean }
+  | { readonly kind: 'route.del'; readonly dev: string; readonly route: PodRoute }
   | { readonly kind: 'route.show-default'; readonly family: 4 | 6 }
+  | { readonly kind: 'hostroute.replace'; readonly dev: string; readonly dst: string }
+  | {
+      readonly kind: 'qdisc.tbf'
+      readonly dev: string
+      readonly rateBits: number
+      readonly burstBytes: number
+      readonly limitBytes: number
+    }
+  | { readonly kind: 'qdisc.ingress'; readonly dev: string }
+  | { readonly kind: 'filter.redirect'; readonly dev: string; readonly to: string }
+  | { readonly kind: 'sysctl.pod'; readonly key: string; readonly value: string }
   | { readonly kind: 'neigh.announce'; readonly dev: string; readonly address: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
@@ -48,37 +74,3 @@ export type SetName =
 
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }
-
-/**
- * The operation that takes `op` back, or undefined where there is nothing to take back: an earlier
- * undo covers it (what is in the pod goes with the veth), or what it made is shared with others.
- */
-export function undo(op: Op): Op | undefined {
-  switch (op.kind) {
-    case 'veth.add':
-      return { in: 'host', kind: 'link.del', dev: op.name, why: `remove the host end ${op.name}` }
-    case 'bridge.add':
-    case 'link.up':
-    case 'link.alias':
-    case 'link.promisc':
-    case 'link.del':
-    case 'port.master':
-    case 'port.flags':
-    case 'addr.replace':
-    case 'addr.del':
-    case 'route.add':
-    case 'route.del':
-    case 'route.show-default':
-    case 'neigh.announce':
-    case 'sysctl.write':
-    case 'forwarding.on':
-    case 'nft.base':
-    case 'nft.base.show':
-    case 'nft.flush':
-    case 'nft.add':
-    case 'nft.del':
-      return undefined
-    default:
-      return op satisfies never
-  }
-}

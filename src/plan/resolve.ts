@@ -4,10 +4,23 @@
 
 import { formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
 import type { NetConf, Range, Route } from '../cni/net-conf.ts'
-import type { AttachmentKey, AttachmentSpec, BridgeSpec, NetworkSpec, PodAddress } from './attachment.ts'
+import type {
+  AttachmentKey,
+  AttachmentSpec,
+  BridgePort,
+  BridgeSpec,
+  NetworkSpec,
+  PodAddress,
+  PodRoute,
+} from './attachment.ts'
+import { bandwidthSpec } from './bandwidth.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
+import { tuningSpec } from './tuning.ts'
+
+/** RT_SCOPE_LINK (linux/rtnetlink.h). */
+const linkScope = 253
 
 /** What the machine tells before anything is decided. `mtu` in bytes, already chosen for "auto". */
 export interface Surroundings {
@@ -23,24 +36,31 @@ export function attachmentSpec(input: {
   readonly mtu: number
 }): AttachmentSpec {
   const { key, conf, mtu } = input
+  const isRouted = conf.mode === 'ptp'
   const ips = input.lease.ips.map((ip) => withGateway(ip, conf.bridge.isGateway))
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
-  const mac = conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
-  const dns = conf.dns ?? input.lease.dns
-  const hostPorts = hostPortSpec(conf, ips, conf.bridge.name)
+  const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
+  const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
+  const routes = routesOf(input.lease.routes, ips, conf.bridge.isDefaultGateway)
   return {
     key,
     mode: conf.mode,
     mtu,
-    host: { name: hostLinkName(key), mac: hostLinkMac(key) },
-    pod: { name: key.ifName, mac },
-    port: { bridge: conf.bridge.name, hairpin: conf.bridge.hairpinMode, isolated: conf.bridge.portIsolation },
+    host,
+    pod: { name: key.ifName, mac, ...(conf.tuning?.mtu === undefined ? {} : { mtu: conf.tuning.mtu }) },
+    ...(isRouted ? {} : { port: portOf(conf) }),
     ips,
-    ...routesOf(input.lease.routes, ips, conf.bridge.isDefaultGateway),
+    ...routes,
+    routes: isRouted ? [...ips.flatMap(routedPodRoutes), ...routes.routes] : routes.routes,
     podLinkDown: conf.bridge.disableContainerInterface,
     dad: conf.bridge.enabledad,
-    ...(dns === undefined ? {} : { dns }),
-    ...(hostPorts === undefined ? {} : { hostPorts }),
+    selfHairpin: isRouted && wantsHairpin(conf),
+    ...defined({
+      dns: conf.dns ?? input.lease.dns,
+      hostPorts: hostPortSpec(conf, ips, isRouted ? host.name : conf.bridge.name),
+      bandwidth: bandwidthSpec(conf.bandwidth, { key, link: host.name, mtu }),
+      tuning: tuningSpec(conf),
+    }),
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
   }
@@ -48,16 +68,19 @@ export function attachmentSpec(input: {
 
 /** What the network's attachments share. `ips`: this attachment's, for IPAM that names no subnets. */
 export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: Surroundings): NetworkSpec {
-  const gateways = conf.bridge.isGateway ? gatewaysOf(conf, ips) : []
+  const isRouted = conf.mode === 'ptp'
+  const gateways = !isRouted && conf.bridge.isGateway ? gatewaysOf(conf, ips) : []
   const subnets = subnetsOf(conf, ips)
+  const policy = conf.firewall?.ingressPolicy ?? 'open'
   return {
     name: conf.name,
-    bridge: bridgeSpec(conf, gateways, around),
-    forwarding: familiesOf(gateways),
+    ...(isRouted ? {} : { bridge: bridgeSpec(conf, gateways, around) }),
+    forwarding: familiesOf(isRouted ? subnets : gateways),
     ...(conf.ipMasq && subnets.length > 0
       ? { masquerade: { subnets, keep: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
       : {}),
-    ...(wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
+    ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
+    ...(isRouted || policy === 'open' ? {} : { fence: policy }),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
@@ -82,6 +105,22 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     ...(masquerade && { masquerade }),
     ...(hairpin && { hairpin: unique([...(old.hairpin ?? []), ...hairpin]) }),
   }
+}
+
+function portOf({ bridge, firewall }: NetConf): BridgePort {
+  // The kernel forwards nothing between isolated ports: "isolated" then holds on layer 2 as well.
+  const isolated = bridge.portIsolation || firewall?.ingressPolicy === 'isolated'
+  return { bridge: bridge.name, hairpin: bridge.hairpinMode, isolated }
+}
+
+/** The reference ptp's routes in the pod: the gateway by the link, the rest of the subnet through it. */
+function routedPodRoutes({ address, gateway }: PodAddress): readonly PodRoute[] {
+  if (gateway === undefined) return []
+  const src = address.slice(0, address.indexOf('/'))
+  const subnet = subnetOf(address)
+  const isHost = /\/(32|128)$/.test(subnet)
+  const toGateway = { dst: `${gateway}/${gateway.includes(':') ? 128 : 32}`, src, scope: linkScope }
+  return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, src }]
 }
 
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
@@ -185,4 +224,9 @@ function sameFamily(a: string, b: string): boolean {
 
 function unique(texts: readonly string[]): readonly string[] {
   return [...new Set(texts)].sort()
+}
+
+/** The entries of `fields` that have a value: absent keys, not undefined ones, go into a record. */
+function defined<T extends Record<string, unknown>>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
 }

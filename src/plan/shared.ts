@@ -4,6 +4,8 @@
 
 import { attachmentRuleOps, portOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
+import { fenceElements } from './fence.ts'
+import { elementOps } from './host-ports.ts'
 import { masqueradeElements, masqueradeOps } from './masquerade.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 import type { Op } from './op.ts'
@@ -41,7 +43,8 @@ export function steadyRuleOps(source: RuleSource): readonly Op[] {
 const baseOp: Op = { in: 'host', kind: 'nft.base', why: 'set up the nft table inet trestle' }
 
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
-  const all = [...masqueradeOps(masqueradeElements(networks)), ...attachments.flatMap(attachmentRuleOps)]
+  const fences = elementOps(networks.flatMap(fenceElements))
+  const all = [...masqueradeOps(masqueradeElements(networks)), ...fences, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
   return all.filter((op) => {
     const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : ''

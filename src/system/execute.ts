@@ -64,17 +64,42 @@ async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> 
     return []
   } catch (error) {
     if (!(error instanceof CommandError)) return [error as Error]
-    const rest = batch.ops.slice(error.op === undefined ? batch.ops.length : batch.ops.indexOf(error.op as never) + 1)
-    const own = error.reason === 'absent' ? [] : [error]
-    return rest.length === 0 || batch.tool === 'nft' ? own : [...own, ...(await executeAll(place, rest))]
+    const isGone = error.reason === 'absent' && (error.op !== undefined || batch.ops.length === 1)
+    const rest = stillToRun(batch, error.op, isGone)
+    return [...(isGone ? [] : [error]), ...(rest.length === 0 ? [] : await executeAll(place, rest))]
   }
+}
+
+/** iproute2 has run the lines before the failed one; of a failed nft transaction nothing has happened. */
+function stillToRun(batch: Batch, failed: Op | undefined, isGone: boolean): readonly Op[] {
+  const ops: readonly Op[] = batch.ops
+  if (failed === undefined) return []
+  if (batch.tool === 'nft') return isGone ? ops.filter((op) => op !== failed) : []
+  return ops.slice(ops.indexOf(failed) + 1)
+}
+
+/** The process that runs a pod's batch for `ip`, without its input: for starting it ahead. */
+export function podCommand(netnsFd: number): Command {
+  return commandOf({ tool: 'ip', in: 'pod', ops: [], stdin: '' }, netnsFd)
 }
 
 function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
   if (batch.tool === 'nft') return { file: 'nft', args: ['-t', '-f', '-'], stdin: batch.stdin }
-  // -j only matters for the lines that show something.
-  const ip = ['-j', '-batch', '-']
   const netns = netnsFd === undefined ? {} : { netnsFd }
-  if (batch.in === 'host') return { file: 'ip', args: ip, stdin: batch.stdin, ...netns }
-  return { file: 'nsenter', args: [`--net=${podNetns}`, '--', 'ip', ...ip], stdin: batch.stdin, ...netns }
+  const tool = toolOf(batch)
+  if (batch.in === 'host') return { ...tool, ...netns }
+  return {
+    file: 'nsenter',
+    args: [`--net=${podNetns}`, '--', tool.file, ...tool.args],
+    ...(tool.stdin ? { stdin: tool.stdin } : {}),
+    ...netns,
+  }
+}
+
+function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
+  if (batch.tool === 'tc') return { file: 'tc', args: ['-batch', '-'], stdin: batch.stdin }
+  if (batch.tool === 'sysctl')
+    return { file: 'sysctl', args: ['-qw', ...batch.ops.map((op) => `${op.key}=${op.value}`)] }
+  // -j only matters for the lines that show something.
+  return { file: 'ip', args: ['-j', '-batch', '-'], stdin: batch.stdin }
 }

@@ -11,6 +11,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   writeSync,
@@ -78,7 +79,7 @@ export function namesIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory)
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
+    if (['ENOENT', 'ENOTDIR', 'ENAMETOOLONG'].includes((error as NodeJS.ErrnoException).code ?? '')) return []
     throw error
   }
 }
@@ -98,10 +99,10 @@ function linkAgain(existing: string, path: string): boolean {
   }
 }
 
-/** Temporary names start with '.', which no record, address or lock does. */
+/** Temporary names start with '.', which no record, address or lock does; sweep.ts reads them. */
 function writeTemporary(path: string, text: string): string {
   written += 1
-  const temporary = `${dirname(path)}/.${process.pid}.${written}.${process.hrtime.bigint()}`
+  const temporary = `${dirname(path)}/.${ownerMark()}.${written}`
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
   const fd = openMaking(temporary, flags)
   try {
@@ -116,6 +117,12 @@ function writeTemporary(path: string, text: string): string {
   } finally {
     closeSync(fd)
   }
+}
+
+/** Who made a temporary file: pid namespace, pid, and the time that tells a reused pid's files apart. */
+export function ownerMark(): string {
+  const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0'
+  return `${namespace}.${process.pid}.${process.hrtime.bigint()}`
 }
 
 function openMaking(path: string, flags: number): number {

@@ -9,6 +9,7 @@ import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
+import { ownerMark } from './files.ts'
 import { hasEnded } from './stamp.ts'
 
 interface Holder extends ProcessStamp {
@@ -45,10 +46,16 @@ export async function withLock<T>(request: LockRequest, body: () => T | Promise<
   }
 }
 
+/** Removes a lock that a dead holder left, when there is one; a held lock is left alone. */
+export async function removeAbandoned(request: LockRequest): Promise<void> {
+  if (!isAbandoned(request.file) || !(await tryLock(request, 0))) return
+  rmSync(request.file, { force: true })
+}
+
 /** One attempt: true when the lock is ours now. */
 async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
   const { file, owner } = request
-  const own = `${file}.${owner.pid}.${depth}.${process.hrtime.bigint()}`
+  const own = `${file}.${ownerMark()}.${depth}`
   const holder: Holder = { ...owner, purpose: request.purpose }
   writeFileSync(own, JSON.stringify(holder), { mode: 0o600, flag: 'wx' })
   try {

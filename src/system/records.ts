@@ -43,6 +43,11 @@ export function finish(files: NetworkFiles, key: AttachmentKey): void {
   }
 }
 
+/** Removes the finished record; what is owed stays. */
+export function forgetFinished(files: NetworkFiles, key: AttachmentKey): void {
+  rmSync(`${files.attachments}/${recordFileName(key)}`, { force: true })
+}
+
 /** Removes every record of the attachment. */
 export function forget(files: NetworkFiles, key: AttachmentKey): void {
   rmSync(`${files.attachments}/${recordFileName(key)}`, { force: true })

@@ -9,7 +9,8 @@ import { CniCode, CniError } from '../cni/error.ts'
 export interface Command {
   readonly file: string
   readonly args: readonly string[]
-  readonly stdin?: string
+  /** A promise: the process starts at once and waits for its input (ahead.ts). */
+  readonly stdin?: string | Promise<string>
   /** The whole environment; default: PATH and LC_ALL=C only. */
   readonly env?: Readonly<Record<string, string>>
   readonly netnsFd?: number
@@ -65,6 +66,8 @@ function start(command: Command, limits: { leftMs: number; signal: AbortSignal |
   const end = (reason: CniError) => {
     ended.reason ??= reason
     child.kill('SIGKILL')
+    // What it started itself may hold the pipes open for longer than we have.
+    for (const stream of child.stdio.slice(0, 3)) stream?.destroy()
   }
   const timer = setTimeout(() => end(timedOut(command)), limits.leftMs)
   const onAbort = () => end(interrupted(command))
@@ -86,7 +89,8 @@ function start(command: Command, limits: { leftMs: number; signal: AbortSignal |
   })
   // A child that exits without reading its input breaks the pipe; its exit status tells the story.
   child.stdin?.on('error', () => undefined)
-  child.stdin?.end(command.stdin ?? '')
+  if (typeof command.stdin === 'object') command.stdin.then((text) => child.stdin?.end(text))
+  else child.stdin?.end(command.stdin ?? '')
 }
 
 type Readable = { on(event: 'data', listener: (chunk: Buffer) => void): unknown }

@@ -26,6 +26,7 @@ export interface NetworkFiles {
   readonly directory: string
   readonly network: string
   readonly lock: string
+  readonly settleLock: string
   readonly pending: string
   readonly attachments: string
   readonly addresses: string
@@ -39,6 +40,7 @@ export function networkFiles(name: string, root = stateRoot()): NetworkFiles {
     directory,
     network: `${directory}/network.json`,
     lock: `${directory}/lock`,
+    settleLock: `${directory}/settle.lock`,
     pending: `${directory}/pending`,
     attachments: `${directory}/attachments`,
     addresses: `${directory}/addresses`,

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle plan`: what the first ADD of a network would run, from the configuration alone. Nothing is
+// looked at and nothing is run; the address is the first of each range, the container a placeholder.
+
+import { readConfig } from '../cni/config.ts'
+import { CniCode, CniError } from '../cni/error.ts'
+import { type Invocation, readInvocation } from '../cni/invocation.ts'
+import type { IpamConf, NetConf } from '../cni/net-conf.ts'
+import { type Batch, toLanes } from '../compile/batches.ts'
+import { candidates } from '../plan/allocate.ts'
+import { hostOps, podOps } from '../plan/attach.ts'
+import type { AttachmentKey } from '../plan/attachment.ts'
+import { type Lease, noLease } from '../plan/lease.ts'
+import { bridgeSysctlOps } from '../plan/network.ts'
+import type { Op } from '../plan/op.ts'
+import { attachmentSpec, networkSpec } from '../plan/resolve.ts'
+import { bridgeOps, ruleOps } from '../plan/shared.ts'
+import { staticLease } from '../plan/static.ts'
+import { type Command, exitCode, type Input } from './command.ts'
+import { readNetworkList, requestConf } from './network-list.ts'
+import { readInputText } from './read-input.ts'
+
+/** The placeholder for CNI_CONTAINERID. */
+const containerId = 'example'
+
+/** Ethernet's; an ADD takes that of the default-route interfaces for "auto". */
+const placeholderMtu = 1500
+
+export const planCommand: Command = {
+  name: 'plan',
+  words: '[FILE]',
+  maxWords: 1,
+  summary: 'print what an ADD would run, without running it',
+  description: [
+    'Reads a .conflist or .conf file (standard input without FILE) and prints the operations of the first ADD of',
+    'its first trestle plugin: what each is for, and the text that `ip` and `nft` would get. Nothing is run or',
+    'looked at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500.',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle plan /etc/cni/net.d/10-pods.conflist', 'trestle plan -o json <net.conf'],
+  run,
+}
+
+function run({ words, isJson, output }: Input): number {
+  const network = readNetworkList(readInputText(words[0] ?? '-'))
+  const plugin = network.plugins.find((each) => each.type === 'trestle')
+  if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
+  const ops = planOf(JSON.stringify(requestConf(network, plugin, {})))
+  const { links, rules } = toLanes(ops)
+  const batches = [...links, ...rules]
+  const document = { formatVersion: 1, command: 'plan', network: network.name, ops, batches, exitCode: exitCode.fine }
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(network.name, ops, batches))
+  return exitCode.fine
+}
+
+/** The operations of the first ADD with this configuration. Throws CniError when it is wrong or delegates its IPAM. */
+export function planOf(stdin: string): readonly Op[] {
+  const call: Invocation = readInvocation({
+    CNI_COMMAND: 'ADD',
+    CNI_CONTAINERID: containerId,
+    CNI_NETNS: '/run/netns/example',
+    CNI_IFNAME: 'eth0',
+  })
+  const conf = readConfig(stdin, call)
+  if (conf.mode !== 'bridge') {
+    throw new CniError(CniCode.unsupportedField, `plan knows the mode "bridge" only, not "${conf.mode}"`)
+  }
+  const key: AttachmentKey = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
+  const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
+  const spec = attachmentSpec({ key, conf, lease: leaseOf(conf.ipam), mtu })
+  const network = networkSpec(conf, spec.ips, { mtu, machineId: 'example' })
+  return [
+    ...bridgeOps(network, []),
+    ...ruleOps({ networks: [network], attachments: [spec] }),
+    ...(network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)),
+    ...hostOps(spec),
+    ...podOps(spec),
+  ]
+}
+
+/** The first address of each range. */
+function leaseOf(ipam: NetConf['ipam']): Lease {
+  switch (ipam.kind) {
+    case 'none':
+      return noLease
+    case 'static':
+      return staticLease(ipam)
+    case 'delegated':
+      throw new CniError(
+        CniCode.unsupportedField,
+        `ipam.type "${ipam.type}" is another plugin: its answer is not known`,
+      )
+    case 'pool':
+      return { ips: poolAddresses(ipam), routes: ipam.routes }
+    default:
+      return ipam satisfies never
+  }
+}
+
+function poolAddresses({ rangeSets, exclude }: Extract<IpamConf, { kind: 'pool' }>): Lease['ips'] {
+  return rangeSets.flatMap((set) => {
+    const [first] = candidates(set, undefined, exclude).take(1)
+    if (first === undefined) return []
+    const { subnet, gateway } = first.range
+    return [{ address: `${first.address}${subnet.slice(subnet.indexOf('/'))}`, gateway }]
+  })
+}
+
+function planText(network: string, ops: readonly Op[], batches: readonly Batch[]): string {
+  const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)
+  return [
+    `network ${network}: the first ADD has ${ops.length} operations in ${batches.length} batches\n\n`,
+    ...steps,
+    ...batches.map((batch, at) => `\nbatch ${at + 1}: ${commandOf(batch)}\n${indented(textOf(batch))}`),
+  ].join('')
+}
+
+function commandOf(batch: Batch): string {
+  if (batch.tool === 'file') return 'written to /proc/sys'
+  if (batch.tool === 'nft') return 'nft -f -'
+  return batch.in === 'pod' ? 'nsenter --net=NETNS -- ip -batch -' : 'ip -batch -'
+}
+
+function textOf(batch: Batch): string {
+  if (batch.tool !== 'file') return batch.stdin
+  return batch.ops
+    .map((op) => `${op.kind === 'sysctl.write' ? `${op.key} = ${op.value}` : forwarding(op.family)}\n`)
+    .join('')
+}
+
+function forwarding(family: 4 | 6): string {
+  return family === 4 ? 'net/ipv4/ip_forward = 1' : 'net/ipv6/conf/all/forwarding = 1'
+}
+
+function indented(text: string): string {
+  return text.replace(/^(?=.)/gm, '  ')
+}

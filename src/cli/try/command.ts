@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle try`: starts this program again in network, mount and pid namespaces of its own. When that
+// process ends, however it ends, the kernel removes everything that was made in them.
+
+import { spawn } from 'node:child_process'
+import { existsSync, rmdirSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { CniCode, CniError } from '../../cni/error.ts'
+import { pathWithTools } from '../../system/runner.ts'
+import { type Command, exitCode, type Input } from '../command.ts'
+import { readNetworkList } from '../network-list.ts'
+import { readInputText } from '../read-input.ts'
+import { missingPlugins } from '../runtime.ts'
+import { thisProgram } from '../self.ts'
+import type { InsideInput } from './inside.ts'
+import { delegateState } from './lab.ts'
+
+/** Two families, host ports, and what a pod network turns on. */
+const defaultNetwork = JSON.stringify({
+  cniVersion: '1.1.0',
+  name: 'try',
+  plugins: [
+    {
+      type: 'trestle',
+      bridge: 'try0',
+      podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
+      capabilities: { portMappings: true },
+    },
+  ],
+})
+
+const wholeTimeoutMs = 180_000
+
+const unshareArgs = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc', '--propagation', 'private']
+
+export const tryCommand: Command = {
+  name: 'try',
+  words: '[CONFLIST]',
+  maxWords: 1,
+  summary: 'run throw-away pods on a private network, and tell what works',
+  description: [
+    'Makes two throw-away pods in private namespaces and runs this program as their CNI plugin: ADD, TCP from',
+    'pod to gateway, pod, outside and host port, CHECK, DEL, and that nothing is left. Nothing of the machine',
+    'is touched: links, rules and state are private, and gone at the end. Needs root.',
+    '',
+    'CONFLIST is a .conflist or .conf file, or - for standard input; without it a dual-stack network is tried.',
+    'Plugins of other types are looked up in CNI_PATH (default /opt/cni/bin).',
+  ].join('\n'),
+  options: {},
+  examples: ['trestle try', 'trestle try /etc/cni/net.d/10-pods.conflist', 'trestle try - -o json <net.conflist'],
+  run,
+}
+
+async function run({ words, isJson, output }: Input): Promise<number> {
+  const network = readNetworkList(words[0] === undefined ? defaultNetwork : readInputText(words[0]))
+  const cniPath = process.env['CNI_PATH'] || '/opt/cni/bin'
+  const [missing] = missingPlugins({ network, cniPath })
+  if (missing !== undefined) {
+    throw couldNot(`the plugin "${missing}" is not in ${cniPath}`, 'set CNI_PATH to the directories of the plugins')
+  }
+  if (process.geteuid?.() !== 0) throw couldNot('needs root', 'it makes network namespaces: run it with sudo')
+  const hadState = existsSync(delegateState)
+  const input: InsideInput = { network, cniPath, isJson, hasColour: output.hasColour }
+  try {
+    return await runUnshared(input)
+  } finally {
+    if (!hadState) removeEmpty(delegateState)
+  }
+}
+
+/** Runs the inner process and returns its exit code. Throws CniError 106 when interrupted, 11 past the time limit. */
+async function runUnshared(input: InsideInput): Promise<number> {
+  const { file, args } = thisProgram()
+  const child = spawn('unshare', [...unshareArgs, '--', file, ...args, '__try-inside'], {
+    stdio: ['pipe', 'inherit', 'pipe'],
+    env: { PATH: pathWithTools() },
+  })
+  let stopped: CniError | undefined
+  const stop = (reason: CniError) => {
+    stopped ??= reason
+    child.kill('SIGKILL')
+  }
+  const onSignal = (signal: string) => stop(new CniError(CniCode.interrupted, `ended by ${signal}`, { details: gone }))
+  const timer = setTimeout(() => stop(couldNot(`not done in ${wholeTimeoutMs / 1000} s`, gone)), wholeTimeoutMs)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal)
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(JSON.stringify(input))
+  const [stderr, code] = await Promise.all([text(child.stderr), exitOf(child)]).finally(() => clearTimeout(timer))
+  if (stopped) throw stopped
+  if (code === exitCode.fine || code === exitCode.findings) return code
+  throw couldNot('the private namespaces could not be made or used', stderr.trim())
+}
+
+const gone = 'everything that was made is gone'
+
+function exitOf(child: ReturnType<typeof spawn>): Promise<number | null> {
+  return new Promise((resolve, reject) => {
+    child.on('error', () => reject(couldNot('cannot run unshare', 'install it (Debian: util-linux)')))
+    child.on('exit', resolve)
+  })
+}
+
+function removeEmpty(directory: string): void {
+  try {
+    rmdirSync(directory)
+  } catch {
+    // Somebody else has put something there meanwhile: then it is theirs.
+  }
+}
+
+function couldNot(why: string, hint: string): CniError {
+  return new CniError(CniCode.notAvailable, `try: ${why}`, { details: hint })
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// The private network of `try`: this process's namespace plays the node, one more plays what is behind
+// its uplink, and one each the pods. All of it goes with the mount and pid namespaces of the process.
+
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync } from 'node:fs'
+import { overlaps, parseCidr } from '../../cni/address.ts'
+import { CniCode, CniError } from '../../cni/error.ts'
+import { pathWithTools, type Run } from '../../system/runner.ts'
+import { thisProgram } from '../self.ts'
+
+/** The outside's name as a namespace. */
+export const outside = 'outside'
+
+/** Where reference plugins keep reservations and results. */
+export const delegateState = '/var/lib/cni'
+
+const listenerStartMs = 5_000
+
+/** Ranges for documentation (RFC 5737, RFC 3849), two of each: a configuration under test may use one. */
+const uplinks4 = ['198.51.100', '203.0.113'] as const
+const uplinks6 = ['2001:db8:ffff', '2001:db8:fffe'] as const
+
+/** Both ends of the uplink, without prefix lengths. */
+export interface Uplink {
+  readonly node: { readonly 4: string; readonly 6: string }
+  readonly outside: { readonly 4: string; readonly 6: string }
+}
+
+/** Addresses for the uplink that are in none of `ranges` (CIDR texts). */
+export function uplinkApartFrom(ranges: readonly string[]): Uplink {
+  const isFree = (cidr: string) => !ranges.some((range) => isOverlap(range, cidr))
+  const v4 = uplinks4.find((prefix) => isFree(`${prefix}.0/24`)) ?? uplinks4[0]
+  const v6 = uplinks6.find((prefix) => isFree(`${prefix}::/64`)) ?? uplinks6[0]
+  return { node: { 4: `${v4}.2`, 6: `${v6}::2` }, outside: { 4: `${v4}.1`, 6: `${v6}::1` } }
+}
+
+/**
+ * Gives this process a node's surroundings: private /run, CNI state and /sys, an uplink to the
+ * outside. Only for a process in network, mount and pid namespaces of its own. Throws CniError 100.
+ */
+export async function openLab(run: Run, uplink: Uplink): Promise<void> {
+  const mount = (...args: string[]) => must(run, 'mount', ['-t', ...args])
+  await mount('tmpfs', '-o', 'mode=755', 'tmpfs', '/run')
+  await mount('sysfs', 'sysfs', '/sys')
+  // Delegated plugins keep their reservations there.
+  mkdirSync(delegateState, { recursive: true })
+  await mount('tmpfs', 'tmpfs', delegateState)
+  mkdirSync('/run/lock')
+  await must(run, 'ip', ['link', 'set', 'lo', 'up'])
+  await addNetns(run, outside)
+  await must(run, 'ip', ['-batch', '-'], nodeSide(uplink))
+  await must(run, 'ip', ['-n', outside, '-batch', '-'], outsideSide(uplink))
+}
+
+/** Makes an empty namespace with `lo` up; returns its path. */
+export async function addNetns(run: Run, name: string): Promise<string> {
+  await must(run, 'ip', ['netns', 'add', name])
+  await must(run, 'ip', ['-n', name, 'link', 'set', 'lo', 'up'])
+  return `/run/netns/${name}`
+}
+
+/** Makes the outside answer to `address`, whatever its source: it has a route back through the node. */
+export async function addRouteBack(run: Run, uplink: Uplink, address: string): Promise<void> {
+  const via = address.includes(':') ? uplink.node[6] : uplink.node[4]
+  await must(run, 'ip', ['-n', outside, 'route', 'replace', address, 'via', via])
+}
+
+/** Starts a listener in a namespace, `undefined` being the node's, and waits until it listens. */
+export async function startListener(netns: string | undefined): Promise<void> {
+  const { file, args } = thisProgram()
+  const inside = netns === undefined ? [] : ['nsenter', `--net=${netns}`, '--']
+  const [first = file, ...words] = [...inside, file, ...args, '__probe', 'listen']
+  const child = spawn(first, words, { stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: pathWithTools() } })
+  await new Promise<void>((resolve, reject) => {
+    const failed = () => reject(new CniError(CniCode.commandFailed, `cannot listen in ${netns ?? 'the node'}`))
+    const timer = setTimeout(failed, listenerStartMs)
+    child.on('error', failed)
+    child.on('exit', failed)
+    child.stdout.once('data', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+/** Runs a command; throws CniError 100 with its stderr when it fails. Returns its stdout. */
+export async function must(run: Run, file: string, args: readonly string[], stdin = ''): Promise<string> {
+  const output = await run({ file, args, stdin })
+  if (output.code === 0) return output.stdout
+  throw new CniError(CniCode.commandFailed, `${file} ${args.join(' ')} failed`, { details: output.stderr.trim() })
+}
+
+/** Whether the kernel has IPv6 at all (ipv6.disable=1 leaves the file out). */
+export function hasIpv6(): boolean {
+  return existsSync('/proc/net/if_inet6')
+}
+
+function nodeSide({ node, outside: far }: Uplink): string {
+  return lines([
+    `link add uplink type veth peer name uplink netns ${outside}`,
+    'link set uplink up',
+    `addr add ${node[4]}/24 dev uplink`,
+    `route add default via ${far[4]}`,
+    ...(hasIpv6() ? [`addr add ${node[6]}/64 dev uplink nodad`, `route add default via ${far[6]}`] : []),
+  ])
+}
+
+function outsideSide({ outside: far }: Uplink): string {
+  return lines([
+    'link set uplink up',
+    `addr add ${far[4]}/24 dev uplink`,
+    ...(hasIpv6() ? [`addr add ${far[6]}/64 dev uplink nodad`] : []),
+  ])
+}
+
+function lines(words: readonly string[]): string {
+  return words.map((line) => `${line}\n`).join('')
+}
+
+function isOverlap(a: string, b: string): boolean {
+  const [one, other] = [parseCidr(a), parseCidr(b)]
+  return one !== undefined && other !== undefined && overlaps(one, other)
+}

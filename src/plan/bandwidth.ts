@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bandwidth: a token bucket on the host's end for traffic into the pod, and one on an ifb device for
+// traffic out of it, where the pod cannot take it off (reference-plugins.md §2.11).
+
+import type { BandwidthConf } from '../cni/net-conf.ts'
+import type { AttachmentKey, BandwidthSpec, Shaper } from './attachment.ts'
+import { ifbMac, ifbName } from './names.ts'
+import type { Op } from './op.ts'
+
+/** How long a packet may wait in a full bucket's queue, as the reference (25 ms). */
+const latencyMs = 25
+
+/**
+ * Without a burst (runtimes send 2^32-1 for "unset"): what the rate carries in 20 ms. The first
+ * second then is 2 % over the rate, not minutes of unlimited traffic (plugins#609).
+ */
+const defaultBurstMs = 20
+
+/** A bucket smaller than two full frames drops everything; link-layer header and VLAN tag on top of the MTU. */
+const frameOverheadBytes = 18
+
+/** The limits, or undefined where there are none. `link`: the host end. */
+export function bandwidthSpec(
+  conf: BandwidthConf | undefined,
+  to: { key: AttachmentKey; link: string; mtu: number },
+): BandwidthSpec | undefined {
+  const ingress = shaper(conf?.ingressRate, conf?.ingressBurst, to.mtu)
+  const egress = shaper(conf?.egressRate, conf?.egressBurst, to.mtu)
+  if (ingress === undefined && egress === undefined) return undefined
+  return {
+    link: to.link,
+    mtu: to.mtu,
+    ...(ingress ? { ingress } : {}),
+    ...(egress ? { egress: { ...egress, ifb: ifbName(to.key), ifbMac: ifbMac(to.key) } } : {}),
+  }
+}
+
+/** The device that traffic out of the pod is shaped on. */
+export function ifbOps(spec: BandwidthSpec): readonly Op[] {
+  if (spec.egress === undefined) return []
+  const { ifb, ifbMac } = spec.egress
+  return [
+    {
+      in: 'host',
+      kind: 'ifb.add',
+      name: ifb,
+      mac: ifbMac,
+      mtu: spec.mtu,
+      why: `create ${ifb} for traffic out of the pod`,
+    },
+  ]
+}
+
+/** Queueing on the host end and on the ifb. */
+export function queueOps(spec: BandwidthSpec): readonly Op[] {
+  const { link, ingress, egress } = spec
+  return [
+    ...(ingress ? [bucket(link, ingress, 'into')] : []),
+    ...(egress
+      ? [
+          { in: 'host', kind: 'qdisc.ingress', dev: link, why: `see traffic out of the pod on ${link}` } as const,
+          {
+            in: 'host',
+            kind: 'filter.redirect',
+            dev: link,
+            to: egress.ifb,
+            why: `send traffic out of the pod through ${egress.ifb}`,
+          } as const,
+          bucket(egress.ifb, egress, 'out of'),
+        ]
+      : []),
+  ]
+}
+
+function bucket(dev: string, { rateBits, burstBytes }: Shaper, way: string): Op {
+  const why = `limit traffic ${way} the pod to ${rateBits} bit/s on ${dev}`
+  return { in: 'host', kind: 'qdisc.tbf', dev, rateBits, burstBytes, limitBytes: limitOf(rateBits, burstBytes), why }
+}
+
+function shaper(rateBits: number | undefined, burstBits: number | undefined, mtu: number): Shaper | undefined {
+  if (rateBits === undefined || rateBits === 0) return undefined
+  const wanted = burstBits === undefined ? (rateBits / 8 / 1000) * defaultBurstMs : burstBits / 8
+  return { rateBits, burstBytes: Math.max(Math.floor(wanted), 2 * (mtu + frameOverheadBytes)) }
+}
+
+function limitOf(rateBits: number, burstBytes: number): number {
+  return Math.floor((rateBits / 8 / 1000) * latencyMs) + burstBytes
+}

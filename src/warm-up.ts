@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run once while the executable is built: functions that have run are in the start-up snapshot with their bytecode,
+// all others are compiled anew in every call (7 ms of a bare ADD). Calls of every verb go through the real
+// code, in a temporary state directory, with tools that change nothing. Nothing here may be remembered by a module.
+
+import { mkdtempSync, openSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { dispatch } from './cni/dispatch.ts'
+import { toCniError } from './cni/error.ts'
+import { add } from './commands/add.ts'
+import { check } from './commands/check.ts'
+import { type CallContext, openContext } from './commands/context.ts'
+import { del } from './commands/del.ts'
+import { gc } from './commands/gc.ts'
+import { status } from './commands/status.ts'
+import { chains } from './plan/ruleset.ts'
+import { openNetns } from './system/netns.ts'
+import type { Command, Run } from './system/runner.ts'
+
+/** No gateway: the build must not switch this machine's forwarding on. */
+const config = {
+  cniVersion: '1.1.0',
+  name: 'warm-up',
+  type: 'trestle',
+  bridge: 'warm-up0',
+  isGateway: false,
+  isDefaultGateway: false,
+  ipMasq: true,
+  hairpinMode: true,
+  ipam: {
+    type: 'host-local',
+    ranges: [[{ subnet: '10.240.0.0/24', gateway: '10.240.0.1' }], [{ subnet: 'fd00:240::/64' }]],
+    routes: [{ dst: '0.0.0.0/0' }, { dst: '::/0' }],
+  },
+}
+
+/** Refused as a pod's, so the verbs get a file in its place: no tool enters it. */
+const ownNamespace = '/proc/self/ns/net'
+
+const pods = 2
+
+/**
+ * Runs ADD (the first of a network and a later one), CHECK, STATUS, GC, DEL and VERSION. Resolves to what
+ * went wrong, one line per call: the build says it and goes on, the executable is only slower.
+ */
+export async function warmUp(): Promise<readonly string[]> {
+  const stateDir = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
+  const before = process.env['TRESTLE_STATE_DIR']
+  process.env['TRESTLE_STATE_DIR'] = join(stateDir, 'state')
+  try {
+    return await everyVerb()
+  } finally {
+    if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
+    else process.env['TRESTLE_STATE_DIR'] = before
+    rmSync(stateDir, { recursive: true, force: true })
+  }
+}
+
+async function everyVerb(): Promise<readonly string[]> {
+  const problems: string[] = []
+  const call = async (verb: string, more: object = {}, pod = 0) => {
+    const { exitCode, stdout } = await dispatch(inputOf(verb, pod, more), handlers())
+    if (exitCode !== 0) problems.push(`${verb}: ${stdout.trim()}`)
+    return stdout
+  }
+  await call('VERSION')
+  await call('STATUS')
+  for (let pod = 0; pod < pods; pod++) {
+    const prevResult = JSON.parse((await call('ADD', {}, pod)) || '{}') as object
+    // What is compared is not there: the differences are the expected outcome.
+    await dispatch(inputOf('CHECK', pod, { prevResult }), handlers())
+  }
+  await call('GC', { 'cni.dev/valid-attachments': [{ containerID: 'warm-up0', ifname: 'eth0' }] })
+  await call('STATUS')
+  for (let pod = 0; pod < pods; pod++) await call('DEL', {}, pod)
+  return problems
+}
+
+function inputOf(verb: string, pod: number, more: object) {
+  const env = {
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: `warm-up${pod}`,
+    CNI_NETNS: ownNamespace,
+    CNI_IFNAME: 'eth0',
+    CNI_ARGS: 'IgnoreUnknown=1;K8S_POD_NAMESPACE=warm;K8S_POD_NAME=up;K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID=y',
+    CNI_PATH: '/opt/cni/bin',
+  }
+  return { env, stdin: () => JSON.stringify({ ...config, ...more }) }
+}
+
+/** The verbs with a context whose runner starts a harmless process in place of each tool. */
+function handlers() {
+  const context = harmless(openContext(new AbortController().signal))
+  return {
+    add: add.bind(undefined, context),
+    del: del.bind(undefined, context),
+    check: check.bind(undefined, context),
+    gc: gc.bind(undefined, context),
+    status: status.bind(undefined, context),
+  }
+}
+
+function harmless(context: CallContext): CallContext {
+  return { ...context, run: echoing(context.run), cleanup: echoing(context.cleanup), openNetns: openAnything }
+}
+
+function openAnything(path: string) {
+  try {
+    return openNetns(path)
+  } catch {
+    return { fd: openSync('/dev/null', 'r'), stamp: { path, inode: 1 } }
+  }
+}
+
+/** `cat` reads what the tool would have read; the answer is that of a tool with nothing to tell but complete rules. */
+function echoing(run: Run): Run {
+  return async (command: Command) => {
+    const output = await run({ ...command, file: 'cat', args: [] })
+    return { ...output, stdout: command.file === 'nft' ? ruleComments() : '[{}]\n' }
+  }
+}
+
+function ruleComments(): string {
+  return chains.flatMap((chain) => chain.rules.map((rule) => `comment "${rule.comment}"\n`)).join('')
+}
+
+/** Warms up and tells what went wrong on standard error: the build's log. */
+export async function warmUpForSnapshot(): Promise<void> {
+  const problems = await warmUp().catch((error: unknown) => [toCniError(error).message])
+  for (const problem of problems) process.stderr.write(`warm-up: ${problem}\n`)
+}
