@@ -8,7 +8,7 @@ import { type Invocation, readInvocation } from '../cni/invocation.ts'
 import type { IpamConf, NetConf } from '../cni/net-conf.ts'
 import { type Batch, toLanes } from '../compile/batches.ts'
 import { candidates } from '../plan/allocate.ts'
-import { hostOps, podOps } from '../plan/attach.ts'
+import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { type Lease, noLease } from '../plan/lease.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
@@ -62,8 +62,8 @@ export function planOf(stdin: string): readonly Op[] {
     CNI_IFNAME: 'eth0',
   })
   const conf = readConfig(stdin, call)
-  if (conf.mode !== 'bridge') {
-    throw new CniError(CniCode.unsupportedField, `plan knows the mode "bridge" only, not "${conf.mode}"`)
+  if (conf.mode !== 'bridge' && conf.mode !== 'ptp') {
+    throw new CniError(CniCode.unsupportedField, `plan knows the modes "bridge" and "ptp", not "${conf.mode}"`)
   }
   const key: AttachmentKey = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
@@ -74,7 +74,10 @@ export function planOf(stdin: string): readonly Op[] {
     ...ruleOps({ networks: [network], attachments: [spec] }),
     ...(network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)),
     ...hostOps(spec),
+    ...queueingOps(spec),
     ...podOps(spec),
+    ...podSysctlOps(spec),
+    ...afterRuleOps(spec),
   ]
 }
 
@@ -118,18 +121,19 @@ function planText(network: string, ops: readonly Op[], batches: readonly Batch[]
 function commandOf(batch: Batch): string {
   if (batch.tool === 'file') return 'written to /proc/sys'
   if (batch.tool === 'nft') return 'nft -f -'
-  return batch.in === 'pod' ? 'nsenter --net=NETNS -- ip -batch -' : 'ip -batch -'
+  const command = batch.tool === 'sysctl' ? 'sysctl -qw, these as arguments' : `${batch.tool} -batch -`
+  return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command
 }
 
 function textOf(batch: Batch): string {
-  if (batch.tool !== 'file') return batch.stdin
+  if (batch.tool !== 'file' && batch.tool !== 'sysctl') return batch.stdin
   return batch.ops
-    .map((op) => `${op.kind === 'sysctl.write' ? `${op.key} = ${op.value}` : forwarding(op.family)}\n`)
+    .map((op) => `${op.kind === 'forwarding.on' ? forwarding(op.family) : `${op.key}=${op.value}`}\n`)
     .join('')
 }
 
 function forwarding(family: 4 | 6): string {
-  return family === 4 ? 'net/ipv4/ip_forward = 1' : 'net/ipv6/conf/all/forwarding = 1'
+  return family === 4 ? 'net/ipv4/ip_forward=1' : 'net/ipv6/conf/all/forwarding=1'
 }
 
 function indented(text: string): string {

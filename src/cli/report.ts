@@ -37,6 +37,7 @@ export function findingText(finding: Finding, hasColour: boolean): string {
   return `  ${symbol}  ${finding.summary}\n${lines.join('')}`
 }
 
+/** The counts of these findings. */
 export function countsOf(findings: readonly Finding[]): Counts {
   const count = (status: Status) => findings.filter((finding) => finding.status === status).length
   return { ok: count('ok'), failed: count('fail'), skipped: count('skip') }

@@ -10,6 +10,7 @@ export interface Program {
   readonly args: readonly string[]
 }
 
+/** How to start this program again, with the same executable or bundle. */
 export function thisProgram(): Program {
   return isSea()
     ? { file: process.execPath, args: [] }

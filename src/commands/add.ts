@@ -12,6 +12,8 @@ import { configDigest } from '../plan/config-digest.ts'
 import type { Lease } from '../plan/lease.ts'
 import { type AttachmentRecord, describeHolder, type NetnsStamp } from '../plan/record.ts'
 import { attachmentSpec } from '../plan/resolve.ts'
+import { startAhead } from '../system/ahead.ts'
+import { linkCommands } from '../system/execute.ts'
 import { delegatedLease, ownLease } from '../system/ipam.ts'
 import { uplinkMtu } from '../system/kernel-files.ts'
 import { closeNetns, type OpenNetns, stampOf } from '../system/netns.ts'
@@ -56,20 +58,27 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
 
 /** The pod's interface and all that belongs to it. */
 async function addInterface(addition: Addition, netns: OpenNetns): Promise<Result> {
-  const { conf, files } = addition
   const record = await claimFor(addition, netns.stamp)
-  return await undoneOnError(addition, record, async () => {
-    const own = await leaseOf(addition)
-    const first = specOf(addition, own)
-    await reservePortsOf(addition, first)
-    const connection = { ...addition, record, netns }
-    const made =
-      conf.ipam.kind === 'delegated'
-        ? await connectDelegated(connection, first)
-        : { ...(await connect(connection, first)), lease: own }
-    finish(files, addition.key)
-    return resultOf({ spec: made.spec, network: made.network, lease: made.lease, netns: addition.call.netns })
-  })
+  const ahead = startAhead(addition.context.run, linkCommands(netns.fd))
+  const context = { ...addition.context, run: ahead.run }
+  try {
+    return await undoneOnError(addition, record, () => makeInterface({ ...addition, context, record, netns }))
+  } finally {
+    await ahead.discard()
+  }
+}
+
+async function makeInterface(connection: Connection): Promise<Result> {
+  const { conf, files, key, call } = connection
+  const own = await leaseOf(connection)
+  const first = specOf(connection, own)
+  await reservePortsOf(connection, first)
+  const made =
+    conf.ipam.kind === 'delegated'
+      ? await connectDelegated(connection, first)
+      : { ...(await connect(connection, first)), lease: own }
+  finish(files, key)
+  return resultOf({ spec: made.spec, network: made.network, lease: made.lease, netns: call.netns })
 }
 
 /** A delegated plugin may need the interface (dhcp does): it is made and up first, addresses follow. */

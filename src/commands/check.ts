@@ -7,23 +7,13 @@ import type { NetConf, Role } from '../cni/net-conf.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
 import { expectedBy, expectedOps } from '../plan/expected.ts'
-import type { Observed } from '../plan/observed.ts'
-import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
-import { closeNetns } from '../system/netns.ts'
-import {
-  observeHost,
-  observePod,
-  observePodSysctls,
-  observeQueues,
-  observeSysctls,
-  observeTable,
-} from '../system/observe.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { observeFor } from './observe-attachment.ts'
 
 /** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
 export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
@@ -73,36 +63,8 @@ async function differences(context: CallContext, subject: Subject): Promise<read
     return [...owed, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
   const ops = expectedOps(expected.spec, readNetwork(files) ?? record.network)
-  const observed = await observe(context, call.netns, ops)
+  const observed = await observeFor(context, call.netns, ops)
   return [...owed, ...reserved, ...expected.missing, ...difference(ops, observed).flatMap(({ found }) => found)]
-}
-
-/** Looks at host, pod, rules and queues side by side: a process each. */
-async function observe(context: CallContext, path: string, ops: readonly Op[]): Promise<Observed> {
-  const netns = context.openNetns(path)
-  try {
-    const devs = [...new Set(ops.filter((op) => op.in === 'host').flatMap(linkOf))]
-    const routed = ops.filter((op) => op.kind === 'hostroute.replace')
-    const queued = [
-      ...new Set(ops.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : []))),
-    ]
-    const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.pod' ? [op.key] : []))
-    const [host, pod, table, queues, podSysctls] = await Promise.all([
-      observeHost(
-        context.run,
-        devs,
-        routed.map((op) => op.dst),
-      ),
-      observePod(context.run, netns.fd),
-      ops.some((op) => op.kind === 'nft.base') ? observeTable(context.run) : undefined,
-      queued.length > 0 ? observeQueues(context.run, queued) : undefined,
-      podKeys.length > 0 ? observePodSysctls(context.run, netns.fd, podKeys) : undefined,
-    ])
-    const looked = { host, pod, sysctls: observeSysctls(ops.flatMap(sysctlOf)) }
-    return { ...looked, ...(table && { table }), ...(queues && { queues }), ...(podSysctls && { podSysctls }) }
-  } finally {
-    closeNetns(netns)
-  }
 }
 
 function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
@@ -117,14 +79,4 @@ function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readon
         : `${bare} is reserved for container ${holder.key.containerId}`,
     ]
   })
-}
-
-function linkOf(op: Op): readonly string[] {
-  if ('dev' in op) return [op.dev]
-  return op.kind === 'veth.add' || op.kind === 'bridge.add' || op.kind === 'ifb.add' ? [op.name] : []
-}
-
-function sysctlOf(op: Op): readonly string[] {
-  if (op.kind === 'forwarding.on') return [op.family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding']
-  return op.kind === 'sysctl.write' ? [op.key] : []
 }

@@ -14,11 +14,10 @@ import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
 import { isBaseComplete } from '../plan/ruleset.ts'
-import { steadyBridgeOps, steadyRuleOps } from '../plan/shared.ts'
+import { steadyBridgeOps, steadyRuleOps, tablesOf } from '../plan/shared.ts'
 import { flowsBeforeAdd } from '../plan/stale-flows.ts'
-import { startAhead } from '../system/ahead.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
-import { execute, podCommand } from '../system/execute.ts'
+import { execute } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import type { OpenNetns } from '../system/netns.ts'
 import { observeHost } from '../system/observe.ts'
@@ -86,27 +85,14 @@ async function connectSteady(connection: Connection, decided: Decided): Promise<
 async function sayLinks(connection: Connection, decided: Decided): Promise<Connected> {
   const { spec, network, own } = decided
   const place = { run: connection.context.run, netnsFd: connection.netns.fd }
-  const said = isSaid(execute(place, [...steadyBridgeOps(network), ...own]))
-  const ahead = startAhead(place.run, podCommand(place.netnsFd))
   try {
-    const context = { ...connection.context, run: ahead.run }
-    if (await said) return await finishPod({ ...connection, context }, { spec, network })
-  } finally {
-    await ahead.discard()
-  }
-  // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
-  return await connectFirst(connection, { ...decided, own: ownStillMissing(own) })
-}
-
-/** Whether what was said holds; false after a tool's refusal. */
-async function isSaid(execution: Promise<unknown>): Promise<boolean> {
-  try {
-    await execution
-    return true
+    await execute(place, [...steadyBridgeOps(network), ...own])
   } catch (error) {
-    if (error instanceof CommandError) return false
-    throw error
+    if (!(error instanceof CommandError)) throw error
+    // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
+    return await connectFirst(connection, { ...decided, own: ownStillMissing(own) })
   }
+  return await finishPod(connection, { spec, network })
 }
 
 /** Says the rules again; where the table is not as it should be, all of it is built anew. */
@@ -115,7 +101,7 @@ async function sayRules(context: CallContext, spec: AttachmentSpec): Promise<voi
   if (ops.length === 0) return
   try {
     const printed = await execute({ run: context.run }, ops)
-    if (isBaseComplete(printed.map((each) => each.stdout).join(''))) return
+    if (isBaseComplete(printed.map((each) => each.stdout).join(''), tablesOf(ops))) return
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
   }

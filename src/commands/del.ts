@@ -20,6 +20,7 @@ import { hasEnded } from '../system/stamp.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { delegateDel, detach, removalGroup, settleLeftovers } from './detach.ts'
+import { removeWhenEmpty } from './remove-network.ts'
 
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
@@ -36,6 +37,7 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   }
   if (meant.length === 0) await removeUnrecorded(context, files, { call, conf })
   await settleLeftovers(context, files)
+  await removeWhenEmpty(context, files)
   if (conf.delegatedIpam !== undefined)
     await delegateDel(context, call, { type: conf.delegatedIpam, stdin: conf.stdin })
 }

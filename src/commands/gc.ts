@@ -11,6 +11,7 @@ import { hasEnded } from '../system/stamp.ts'
 import { networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { detach } from './detach.ts'
+import { removeWhenEmpty } from './remove-network.ts'
 
 /** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
 export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
@@ -23,6 +24,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
     )
     for (const { record } of stale) failures.push(...(await detach(context, files, record)))
   }
+  await removeWhenEmpty(context, files)
   if (conf.ipam.kind === 'delegated') {
     const delegation = { type: conf.ipam.type, verb: 'GC', path: call.path, stdin: conf.stdin } as const
     await delegate(context.run, delegation).catch((error: unknown) => failures.push(toCniError(error)))

@@ -11,6 +11,7 @@ import type { AttachmentSpec } from '../plan/attachment.ts'
 import type { Op } from '../plan/op.ts'
 import { execute } from '../system/execute.ts'
 import type { CallContext } from './context.ts'
+import { dadSysctlOps, waitForDad } from './duplicate-addresses.ts'
 
 /** RT_TABLE_MAIN (include/uapi/linux/rtnetlink.h). */
 const mainTable = 254
@@ -23,8 +24,12 @@ export async function configurePod(
   netnsFd: number,
   spec: AttachmentSpec,
 ): Promise<readonly Route[]> {
+  const place = { run: context.run, netnsFd }
+  const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => address.includes(':'))
+  if (detectsDuplicates) await execute(place, dadSysctlOps(spec.key.ifName))
   const ours = await configureLinks(context, netnsFd, podOps(spec))
-  await execute({ run: context.run, netnsFd }, podSysctlOps(spec))
+  await execute(place, podSysctlOps(spec))
+  if (detectsDuplicates) await waitForDad(context, netnsFd, spec.key.ifName)
   return ours
 }
 

@@ -68,7 +68,7 @@ export async function repairRules(context: CallContext): Promise<void> {
 }
 
 /** Attachments of this boot, made or being made. */
-function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
+export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
   const live = allRecords().filter(({ record }) => record.writer.bootId === context.stamp.bootId)
   return live.flatMap(({ record }) => record.spec ?? [])
 }

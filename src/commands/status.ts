@@ -13,7 +13,7 @@ import { namesIn } from '../system/files.ts'
 import { readNetwork } from '../system/records.ts'
 import { referenceAddresses } from '../system/reference-leases.ts'
 import { pathWithTools } from '../system/runner.ts'
-import { type NetworkFiles, networkDirectories, networkFiles, requireState } from '../system/state.ts'
+import { type NetworkFiles, networkDirectories, networkFiles, requireRoom, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { isDead } from './detach.ts'
 
@@ -24,6 +24,7 @@ const mostPorts = 1023
 export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   try {
     requireState()
+    requireRoom()
   } catch (cause) {
     throw notReady((cause as CniError).message, (cause as CniError).details ?? '', cause)
   }

@@ -4,6 +4,7 @@
 
 import type { Op } from '../plan/op.ts'
 import { toBatchLine } from './batch-line.ts'
+import { bridgeWords, type VlanOp } from './bridge-tool.ts'
 import { type IpOp, ipWords } from './ip.ts'
 import { type NftOp, nftText } from './nft.ts'
 import { type TcOp, tcWords } from './tc.ts'
@@ -18,6 +19,7 @@ export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 export type Batch =
   | { readonly tool: 'ip'; readonly in: Op['in']; readonly ops: readonly IpOp[]; readonly stdin: string }
   | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
+  | { readonly tool: 'bridge'; readonly in: 'host'; readonly ops: readonly VlanOp[]; readonly stdin: string }
   | { readonly tool: 'sysctl'; readonly in: 'pod'; readonly ops: readonly PodSysctlOp[]; readonly stdin: string }
   | { readonly tool: 'nft'; readonly in: 'host'; readonly ops: readonly NftOp[]; readonly stdin: string }
   | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
@@ -49,7 +51,8 @@ export function toLanes(ops: readonly Op[]): Lanes {
 export function failedOp(batch: Batch, stderr: string): Op | undefined {
   if (batch.tool === 'file') return batch.ops[0]
   if (batch.tool === 'sysctl') return batch.ops.length === 1 ? batch.ops[0] : undefined
-  if (batch.tool === 'ip' || batch.tool === 'tc') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
+  if (batch.tool === 'ip' || batch.tool === 'tc' || batch.tool === 'bridge')
+    return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
   const line = lineNumber(/^\/dev\/stdin:(\d+):/m, stderr)
   let next = 1
   return batch.ops.find((op) => {
@@ -69,6 +72,9 @@ function toBatch(op: Op): Batch {
     case 'qdisc.ingress':
     case 'filter.redirect':
       return { tool: 'tc', in: op.in, ops: [op], stdin: `${toBatchLine(tcWords(op))}\n` }
+    case 'vlan.add':
+    case 'vlan.del':
+      return { tool: 'bridge', in: 'host', ops: [op], stdin: `${toBatchLine(bridgeWords(op))}\n` }
     case 'nft.base':
     case 'nft.base.show':
     case 'nft.flush':

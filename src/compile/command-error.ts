@@ -37,8 +37,17 @@ export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: En
   const goal = op?.why ?? batch.ops.map((each) => each.why).join(', or ')
   return new CommandError(op, {
     message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}`,
-    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}`,
+    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${hintFor(op)}`,
     reason: reasonOf(output.stderr),
     stdout: output.stdout,
   })
+}
+
+/** What the tool's own words do not tell. */
+function hintFor(op: Op | undefined): string {
+  if (op?.kind === 'bridge.add' && op.vlanFiltering) {
+    return '\nthe configuration asks for VLANs, which need a kernel with CONFIG_BRIDGE_VLAN_FILTERING'
+  }
+  if (op?.kind === 'vlan.add') return '\nVLANs need a bridge with vlan_filtering on: this one was made without'
+  return ''
 }

@@ -10,7 +10,17 @@ export const podNetns = '/proc/self/fd/3'
 /** Operations that `ip` runs. */
 export type IpOp = Exclude<
   Op,
-  { kind: 'sysctl.write' | 'forwarding.on' | 'sysctl.pod' | 'filter.redirect' | `nft.${string}` | `qdisc.${string}` }
+  {
+    kind:
+      | 'sysctl.write'
+      | 'forwarding.on'
+      | 'sysctl.pod'
+      | 'filter.redirect'
+      | `nft.${string}`
+      | `qdisc.${string}`
+      | 'vlan.add'
+      | 'vlan.del'
+  }
 >
 
 /** The words after `ip` for one operation; one line of a batch. */
@@ -20,7 +30,15 @@ export function ipWords(op: IpOp): readonly string[] {
       return vethWords(op)
     case 'bridge.add':
       // forward_delay matters only with STP, which stays off; the MAC is fixed or it follows the ports.
-      return ['link', 'add', 'name', op.name, 'address', op.mac, 'mtu', `${op.mtu}`, 'up', 'type', 'bridge']
+      return [
+        ...['link', 'add', 'name', op.name, 'address', op.mac, 'mtu', `${op.mtu}`, 'up', 'type', 'bridge'],
+        ...(op.vlanFiltering ? ['vlan_filtering', '1'] : []),
+      ]
+    case 'vlan.gateway':
+      return [
+        ...['link', 'add', 'name', op.name, 'address', op.mac, 'mtu', `${op.mtu}`, 'up', 'type', 'veth'],
+        ...['peer', 'name', op.peer, 'mtu', `${op.mtu}`],
+      ]
     case 'link.up':
       return ['link', 'set', 'dev', op.dev, 'up']
     case 'link.alias':

@@ -3,10 +3,8 @@
 // or deletes by key, so that a transaction says nothing about what others put there meanwhile.
 
 import { CniCode, CniError, printable } from '../cni/error.ts'
-import type { Op } from '../plan/op.ts'
-import { chains, type SetDeclaration, sets, tableName } from '../plan/ruleset.ts'
-
-const table = `inet ${tableName}`
+import type { Op, SetName, TableFamily } from '../plan/op.ts'
+import { declarationsOf, type SetDeclaration, tableName, tableOf } from '../plan/ruleset.ts'
 
 /** Operations that `nft` runs. */
 export type NftOp = Extract<Op, { kind: `nft.${string}` }>
@@ -15,20 +13,20 @@ export type NftOp = Extract<Op, { kind: `nft.${string}` }>
 export function nftText(op: NftOp): string {
   switch (op.kind) {
     case 'nft.base':
-      return baseText()
+      return baseText(op.table)
     case 'nft.base.show':
       // The runner gives nft -t: sets are listed without their elements.
-      return `list table ${table}`
+      return `list table ${op.table} ${tableName}`
     case 'nft.flush':
-      return `flush set ${table} ${op.set}`
+      return `flush set ${setAt(op.set)}`
     case 'nft.add':
-      return `add element ${table} ${op.set} { ${elementText(op.element)} }`
+      return `add element ${setAt(op.set)} { ${elementText(op.element)} }`
     case 'nft.del':
       // nft 1.0.6 has no `destroy`: adding first makes the deletion of what is gone already succeed, and
       // fail where the key is someone else's by now.
       return [
-        `add element ${table} ${op.set} { ${elementText(op.element)} }`,
-        `delete element ${table} ${op.set} { ${elementText(keyOf(op.element))} }`,
+        `add element ${setAt(op.set)} { ${elementText(op.element)} }`,
+        `delete element ${setAt(op.set)} { ${elementText(keyOf(op.element))} }`,
       ].join('\n')
     default:
       return op satisfies never
@@ -39,10 +37,12 @@ export function nftText(op: NftOp): string {
  * The table with its sets and chains, rules written anew. Elements are left alone: a concurrent ADD
  * may have added its own after the records were read.
  */
-function baseText(): string {
+function baseText(family: TableFamily): string {
+  const table = `${family} ${tableName}`
+  const { sets, chains } = declarationsOf(family)
   return [
     `add table ${table}`,
-    ...sets.map(setText),
+    ...sets.map((set) => setText(set, table)),
     ...chains.map(
       (chain) => `add chain ${table} ${chain.name} ${chain.hook ? `{ ${chain.hook}; policy accept; }` : ''}`,
     ),
@@ -53,9 +53,13 @@ function baseText(): string {
   ].join('\n')
 }
 
-function setText(set: SetDeclaration): string {
+function setText(set: SetDeclaration, table: string): string {
   if (set.data !== undefined) return `add map ${table} ${set.name} { type ${set.type} : ${set.data}; }`
   return `add set ${table} ${set.name} { type ${set.type}; ${set.flags ? `flags ${set.flags}; ` : ''}}`
+}
+
+function setAt(set: SetName): string {
+  return `${tableOf(set)} ${tableName} ${set}`
 }
 
 /** The key of a map's element; a set's element is its own key. */

@@ -10,6 +10,7 @@ import type { Element } from './masquerade.ts'
 import { aliasOf, linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
 import { tunedLinkOps, tunedSysctlOps } from './tuning.ts'
+import { portVlanOps } from './vlan.ts'
 
 /** The host's side: the veth pair and its bridge port. */
 export function hostOps(spec: AttachmentSpec): readonly Op[] {
@@ -36,7 +37,9 @@ export function hostOps(spec: AttachmentSpec): readonly Op[] {
       noLinkLocal: hasIpv6(spec),
       why: `mark ${host.name} as ours`,
     },
-    ...(spec.port ? [portFlags(host, spec.port)] : []),
+    ...(spec.port
+      ? [portFlags(host, spec.port), ...(spec.port.vlans ? portVlanOps(host.name, spec.port.vlans) : [])]
+      : []),
     ...(spec.mode === 'ptp' ? routedHostOps(spec, host) : []),
     ...(spec.bandwidth ? ifbOps(spec.bandwidth) : []),
   ]
@@ -60,6 +63,7 @@ export function portOps(spec: AttachmentSpec): readonly Op[] {
       why: `plug ${spec.host.name} into ${bridge}`,
     },
     portFlags(spec.host, spec.port),
+    ...(spec.port.vlans ? portVlanOps(spec.host.name, spec.port.vlans) : []),
   ]
 }
 
@@ -110,8 +114,16 @@ export function detachOps(spec: AttachmentSpec, group: number): readonly Op[] {
 
 /** The elements of this attachment alone. A routed pod's link is its own, a bridge is not. */
 function ownElements(spec: AttachmentSpec): readonly Element[] {
+  const { host, port } = spec
+  const mac: readonly Element[] =
+    host === undefined || port?.onlyMac === undefined
+      ? []
+      : [
+          { set: 'guarded', element: `"${host.name}"` },
+          { set: 'guardedmac', element: `"${host.name}" . ${port.onlyMac}` },
+        ]
   const ports = spec.hostPorts === undefined ? [] : ownPortElements(spec.hostPorts)
-  return [...ports, ...selfElements(spec), ...(spec.mode === 'ptp' ? guardElements(spec) : [])]
+  return [...mac, ...ports, ...selfElements(spec), ...(spec.mode === 'ptp' ? guardElements(spec) : [])]
 }
 
 function guardElements(spec: AttachmentSpec): readonly Element[] {

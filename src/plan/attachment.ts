@@ -25,11 +25,21 @@ export interface LinkEnd {
   readonly mtu?: number
 }
 
+/** VLANs of a port: `access` untagged, `trunk` tagged; the bridge's default VLAN 1 goes unless kept. */
+export interface PortVlans {
+  readonly access: number
+  readonly trunk: readonly number[]
+  readonly keepDefault: boolean
+}
+
 /** The veth's end on a bridge. */
 export interface BridgePort {
   readonly bridge: string
   readonly hairpin: boolean
   readonly isolated: boolean
+  readonly vlans?: PortVlans
+  /** The only MAC that may come in by this port (macspoofchk). */
+  readonly onlyMac?: string
 }
 
 /** A host port of the pod. `hostIp` absent: every address of the node of that family. */
@@ -111,6 +121,17 @@ export interface BridgeSpec {
   readonly addresses: readonly string[]
   readonly forceAddress: boolean
   readonly promisc: boolean
+  readonly vlanFiltering: boolean
+  /** The link that has the gateway addresses, where it is not the bridge: the gateway is on a VLAN. */
+  readonly gateway?: VlanGateway
+}
+
+/** A veth of the host with its other end in the bridge on one VLAN, as the reference makes it. */
+export interface VlanGateway {
+  readonly name: string
+  readonly mac: string
+  readonly peer: string
+  readonly vlan: number
 }
 
 /** What the attachments of one network share. Canonical, so that equal specs are equal as JSON text. */

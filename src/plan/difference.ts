@@ -5,9 +5,9 @@
 
 import type { Route } from '../cni/net-conf.ts'
 import type { Observed, ObservedLink, ObservedNamespace, ObservedRoute } from './observed.ts'
-import type { Op } from './op.ts'
+import type { Op, SetName, TableFamily } from './op.ts'
 import { queueLacks } from './queue-difference.ts'
-import { chains } from './ruleset.ts'
+import { declarationsOf, tableOf } from './ruleset.ts'
 
 /** An operation whose effect is not there, and each way in which it is not, for people. */
 export interface Difference {
@@ -72,7 +72,7 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
     case 'forwarding.on':
       return sysctlLacks(forwardingKey(op.family), '1', observed)
     case 'nft.base':
-      return baseLacks(observed)
+      return baseLacks(op.table, observed)
     case 'nft.add':
       return elementLacks(op.set, op.element, observed)
     case 'link.del':
@@ -81,6 +81,11 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
       return place.links.get(op.dev)?.addresses.includes(op.cidr) ? [`${op.cidr} is still on ${op.dev}`] : []
     case 'nft.del':
       return elementLacks(op.set, op.element, observed).length === 0 ? [`${op.element} is still in ${op.set}`] : []
+    case 'vlan.gateway':
+      return linkLacks(place, op.name, (link) => differs(`MAC of ${op.name}`, link.mac, op.mac))
+    case 'vlan.add':
+    case 'vlan.del':
+      return vlanLacks(op, observed)
     case 'link.no-local':
     case 'group.del':
     case 'link.group':
@@ -153,11 +158,18 @@ function sysctlLacks(key: string, value: string, observed: Observed): readonly s
   return differs(key.replaceAll('/', '.'), observed.sysctls.get(key) ?? 'absent', value)
 }
 
-function baseLacks(observed: Observed): readonly string[] {
-  const { table } = observed
+function vlanLacks(op: Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>, observed: Observed): readonly string[] {
+  if (observed.vlans === undefined) return []
+  const isThere = observed.vlans.get(op.dev)?.includes(op.vid) ?? false
+  if (op.kind === 'vlan.add') return isThere ? [] : [`VLAN ${op.vid} is missing on ${op.dev}`]
+  return isThere ? [`VLAN ${op.vid} is still on ${op.dev}`] : []
+}
+
+function baseLacks(family: TableFamily, observed: Observed): readonly string[] {
+  const table = tableIn(observed, family)
   if (table === undefined) return []
-  if (table === 'absent') return ['nft table inet trestle is missing']
-  return chains.flatMap((chain) => {
+  if (table === 'absent') return [`nft table ${family} trestle is missing`]
+  return declarationsOf(family).chains.flatMap((chain) => {
     const there = table.rules.get(chain.name)
     if (there === undefined) return [`nft chain ${chain.name} is missing`]
     const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
@@ -165,15 +177,16 @@ function baseLacks(observed: Observed): readonly string[] {
   })
 }
 
-function elementLacks(
-  set: Extract<Op, { kind: 'nft.add' }>['set'],
-  element: string,
-  observed: Observed,
-): readonly string[] {
-  const { table } = observed
+function elementLacks(set: SetName, element: string, observed: Observed): readonly string[] {
+  const table = tableIn(observed, tableOf(set))
   if (table === undefined) return []
+  // nft prints names without the quotes they are written in.
   if (table !== 'absent' && table.elements.get(set)?.has(element.replaceAll('"', ''))) return []
   return [`element ${element} is missing from nft set ${set}`]
+}
+
+function tableIn(observed: Observed, family: TableFamily): Observed['table'] {
+  return family === 'inet' ? observed.table : observed.bridgeTable
 }
 
 function linkLacks(

@@ -58,6 +58,16 @@ export function bridgeMac(name: string, machineId: string): string {
   return localMac(sha256(`bridge\0${name}\0${machineId}`))
 }
 
+/** A MAC of ours for something that is not an attachment, locally administered. */
+export function localMacOf(text: string): string {
+  return localMac(sha256(text))
+}
+
+/** `name`, or where it is longer than the kernel allows, its beginning and a digest of all of it. */
+export function shortName(name: string): string {
+  return name.length <= maxNameLength ? name : `${name.slice(0, 6)}${sha256(name).toString('hex').slice(0, 9)}`
+}
+
 /** The alias on the host end, by which a person or `gc` knows whose it is. */
 export function aliasOf(key: AttachmentKey): string {
   return `trestle:${key.network}/${key.containerId}/${key.ifName}`.slice(0, 255)

@@ -4,6 +4,7 @@
 import type { BridgeSpec, NetworkSpec } from './attachment.ts'
 import { linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
+import { vlanGatewayOps } from './vlan.ts'
 
 /** Forwarding for the network's families. */
 export function forwardingOps(network: NetworkSpec): readonly Op[] {
@@ -17,9 +18,10 @@ export function forwardingOps(network: NetworkSpec): readonly Op[] {
 
 /** A bridge made from nothing. */
 export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
-  const { name, mac, mtu } = bridge
+  const { name, mac, mtu, vlanFiltering, gateway } = bridge
   return [
-    { in: 'host', kind: 'bridge.add', name, mac, mtu, why: `create the bridge ${name}` },
+    { in: 'host', kind: 'bridge.add', name, mac, mtu, vlanFiltering, why: `create the bridge ${name}` },
+    ...(gateway ? vlanGatewayOps(bridge, gateway) : []),
     ...keepBridgeOps(bridge),
   ]
 }
@@ -27,13 +29,14 @@ export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
 /** What every ADD says again about a bridge that is there: all of it holds as a rule, and costs microseconds. */
 export function keepBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name } = bridge
+  const gateway = bridge.gateway ?? { name, mac: bridge.mac }
   return [
     { in: 'host', kind: 'link.up', dev: name, why: `set the bridge ${name} up` },
     ...(bridge.promisc
       ? [{ in: 'host', kind: 'link.promisc', dev: name, why: `set ${name} promiscuous` } as const]
       : []),
-    ...(hasIpv6(bridge) ? [noLinkLocal(name), gatewayOp(linkLocalCidr(bridge.mac), name)] : []),
-    ...bridge.addresses.map((cidr) => gatewayOp(cidr, name)),
+    ...(hasIpv6(bridge) ? [noLinkLocal(gateway.name), gatewayOp(linkLocalCidr(gateway.mac), gateway.name)] : []),
+    ...bridge.addresses.map((cidr) => gatewayOp(cidr, gateway.name)),
   ]
 }
 
@@ -52,6 +55,11 @@ function hasIpv6(bridge: BridgeSpec): boolean {
 
 /** A pod must not change the host's routes by advertising itself as a router on the bridge. */
 export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
-  const key = `net/ipv6/conf/${bridge.name}/accept_ra`
-  return [{ in: 'host', kind: 'sysctl.write', key, value: '0', why: `ignore router advertisements on ${bridge.name}` }]
+  return [bridge.name, ...(bridge.gateway ? [bridge.gateway.name] : [])].map((name) => ({
+    in: 'host',
+    kind: 'sysctl.write',
+    key: `net/ipv6/conf/${name}/accept_ra`,
+    value: '0',
+    why: `ignore router advertisements on ${name}`,
+  }))
 }

@@ -58,10 +58,14 @@ export interface Observed {
   readonly host: ObservedNamespace
   readonly pod?: ObservedNamespace
   readonly table?: ObservedTable | 'absent'
+  /** Our table in the bridge family, where it was looked at. */
+  readonly bridgeTable?: ObservedTable | 'absent'
   /** Sysctls by key, `net/…`; undefined value: no such file. */
   readonly sysctls: ReadonlyMap<string, string | undefined>
   /** Sysctls of the pod, keys likewise. */
   readonly podSysctls?: ReadonlyMap<string, string | undefined>
+  /** VLAN ids by bridge port. */
+  readonly vlans?: ReadonlyMap<string, readonly number[]>
   /** Queueing by link name. */
   readonly queues?: ReadonlyMap<string, ObservedQueue>
 }

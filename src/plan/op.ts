@@ -20,7 +20,22 @@ export type OpKind =
       readonly peerMtu?: number
       readonly master?: string
     }
-  | { readonly kind: 'bridge.add'; readonly name: string; readonly mac: string; readonly mtu: number }
+  | {
+      readonly kind: 'bridge.add'
+      readonly name: string
+      readonly mac: string
+      readonly mtu: number
+      readonly vlanFiltering: boolean
+    }
+  | {
+      readonly kind: 'vlan.gateway'
+      readonly name: string
+      readonly mac: string
+      readonly mtu: number
+      readonly peer: string
+    }
+  | { readonly kind: 'vlan.add'; readonly dev: string; readonly vid: number; readonly tagged: boolean }
+  | { readonly kind: 'vlan.del'; readonly dev: string; readonly vid: number }
   | { readonly kind: 'link.up'; readonly dev: string }
   | { readonly kind: 'link.alias'; readonly dev: string; readonly alias: string; readonly noLinkLocal: boolean }
   | { readonly kind: 'link.no-local'; readonly dev: string }
@@ -59,11 +74,14 @@ export type OpKind =
   | { readonly kind: 'neigh.announce'; readonly dev: string; readonly address: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
-  | { readonly kind: 'nft.base' }
-  | { readonly kind: 'nft.base.show' }
+  | { readonly kind: 'nft.base'; readonly table: TableFamily }
+  | { readonly kind: 'nft.base.show'; readonly table: TableFamily }
   | { readonly kind: 'nft.flush'; readonly set: SetName }
   | { readonly kind: 'nft.add'; readonly set: SetName; readonly element: string }
   | { readonly kind: 'nft.del'; readonly set: SetName; readonly element: string }
+
+/** The families of nftables that we have a table in: the second one only where MACs are checked. */
+export type TableFamily = 'inet' | 'bridge'
 
 /** The sets and maps of our nft table (ruleset.ts). */
 export type SetName =
@@ -71,6 +89,8 @@ export type SetName =
   | 'loopback'
   | 'fenced'
   | 'fencedpair'
+  | 'guarded'
+  | 'guardedmac'
 
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }

@@ -18,6 +18,7 @@ import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
 import { tuningSpec } from './tuning.ts'
+import { portVlans, vlanGateway } from './vlan.ts'
 
 /** RT_SCOPE_LINK (linux/rtnetlink.h). */
 const linkScope = 253
@@ -48,7 +49,7 @@ export function attachmentSpec(input: {
     mtu,
     host,
     pod: { name: key.ifName, mac, ...(conf.tuning?.mtu === undefined ? {} : { mtu: conf.tuning.mtu }) },
-    ...(isRouted ? {} : { port: portOf(conf) }),
+    ...(isRouted ? {} : { port: portOf(conf, mac) }),
     ips,
     ...routes,
     routes: isRouted ? [...ips.flatMap(routedPodRoutes), ...routes.routes] : routes.routes,
@@ -57,7 +58,7 @@ export function attachmentSpec(input: {
     selfHairpin: isRouted && wantsHairpin(conf),
     ...defined({
       dns: conf.dns ?? input.lease.dns,
-      hostPorts: hostPortSpec(conf, ips, isRouted ? host.name : conf.bridge.name),
+      hostPorts: hostPortSpec(conf, ips, isRouted ? host.name : (vlanGateway(conf.bridge)?.name ?? conf.bridge.name)),
       bandwidth: bandwidthSpec(conf.bandwidth, { key, link: host.name, mtu }),
       tuning: tuningSpec(conf),
     }),
@@ -107,10 +108,15 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
   }
 }
 
-function portOf({ bridge, firewall }: NetConf): BridgePort {
+function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
   // The kernel forwards nothing between isolated ports: "isolated" then holds on layer 2 as well.
   const isolated = bridge.portIsolation || firewall?.ingressPolicy === 'isolated'
-  return { bridge: bridge.name, hairpin: bridge.hairpinMode, isolated }
+  return {
+    bridge: bridge.name,
+    hairpin: bridge.hairpinMode,
+    isolated,
+    ...defined({ vlans: portVlans(bridge), onlyMac: bridge.macspoofchk ? mac : undefined }),
+  }
 }
 
 /** The reference ptp's routes in the pod: the gateway by the link, the rest of the subnet through it. */
@@ -136,6 +142,8 @@ function bridgeSpec(conf: NetConf, addresses: readonly string[], around: Surroun
     addresses,
     forceAddress: conf.bridge.forceAddress,
     promisc: conf.bridge.promiscMode,
+    vlanFiltering: conf.bridge.vlan !== 0 || conf.bridge.vlanTrunk !== undefined,
+    ...defined({ gateway: vlanGateway(conf.bridge) }),
   }
 }
 

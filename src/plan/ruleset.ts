@@ -8,9 +8,9 @@
 // is one element of a map, looked up only for packets to one of the node's own addresses: anything
 // else is somebody else's traffic (GHSA-jv3w-x3r3-g6rm).
 
-import type { SetName } from './op.ts'
+import type { SetName, TableFamily } from './op.ts'
 
-/** Our table, in the inet family. Nothing else in nftables is ours. */
+/** Our tables' name, in the inet family and, where MACs are checked, in the bridge family. Nothing else in nftables is ours. */
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule below changes: ADD then rebuilds a table made by another version. */
@@ -116,9 +116,37 @@ export const chains: readonly ChainDeclaration[] = [
   },
 ]
 
-/** Whether nft's listing of our chains has every rule of this ruleset version. */
-export function isBaseComplete(listing: string): boolean {
-  const comments = chains.flatMap((chain) => chain.rules.map((each) => `comment "${each.comment}"`))
+/** The second table: a pod's frames with another MAC than its own (macspoofchk) are dropped at its port. */
+export const bridgeSets: readonly SetDeclaration[] = [
+  { name: 'guarded', type: 'ifname' },
+  { name: 'guardedmac', type: 'ifname . ether_addr' },
+]
+
+export const bridgeChains: readonly ChainDeclaration[] = [
+  {
+    name: 'prerouting',
+    hook: 'type filter hook prerouting priority -300',
+    rules: [rule('spoof', 'iifname @guarded iifname . ether saddr != @guardedmac drop')],
+  },
+]
+
+/** The sets and chains of one of our tables. */
+export function declarationsOf(table: TableFamily): {
+  readonly sets: readonly SetDeclaration[]
+  readonly chains: readonly ChainDeclaration[]
+} {
+  return table === 'inet' ? { sets, chains } : { sets: bridgeSets, chains: bridgeChains }
+}
+
+/** The table a set is in. */
+export function tableOf(set: SetName): TableFamily {
+  return set === 'guarded' || set === 'guardedmac' ? 'bridge' : 'inet'
+}
+
+/** Whether nft's listing of our chains has every rule of this ruleset version. `tables`: those that were listed. */
+export function isBaseComplete(listing: string, tables: readonly TableFamily[]): boolean {
+  const declared = tables.flatMap((table) => declarationsOf(table).chains)
+  const comments = declared.flatMap((chain) => chain.rules.map((each) => `comment "${each.comment}"`))
   return comments.every((comment) => listing.includes(comment))
 }
 

@@ -8,7 +8,8 @@ import { fenceElements } from './fence.ts'
 import { elementOps } from './host-ports.ts'
 import { masqueradeElements, masqueradeOps } from './masquerade.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
-import type { Op } from './op.ts'
+import type { Op, TableFamily } from './op.ts'
+import { tableOf } from './ruleset.ts'
 
 /** Everything our nft table is to hold, from state. */
 export interface RuleSource {
@@ -19,28 +20,44 @@ export interface RuleSource {
 /** Base ruleset and elements. Nothing where no network and no attachment needs any. */
 export function ruleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)
-  return elements.length === 0 ? [] : [baseOp, ...elements]
+  return elements.length === 0 ? [] : [...tablesOf(elements).map(baseOp), ...elements]
 }
 
 /**
  * The rules anew after another network's elements stood in the way: interval sets refuse an overlap,
- * so they are emptied and filled in the same transaction.
+ * so they are emptied and filled in the same transaction. `evenEmpty`: also where nothing is left to fill.
  */
-export function refilledRuleOps(source: RuleSource): readonly Op[] {
-  if (elementsOf(source).length === 0) return []
-  const sets = ['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6'] as const
+export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly Op[] {
+  const elements = elementsOf(source)
+  if (elements.length === 0 && !evenEmpty) return []
+  const sets = ['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6', 'fenced', 'fencedpair'] as const
   const flushes = sets.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
-  return [baseOp, ...flushes, ...elementsOf(source)]
+  return [...tablesOf(elements).map(baseOp), ...flushes, ...elements]
 }
 
 /** The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. */
 export function steadyRuleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)
   if (elements.length === 0) return []
-  return [...elements, { in: 'host', kind: 'nft.base.show', why: 'see that the rules of table inet trestle are there' }]
+  const shows = tablesOf(elements).map(
+    (table): Op => ({
+      in: 'host',
+      kind: 'nft.base.show',
+      table,
+      why: `see that the rules of table ${table} trestle are there`,
+    }),
+  )
+  return [...elements, ...shows]
 }
 
-const baseOp: Op = { in: 'host', kind: 'nft.base', why: 'set up the nft table inet trestle' }
+function baseOp(table: TableFamily): Op {
+  return { in: 'host', kind: 'nft.base', table, why: `set up the nft table ${table} trestle` }
+}
+
+/** The main table always, the other one where it has elements. */
+export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
+  return ops.some((op) => op.kind === 'nft.add' && tableOf(op.set) === 'bridge') ? ['inet', 'bridge'] : ['inet']
+}
 
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
   const fences = elementOps(networks.flatMap(fenceElements))

@@ -7,7 +7,7 @@ import { renameSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { type AttachmentRecord, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { withLock } from './lock.ts'
-import type { NetworkFiles } from './state.ts'
+import { type NetworkFiles, setAside } from './state.ts'
 
 const lockWaitMs = 5000
 
@@ -34,7 +34,10 @@ export function holderOf(files: NetworkFiles, address: string): AttachmentRecord
 
 /** The address last given out from a range set: the start of the round robin. Only a hint. */
 export function lastGiven(files: NetworkFiles, set: number): string | undefined {
-  const found = readText(`${files.directory}/last.${set}`)
+  const file = `${files.directory}/last.${set}`
+  const found = readText(file)
+  // A directory of that name would be in the way of every ADD.
+  if (found === 'unreadable') setAside(file)
   return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
 }
 
@@ -53,7 +56,9 @@ export async function releaseAddresses(files: NetworkFiles, record: AttachmentRe
   await withLock({ file: files.lock, purpose: 'release addresses', owner, waitMs: lockWaitMs }, () => {
     for (const address of candidates) {
       const holder = holderOf(files, address)
-      if (holder !== undefined && sameKey(holder.key, record.key)) drop(files, address, record.spec?.cooldownS ?? 0)
+      // One that cannot be read any more is ours where our record says so.
+      const isOurs = holder === undefined ? known !== undefined : sameKey(holder.key, record.key)
+      if (isOurs) drop(files, address, record.spec?.cooldownS ?? 0)
     }
   })
 }
@@ -61,7 +66,7 @@ export async function releaseAddresses(files: NetworkFiles, record: AttachmentRe
 function drop(files: NetworkFiles, address: string, cooldownS: number): void {
   const file = `${files.addresses}/${address}`
   if (cooldownS <= 0) {
-    rmSync(file, { force: true })
+    rmSync(file, { force: true, recursive: true })
     return
   }
   makeDirectory(files.cooling)

@@ -1,41 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starting a tool before its input is known. Loading `nsenter` and `ip` takes longer than most batches, so the
-// pod's process loads beside the host's batch and waits for its input: 2-3 ms less for an ADD.
+// Starting tools before their input is known. Loading `ip`, or `nsenter` and `ip`, takes longer than most
+// batches, so they load beside our own work, and the pod's beside the host's: 3 ms less for an ADD.
 
-import type { Command, Run } from './runner.ts'
+import type { Command, Output, Run } from './runner.ts'
 
-/** A process that waits for its input. */
+/** Processes that wait for their input. */
 export interface Ahead {
-  /** Like the runner it was started with; the first call of the same program gets the waiting process. */
+  /** Like the runner they were started with; the first call of each program gets the waiting process. */
   readonly run: Run
-  /** Ends the process when nobody took it: it reads an end of input. Never throws. */
+  /** Ends what nobody took: it reads an end of input. Resolves when they are gone; never rejects. */
   readonly discard: () => Promise<void>
 }
 
-/** Starts `command` without its input. A program that does nothing on empty input only: `ip -batch -` is one. */
-export function startAhead(run: Run, command: Command): Ahead {
-  const { promise: stdin, resolve: give } = Promise.withResolvers<string>()
-  const output = run({ ...command, stdin })
-  // Its failure is told to whoever takes it.
-  const settled = output.then(
-    () => undefined,
-    () => undefined,
-  )
-  let isTaken = false
+interface Waiting {
+  readonly command: Command
+  readonly give: (stdin: string) => void
+  readonly output: Promise<Output>
+}
+
+/** Starts `commands` without their input. For programs that do nothing on empty input: `ip -batch -` is one. */
+export function startAhead(run: Run, commands: readonly Command[]): Ahead {
+  const waiting = new Set(commands.map((command) => startOne(run, command)))
   return {
     run: (asked) => {
-      if (isTaken || typeof asked.stdin !== 'string' || !isSameProgram(asked, command)) return run(asked)
-      isTaken = true
-      give(asked.stdin)
-      return output
+      const found = [...waiting].find(({ command }) => isSameProgram(asked, command))
+      if (found === undefined || typeof asked.stdin !== 'string') return run(asked)
+      waiting.delete(found)
+      found.give(asked.stdin)
+      return found.output
     },
-    discard: () => {
-      if (isTaken) return settled
-      isTaken = true
-      give('')
-      return settled
+    discard: async () => {
+      for (const { give } of waiting) give('')
+      await Promise.allSettled([...waiting].map(({ output }) => output))
     },
   }
+}
+
+function startOne(run: Run, command: Command): Waiting {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const output = run({ ...command, stdin: promise })
+  // A failure is told to whoever takes the process.
+  output.catch(() => undefined)
+  return { command, give: resolve, output }
 }
 
 function isSameProgram(a: Command, b: Command): boolean {

@@ -78,9 +78,9 @@ function stillToRun(batch: Batch, failed: Op | undefined, isGone: boolean): read
   return ops.slice(ops.indexOf(failed) + 1)
 }
 
-/** The process that runs a pod's batch for `ip`, without its input: for starting it ahead. */
-export function podCommand(netnsFd: number): Command {
-  return commandOf({ tool: 'ip', in: 'pod', ops: [], stdin: '' }, netnsFd)
+/** The processes that run the host's and the pod's batch for `ip`, without their input: for starting them ahead. */
+export function linkCommands(netnsFd: number): readonly Command[] {
+  return (['host', 'pod'] as const).map((place) => commandOf({ tool: 'ip', in: place, ops: [], stdin: '' }, netnsFd))
 }
 
 function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
@@ -97,7 +97,8 @@ function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | un
 }
 
 function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
-  if (batch.tool === 'tc') return { file: 'tc', args: ['-batch', '-'], stdin: batch.stdin }
+  if (batch.tool === 'tc' || batch.tool === 'bridge')
+    return { file: batch.tool, args: ['-batch', '-'], stdin: batch.stdin }
   if (batch.tool === 'sysctl')
     return { file: 'sysctl', args: ['-qw', ...batch.ops.map((op) => `${op.key}=${op.value}`)] }
   // -j only matters for the lines that show something.

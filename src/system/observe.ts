@@ -3,12 +3,14 @@
 
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import { toBatchLine } from '../compile/batch-line.ts'
+import { readVlans } from '../compile/bridge-tool.ts'
 import { podNetns } from '../compile/ip.ts'
 import { readDocuments, readLinks, readRoutes } from '../compile/read-ip.ts'
 import { readTable } from '../compile/read-nft.ts'
 import { readQueue } from '../compile/read-tc.ts'
 import { reasonOf } from '../compile/reason.ts'
 import { emptyNamespace, type ObservedNamespace, type ObservedQueue, type ObservedTable } from '../plan/observed.ts'
+import type { TableFamily } from '../plan/op.ts'
 import { tableName } from '../plan/ruleset.ts'
 import { readKey } from './kernel-files.ts'
 import type { Output, Run } from './runner.ts'
@@ -47,12 +49,19 @@ export async function observePod(run: Run, netnsFd: number): Promise<ObservedNam
   return { links: readLinks(documents), routes: readRoutes(documents) }
 }
 
-/** Our nft table with its elements, or 'absent'. One process. */
-export async function observeTable(run: Run): Promise<ObservedTable | 'absent'> {
-  const output = await run({ file: 'nft', args: ['-j', 'list', 'table', 'inet', tableName] })
+/** One of our nft tables with its elements, or 'absent'. One process. */
+export async function observeTable(run: Run, family: TableFamily): Promise<ObservedTable | 'absent'> {
+  const output = await run({ file: 'nft', args: ['-j', 'list', 'table', family, tableName] })
   if (output.code === 0) return readTable(output.stdout)
   if (reasonOf(output.stderr) === 'absent') return 'absent'
   throw notSeen('nft', output)
+}
+
+/** VLAN ids of every bridge port. One process. */
+export async function observeVlans(run: Run): Promise<ReadonlyMap<string, readonly number[]>> {
+  const output = await run({ file: 'bridge', args: ['-j', 'vlan', 'show'] })
+  requireSeen(output, 'bridge')
+  return readVlans(output.stdout)
 }
 
 /** Queueing of the host's links. One process. */

@@ -43,8 +43,9 @@ export async function releasePorts(record: AttachmentRecord, ports: readonly Hos
   await withLock(lock, () => {
     for (const name of candidates) {
       const holder = portHolder(name)
-      if (holder !== undefined && sameKey(holder.key, record.key))
-        rmSync(`${portsDirectory()}/${name}`, { force: true })
+      // One that cannot be read any more is ours where our record says so.
+      const isOurs = holder === undefined ? wanted !== undefined : sameKey(holder.key, record.key)
+      if (isOurs) rmSync(`${portsDirectory()}/${name}`, { force: true, recursive: true })
     }
   })
 }

@@ -11,7 +11,7 @@
 //                             /last.N        the address last given from range set N
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
-import { lstatSync, renameSync } from 'node:fs'
+import { accessSync, constants, lstatSync, renameSync, statfsSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import { networkDirName } from '../plan/names.ts'
 import { makeDirectory, namesIn } from './files.ts'
@@ -67,6 +67,18 @@ export function requireState(root = stateRoot()): void {
     throw unusable(root, (error as Error).message, error)
   }
   throw unusable(root, 'it must be a directory owned by us that nobody else may write to')
+}
+
+/** Throws CniError 5 when nothing can be written to the state directory: read-only or full. For STATUS. */
+export function requireRoom(root = stateRoot()): void {
+  try {
+    accessSync(root, constants.W_OK)
+  } catch (error) {
+    throw unusable(root, (error as Error).message, error)
+  }
+  const { bavail, files, ffree } = statfsSync(root)
+  // A file system without a count of inodes says 0 of 0.
+  if (bavail === 0 || (files > 0 && ffree === 0)) throw unusable(root, 'its file system is full')
 }
 
 /** Moves a file that cannot be read out of the way, for `doctor` to show; never throws. */

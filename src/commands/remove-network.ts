@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// removeWhenEmpty: with its last attachment a network's shared parts go too: bridge, rules, state.
+
+import { rmSync } from 'node:fs'
+import type { NetworkSpec } from '../plan/attachment.ts'
+import type { Op } from '../plan/op.ts'
+import { refilledRuleOps } from '../plan/shared.ts'
+import { executeAll } from '../system/execute.ts'
+import { namesIn } from '../system/files.ts'
+import { linkExists } from '../system/kernel-files.ts'
+import { withLock } from '../system/lock.ts'
+import { observeHost } from '../system/observe.ts'
+import { allNetworks, readNetwork, writeNetwork } from '../system/records.ts'
+import { type NetworkFiles, stateRoot } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+import { liveSpecs } from './shared-setup.ts'
+
+const lockWaitMs = 5000
+
+/** Removes what the network's attachments shared, when it wants that and has none left. Never fails the call. */
+export async function removeWhenEmpty(context: CallContext, files: NetworkFiles): Promise<void> {
+  if (!isEmpty(files) || readNetwork(files)?.removeWhenEmpty !== true) return
+  const lock = {
+    file: `${stateRoot()}/lock`,
+    purpose: 'remove an empty network',
+    owner: context.stamp,
+    waitMs: lockWaitMs,
+  }
+  try {
+    await withLock(lock, async () => {
+      const network = readNetwork(files)
+      if (network === undefined) return
+      // An ADD claims first and reads the network then: either its claim is seen here, or it finds no
+      // network and waits for this lock.
+      rmSync(files.network, { force: true })
+      if (isEmpty(files)) await removeShared(context, network)
+      else writeNetwork(files, network)
+    })
+  } catch (error) {
+    process.stderr.write(`trestle: the empty network stays: ${(error as Error).message}\n`)
+  }
+}
+
+async function removeShared(context: CallContext, network: NetworkSpec): Promise<void> {
+  const others = allNetworks().filter((other) => other.name !== network.name)
+  const links = await unusedLinks(context, network, others)
+  // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
+  const rules = refilledRuleOps({ networks: others, attachments: liveSpecs(context) }, true)
+  const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
+  for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules])) {
+    process.stderr.write(`trestle: removing network ${network.name}: ${failure.message}\n`)
+  }
+}
+
+/** The bridge, unless another network uses it or something is still plugged in. */
+async function unusedLinks(
+  context: CallContext,
+  { bridge }: NetworkSpec,
+  others: readonly NetworkSpec[],
+): Promise<readonly string[]> {
+  if (bridge === undefined || !linkExists(bridge.name)) return []
+  if (others.some((other) => other.bridge?.name === bridge.name)) return []
+  const links = [...(await observeHost(context.cleanup)).links.values()]
+  const ports = links.filter((link) => link.master === bridge.name && link.name !== bridge.gateway?.peer)
+  return ports.length > 0 ? [] : [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name]
+}
+
+function isEmpty(files: NetworkFiles): boolean {
+  return namesIn(files.attachments).length === 0 && namesIn(files.pending).length === 0
+}
