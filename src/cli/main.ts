@@ -3,18 +3,31 @@
 
 import { parseArgs } from 'node:util'
 import { toCniError } from '../cni/error.ts'
+import { adoptCommand } from './adopt.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
+import { convertCommand } from './convert.ts'
 import { explainCommand } from './explain.ts'
+import { gcCommand } from './gc.ts'
 import { commandHelp, commonOptions, overview } from './help.ts'
 import { type Output, standardOutput } from './output.ts'
 import { planCommand } from './plan.ts'
+import { restoreCommand } from './restore.ts'
 import { tryCommand } from './try/command.ts'
 import { runInside } from './try/inside.ts'
 import { probe } from './try/probe.ts'
 import { versionCommand } from './version.ts'
 
 /** Every command, in the order of help. */
-export const commands: readonly Command[] = [tryCommand, planCommand, explainCommand, versionCommand]
+export const commands: readonly Command[] = [
+  tryCommand,
+  planCommand,
+  convertCommand,
+  adoptCommand,
+  restoreCommand,
+  gcCommand,
+  explainCommand,
+  versionCommand,
+]
 
 /** What `try` starts inside its namespaces; not for people, so not in help. */
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {

@@ -121,7 +121,8 @@ function planText(network: string, ops: readonly Op[], batches: readonly Batch[]
 function commandOf(batch: Batch): string {
   if (batch.tool === 'file') return 'written to /proc/sys'
   if (batch.tool === 'nft') return 'nft -f -'
-  const command = batch.tool === 'sysctl' ? 'sysctl -qw, these as arguments' : `${batch.tool} -batch -`
+  const tool = batch.tool === 'ip6' ? 'ip -6' : batch.tool
+  const command = tool === 'sysctl' ? 'sysctl -qw, these as arguments' : `${tool} -batch -`
   return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command
 }
 

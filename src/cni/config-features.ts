@@ -41,13 +41,13 @@ function readPair(
   path: string,
 ): { readonly rate?: number; readonly burst?: number } {
   const rate = rates[`${way}Rate`] ?? 0
-  const burst = rates[`${way}Burst`] ?? 0
-  if (rate > 0 && burst === 0)
-    throw configError(`${path}.${way}Burst`, 'if rate is set, burst must also be set', 'use bits')
+  const given = rates[`${way}Burst`] ?? 0
+  const burst = given >= NO_BURST ? 0 : given
   if (rate === 0 && burst > 0) {
     throw configError(`${path}.${way}Rate`, 'if burst is set, rate must also be set', 'use bits per second')
   }
-  return defined({ rate: rate || undefined, burst: burst === 0 || burst >= NO_BURST ? undefined : burst })
+  // The reference wants a burst with every rate; ours has a default (plan/bandwidth.ts).
+  return defined({ rate: rate || undefined, burst: burst || undefined })
 }
 
 /** The limits, static ones before the runtime's; undefined when nothing is limited. Throws CniError invalidConfig. */

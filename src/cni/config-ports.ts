@@ -2,6 +2,7 @@
 // Host ports: `runtimeConfig.portMappings` and the keys of the reference portmap plugin.
 
 import { formatAddress, parseAddress } from './address.ts'
+import { readConditions } from './conditions.ts'
 import type { RawConfig } from './config-schema.ts'
 import { configError, notA, unsupported } from './invalid-config.ts'
 import type { PortMapping, PortmapConf } from './net-conf.ts'
@@ -52,10 +53,10 @@ function isIptables(tokens: readonly string[]): boolean {
   return /^[-!]/.test(tokens[0] ?? '')
 }
 
-function readConditions(tokens: readonly string[] | undefined, path: string): readonly string[] {
-  const conditions = tokens ?? []
-  if (!isIptables(conditions)) return conditions
-  throw unsupported(path, conditions, 'use nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]')
+function conditionsOf(tokens: readonly string[] | undefined, family: 4 | 6): readonly string[] {
+  const path = `portmap.conditionsV${family}`
+  if (!isIptables(tokens ?? [])) return readConditions(tokens, family, path)
+  throw unsupported(path, tokens, 'use nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]')
 }
 
 /** Keys of the iptables backend: those that change nothing are accepted (contract §2). */
@@ -80,8 +81,8 @@ export function readPortmap(raw: RawConfig['portmap'], mappings: readonly PortMa
   return {
     snat: raw?.snat ?? true,
     masqAll: raw?.masqAll ?? false,
-    conditionsV4: readConditions(raw?.conditionsV4, 'portmap.conditionsV4'),
-    conditionsV6: readConditions(raw?.conditionsV6, 'portmap.conditionsV6'),
+    conditionsV4: conditionsOf(raw?.conditionsV4, 4),
+    conditionsV6: conditionsOf(raw?.conditionsV6, 6),
     onListening: raw?.onListening ?? 'warn',
   }
 }

@@ -45,7 +45,8 @@ function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentI
 /** ADD and CHECK consult it; GC and STATUS get none (CNI spec 1.1.0, section 4). */
 function readPrevious({ head, invocation }: Call): Result | undefined {
   const value = lookUp(head.root, 'prevResult') ?? undefined
-  if (invocation.verb === 'ADD' && value === undefined) return undefined
+  const isOptional = invocation.verb === 'ADD' || lookUp(head.root, 'mode') === 'loopback'
+  if (isOptional && value === undefined) return undefined
   if (invocation.verb !== 'ADD' && invocation.verb !== 'CHECK') return undefined
   if (value !== undefined) return readPrevResult(value, head.cniVersion)
   throw configError('prevResult', 'Required prevResult missing', 'CHECK compares with the result of ADD: send that')
@@ -213,6 +214,7 @@ export function readDelConfig(stdin: string): DelConf {
     name,
     type,
     role,
+    ...(type === OWN_TYPE && lookUp(root, 'mode') === 'loopback' ? { isLoopback: true } : {}),
     ...(isDelegated ? { delegatedIpam: ipamType } : {}),
     ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
     ...(log === true || (typeof log === 'string' && log.startsWith('/')) ? { log } : {}),

@@ -96,6 +96,7 @@ export interface PortMapping {
 export interface PortmapConf {
   readonly snat: boolean
   readonly masqAll: boolean
+  /** nft matches, read and written anew (conditions.ts). */
   readonly conditionsV4: readonly string[]
   readonly conditionsV6: readonly string[]
   readonly onListening: 'warn' | 'refuse'
@@ -180,6 +181,8 @@ export interface DelConf {
   readonly name: string
   readonly type: string
   readonly role: Role
+  /** mode is `loopback`: the sandbox's lo and nothing else is meant. */
+  readonly isLoopback?: true
   /** ipam.type when it must be delegated. */
   readonly delegatedIpam?: string
   /** ipam.dataDir when it is a string, for reservations of the reference host-local. */

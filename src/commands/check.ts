@@ -11,13 +11,15 @@ import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
-import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
+import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { checkLoopback } from './loopback.ts'
 import { observeFor } from './observe-attachment.ts'
 
 /** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
 export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   requireState()
+  if (conf.mode === 'loopback') return await checkLoopback(context, call)
   const files = networkFiles(conf.name)
   const record = findRecord(files, call, conf)
   const found =
@@ -62,7 +64,10 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
     return [...owed, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
-  const ops = expectedOps(expected.spec, readNetwork(files) ?? record.network)
+  const ops = expectedOps(
+    expected.spec,
+    readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network,
+  )
   const observed = await observeFor(context, call.netns, ops)
   return [...owed, ...reserved, ...expected.missing, ...difference(ops, observed).flatMap(({ found }) => found)]
 }

@@ -15,7 +15,7 @@ import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
 import { isBaseComplete } from '../plan/ruleset.ts'
 import { steadyBridgeOps, steadyRuleOps, tablesOf } from '../plan/shared.ts'
-import { flowsBeforeAdd } from '../plan/stale-flows.ts'
+import { flowsBeforeAdd, withoutConnections } from '../plan/stale-flows.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
 import { execute } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
@@ -38,6 +38,8 @@ export interface Connection {
   readonly record: AttachmentRecord
   readonly netns: OpenNetns
   readonly isMade?: true
+  /** Routing tables of the pod that are in use, where one is to be chosen (sbr). */
+  readonly usedTables?: ReadonlySet<number>
 }
 
 /** What was made. A default route that the pod had already is not in `spec`. */
@@ -56,7 +58,9 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
   const decided = { spec, network: wanted, own: connection.isMade ? [] : hostOps(spec) }
   const made = isSteady ? await connectSteady(connection, decided) : await connectFirst(connection, decided)
   await execute({ run: context.run }, afterRuleOps(spec))
-  await deleteFlows(context.run, flowsBeforeAdd(spec.hostPorts?.ports ?? [], nodeAddresses()))
+  const ports = withoutConnections(spec.hostPorts?.ports ?? [])
+  // The node's addresses are a dump of all links: not for pods that need none.
+  if (ports.length > 0) await deleteFlows(context.run, flowsBeforeAdd(ports, nodeAddresses()))
   return made
 }
 
@@ -96,7 +100,7 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
 }
 
 /** Says the rules again; where the table is not as it should be, all of it is built anew. */
-async function sayRules(context: CallContext, spec: AttachmentSpec): Promise<void> {
+export async function sayRules(context: CallContext, spec: AttachmentSpec): Promise<void> {
   const ops = steadyRuleOps({ networks: allNetworks(), attachments: [spec] })
   if (ops.length === 0) return
   try {

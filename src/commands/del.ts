@@ -10,16 +10,19 @@ import { detachOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { hostLinkName } from '../plan/names.ts'
-import { releaseAddresses } from '../system/addresses.ts'
+import { mayBeUnrecorded, releaseAddresses } from '../system/addresses.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { releasePorts } from '../system/ports.ts'
 import { findRecords, type StoredRecord } from '../system/records.ts'
+import { findReference, removeReference } from '../system/reference-chain.ts'
 import { defaultDataDir, releaseReferenceAddresses } from '../system/reference-leases.ts'
 import { hasEnded } from '../system/stamp.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { delegateDel, detach, removalGroup, settleLeftovers } from './detach.ts'
+import { delLoopback } from './loopback.ts'
+import { removeLostElements } from './lost-elements.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /**
@@ -27,6 +30,7 @@ import { removeWhenEmpty } from './remove-network.ts'
  * when a live ADD of the same attachment is under way or not even what is owed can be written down.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
+  if (conf.isLoopback) return await delLoopback(context, call)
   requireState()
   const files = networkFiles(conf.name)
   const records = rolesOf(conf).flatMap((role) => findRecords(files, keyOf(call, conf, role)))
@@ -86,8 +90,8 @@ async function removeUnrecorded(
 ): Promise<void> {
   const { call, conf } = asked
   const key = keyOf(call, conf, conf.role)
-  releaseReferenceAddresses(conf.dataDir ?? defaultDataDir, conf.name, call)
-  await releaseClaimed(context, files, key)
+  await removeOthers(context, asked, key)
+  if (mayBeUnrecorded(files)) await releaseClaimed(context, files, key)
   const name = hostLinkName(key)
   if (conf.role === 'ipam' || !linkExists(name)) return
   const host = { name, mac: '' }
@@ -110,6 +114,22 @@ async function removeUnrecorded(
     throw new CniError(CniCode.cleanupIncomplete, failures[0].message, { details: `state: ${files.directory}` })
 }
 
+/** The reference chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
+async function removeOthers(
+  context: CallContext,
+  { call, conf }: { call: Invocation; conf: DelConf },
+  key: AttachmentKey,
+): Promise<void> {
+  const dataDir = conf.dataDir ?? defaultDataDir
+  if (conf.role !== 'main') return releaseReferenceAddresses(dataDir, conf.name, call)
+  const found = findReference(key, conf, dataDir)
+  if (found === undefined) return
+  const openPod = call.netns === '' ? undefined : () => context.openNetns(call.netns)
+  const failures = await removeReference(context.cleanup, found, openPod)
+  for (const failure of failures)
+    process.stderr.write(`trestle: DEL: left of the reference plugins: ${failure.message}\n`)
+}
+
 /** Reservations are links to the claim, so they still say whose they are. */
 async function releaseClaimed(context: CallContext, files: NetworkFiles, key: AttachmentKey): Promise<void> {
   const claim = {
@@ -120,6 +140,7 @@ async function releaseClaimed(context: CallContext, files: NetworkFiles, key: At
     createdAt: '',
     configDigest: '',
   } as const
+  if (!(await removeLostElements(context, files, key))) return
   await releasePorts(claim, undefined)
   await releaseAddresses(files, claim)
 }

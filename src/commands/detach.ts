@@ -3,7 +3,8 @@
 // settling of what a killed call left are all this one story.
 
 import type { Invocation } from '../cni/invocation.ts'
-import { detachOps } from '../plan/attach.ts'
+import { CommandError } from '../compile/command-error.ts'
+import { detachOps, podUndoOps } from '../plan/attach.ts'
 import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { flowsAfterDel } from '../plan/stale-flows.ts'
@@ -13,7 +14,7 @@ import { delegate } from '../system/delegate.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
-import { netnsState } from '../system/netns.ts'
+import { closeNetns, netnsState } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
 import {
   finishedRecords,
@@ -23,6 +24,7 @@ import {
   type StoredRecord,
   writePending,
 } from '../system/records.ts'
+import { removeReference } from '../system/reference-chain.ts'
 import { hasEnded } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
@@ -111,12 +113,38 @@ function isLeftover({ record }: StoredRecord): boolean {
 async function undo(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
   if (record.spec === undefined) return []
   const ops = detachOps(record.spec, removalGroup(context)).filter(isStillNeeded)
-  return await executeAll({ run: context.cleanup }, ops)
+  const inPod = await undoInPod(context, record, podUndoOps(record.spec))
+  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, ops))]
+  if (failures.length > 0 || record.adopted === undefined) return failures
+  const addresses = record.spec.ips.map(({ address }) => address.slice(0, address.indexOf('/')))
+  return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
+}
+
+/**
+ * What stays in a namespace that outlives the attachment. Where the namespace is gone, so is that; what the kernel
+ * refuses there is the pod's own doing since, told and not owed.
+ */
+async function undoInPod(
+  context: CallContext,
+  record: AttachmentRecord,
+  ops: readonly Op[],
+): Promise<readonly Error[]> {
+  if (ops.length === 0 || netnsState(record.netns) !== 'live') return []
+  const netns = context.openNetns(record.netns.path)
+  try {
+    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, ops)
+    const refused = failures.filter((failure) => failure instanceof CommandError)
+    for (const each of refused) process.stderr.write(`trestle: left in the sandbox: ${each.message}\n`)
+    return failures.filter((failure) => !(failure instanceof CommandError))
+  } finally {
+    closeNetns(netns)
+  }
 }
 
 /** A link that is gone needs no process: containerd's second DEL then starts none. */
 function isStillNeeded(op: Op, _at: number, ops: readonly Op[]): boolean {
-  if (op.kind === 'link.del' || op.kind === 'link.group') return linkExists(op.dev)
+  const isOfLink = op.kind === 'link.del' || op.kind === 'link.group' || op.kind === 'qdisc.del'
+  if (isOfLink || op.kind === 'port.isolation') return linkExists(op.dev)
   if (op.kind === 'group.del') return ops.some((other) => other.kind === 'link.group' && linkExists(other.dev))
   return true
 }

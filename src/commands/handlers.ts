@@ -15,7 +15,7 @@ import { status } from './status.ts'
 export function handlers(signal: AbortSignal): Handlers {
   return {
     add: (call, conf) => told(add(openContext(signal), call, conf)),
-    del: (call, conf) => told(del(openContext(new AbortController().signal), call, conf)),
+    del: (call, conf) => told(del(openContext(new AbortController().signal), call, conf), CniCode.tryAgainLater),
     check: (call, conf) => told(check(openContext(signal), call, conf)),
     gc: (call, conf) => told(gc(openContext(new AbortController().signal), call, conf)),
     status: (call, conf) => told(status(openContext(signal), call, conf)),
@@ -25,13 +25,14 @@ export function handlers(signal: AbortSignal): Handlers {
 /** What a file system answers when it is full, read-only or broken: foreseen, so never code 999. */
 const refusals = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE']
 
-async function told<T>(work: Promise<T>): Promise<T> {
+/** DEL says "try again later": it is sent again (specification, section 5, code 11). */
+async function told<T>(work: Promise<T>, refused: number = CniCode.ioFailure): Promise<T> {
   try {
     return await work
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException
     if (cause instanceof CniError || !refusals.includes(code ?? '')) throw cause
-    throw new CniError(CniCode.ioFailure, `cannot keep state: ${message}`, {
+    throw new CniError(refused, `cannot keep state: ${message}`, {
       details: `the state directory ${stateRoot()} must be writable and have room`,
       cause,
     })

@@ -26,7 +26,7 @@ export async function observeFor(context: CallContext, path: string, ops: readon
   try {
     const [host, pod, table, bridgeTable, queues, podSysctls, vlans] = await Promise.all([
       observeHost(run, unique(ops.filter((op) => op.in === 'host').flatMap(linkOf)), ops.flatMap(hostRouteOf)),
-      observePod(run, netns.fd),
+      observePod(run, netns.fd, ruleFamilies(ops)),
       has((op) => op.kind === 'nft.base' && op.table === 'inet') ? observeTable(run, 'inet') : undefined,
       has((op) => op.kind === 'nft.base' && op.table === 'bridge') ? observeTable(run, 'bridge') : undefined,
       queued.length > 0 ? observeQueues(run, queued) : undefined,
@@ -48,6 +48,10 @@ function linkOf(op: Op): readonly string[] {
 
 function hostRouteOf(op: Op): readonly string[] {
   return op.kind === 'hostroute.replace' ? [op.dst] : []
+}
+
+function ruleFamilies(ops: readonly Op[]): readonly (4 | 6)[] {
+  return ops.flatMap((op) => (op.kind === 'rule.add' ? [op.from.includes(':') ? 6 : 4] : []))
 }
 
 function sysctlOf(op: Op): readonly string[] {

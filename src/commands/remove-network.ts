@@ -7,6 +7,7 @@ import type { Op } from '../plan/op.ts'
 import { refilledRuleOps } from '../plan/shared.ts'
 import { executeAll } from '../system/execute.ts'
 import { namesIn } from '../system/files.ts'
+import { removeHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost } from '../system/observe.ts'
@@ -33,7 +34,7 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
       // An ADD claims first and reads the network then: either its claim is seen here, or it finds no
       // network and waits for this lock.
       rmSync(files.network, { force: true })
-      if (isEmpty(files)) await removeShared(context, network)
+      if (isEmpty(files)) await removeShared(context, network, files)
       else writeNetwork(files, network)
     })
   } catch (error) {
@@ -41,7 +42,7 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   }
 }
 
-async function removeShared(context: CallContext, network: NetworkSpec): Promise<void> {
+async function removeShared(context: CallContext, network: NetworkSpec, files: NetworkFiles): Promise<void> {
   const others = allNetworks().filter((other) => other.name !== network.name)
   const links = await unusedLinks(context, network, others)
   // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
@@ -50,6 +51,7 @@ async function removeShared(context: CallContext, network: NetworkSpec): Promise
   for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules])) {
     process.stderr.write(`trestle: removing network ${network.name}: ${failure.message}\n`)
   }
+  await removeHostAccept(context.cleanup, files)
 }
 
 /** The bridge, unless another network uses it or something is still plugged in. */

@@ -11,14 +11,15 @@ import { bridgeSysctlOps } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps, ruleOps } from '../plan/shared.ts'
-import { execute } from '../system/execute.ts'
+import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls } from '../system/observe.ts'
-import { allNetworks, allRecords, writeNetwork } from '../system/records.ts'
+import { allNetworks, allRecords, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { type NetworkFiles, stateRoot } from '../system/state.ts'
+import { type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { executeWithRules } from './lost-elements.ts'
 
 const lockWaitMs = 10_000
 
@@ -52,7 +53,8 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     // Elements of other networks may overlap ours: then the sets are filled anew.
     const rules = others.length === 0 ? ruleOps(source) : refilledRuleOps(source)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
-    await execute({ run: context.run, netnsFd: setup.netnsFd }, ops)
+    await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
+    await settleHostAccept(context.run, setup.files, network)
     // Last: a setup that was cut short is not taken for a finished one by the next ADD.
     writeNetwork(setup.files, network)
     return network
@@ -63,8 +65,17 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
 export async function repairRules(context: CallContext): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
     const source = { networks: allNetworks(), attachments: liveSpecs(context) }
-    await execute({ run: context.run }, refilledRuleOps(source))
+    await executeWithRules({ run: context.run }, refilledRuleOps(source))
+    await settleHostAccepts(context)
   })
+}
+
+/** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
+export async function settleHostAccepts(context: CallContext): Promise<void> {
+  for (const files of networkDirectories()) {
+    const network = readNetwork(files)
+    if (network?.hostAccept) await settleHostAccept(context.run, files, network)
+  }
 }
 
 /** Attachments of this boot, made or being made. */

@@ -2,7 +2,6 @@
 // STATUS: could the next ADD succeed? Asked every few seconds, so it starts no process of ours. What
 // the next ADD sets up by itself (bridge, table, forwarding) is no reason to say no.
 
-import { accessSync, constants } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, PoolIpam } from '../cni/net-conf.ts'
@@ -12,8 +11,8 @@ import { delegate } from '../system/delegate.ts'
 import { namesIn } from '../system/files.ts'
 import { readNetwork } from '../system/records.ts'
 import { referenceAddresses } from '../system/reference-leases.ts'
-import { pathWithTools } from '../system/runner.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireRoom, requireState } from '../system/state.ts'
+import { isOnPath } from '../system/tools.ts'
 import type { CallContext } from './context.ts'
 import { isDead } from './detach.ts'
 
@@ -75,19 +74,6 @@ function requireFreePort(conf: NetConf): void {
     `bridge ${conf.bridge.name} has ${ports} of ${mostPorts} ports`,
     'Linux allows no more on one bridge; use a second network with another "bridge"',
   )
-}
-
-function isOnPath(tool: string): boolean {
-  return pathWithTools()
-    .split(':')
-    .some((directory) => {
-      try {
-        accessSync(`${directory}/${tool}`, constants.X_OK)
-        return true
-      } catch {
-        return false
-      }
-    })
 }
 
 function notReady(why: string, hint: string, cause?: unknown): CniError {

@@ -17,7 +17,8 @@ export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
 /** One process, or one run of file writes. `stdin` holds the operations' text in their order. */
 export type Batch =
-  | { readonly tool: 'ip'; readonly in: Op['in']; readonly ops: readonly IpOp[]; readonly stdin: string }
+  /** `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. */
+  | { readonly tool: 'ip' | 'ip6'; readonly in: Op['in']; readonly ops: readonly IpOp[]; readonly stdin: string }
   | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
   | { readonly tool: 'bridge'; readonly in: 'host'; readonly ops: readonly VlanOp[]; readonly stdin: string }
   | { readonly tool: 'sysctl'; readonly in: 'pod'; readonly ops: readonly PodSysctlOp[]; readonly stdin: string }
@@ -51,8 +52,7 @@ export function toLanes(ops: readonly Op[]): Lanes {
 export function failedOp(batch: Batch, stderr: string): Op | undefined {
   if (batch.tool === 'file') return batch.ops[0]
   if (batch.tool === 'sysctl') return batch.ops.length === 1 ? batch.ops[0] : undefined
-  if (batch.tool === 'ip' || batch.tool === 'tc' || batch.tool === 'bridge')
-    return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
+  if (batch.tool !== 'nft') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
   const line = lineNumber(/^\/dev\/stdin:(\d+):/m, stderr)
   let next = 1
   return batch.ops.find((op) => {
@@ -70,13 +70,20 @@ function toBatch(op: Op): Batch {
       return { tool: 'sysctl', in: 'pod', ops: [op], stdin: `${op.key}=${op.value}\n` }
     case 'qdisc.tbf':
     case 'qdisc.ingress':
+    case 'qdisc.del':
     case 'filter.redirect':
       return { tool: 'tc', in: op.in, ops: [op], stdin: `${toBatchLine(tcWords(op))}\n` }
+    case 'rule.add':
+    case 'rule.del': {
+      const tool = op.from.includes(':') ? 'ip6' : 'ip'
+      return { tool, in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n` }
+    }
     case 'vlan.add':
     case 'vlan.del':
       return { tool: 'bridge', in: 'host', ops: [op], stdin: `${toBatchLine(bridgeWords(op))}\n` }
     case 'nft.base':
     case 'nft.base.show':
+    case 'nft.chain':
     case 'nft.flush':
     case 'nft.add':
     case 'nft.del':

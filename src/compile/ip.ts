@@ -41,13 +41,17 @@ export function ipWords(op: IpOp): readonly string[] {
       ]
     case 'link.up':
       return ['link', 'set', 'dev', op.dev, 'up']
+    case 'link.down':
+      return ['link', 'set', 'dev', op.dev, 'down']
+    case 'link.mac':
+      return ['link', 'set', 'dev', op.dev, 'address', op.mac]
     case 'link.alias':
       // No link-local address: on a port it is of no use, on a routed link it comes without waiting for DAD.
       return ['link', 'set', 'dev', op.dev, 'alias', op.alias, ...(op.noLinkLocal ? ['addrgenmode', 'none'] : [])]
     case 'link.no-local':
       return ['link', 'set', 'dev', op.dev, 'addrgenmode', 'none']
     case 'link.promisc':
-      return ['link', 'set', 'dev', op.dev, 'promisc', 'on']
+      return ['link', 'set', 'dev', op.dev, 'promisc', onOff(op.on ?? true)]
     case 'link.mtu':
       return ['link', 'set', 'dev', op.dev, 'mtu', `${op.mtu}`]
     case 'link.allmulti':
@@ -66,6 +70,8 @@ export function ipWords(op: IpOp): readonly string[] {
       return ['link', 'del', 'dev', op.dev]
     case 'port.master':
       return ['link', 'set', 'dev', op.dev, 'master', op.master, 'up']
+    case 'port.isolation':
+      return ['link', 'set', 'dev', op.dev, 'type', 'bridge_slave', 'isolated', onOff(op.isolated)]
     case 'port.flags':
       return [
         'link',
@@ -83,6 +89,11 @@ export function ipWords(op: IpOp): readonly string[] {
       return addrWords(op)
     case 'addr.del':
       return ['addr', 'del', op.cidr, 'dev', op.dev]
+    case 'addr.show':
+      return ['addr', 'show', 'dev', op.dev]
+    case 'rule.add':
+    case 'rule.del':
+      return ['rule', op.kind === 'rule.add' ? 'add' : 'del', 'from', op.from, 'table', `${op.table}`]
     case 'route.add':
       // append: several routes to one destination stay side by side, the first listed first, as with the
       // reference (plugins 76ef07eb). add: fails where the pod has such a route, which is then left alone.

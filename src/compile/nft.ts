@@ -17,6 +17,12 @@ export function nftText(op: NftOp): string {
     case 'nft.base.show':
       // The runner gives nft -t: sets are listed without their elements.
       return `list table ${op.table} ${tableName}`
+    case 'nft.chain':
+      return [
+        `add chain inet ${tableName} ${op.chain}`,
+        `flush chain inet ${tableName} ${op.chain}`,
+        `add rule inet ${tableName} ${op.chain} ${op.expression} comment "${op.comment}"`,
+      ].join('\n')
     case 'nft.flush':
       return `flush set ${setAt(op.set)}`
     case 'nft.add':

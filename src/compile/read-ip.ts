@@ -2,7 +2,7 @@
 // What `ip -j -d` prints, to observed links and routes. A batch prints one JSON array a line for
 // each query that found something (ip/ipaddress.c, ip/iproute.c of iproute2).
 
-import type { ObservedLink, ObservedRoute } from '../plan/observed.ts'
+import type { ObservedLink, ObservedRoute, ObservedRule } from '../plan/observed.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -30,6 +30,17 @@ export function readRoutes(documents: readonly Json[]): ReadonlyMap<number, read
   return tables
 }
 
+/** Rules from `ip -N -j rule show`: those that look up a source in a table. */
+export function readRules(documents: readonly Json[]): readonly ObservedRule[] {
+  return documents
+    .filter((entry) => 'priority' in entry && 'table' in entry)
+    .map((entry) => {
+      const src = text(entry['src'])
+      const bits = number(entry['srclen']) ?? (src.includes(':') ? 128 : 32)
+      return { from: src === 'all' ? 'all' : `${src}/${bits}`, table: tableNumber(entry['table']) }
+    })
+}
+
 function toLink(entry: Json): ObservedLink {
   const info = object(entry['linkinfo'])
   const port = object(info['info_slave_data'])
@@ -41,7 +52,8 @@ function toLink(entry: Json): ObservedLink {
     mac: text(entry['address']),
     mtu: number(entry['mtu']) ?? 0,
     up: flags.includes('UP'),
-    promisc: flags.includes('PROMISC') || number(entry['promiscuity']) === 1,
+    // The flag alone was asked for; promiscuity also counts a bridge's ports and packet captures.
+    promisc: flags.includes('PROMISC'),
     allmulti: flags.includes('ALLMULTI'),
     ...optional('txqlen', entry['txqlen'], number),
     ...optional('kind', info['info_kind'], text),
@@ -64,6 +76,8 @@ function toRoutes(entry: Json): readonly ObservedRoute[] {
       ...optional('gw', gw, text),
       ...optional('dev', hop['dev'], text),
       ...optional('priority', entry['metric'], number),
+      ...optional('src', entry['prefsrc'], text),
+      ...optional('scope', entry['scope'], scopeNumber),
       ...optional('mtu', metrics['mtu'], number),
       ...optional('advmss', metrics['advmss'], number),
     }
@@ -75,6 +89,12 @@ function toCidr(dst: string, isIpv6: boolean): string {
   if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
   if (dst.includes('/')) return dst
   return dst.includes(':') ? `${dst}/128` : `${dst}/32`
+}
+
+/** 0, which is `global`, is no scope worth saying again. */
+function scopeNumber(scope: unknown): number | undefined {
+  const names: Readonly<Record<string, number>> = { link: 253, host: 254 }
+  return (names[text(scope)] ?? Number(scope)) || undefined
 }
 
 function tableNumber(table: unknown): number {

@@ -25,7 +25,7 @@ export function readTable(stdout: string): ObservedTable {
   return { rules, elements }
 }
 
-/** An element as our own operations write it: `a`, `a/len`, `a . b`, `key : value`. */
+/** An element as our own operations write it: `a`, `a/len`, `a . b`, `key : value`, `key : goto chain`. */
 function elementText(element: unknown): string {
   if (Array.isArray(element) && element.length === 2) return `${elementText(element[0])} : ${elementText(element[1])}`
   if (typeof element !== 'object' || element === null) return String(element)
@@ -36,6 +36,7 @@ function elementText(element: unknown): string {
     const prefix = entry['prefix'] as { addr: string; len: number }
     return `${prefix.addr}/${prefix.len}`
   }
+  if ('goto' in entry) return `goto ${(entry['goto'] as { target: string }).target}`
   if ('range' in entry) return (entry['range'] as unknown[]).map(elementText).join('-')
   return JSON.stringify(element)
 }

@@ -6,7 +6,10 @@ export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'invalid' | 'othe
 
 const reasons: readonly (readonly [RegExp, Reason])[] = [
   [/File exists|already exists|conflicts with|interval overlaps/i, 'exists'],
-  [/No such (file|device|process)|Cannot find device|does not exist|No such file or directory/i, 'absent'],
+  [
+    /No such (file|device|process)|Cannot find device|does not exist|No such file or directory|Cannot find specified qdisc|handle of zero/i,
+    'absent',
+  ],
   [/Permission denied|Operation not permitted|Read-only file system|IPv6 is disabled/i, 'denied'],
   [/Device or resource busy|Resource temporarily unavailable|exchange full/i, 'busy'],
   [

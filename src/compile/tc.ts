@@ -15,6 +15,8 @@ export function tcWords(op: TcOp): readonly string[] {
     }
     case 'qdisc.ingress':
       return ['qdisc', 'replace', 'dev', op.dev, 'ingress']
+    case 'qdisc.del':
+      return ['qdisc', 'del', 'dev', op.dev, op.at]
     case 'filter.redirect':
       // u32 with a match on nothing: kernels without cls_matchall have it, and so has the reference.
       return [

@@ -35,7 +35,8 @@ export function delegatedResult(lease: Lease): Result {
 
 /** Routes as IPAM gave them, and the default routes we added; a default route the pod did not get is left out. */
 function routesOf(spec: AttachmentSpec, lease: Lease): Result['routes'] {
-  const got = new Set([...spec.routes, ...spec.defaultRoutes].map((route) => route.dst))
+  const bySource = spec.sbr?.sources.flatMap((source) => source.routes) ?? []
+  const got = new Set([...spec.routes, ...spec.defaultRoutes, ...bySource].map((route) => route.dst))
   const given = lease.routes.filter((route) => got.has(route.dst))
   const named = new Set(given.map((route) => route.dst))
   return [...given, ...spec.defaultRoutes.filter((route) => !named.has(route.dst))]

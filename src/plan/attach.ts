@@ -5,15 +5,20 @@
 import type { Route } from '../cni/net-conf.ts'
 import type { AttachmentSpec, BridgePort, LinkEnd, PodRoute } from './attachment.ts'
 import { ifbOps, queueOps } from './bandwidth.ts'
+import { chainedHostOps, chainedHostUndoOps, chainedPodOps } from './chained-ops.ts'
+import { fenceLink } from './fence.ts'
 import { elementOps, localnetOps, ownPortElements, sharedPortElements } from './host-ports.ts'
 import type { Element } from './masquerade.ts'
 import { aliasOf, linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
-import { tunedLinkOps, tunedSysctlOps } from './tuning.ts'
+import { conditionOps } from './port-conditions.ts'
+import { sbrOps, sbrUndoOps } from './sbr.ts'
+import { tunedLinkOps, tunedSysctlOps, untunedLinkOps } from './tuning.ts'
 import { portVlanOps } from './vlan.ts'
 
 /** The host's side: the veth pair and its bridge port. */
 export function hostOps(spec: AttachmentSpec): readonly Op[] {
+  if (spec.chained) return chainedHostOps(spec, spec.chained)
   const { host, pod } = spec
   if (host === undefined || pod === undefined) return []
   return [
@@ -72,6 +77,7 @@ export function portOps(spec: AttachmentSpec): readonly Op[] {
  * in place. The look at what default routes there were comes first, before ours can be among them.
  */
 export function podOps(spec: AttachmentSpec): readonly Op[] {
+  if (spec.chained) return chainedPodOps(spec, spec.chained)
   const { pod } = spec
   if (pod === undefined || spec.podLinkDown) return []
   const dev = pod.name
@@ -84,6 +90,7 @@ export function podOps(spec: AttachmentSpec): readonly Op[] {
     ...spec.routes.map((route): Op => routeOp(route, dev)),
     ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
     ...spec.defaultRoutes.map((route): Op => routeOp(route, dev, true)),
+    ...(spec.sbr ? sbrOps(spec.sbr, dev) : []),
   ]
 }
 
@@ -94,7 +101,8 @@ export function podSysctlOps(spec: AttachmentSpec): readonly Op[] {
 
 /** The pod's own elements of our rules, and those its link shares with other pods. */
 export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
-  return elementOps([...(spec.mode === 'ptp' ? [] : guardElements(spec)), ...ownElements(spec)])
+  const chains = spec.hostPorts === undefined ? [] : conditionOps(spec.hostPorts)
+  return [...chains, ...elementOps([...(isLinkOwn(spec) ? [] : guardElements(spec)), ...ownElements(spec)])]
 }
 
 /** Settings that may only follow the rules which guard them. */
@@ -109,7 +117,18 @@ export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
 export function detachOps(spec: AttachmentSpec, group: number): readonly Op[] {
   const { host, bandwidth } = spec
   const devs = [host?.name, bandwidth?.egress?.ifb].filter((dev) => dev !== undefined)
-  return [...removeLinks(devs, group), ...elementOps(ownElements(spec), 'nft.del')]
+  const unchained = spec.chained ? chainedHostUndoOps(spec, spec.chained) : []
+  return [...unchained, ...removeLinks(devs, group), ...elementOps(ownElements(spec), 'nft.del')]
+}
+
+/** What is in the pod and does not go with an interface of ours: for a namespace that is still there. */
+export function podUndoOps(spec: AttachmentSpec): readonly Op[] {
+  const dev = spec.chained?.dev ?? spec.pod?.name
+  if (dev === undefined) return []
+  return [
+    ...(spec.sbr ? sbrUndoOps(spec.sbr, dev, spec.chained === undefined) : []),
+    ...(spec.tuning ? untunedLinkOps(spec.tuning, dev) : []),
+  ]
 }
 
 /** The elements of this attachment alone. A routed pod's link is its own, a bridge is not. */
@@ -123,7 +142,14 @@ function ownElements(spec: AttachmentSpec): readonly Element[] {
           { set: 'guardedmac', element: `"${host.name}" . ${port.onlyMac}` },
         ]
   const ports = spec.hostPorts === undefined ? [] : ownPortElements(spec.hostPorts)
-  return [...mac, ...ports, ...selfElements(spec), ...(spec.mode === 'ptp' ? guardElements(spec) : [])]
+  const { hostLink, fence: policy } = spec.chained ?? {}
+  const fence = hostLink === undefined || policy === undefined ? [] : fenceLink(hostLink, policy)
+  return [...mac, ...ports, ...selfElements(spec), ...(isLinkOwn(spec) ? guardElements(spec) : []), ...fence]
+}
+
+/** Whether what packets to the pod leave by is the pod's alone. */
+function isLinkOwn({ mode, hostPorts, chained }: AttachmentSpec): boolean {
+  return mode === 'ptp' || (hostPorts !== undefined && hostPorts.link === chained?.hostLink)
 }
 
 function guardElements(spec: AttachmentSpec): readonly Element[] {
@@ -176,7 +202,8 @@ function hasIpv6(spec: AttachmentSpec): boolean {
 }
 
 function podAddress(cidr: string, spec: AttachmentSpec, dev: string): Op {
-  const routed = spec.mode === 'ptp' ? ({ noPrefixRoute: true } as const) : {}
+  const hasOwnTable = spec.sbr?.sources.some((source) => source.routes.length > 0)
+  const routed = spec.mode === 'ptp' || hasOwnTable ? ({ noPrefixRoute: true } as const) : {}
   return { in: 'pod', kind: 'addr.replace', dev, cidr, dad: spec.dad, ...routed, why: `add ${cidr} to ${dev}` }
 }
 

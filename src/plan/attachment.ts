@@ -57,6 +57,9 @@ export interface HostPortSpec {
   readonly link: string
   readonly snat: boolean
   readonly masqAll: boolean
+  /** Matches that a packet must pass to be translated, by family (port-conditions.ts). Absent: none. */
+  readonly conditionsV4?: readonly string[]
+  readonly conditionsV6?: readonly string[]
   readonly ports: readonly HostPort[]
 }
 
@@ -80,6 +83,37 @@ export interface TuningSpec {
   readonly promisc: boolean
   readonly txQLen?: number
   readonly allmulti?: boolean
+  /** Of an interface that is not ours; ours is made with them. */
+  readonly mac?: string
+  readonly mtu?: number
+  /** What the settings above were before, of an interface that is not ours: DEL puts it back. */
+  readonly before?: LinkSettings
+}
+
+/** Settings of a link as the reference tuning plugin knows them. */
+export interface LinkSettings {
+  readonly mac?: string
+  readonly mtu?: number
+  readonly promisc?: boolean
+  readonly allmulti?: boolean
+  readonly txQLen?: number
+}
+
+/** Source-based routing, a rule and a table for each address. `from`: a host CIDR. */
+export interface SbrSpec {
+  readonly sources: readonly { readonly from: string; readonly table: number; readonly routes: readonly PodRoute[] }[]
+  /** Routes that were taken out of the main table (chained). */
+  readonly moved: readonly PodRoute[]
+}
+
+/** What a chained attachment acts on. `dev`: in the pod; `hostLink`: the other end, where it is a veth. */
+export interface ChainedSpec {
+  readonly dev: string
+  readonly hostLink?: string
+  /** The bridge port was isolated by us. */
+  readonly isolated?: true
+  /** ingressPolicy of a link that is on no bridge. */
+  readonly fence?: 'same-bridge' | 'isolated'
 }
 
 /** A route of the pod; `src` as in ip-route(8). */
@@ -107,6 +141,8 @@ export interface AttachmentSpec {
   readonly hostPorts?: HostPortSpec
   readonly bandwidth?: BandwidthSpec
   readonly tuning?: TuningSpec
+  readonly sbr?: SbrSpec
+  readonly chained?: ChainedSpec
   /** The addresses are reserved in our own pool. */
   readonly isPool: boolean
   /** Seconds before an address of this attachment may be given out again. */
@@ -146,5 +182,9 @@ export interface NetworkSpec {
   readonly hairpin?: readonly string[]
   /** ingressPolicy of the bridge, where it is not open. */
   readonly fence?: 'same-bridge' | 'isolated'
+  /** The bridge that it is on, where that is not ours. */
+  readonly fenceOn?: string
+  /** Accepted in the chains of others that drop forwarded packets (host-accept.ts). */
+  readonly hostAccept?: true
   readonly removeWhenEmpty: boolean
 }

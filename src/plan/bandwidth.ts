@@ -72,6 +72,15 @@ export function queueOps(spec: BandwidthSpec): readonly Op[] {
   ]
 }
 
+/** Takes the queueing off a host end that stays: it is not ours. */
+export function unqueueOps({ link, ingress, egress }: BandwidthSpec): readonly Op[] {
+  const why = `take the bandwidth limit off ${link}`
+  return [
+    ...(ingress ? [{ in: 'host', kind: 'qdisc.del', dev: link, at: 'root', why } as const] : []),
+    ...(egress ? [{ in: 'host', kind: 'qdisc.del', dev: link, at: 'ingress', why } as const] : []),
+  ]
+}
+
 function bucket(dev: string, { rateBits, burstBytes }: Shaper, way: string): Op {
   const why = `limit traffic ${way} the pod to ${rateBits} bit/s on ${dev}`
   return { in: 'host', kind: 'qdisc.tbf', dev, rateBits, burstBytes, limitBytes: limitOf(rateBits, burstBytes), why }

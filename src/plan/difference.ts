@@ -50,12 +50,22 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
       return podSysctlLacks(op.key, op.value, observed)
     case 'link.up':
       return linkLacks(place, op.dev, (link) => (link.up ? [] : [`${op.dev} is down`]))
+    case 'link.down':
+      return linkLacks(place, op.dev, (link) => (link.up ? [`${op.dev} is up`] : []))
+    case 'link.mac':
+      return linkLacks(place, op.dev, (link) => differs(`MAC of ${op.dev}`, link.mac, op.mac))
     case 'link.alias':
       return linkLacks(place, op.dev, (link) => differs(`alias of ${op.dev}`, link.alias ?? 'none', op.alias))
     case 'link.promisc':
-      return linkLacks(place, op.dev, (link) => (link.promisc ? [] : [`${op.dev} is not promiscuous`]))
+      return linkLacks(place, op.dev, (link) =>
+        link.promisc === (op.on ?? true) ? [] : [`${op.dev} is ${link.promisc ? '' : 'not '}promiscuous`],
+      )
     case 'port.master':
       return linkLacks(place, op.dev, (link) => differs(`bridge of ${op.dev}`, link.master ?? 'none', op.master))
+    case 'port.isolation':
+      return linkLacks(place, op.dev, (link) =>
+        differs(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated)),
+      )
     case 'port.flags':
       return linkLacks(place, op.dev, (link) => [
         ...differs(`hairpin of ${op.dev}`, onOff(link.hairpin), onOff(op.hairpin)),
@@ -67,12 +77,17 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
       )
     case 'route.add':
       return routeLacks(op.route, op.dev, place)
+    case 'rule.add':
+    case 'rule.del':
+      return ruleLacks(op, place)
     case 'sysctl.write':
       return sysctlLacks(op.key, op.value, observed)
     case 'forwarding.on':
       return sysctlLacks(forwardingKey(op.family), '1', observed)
     case 'nft.base':
       return baseLacks(op.table, observed)
+    case 'nft.chain':
+      return chainLacks(op, observed)
     case 'nft.add':
       return elementLacks(op.set, op.element, observed)
     case 'link.del':
@@ -89,6 +104,8 @@ export function lacking(op: Op, observed: Observed): readonly string[] {
     case 'link.no-local':
     case 'group.del':
     case 'link.group':
+    case 'qdisc.del':
+    case 'addr.show':
     case 'route.del':
     case 'route.show-default':
     case 'neigh.announce':
@@ -130,6 +147,13 @@ function bridgeLacks(op: Extract<Op, { kind: 'bridge.add' }>, host: ObservedName
 function hostRouteLacks(dst: string, dev: string, place: ObservedNamespace): readonly string[] {
   const there = (place.routes.get(254) ?? []).some((route) => route.dst === dst && route.dev === dev)
   return there ? [] : [`host route to ${dst} dev ${dev} is missing`]
+}
+
+function ruleLacks(op: Extract<Op, { kind: 'rule.add' | 'rule.del' }>, place: ObservedNamespace): readonly string[] {
+  if (place.rules === undefined) return []
+  const isThere = place.rules.some((rule) => rule.from === op.from && rule.table === op.table)
+  if (isThere === (op.kind === 'rule.add')) return []
+  return [`rule from ${op.from} table ${op.table} is ${isThere ? 'still there' : 'missing'}`]
 }
 
 function podSysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
@@ -175,6 +199,12 @@ function baseLacks(family: TableFamily, observed: Observed): readonly string[] {
     const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
     return missing.map((rule) => `nft rule "${rule.comment}" is missing from ${chain.name}`)
   })
+}
+
+function chainLacks(op: Extract<Op, { kind: 'nft.chain' }>, { table }: Observed): readonly string[] {
+  if (table === undefined) return []
+  const isThere = table !== 'absent' && table.rules.get(op.chain)?.includes(op.comment)
+  return isThere ? [] : [`nft rule "${op.comment}" is missing from ${op.chain}`]
 }
 
 function elementLacks(set: SetName, element: string, observed: Observed): readonly string[] {

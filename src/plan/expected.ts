@@ -14,6 +14,7 @@ export function expectedBy(
   spec: AttachmentSpec,
   netns: string,
 ): { spec: AttachmentSpec; missing: readonly string[] } {
+  if (spec.chained) return { spec: chainedNow(prevResult, spec, spec.chained.dev), missing: [] }
   const at = prevResult.interfaces.findIndex((entry) => entry.name === spec.pod?.name && (entry.sandbox ?? '') !== '')
   const pod = prevResult.interfaces[at]
   const host = prevResult.interfaces.find((entry) => entry.name === spec.host?.name && !entry.sandbox)
@@ -50,6 +51,16 @@ function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<Attach
     routes: spec.routes.filter((route) => isThere(route.dst)),
     defaultRoutes: spec.defaultRoutes.filter((route) => isThere(route.dst)),
   }
+}
+
+/** A later plugin may have set the MAC or MTU that we had set. */
+function chainedNow(prevResult: Result, spec: AttachmentSpec, dev: string): AttachmentSpec {
+  const now = prevResult.interfaces.find((entry) => entry.name === dev && entry.sandbox)
+  const { tuning } = spec
+  if (tuning === undefined || now === undefined) return spec
+  const mac = tuning.mac && (now.mac?.toLowerCase() ?? tuning.mac)
+  const mtu = tuning.mtu && (now.mtu ?? tuning.mtu)
+  return { ...spec, tuning: { ...tuning, ...(mac ? { mac } : {}), ...(mtu ? { mtu } : {}) } }
 }
 
 function withMac<T extends { readonly mac: string }>(end: T, now: ResultInterface | undefined): T {

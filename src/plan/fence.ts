@@ -8,9 +8,14 @@ import type { Element } from './masquerade.ts'
  * `same-bridge`: pods of this bridge and of other fenced bridges do not reach each other.
  * `isolated`: nor do pods of this bridge among themselves.
  */
-export function fenceElements({ bridge, fence }: NetworkSpec): readonly Element[] {
-  if (bridge === undefined || fence === undefined) return []
-  const name = `"${bridge.name}"`
+export function fenceElements({ bridge, fence, fenceOn }: NetworkSpec): readonly Element[] {
+  const link = bridge?.name ?? fenceOn
+  return link === undefined || fence === undefined ? [] : fenceLink(link, fence)
+}
+
+/** The elements for one link: a bridge, or a pod's own. */
+export function fenceLink(link: string, fence: NonNullable<NetworkSpec['fence']>): readonly Element[] {
+  const name = `"${link}"`
   const fenced: Element = { set: 'fenced', element: name }
   return fence === 'isolated' ? [fenced] : [fenced, { set: 'fencedpair', element: `${name} . ${name}` }]
 }

@@ -7,17 +7,27 @@ import type { NetConf, PortMapping } from '../cni/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from './attachment.ts'
 import type { Element } from './masquerade.ts'
 import type { Op } from './op.ts'
+import { gateElements } from './port-conditions.ts'
 
 /** The pod's host ports, or undefined when it asks for none. A port is served in each family the pod has. */
 export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
   const ports = conf.portMappings.flatMap((mapping) => portsOf(mapping, ips))
   if (ports.length === 0) return undefined
-  return { link, snat: conf.portmap?.snat ?? true, masqAll: conf.portmap?.masqAll ?? false, ports }
+  const { snat = true, masqAll = false, conditionsV4 = [], conditionsV6 = [] } = conf.portmap ?? {}
+  return {
+    link,
+    snat,
+    masqAll,
+    ...(conditionsV4.length > 0 ? { conditionsV4 } : {}),
+    ...(conditionsV6.length > 0 ? { conditionsV6 } : {}),
+    ports,
+  }
 }
 
 /** The elements of the pod alone: gone with the pod. */
 export function ownPortElements(spec: HostPortSpec): readonly Element[] {
-  return spec.ports.flatMap((port) => [toElement(port), ...(spec.masqAll ? [masqAllElement(port)] : [])])
+  const translated = spec.ports.flatMap((port) => [toElement(port), ...(spec.masqAll ? [masqAllElement(port)] : [])])
+  return [...gateElements(spec), ...translated]
 }
 
 /** What the pods of a link share: the guard of its loopback addresses. */

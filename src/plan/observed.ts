@@ -30,6 +30,15 @@ export interface ObservedRoute {
   readonly priority?: number
   readonly mtu?: number
   readonly advmss?: number
+  readonly src?: string
+  /** RT_SCOPE_*; IPv4 only. */
+  readonly scope?: number
+}
+
+/** A policy rule that looks a source up in a table. `from`: a CIDR. */
+export interface ObservedRule {
+  readonly from: string
+  readonly table: number
 }
 
 /** One network namespace. */
@@ -37,6 +46,8 @@ export interface ObservedNamespace {
   readonly links: ReadonlyMap<string, ObservedLink>
   /** Routes by table number (254 is main). Host: left empty. */
   readonly routes: ReadonlyMap<number, readonly ObservedRoute[]>
+  /** Where they were looked at. */
+  readonly rules?: readonly ObservedRule[]
 }
 
 /** Our nft table: the comments of its rules by chain, and the elements of its sets. */
@@ -50,6 +61,8 @@ export interface ObservedQueue {
   readonly rateBits?: number
   readonly burstBytes?: number
   readonly hasIngress: boolean
+  /** The kind of the qdisc at the root, where it is not the kernel's own. */
+  readonly root?: string
   readonly redirectTo?: string
 }
 

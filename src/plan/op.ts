@@ -37,9 +37,11 @@ export type OpKind =
   | { readonly kind: 'vlan.add'; readonly dev: string; readonly vid: number; readonly tagged: boolean }
   | { readonly kind: 'vlan.del'; readonly dev: string; readonly vid: number }
   | { readonly kind: 'link.up'; readonly dev: string }
+  | { readonly kind: 'link.down'; readonly dev: string }
+  | { readonly kind: 'link.mac'; readonly dev: string; readonly mac: string }
   | { readonly kind: 'link.alias'; readonly dev: string; readonly alias: string; readonly noLinkLocal: boolean }
   | { readonly kind: 'link.no-local'; readonly dev: string }
-  | { readonly kind: 'link.promisc'; readonly dev: string }
+  | { readonly kind: 'link.promisc'; readonly dev: string; readonly on?: false }
   | { readonly kind: 'link.mtu'; readonly dev: string; readonly mtu: number }
   | { readonly kind: 'link.allmulti'; readonly dev: string; readonly on: boolean }
   | { readonly kind: 'link.txqlen'; readonly dev: string; readonly length: number }
@@ -48,6 +50,7 @@ export type OpKind =
   | { readonly kind: 'group.del'; readonly group: number }
   | { readonly kind: 'ifb.add'; readonly name: string; readonly mac: string; readonly mtu: number }
   | { readonly kind: 'port.master'; readonly dev: string; readonly master: string }
+  | { readonly kind: 'port.isolation'; readonly dev: string; readonly isolated: boolean }
   | { readonly kind: 'port.flags'; readonly dev: string; readonly hairpin: boolean; readonly isolated: boolean }
   | {
       readonly kind: 'addr.replace'
@@ -57,9 +60,12 @@ export type OpKind =
       readonly noPrefixRoute?: true
     }
   | { readonly kind: 'addr.del'; readonly dev: string; readonly cidr: string }
+  | { readonly kind: 'addr.show'; readonly dev: string }
   | { readonly kind: 'route.add'; readonly dev: string; readonly route: PodRoute; readonly onlyIfNone: boolean }
   | { readonly kind: 'route.del'; readonly dev: string; readonly route: PodRoute }
   | { readonly kind: 'route.show-default'; readonly family: 4 | 6 }
+  | { readonly kind: 'rule.add'; readonly from: string; readonly table: number }
+  | { readonly kind: 'rule.del'; readonly from: string; readonly table: number }
   | { readonly kind: 'hostroute.replace'; readonly dev: string; readonly dst: string }
   | {
       readonly kind: 'qdisc.tbf'
@@ -69,6 +75,7 @@ export type OpKind =
       readonly limitBytes: number
     }
   | { readonly kind: 'qdisc.ingress'; readonly dev: string }
+  | { readonly kind: 'qdisc.del'; readonly dev: string; readonly at: 'root' | 'ingress' }
   | { readonly kind: 'filter.redirect'; readonly dev: string; readonly to: string }
   | { readonly kind: 'sysctl.pod'; readonly key: string; readonly value: string }
   | { readonly kind: 'neigh.announce'; readonly dev: string; readonly address: string }
@@ -76,6 +83,7 @@ export type OpKind =
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
   | { readonly kind: 'nft.base'; readonly table: TableFamily }
   | { readonly kind: 'nft.base.show'; readonly table: TableFamily }
+  | { readonly kind: 'nft.chain'; readonly chain: string; readonly expression: string; readonly comment: string }
   | { readonly kind: 'nft.flush'; readonly set: SetName }
   | { readonly kind: 'nft.add'; readonly set: SetName; readonly element: string }
   | { readonly kind: 'nft.del'; readonly set: SetName; readonly element: string }
@@ -85,7 +93,7 @@ export type TableFamily = 'inet' | 'bridge'
 
 /** The sets and maps of our nft table (ruleset.ts). */
 export type SetName =
-  | `${'masq' | 'keep' | 'hairpin' | 'self' | 'ports' | 'anyports' | 'masqall'}${4 | 6}`
+  | `${'masq' | 'keep' | 'hairpin' | 'self' | 'ports' | 'anyports' | 'gates' | 'anygates' | 'masqall'}${4 | 6}`
   | 'loopback'
   | 'fenced'
   | 'fencedpair'

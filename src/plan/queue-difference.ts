@@ -4,7 +4,7 @@
 import type { ObservedQueue } from './observed.ts'
 import type { Op } from './op.ts'
 
-type QueueOp = Extract<Op, { kind: 'filter.redirect' | `qdisc.${string}` }>
+type QueueOp = Extract<Op, { kind: 'filter.redirect' | 'qdisc.tbf' | 'qdisc.ingress' }>
 
 /** tc rounds rates to bytes and bursts to its clock's ticks (tc/tc_core.c): a hundredth is no difference. */
 const tolerance = 0.01

@@ -34,6 +34,8 @@ export interface AttachmentRecord {
   readonly delegatedIpam?: string
   readonly spec?: AttachmentSpec
   readonly network?: NetworkSpec
+  /** Made by the reference chain and taken over: what its plugins keep for it goes with it. `dataDir`: host-local's. */
+  readonly adopted?: { readonly dataDir: string }
   /** What a DEL could not undo and why; the addresses stay reserved until it is settled. */
   readonly owed?: readonly string[]
 }

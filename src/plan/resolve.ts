@@ -17,6 +17,7 @@ import { bandwidthSpec } from './bandwidth.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
+import { routedBySource, subnetRoutes } from './sbr.ts'
 import { tuningSpec } from './tuning.ts'
 import { portVlans, vlanGateway } from './vlan.ts'
 
@@ -35,6 +36,8 @@ export function attachmentSpec(input: {
   readonly conf: NetConf
   readonly lease: Lease
   readonly mtu: number
+  /** Routing tables of the pod that are in use; for sbr only. */
+  readonly usedTables?: ReadonlySet<number>
 }): AttachmentSpec {
   const { key, conf, mtu } = input
   const isRouted = conf.mode === 'ptp'
@@ -42,7 +45,10 @@ export function attachmentSpec(input: {
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
-  const routes = routesOf(input.lease.routes, ips, conf.bridge.isDefaultGateway)
+  const given = routesOf(input.lease.routes, ips, conf.bridge.isDefaultGateway)
+  const all = isRouted ? { ...given, routes: [...ips.flatMap(routedPodRoutes), ...given.routes] } : given
+  const links = isRouted ? [] : ips.flatMap(subnetRoutes)
+  const routes = routedBySource(conf.sbr, all, { ips, links, usedTables: input.usedTables ?? new Set() })
   return {
     key,
     mode: conf.mode,
@@ -52,7 +58,6 @@ export function attachmentSpec(input: {
     ...(isRouted ? {} : { port: portOf(conf, mac) }),
     ips,
     ...routes,
-    routes: isRouted ? [...ips.flatMap(routedPodRoutes), ...routes.routes] : routes.routes,
     podLinkDown: conf.bridge.disableContainerInterface,
     dad: conf.bridge.enabledad,
     selfHairpin: isRouted && wantsHairpin(conf),
@@ -82,6 +87,7 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
       : {}),
     ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
     ...(isRouted || policy === 'open' ? {} : { fence: policy }),
+    ...(!isRouted && conf.firewall?.hostAccept === 'auto' ? { hostAccept: true } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }

@@ -14,7 +14,10 @@ import type { SetName, TableFamily } from './op.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule below changes: ADD then rebuilds a table made by another version. */
-export const rulesetVersion = 2
+export const rulesetVersion = 3
+
+/** The chain that translates to a pod, after the conditions where a port has any. */
+export const translateChain = 'translate'
 
 /** A set, or a map where `data` is given. */
 export interface SetDeclaration {
@@ -49,6 +52,10 @@ export const sets: readonly SetDeclaration[] = [
   { name: 'ports6', type: 'ipv6_addr . inet_proto . inet_service', data: 'ipv6_addr . inet_service' },
   { name: 'anyports4', type: 'inet_proto . inet_service', data: 'ipv4_addr . inet_service' },
   { name: 'anyports6', type: 'inet_proto . inet_service', data: 'ipv6_addr . inet_service' },
+  { name: 'gates4', type: 'ipv4_addr . inet_proto . inet_service', data: 'verdict' },
+  { name: 'gates6', type: 'ipv6_addr . inet_proto . inet_service', data: 'verdict' },
+  { name: 'anygates4', type: 'inet_proto . inet_service', data: 'verdict' },
+  { name: 'anygates6', type: 'inet_proto . inet_service', data: 'verdict' },
   { name: 'masqall4', type: 'ipv4_addr . inet_proto . inet_service' },
   { name: 'masqall6', type: 'ipv6_addr . inet_proto . inet_service' },
   { name: 'loopback', type: 'ifname' },
@@ -70,6 +77,17 @@ export const chains: readonly ChainDeclaration[] = [
   },
   {
     name: 'hostports',
+    rules: [
+      // Ports with conditions go by their own chain, and from there to `translate` or nowhere.
+      rule('gate4', 'ip daddr . meta l4proto . th dport vmap @gates4'),
+      rule('anygate4', 'meta nfproto ipv4 meta l4proto . th dport vmap @anygates4'),
+      rule('gate6', 'ip6 daddr . meta l4proto . th dport vmap @gates6'),
+      rule('anygate6', 'meta nfproto ipv6 meta l4proto . th dport vmap @anygates6'),
+      rule('ungated', 'goto translate'),
+    ],
+  },
+  {
+    name: translateChain,
     rules: [
       rule('port4', 'dnat ip to ip daddr . meta l4proto . th dport map @ports4'),
       rule('anyport4', 'dnat ip to meta l4proto . th dport map @anyports4'),
@@ -150,6 +168,11 @@ export function isBaseComplete(listing: string, tables: readonly TableFamily[]):
   return comments.every((comment) => listing.includes(comment))
 }
 
+/** A rule's comment: by it a flushed or older rule is recognised. */
+export function ruleComment(name: string): string {
+  return `trestle ${rulesetVersion} ${name}`
+}
+
 function rule(name: string, expression: string): RuleDeclaration {
-  return { comment: `trestle ${rulesetVersion} ${name}`, expression }
+  return { comment: ruleComment(name), expression }
 }

@@ -64,7 +64,7 @@ function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
   const all = [...masqueradeOps(masqueradeElements(networks)), ...fences, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
   return all.filter((op) => {
-    const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : ''
+    const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : op.kind === 'nft.chain' ? op.chain : ''
     return !seen.has(text) && seen.add(text)
   })
 }

@@ -28,13 +28,19 @@ function toPort(port: HostPort): readonly string[] {
   return ['-p', port.protocol, '--orig-port-dst', `${port.hostPort}`]
 }
 
-/** TCP needs none: a connection to a pod that is gone ends by itself. */
+/** The ports whose flows have no connection. TCP needs none of this: a connection to a pod that is gone ends by itself. */
+export function withoutConnections(ports: readonly HostPort[]): readonly HostPort[] {
+  return ports.filter((port) => port.protocol !== 'tcp')
+}
+
 function byFamily(
   ports: readonly HostPort[],
   select: (port: HostPort) => readonly (readonly string[])[],
 ): readonly StaleFlows[] {
   return ([4, 6] as const).flatMap((family) => {
-    const selections = ports.filter((port) => port.family === family && port.protocol !== 'tcp').flatMap(select)
+    const selections = withoutConnections(ports)
+      .filter((port) => port.family === family)
+      .flatMap(select)
     return selections.length === 0 ? [] : [{ family, selections }]
   })
 }

@@ -2,7 +2,8 @@
 // What the reference tuning plugin sets on the pod's interface, as operations (reference-plugins.md §1.10).
 
 import type { NetConf } from '../cni/net-conf.ts'
-import type { TuningSpec } from './attachment.ts'
+import type { LinkSettings, TuningSpec } from './attachment.ts'
+import type { ObservedLink } from './observed.ts'
 import type { Op } from './op.ts'
 
 /** The settings that are made after the interface; its MAC is part of its creation. Undefined where there are none. */
@@ -18,10 +19,36 @@ export function tuningSpec(conf: NetConf): TuningSpec | undefined {
   }
 }
 
-/** Link settings, in the pod's batch; MAC and MTU are part of the link's creation. */
-export function tunedLinkOps(spec: TuningSpec, dev: string): readonly Op[] {
-  const { txQLen, allmulti, promisc } = spec
+/** The same for an interface that is not ours (`mac`: wanted), with what is to be put back later. */
+export function chainedTuningSpec(conf: NetConf, mac: string | undefined, link: ObservedLink): TuningSpec | undefined {
+  const made = tuningSpec(conf) ?? { sysctl: {}, promisc: false }
+  const mtu = conf.tuning?.mtu
+  const before: LinkSettings = {
+    ...(mac === undefined ? {} : { mac: link.mac }),
+    ...(mtu === undefined ? {} : { mtu: link.mtu }),
+    ...(made.promisc ? { promisc: link.promisc } : {}),
+    ...(made.allmulti === undefined ? {} : { allmulti: link.allmulti }),
+    ...(made.txQLen === undefined || link.txqlen === undefined ? {} : { txQLen: link.txqlen }),
+  }
+  const isEmpty = Object.keys(before).length === 0 && Object.keys(made.sysctl).length === 0
+  if (isEmpty) return undefined
+  return { ...made, ...(mac === undefined ? {} : { mac }), ...(mtu === undefined ? {} : { mtu }), before }
+}
+
+/** Puts the link back as it was. Sysctls stay, as with the reference: they may have been the pod's own since. */
+export function untunedLinkOps({ before = {} }: TuningSpec, dev: string): readonly Op[] {
+  const { promisc, ...rest } = before
+  const off: readonly Op[] =
+    promisc === false ? [{ in: 'pod', kind: 'link.promisc', dev, on: false, why: `set ${dev} not promiscuous` }] : []
+  return [...off, ...tunedLinkOps({ ...rest, promisc: false }, dev)]
+}
+
+/** Link settings, in the pod's batch; MAC and MTU of an interface of ours are part of its creation. */
+export function tunedLinkOps(spec: LinkSettings, dev: string): readonly Op[] {
+  const { txQLen, allmulti, promisc, mac, mtu } = spec
   return [
+    ...(mac === undefined ? [] : [{ in: 'pod', kind: 'link.mac', dev, mac, why: `set the MAC of ${dev}` } as const]),
+    ...(mtu === undefined ? [] : [{ in: 'pod', kind: 'link.mtu', dev, mtu, why: `set the MTU of ${dev}` } as const]),
     ...(promisc ? [{ in: 'pod', kind: 'link.promisc', dev, why: `set ${dev} promiscuous` } as const] : []),
     ...(allmulti === undefined
       ? []

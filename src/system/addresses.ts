@@ -32,6 +32,14 @@ export function holderOf(files: NetworkFiles, address: string): AttachmentRecord
   return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
 }
 
+/** The addresses whose reservation says that they are an attachment's. */
+export function addressesOf(files: NetworkFiles, key: AttachmentRecord['key']): readonly string[] {
+  return namesIn(files.addresses).filter((address) => {
+    const holder = holderOf(files, address)
+    return holder !== undefined && sameKey(holder.key, key)
+  })
+}
+
 /** The address last given out from a range set: the start of the round robin. Only a hint. */
 export function lastGiven(files: NetworkFiles, set: number): string | undefined {
   const file = `${files.directory}/last.${set}`
@@ -50,7 +58,10 @@ export function writeLastGiven(files: NetworkFiles, set: number, address: string
 export async function releaseAddresses(files: NetworkFiles, record: AttachmentRecord): Promise<void> {
   const known = record.spec?.ips.map((ip) => ip.address.slice(0, ip.address.indexOf('/')))
   const reserved = namesIn(files.addresses)
-  const candidates = known === undefined ? reserved : known.filter((address) => reserved.includes(address))
+  const candidates =
+    known === undefined
+      ? reserved.filter((address) => isHeldBy(files, address, record))
+      : known.filter((address) => reserved.includes(address))
   if (candidates.length === 0) return
   const owner = record.writer
   await withLock({ file: files.lock, purpose: 'release addresses', owner, waitMs: lockWaitMs }, () => {
@@ -61,6 +72,22 @@ export async function releaseAddresses(files: NetworkFiles, record: AttachmentRe
       if (isOurs) drop(files, address, record.spec?.cooldownS ?? 0)
     }
   })
+}
+
+function isHeldBy(files: NetworkFiles, address: string, record: AttachmentRecord): boolean {
+  const holder = holderOf(files, address)
+  return holder !== undefined && sameKey(holder.key, record.key)
+}
+
+/**
+ * Whether there may be reservations without a record: more addresses of a family than records. Told by
+ * counting, so that a second DEL costs the same however many pods there are.
+ */
+export function mayBeUnrecorded(files: NetworkFiles): boolean {
+  const records = namesIn(files.attachments).length + namesIn(files.pending).length
+  const addresses = namesIn(files.addresses)
+  const v6 = addresses.filter((address) => address.includes(':')).length
+  return Math.max(v6, addresses.length - v6) > records
 }
 
 function drop(files: NetworkFiles, address: string, cooldownS: number): void {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starting tools before their input is known. Loading `ip`, or `nsenter` and `ip`, takes longer than most
-// batches, so they load beside our own work, and the pod's beside the host's: 3 ms less for an ADD.
+// batches, so they load beside our own work, and the pod's beside the host's.
 
 import type { Command, Output, Run } from './runner.ts'
 

@@ -4,7 +4,9 @@
 import { networkInterfaces } from 'node:os'
 import { oneLine } from '../cni/error.ts'
 import type { StaleFlows } from '../plan/stale-flows.ts'
-import type { Run } from './runner.ts'
+import { withTextFile } from './files.ts'
+import type { Output, Run } from './runner.ts'
+import { stateRoot } from './state.ts'
 
 /** A node with routed pods has an address per pod link; the first ones are the node's own. */
 const mostAddresses = 64
@@ -25,18 +27,21 @@ async function deleteFamily(run: Run, { family, selections }: StaleFlows): Promi
   const first = lines[0]
   if (first === undefined) return
   try {
-    // -R reads one command a line (conntrack-tools 1.4.7); a single one needs no such version.
-    const single = lines.length === 1
-    const output = await run({
-      file: 'conntrack',
-      args: single ? first : ['-R', '-'],
-      stdin: single ? '' : lines.map((line) => `${line.join(' ')}\n`).join(''),
-    })
+    const output = await (lines.length === 1 ? run({ file: 'conntrack', args: first }) : runLines(run, lines))
     // Status 1 says that nothing matched; everything else is worth a line.
     if (output.code !== 0 && !/0 flow entries|^$/.test(output.stderr.trim())) tell(output.stderr)
   } catch (error) {
     tell((error as Error).message)
   }
+}
+
+/**
+ * -R reads one command a line (conntrack-tools 1.4.7). From a file: its `-` opens /dev/stdin anew, which
+ * fails where that is a socket, as ours is (unix(7) sockets cannot be opened by name).
+ */
+async function runLines(run: Run, lines: readonly (readonly string[])[]): Promise<Output> {
+  const text = lines.map((line) => `${line.join(' ')}\n`).join('')
+  return await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] }))
 }
 
 function tell(why: string): void {

@@ -102,5 +102,6 @@ function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
   if (batch.tool === 'sysctl')
     return { file: 'sysctl', args: ['-qw', ...batch.ops.map((op) => `${op.key}=${op.value}`)] }
   // -j only matters for the lines that show something.
-  return { file: 'ip', args: ['-j', '-batch', '-'], stdin: batch.stdin }
+  const family = batch.tool === 'ip6' ? ['-6'] : []
+  return { file: 'ip', args: [...family, '-j', '-batch', '-'], stdin: batch.stdin }
 }

@@ -60,6 +60,16 @@ export function createText(path: string, text: string): boolean {
   }
 }
 
+/** Runs `body` with a file that holds `text` and is gone afterwards; of a killed call, sweep.ts removes it. */
+export async function withTextFile<T>(directory: string, text: string, body: (path: string) => Promise<T>): Promise<T> {
+  const temporary = writeTemporary(`${directory}/text`, text)
+  try {
+    return await body(temporary)
+  } finally {
+    rmSync(temporary, { force: true })
+  }
+}
+
 /** link(2): true when the name was free, false when it is taken (EEXIST). Makes the directory when it is missing. */
 export function linkOnce(existing: string, path: string): boolean {
   try {

@@ -103,17 +103,16 @@ function readText(path: string): string | undefined {
 }
 
 function readStart(path: string, bytes: number): string {
-  const buffer = Buffer.alloc(bytes)
+  const chunk = Buffer.allocUnsafe(Math.min(bytes, 16 * 1024))
   try {
     const fd = openSync(path, 'r')
     try {
-      let length = 0
-      let got = 0
-      do {
-        got = readSync(fd, buffer, length, bytes - length, null)
-        length += got
-      } while (got > 0 && length < bytes)
-      return buffer.toString('latin1', 0, length)
+      let text = ''
+      for (;;) {
+        const got = readSync(fd, chunk, 0, chunk.length, null)
+        text += chunk.toString('latin1', 0, got)
+        if (got === 0 || text.length >= bytes) return text
+      }
     } finally {
       closeSync(fd)
     }

@@ -5,7 +5,7 @@ import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import { toBatchLine } from '../compile/batch-line.ts'
 import { readVlans } from '../compile/bridge-tool.ts'
 import { podNetns } from '../compile/ip.ts'
-import { readDocuments, readLinks, readRoutes } from '../compile/read-ip.ts'
+import { readDocuments, readLinks, readRoutes, readRules } from '../compile/read-ip.ts'
 import { readTable } from '../compile/read-nft.ts'
 import { readQueue } from '../compile/read-tc.ts'
 import { reasonOf } from '../compile/reason.ts'
@@ -15,15 +15,22 @@ import { tableName } from '../plan/ruleset.ts'
 import { readKey } from './kernel-files.ts'
 import type { Output, Run } from './runner.ts'
 
-/** Links of the host by name, those of `names` that exist, and routes to `destinations`; all links without `names`. One process. */
+/** Every route. A batch takes no -6: the root prefix says the family. */
+const allRoutes = ['route show table all root 0.0.0.0/0', 'route show table all root ::/0']
+
+/** Links of the host by name, those of `names` that exist, and routes to `destinations` or all of them; all links without `names`. One process. */
 export async function observeHost(
   run: Run,
   names?: readonly string[],
-  destinations: readonly string[] = [],
+  destinations: readonly string[] | 'all' = [],
 ): Promise<ObservedNamespace> {
   if (names?.length === 0 && destinations.length === 0) return emptyNamespace
   const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
-  const queries = [...links, ...destinations.map((dst) => toBatchLine(['route', 'show', 'table', 'all', 'exact', dst]))]
+  const routes =
+    destinations === 'all'
+      ? allRoutes
+      : destinations.map((dst) => toBatchLine(['route', 'show', 'table', 'all', 'exact', dst]))
+  const queries = [...links, ...routes]
   const output = await run({
     file: 'ip',
     args: ['-j', '-d', '-force', '-batch', '-'],
@@ -35,18 +42,31 @@ export async function observeHost(
   return { links: readLinks(documents), routes: readRoutes(documents) }
 }
 
-/** The pod's links, addresses and routes. One process. */
-export async function observePod(run: Run, netnsFd: number): Promise<ObservedNamespace> {
+/** The pod's links, addresses, routes, and the rules of `families`. One process, and one more for IPv6 rules. */
+export async function observePod(
+  run: Run,
+  netnsFd: number,
+  families: readonly (4 | 6)[] = [],
+): Promise<ObservedNamespace> {
+  const queries = ['addr show', ...allRoutes, ...(families.includes(4) ? ['rule show'] : [])]
+  const [all, rules6] = await Promise.all([
+    askPod(run, netnsFd, { options: [], queries }),
+    families.includes(6) ? askPod(run, netnsFd, { options: ['-6'], queries: ['rule show'] }) : [],
+  ])
+  const seen = { links: readLinks(all), routes: readRoutes(all) }
+  return families.length === 0 ? seen : { ...seen, rules: readRules([...all, ...rules6]) }
+}
+
+/** Tables and scopes as numbers (-N): their names are the machine's own. */
+async function askPod(run: Run, netnsFd: number, asked: { options: readonly string[]; queries: readonly string[] }) {
   const output = await run({
     file: 'nsenter',
-    args: [`--net=${podNetns}`, '--', 'ip', '-j', '-d', '-force', '-batch', '-'],
-    // A batch takes no -6: the root prefix says the family.
-    stdin: 'addr show\nroute show table all root 0.0.0.0/0\nroute show table all root ::/0\n',
+    args: [`--net=${podNetns}`, '--', 'ip', ...asked.options, '-N', '-j', '-d', '-force', '-batch', '-'],
+    stdin: `${asked.queries.join('\n')}\n`,
     netnsFd,
   })
   requireSeen(output, 'ip in the pod')
-  const documents = readDocuments(output.stdout)
-  return { links: readLinks(documents), routes: readRoutes(documents) }
+  return readDocuments(output.stdout)
 }
 
 /** One of our nft tables with its elements, or 'absent'. One process. */
@@ -64,21 +84,22 @@ export async function observeVlans(run: Run): Promise<ReadonlyMap<string, readon
   return readVlans(output.stdout)
 }
 
-/** Queueing of the host's links. One process. */
+/** Queueing of the host's links: token buckets and ingress qdiscs in one process, a filter in one per link that has any. */
 export async function observeQueues(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, ObservedQueue>> {
-  const queues = new Map<string, ObservedQueue>()
-  // A document does not name its link: each link's three are told apart by their order, a process per link.
-  await Promise.all(
-    names.map(async (name) => {
-      const queries = [
-        ['qdisc', 'show', 'dev', name],
-        ['filter', 'show', 'dev', name, 'parent', 'ffff:'],
-      ].map(toBatchLine)
-      const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${queries.join('\n')}\n` })
-      queues.set(name, readQueue(readDocuments(output.stdout)))
-    }),
-  )
-  return queues
+  const output = await run({ file: 'tc', args: ['-j', 'qdisc', 'show'] })
+  requireSeen(output, 'tc')
+  const qdiscs = readDocuments(output.stdout)
+  const queues = names.map(async (name) => {
+    const own = qdiscs.filter((qdisc) => qdisc['dev'] === name)
+    const hasIngress = own.some((qdisc) => qdisc['kind'] === 'ingress')
+    return [name, readQueue(hasIngress ? [...own, ...(await filtersOf(run, name))] : own)] as const
+  })
+  return new Map(await Promise.all(queues))
+}
+
+async function filtersOf(run: Run, name: string): Promise<readonly unknown[]> {
+  const output = await run({ file: 'tc', args: ['-j', 'filter', 'show', 'dev', name, 'parent', 'ffff:'] })
+  return readDocuments(output.stdout)
 }
 
 /** Sysctls of the pod by key. One process. */
@@ -98,7 +119,8 @@ export function observeSysctls(keys: readonly string[]): ReadonlyMap<string, str
   return new Map(keys.map((key) => [key, readKey(key)]))
 }
 
-function requireSeen(output: Output, what: string): void {
+/** Throws CniError 100 unless everything was seen, or is not there. */
+export function requireSeen(output: Output, what: string): void {
   if (output.code === 0 || reasonOf(output.stderr) === 'absent') return
   throw notSeen(what, output)
 }

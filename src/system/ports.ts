@@ -56,6 +56,11 @@ export function portHolder(name: string): AttachmentRecord | undefined {
   return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
 }
 
+/** The names of the ports that an attachment has reserved. */
+export function portsOf(key: AttachmentRecord['key']): readonly string[] {
+  return namesIn(portsDirectory()).filter((name) => isHeldBy(key, name))
+}
+
 /** Our name first, then a look at the others: of two that ask at once, at least one sees the other. */
 async function reservePort(request: PortRequest, port: HostPort): Promise<boolean> {
   const name = reservationName(port)
@@ -74,8 +79,12 @@ async function reservePort(request: PortRequest, port: HostPort): Promise<boolea
 }
 
 function isOurs(request: PortRequest, name: string): boolean {
+  return isHeldBy(request.key, name)
+}
+
+function isHeldBy(key: AttachmentRecord['key'], name: string): boolean {
   const holder = portHolder(name)
-  return holder !== undefined && sameKey(holder.key, request.key)
+  return holder !== undefined && sameKey(holder.key, key)
 }
 
 /** Whether the port's holder was dead and has been taken down. */

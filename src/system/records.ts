@@ -7,7 +7,7 @@ import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
 import { recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
 import { createText, makeDirectory, namesIn, readText, writeText } from './files.ts'
-import { type NetworkFiles, networkDirectories, setAside } from './state.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories, setAside } from './state.ts'
 
 /** A record and the file it is in. */
 export interface StoredRecord {
@@ -41,6 +41,15 @@ export function finish(files: NetworkFiles, key: AttachmentKey): void {
     makeDirectory(files.attachments)
     renameSync(pendingFile(files, key), to)
   }
+}
+
+/**
+ * Writes the finished record of an attachment that was there before it, and removes its claim. It is
+ * never pending with a spec: settling a killed call takes down what such a claim describes.
+ */
+export function writeAdopted(files: NetworkFiles, record: AttachmentRecord): void {
+  writeText(`${files.attachments}/${recordFileName(record.key)}`, JSON.stringify(record))
+  rmSync(pendingFile(files, record.key), { force: true })
 }
 
 /** Removes the finished record; what is owed stays. */
@@ -93,7 +102,9 @@ export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
 
 /** The shared parts of all networks. */
 export function allNetworks(): readonly NetworkSpec[] {
-  return networkDirectories().flatMap((files) => readNetwork(files) ?? [])
+  return networkDirectories().flatMap((files) =>
+    [files, chainedFiles(files)].flatMap((each) => readNetwork(each) ?? []),
+  )
 }
 
 function recordsIn(directory: string, isPending: boolean): readonly StoredRecord[] {

@@ -10,13 +10,39 @@ import { namesIn, readText } from './files.ts'
 /** host-local's default dataDir. */
 export const defaultDataDir = '/var/lib/cni/networks'
 
+/** Who holds a reservation. Files of old versions have no interface name. */
+export interface ReferenceLease {
+  readonly address: string
+  readonly containerId: string
+  readonly ifName?: string
+}
+
 /** Addresses reserved by the reference host-local since the machine started; older holders ended with it. */
 export function referenceAddresses(dataDir: string, network: string): readonly string[] {
   const directory = `${dataDir}/${network}`
   const startedMs = Date.now() - uptime() * 1000
-  return namesIn(directory).filter(
-    (name) => parseAddress(name) !== undefined && isSince(`${directory}/${name}`, startedMs),
-  )
+  return addressFiles(directory).filter((name) => isSince(`${directory}/${name}`, startedMs))
+}
+
+/** Every reservation of a network, whatever its age. */
+export function referenceLeases(dataDir: string, network: string): readonly ReferenceLease[] {
+  const directory = `${dataDir}/${network}`
+  return addressFiles(directory).flatMap((address) => {
+    const found = readText(`${directory}/${address}`)
+    if (found === undefined || found === 'unreadable') return []
+    const [containerId = '', ifName] = found.text.trim().split(/\r?\n/)
+    return [{ address, containerId, ...(ifName === undefined ? {} : { ifName }) }]
+  })
+}
+
+/** The addresses that the reference host-local reserved for a container's interface. */
+export function addressesHeld(
+  dataDir: string,
+  network: string,
+  holder: { containerId: string; ifName: string },
+): readonly string[] {
+  const leases = referenceLeases(dataDir, network)
+  return leases.filter((lease) => isHeldBy(lease, holder)).map(({ address }) => address)
 }
 
 /** Removes the reference host-local's reservations of a container's interface, as its own DEL does. */
@@ -25,15 +51,25 @@ export function releaseReferenceAddresses(
   network: string,
   holder: { containerId: string; ifName: string },
 ): void {
-  const directory = `${dataDir}/${network}`
-  for (const name of namesIn(directory).filter((each) => parseAddress(each) !== undefined)) {
-    const found = readText(`${directory}/${name}`)
-    if (found === undefined || found === 'unreadable') continue
-    // Files of old versions hold the container id only.
-    const [containerId, ifName] = found.text.trim().split(/\r?\n/)
-    if (containerId === holder.containerId && (ifName === undefined || ifName === holder.ifName))
-      rmSync(`${directory}/${name}`, { force: true })
-  }
+  for (const address of addressesHeld(dataDir, network, holder))
+    rmSync(`${dataDir}/${network}/${address}`, { force: true })
+}
+
+/** Whether a container other than `containerId` has the address in any network of the directory. */
+export function isLeasedElsewhere(dataDir: string, address: string, containerId: string): boolean {
+  return namesIn(dataDir).some((network) => {
+    const found = readText(`${dataDir}/${network}/${address}`)
+    if (found === undefined) return false
+    return found === 'unreadable' || found.text.trim().split(/\r?\n/)[0] !== containerId
+  })
+}
+
+function isHeldBy(lease: ReferenceLease, holder: { containerId: string; ifName: string }): boolean {
+  return lease.containerId === holder.containerId && (lease.ifName === undefined || lease.ifName === holder.ifName)
+}
+
+function addressFiles(directory: string): readonly string[] {
+  return namesIn(directory).filter((name) => parseAddress(name) !== undefined)
 }
 
 function isSince(file: string, startedMs: number): boolean {

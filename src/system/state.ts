@@ -3,6 +3,8 @@
 //
 //   /run/trestle/lock                        held while shared parts of the machine change
 //   /run/trestle/networks/NAME/network.json  what the network's attachments share
+//                             /host-accept.json  what was put into chains of others for its bridge
+//                             /chained.json  the same for chained attachments
 //                             /lock          held while a reservation is released or taken over
 //                             /pending/KEY   calls in progress, killed ones, and what is owed
 //                             /attachments/KEY  finished attachments
@@ -46,6 +48,11 @@ export function networkFiles(name: string, root = stateRoot()): NetworkFiles {
     addresses: `${directory}/addresses`,
     cooling: `${directory}/cooling`,
   }
+}
+
+/** The same with what the chained attachments of the network share in place of what the main ones do. */
+export function chainedFiles(files: NetworkFiles): NetworkFiles {
+  return { ...files, network: `${files.directory}/chained.json` }
 }
 
 /** The directories of all networks with state. */

@@ -10,12 +10,30 @@ import { execaSync } from 'execa'
 /** The executable under test. */
 export const trestle = resolve(process.env['CNI_BIN'] ?? 'dist/trestle')
 
+/** A result or an error, as far as the call's version and outcome have its parts. */
+export interface Answer {
+  readonly cniVersion: string
+  readonly supportedVersions: readonly string[]
+  readonly code: number
+  readonly msg: string
+  readonly details: string
+  readonly interfaces: readonly {
+    readonly name: string
+    readonly mac: string
+    readonly mtu: number
+    readonly sandbox?: string
+  }[]
+  readonly ips: readonly { readonly address: string; readonly gateway: string; readonly interface: number }[]
+  readonly routes: readonly { readonly dst: string; readonly gw?: string }[]
+  readonly dns: object
+}
+
 /** What a finished process left. `json`: stdout parsed, undefined when it is no JSON. */
 export interface Finished {
   readonly code: number
   readonly stdout: string
   readonly stderr: string
-  readonly json: unknown
+  readonly json: Answer | undefined
 }
 
 /** One CNI call. `conf`: the configuration, as an object or as the text to send. */
@@ -89,11 +107,14 @@ export function environment(verb: Verb, call: Call): Record<string, string> {
   return Object.fromEntries(Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
+/** Each part as text, one thing a line. */
+export type Snapshot = Readonly<Record<'links' | 'routes' | 'rules' | 'sysctls' | 'state', string>>
+
 /**
  * Everything a test must leave as it found it: links, routes, rules, sysctls, state. Two of these are compared;
  * what is shared by design (the bridge, our table, network.json) is taken out by `allowance.ts`.
  */
-export function snapshot(host: Host): Readonly<Record<string, string>> {
+export function snapshot(host: Host): Snapshot {
   return {
     links: host
       .run('ip', ['-o', 'link', 'show'])
@@ -101,6 +122,8 @@ export function snapshot(host: Host): Readonly<Record<string, string>> {
       .replace(/ (state|qdisc|mode|group|qlen) \S+/g, ''),
     routes: host.run('ip', ['route', 'show', 'table', 'all']).stdout,
     rules: host.run('nft', ['-s', 'list', 'ruleset']).stdout,
+    sysctls: host.run('sysctl', ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding', 'net.ipv6.conf.all.accept_ra'])
+      .stdout,
     state: finished('find', [host.stateDir, '-mindepth', '1', '-printf', '%P %y\\n'], { input: '' })
       .stdout.split('\n')
       .sort()
@@ -122,7 +145,7 @@ function finished(
   return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
 }
 
-function parse(text: string): unknown {
+function parse(text: string): Answer | undefined {
   try {
     return JSON.parse(text)
   } catch {

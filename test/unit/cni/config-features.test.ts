@@ -44,7 +44,7 @@ describe('host ports', () => {
   })
 
   it('reads the portmap keys', () => {
-    const portmap = { snat: false, masqAll: true, conditionsV4: ['ip', 'saddr', '10.0.0.0/8'], onListening: 'refuse' }
+    const portmap = { snat: false, masqAll: true, conditionsV4: ['ip saddr 10.0.0.0/8'], onListening: 'refuse' }
     expect(read({ portmap }).portmap).toEqual({ ...portmapDefaults, ...portmap })
   })
 
@@ -109,16 +109,17 @@ describe('bandwidth', () => {
       { bandwidth: { egressRate: 1, egressBurst: 1 }, runtimeConfig: runtime },
       { egressRate: 1, egressBurst: 1 },
     ],
+    [{ bandwidth: { ingressRate: 1 } }, { ingressRate: 1 }],
+    [{ runtimeConfig: { bandwidth: { egressRate: 0, egressBurst: 2 ** 32 - 1 } } }, undefined],
   ])('%j', (changes, expected) => {
     expect(read(changes).bandwidth).toEqual(expected)
   })
 
   it.each<[Json, string]>([
-    [{ bandwidth: { ingressRate: 1 } }, 'bandwidth.ingressBurst: if rate is set, burst must also be set'],
     [{ bandwidth: { egressBurst: 1 } }, 'bandwidth.egressRate: if burst is set, rate must also be set'],
     [
-      { runtimeConfig: { bandwidth: { egressRate: 1 } } },
-      'runtimeConfig.bandwidth.egressBurst: if rate is set, burst must also be set',
+      { runtimeConfig: { bandwidth: { egressBurst: 8 } } },
+      'runtimeConfig.bandwidth.egressRate: if burst is set, rate must also be set',
     ],
     [
       { bandwidth: { ingressRate: -1 } },

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bare attachment (bridge, address, default route) and one with masquerade, against the reference bridge.
+import { empty, referenceChain, trestle } from './contenders.mjs'
+import { attachRounds } from './rounds.mjs'
+import { describe, describeRatio, quantile, ratio } from './statistics.mjs'
+import { leftOut, row } from './table.mjs'
+
+const ownWork = 'our own work above an empty executable, bare ADD / reference bridge + host-local'
+
+export async function bare(bench) {
+  const { found } = bench
+  const name = 'reference bridge'
+  const reference = found.has('bridge') && found.has('host-local') ? [referenceChain(found, name)] : []
+  const { series, failed } = await attachRounds([empty(found), trestle(found), ...reference], bench)
+  const [own, nothing, theirs] = [series.get('trestle'), series.get('empty'), series.get(name)]
+  if (!own) throw new Error(failed.get('trestle'))
+  const above = (at) => quantile(own.add, at) - quantile(nothing.add, at)
+  const notes = [
+    ...notesOf(series),
+    `own work of a bare ADD: ${above(0.5).toFixed(1)} ms (minima ${above(0).toFixed(1)})`,
+  ]
+  if (!theirs) return { rows: [leftOut(ownWork, failed.get(name) ?? found.missing.get('bridge'))], notes, series }
+  const value = above(0.5) / quantile(theirs.add, 0.5)
+  const detail = `minima ${(above(0) / quantile(theirs.add, 0)).toFixed(2)}`
+  notes.push(...compare(own, theirs, 'reference bridge'))
+  return { rows: [row({ what: ownWork, limit: 1, value, detail })], notes, series: Object.fromEntries(series) }
+}
+
+export async function masquerade(bench) {
+  const { found } = bench
+  const backends = found.has('bridge') && found.has('host-local') ? ['iptables', 'nftables'] : []
+  const references = backends.map((backend) =>
+    referenceChain(found, `reference bridge, ${backend}`, { ipMasq: true, ipMasqBackend: backend }),
+  )
+  const contenders = [empty(found), trestle(found, { ipMasq: true }), ...references]
+  const { series, failed } = await attachRounds(contenders, bench)
+  const own = series.get('trestle')
+  if (!own) throw new Error(failed.get('trestle'))
+  const notes = [...notesOf(series), ...[...failed].map(([name, reason]) => `${name} left out: ${reason}`)]
+  for (const { name } of references) if (series.has(name)) notes.push(...compare(own, series.get(name), name))
+  return { rows: [], notes, series: Object.fromEntries(series) }
+}
+
+/** One line per contender. */
+export function notesOf(series) {
+  return [...series].map(([name, { add, del, addCpu, delCpu }]) => {
+    if (name === 'empty') return `empty executable: ${describe(add)}`
+    return `${name}: ADD ${describe(add)}, CPU ${mean(addCpu)}; DEL ${describe(del)}, CPU ${mean(delCpu)}`
+  })
+}
+
+/** CPU is counted in ticks of 10 ms: only the mean of a series says something. */
+export function mean(samples) {
+  return `${(samples.reduce((sum, each) => sum + each, 0) / samples.length).toFixed(1)} ms`
+}
+
+function compare(own, theirs, name) {
+  return ['add', 'del'].map(
+    (verb) => `${verb.toUpperCase()} / ${name}: ${describeRatio(ratio(own[verb], theirs[verb]))}`,
+  )
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peak memory of a call against the empty executable, and how many processes each verb starts.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { empty, trestle } from './contenders.mjs'
+import { openNode } from './node.mjs'
+import { quantile } from './statistics.mjs'
+import { leftOut, row } from './table.mjs'
+
+const gnuTime = '/usr/bin/time'
+
+/** Peak resident memory of a bare ADD with masquerade, in KiB as wait4(2) tells it. */
+export async function memory({ found, scratch }) {
+  const what = 'peak memory of an ADD / an empty executable'
+  if (!existsSync(gnuTime)) return { rows: [leftOut(what, `${gnuTime} is missing (Debian: time)`)], notes: [] }
+  const sizes = { ADD: [], DEL: [], EMPTY: [] }
+  const log = join(scratch, 'peak')
+  const measure = (contender) => wrapped(contender, gnuTime, ['-q', '-f', '%M', '-o', log])
+  const own = openNode(measure(trestle(found, { ipMasq: true })), scratch)
+  const nothing = openNode(measure(empty(found)), scratch)
+  for (let round = 0; round < 10; round++) {
+    const pod = own.pod()
+    for (const [node, verb] of [
+      [own, 'ADD'],
+      [own, 'DEL'],
+      [nothing, 'EMPTY'],
+    ]) {
+      await node.call(verb, { pod })
+      sizes[verb].push(Number(readFileSync(log, 'utf8')))
+    }
+  }
+  for (const node of [own, nothing]) node.close()
+  const median = (verb) => quantile(sizes[verb], 0.5)
+  const mib = (verb) => `${verb} ${(median(verb) / 1024).toFixed(1)} MiB`
+  const value = median('ADD') / median('EMPTY')
+  return { rows: [row({ what, limit: 1.1, value })], notes: [['ADD', 'DEL', 'EMPTY'].map(mib).join(', ')] }
+}
+
+/** Processes started by each verb of a network with masquerade, without and with the bridge already there. */
+export async function processes({ found, scratch }) {
+  const what = (verb) => `subprocesses, ${verb}`
+  if (spawnSync('strace', ['-V']).status !== 0) return { rows: [leftOut(what('ADD'), 'strace is missing')], notes: [] }
+  const log = join(scratch, 'execs')
+  const options = ['-f', '-qq', '-e', 'trace=execve', '-e', 'signal=none', '-o', log]
+  const node = openNode(wrapped(trestle(found, { ipMasq: true }), 'strace', options), scratch)
+  const counts = {}
+  const first = node.pod()
+  await node.call('ADD', { pod: first })
+  const atFirst = started(log)
+  const pod = node.pod()
+  const { result } = await node.call('ADD', { pod })
+  counts.ADD = started(log)
+  for (const verb of ['CHECK', 'DEL', 'STATUS', 'VERSION']) {
+    await node.call(verb, { pod: { ...pod, runtimeConfig: {} }, prevResult: verb === 'CHECK' ? result : undefined })
+    counts[verb] = started(log)
+  }
+  node.close()
+  const limits = { ADD: 3, DEL: 3, CHECK: 4, STATUS: 0, VERSION: 0 }
+  const rows = Object.entries(limits).map(([verb, limit]) =>
+    row({ what: what(verb), limit, value: counts[verb].length, digits: 0, detail: counts[verb].join(', ') }),
+  )
+  return { rows, notes: [`the first ADD of the node: ${atFirst.length} (${atFirst.join(', ')})`] }
+}
+
+/** Processes in a log of strace but the first; one that executes twice (nsenter, then ip) is one process. */
+function started(log) {
+  const lines = readFileSync(log, 'utf8').split('\n')
+  const byPid = new Map()
+  for (const line of lines) {
+    const [, pid, file] = /^(\d+) +execve\("([^"]+)".* = 0$/.exec(line) ?? []
+    if (pid) byPid.set(pid, [...(byPid.get(pid) ?? []), file.slice(file.lastIndexOf('/') + 1)])
+  }
+  return [...byPid.values()].slice(1).map((files) => files.join('+'))
+}
+
+/** A contender whose executables run under another program. */
+function wrapped(contender, wrapper, options) {
+  const at = (state) => {
+    const { env, plugins } = contender.at(state)
+    return { env, plugins: plugins.map((plugin) => ({ ...plugin, file: wrapper, args: [...options, plugin.file] })) }
+  }
+  return { ...contender, at }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is measured: which executables, with which configuration. Executables are copied into one folder in the same
+// way first: how a file lies in the page cache moves its start by 1-2 ms.
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { bandwidth } from './node.mjs'
+
+const reference = ['bridge', 'host-local', 'portmap', 'firewall', 'bandwidth', 'tuning']
+const peers = join(process.env.TRESTLE_PEERS ?? join(homedir(), '.cache/trestle-peers'), 'cni')
+
+/**
+ * Copies everything there is to `scratch`/bin. Returns {has(name), missing}: `missing` says for each absent
+ * executable why. Throws when our own are not built.
+ */
+export function copyExecutables(scratch) {
+  const bin = join(scratch, 'bin')
+  mkdirSync(bin)
+  const missing = new Map()
+  const sources = {
+    trestle: resolve(process.env.CNI_BIN ?? 'dist/trestle'),
+    empty: resolve('dist/empty'),
+    ...Object.fromEntries(reference.map((name) => [name, firstThere([join(peers, name), `/usr/lib/cni/${name}`])])),
+    'cni-kindnet': firstThere([join(peers, 'cni-kindnet')]),
+  }
+  for (const [name, from] of Object.entries(sources)) {
+    if (from !== undefined && existsSync(from)) copyWarm(from, join(bin, name))
+    else missing.set(name, `${name} is not in ${peers}${reference.includes(name) ? ' or /usr/lib/cni' : ''}`)
+  }
+  if (missing.has('trestle') || missing.has('empty')) throw new Error('bench: run npm run build -- --empty first')
+  const has = (name) => !missing.has(name)
+  return { bin, has, missing, file: (name) => join(bin, name) }
+}
+
+function firstThere(paths) {
+  return paths.find((path) => existsSync(path))
+}
+
+function copyWarm(from, to) {
+  copyFileSync(from, to)
+  readFileSync(to) // so that no first call reads the disk
+}
+
+const subnet = '10.88.0.0/16'
+const ipamOf = (dataDir) => ({ type: 'host-local', dataDir, ranges: [[{ subnet }]] })
+const bridgeKeys = { bridge: 'bench0', isGateway: true, isDefaultGateway: true }
+const sysctl = { 'net.ipv4.conf.all.log_martians': '1' }
+
+/** trestle with bridge, addresses and default route; `more`: further keys, `takes`: capabilities. */
+export function trestle({ file }, more = {}, takes = undefined) {
+  const conf = (state) => ({ type: 'trestle', ...bridgeKeys, ipam: ipamOf(`${state}/none`), ...more })
+  return {
+    name: 'trestle',
+    network: 'bench',
+    cniVersion: '1.1.0',
+    at: (state) => ({
+      env: { TRESTLE_STATE_DIR: join(state, 'run') },
+      plugins: [{ file: file('trestle'), conf: conf(state), takes }],
+    }),
+  }
+}
+
+/** The reference bridge with host-local; `more`: further keys of the bridge, `after`: the plugins behind it. */
+export function referenceChain({ file }, name, more = {}, after = []) {
+  const rest = after.map(({ takes, ...conf }) => ({ file: file(conf.type), conf, takes }))
+  const first = (state) => ({ type: 'bridge', ...bridgeKeys, ipam: ipamOf(join(state, 'ipam')), ...more })
+  return {
+    name,
+    network: 'bench',
+    cniVersion: '1.0.0',
+    at: (state) => ({ env: {}, plugins: [{ file: file('bridge'), conf: first(state) }, ...rest] }),
+  }
+}
+
+/** The whole network in one plugin. */
+export function wholeTrestle(found) {
+  const features = { ipMasq: true, hairpinMode: true, portmap: {}, firewall: {}, bandwidth, tuning: { sysctl } }
+  return trestle(found, features, ['portMappings'])
+}
+
+/** The whole network as the reference chain, with one of its backends ('iptables' or 'nftables'). */
+export function wholeReference(found, backend) {
+  const after = [
+    { type: 'portmap', backend, snat: true, takes: ['portMappings'] },
+    // It has no nftables of its own.
+    { type: 'firewall', backend: 'iptables' },
+    { type: 'bandwidth', ...bandwidth },
+    { type: 'tuning', sysctl },
+  ]
+  const chain = { ipMasq: true, hairpinMode: true, ipMasqBackend: backend }
+  return referenceChain(found, `reference chain, ${backend}`, chain, after)
+}
+
+/** kindnet's plugin: address, routes and one host port. Its database is in /var/lib, which is private here. */
+export function kindnet({ file }) {
+  const startFresh = () => rmSync('/var/lib/cni-kindnet', { recursive: true, force: true })
+  const plugin = { file: file('cni-kindnet'), conf: { type: 'cni-kindnet', ranges: [subnet] }, takes: ['portMappings'] }
+  return {
+    name: 'cni-kindnet',
+    network: 'kindnet',
+    cniVersion: '0.4.0',
+    at: () => {
+      startFresh()
+      return { env: {}, plugins: [plugin] }
+    },
+  }
+}
+
+/** The empty executable, called like a plugin. */
+export function empty({ file }) {
+  return { name: 'empty', network: '', cniVersion: '', at: () => ({ env: {}, plugins: [{ file: file('empty') }] }) }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result for people: one line per promise of speed, with what was measured.
+
+/** One line. `limit` undefined: told, not judged. `detail` stands behind the figure. */
+export function row({ what, limit, value, unit = '', digits = 2, detail = '' }) {
+  const state = limit === undefined ? '' : value <= limit ? 'ok' : 'over'
+  return { what, limit, value, unit, digits, detail, state }
+}
+
+/** A line without a figure, with the reason. */
+export function leftOut(what, reason) {
+  return { what, state: 'left out', detail: reason ?? 'unknown', unit: '', digits: 0 }
+}
+
+/** The lines as text in columns. */
+export function renderTable(rows) {
+  const cells = rows.map(({ what, limit, value, unit, digits, detail, state }) => [
+    what,
+    limit === undefined ? '' : `${limit} ${unit}`.trim(),
+    value === undefined ? '' : `${value.toFixed(digits)} ${unit}`.trim(),
+    state,
+    detail,
+  ])
+  const all = [['what', 'at most', 'measured', '', ''], ...cells]
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...all.map((line) => line[column].length)))
+  return all
+    .map((line) =>
+      line
+        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
+}

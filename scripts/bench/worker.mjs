@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs inside the network namespace that plays a node, one for each contender: calls plugins as libcni does and
+// times them. Jobs come over the IPC channel, so that series of several contenders can be interleaved.
+import { spawn, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+
+const tickMs = 10 // USER_HZ is 100 on every Linux (proc(5), clock_t)
+
+/** CPU of all processes that this one has waited for, theirs included, in ms (proc_pid_stat(5), fields 16 and 17). */
+function childrenCpuMs() {
+  const stat = readFileSync('/proc/self/stat', 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[13]) + Number(fields[14])) * tickMs
+}
+
+/** The call of one plugin of a chain. `pod`: {id, netns, ifName, runtimeConfig}. */
+function callOf({ verb, contender, pod }, plugin, prevResult) {
+  const runtimeConfig = Object.fromEntries((plugin.takes ?? []).map((key) => [key, pod.runtimeConfig?.[key]]))
+  const conf = {
+    cniVersion: contender.cniVersion,
+    name: contender.network,
+    ...plugin.conf,
+    ...(plugin.takes ? { runtimeConfig } : {}),
+    ...(prevResult ? { prevResult } : {}),
+  }
+  const env = {
+    PATH: process.env.PATH,
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: pod?.id ?? '',
+    CNI_NETNS: pod?.netns ?? '',
+    CNI_IFNAME: pod?.ifName ?? '',
+    CNI_PATH: contender.path,
+    ...contender.env,
+  }
+  return { file: plugin.file, args: plugin.args ?? [], env, input: verb === 'EMPTY' ? '' : JSON.stringify(conf) }
+}
+
+/** The plugins in the order of the verb: a DEL goes backwards (CNI spec 1.1.0, section 3). */
+function orderOf({ verb, contender }) {
+  return verb === 'DEL' ? contender.plugins.toReversed() : contender.plugins
+}
+
+function runChain(job) {
+  const cpuBefore = childrenCpuMs()
+  const start = performance.now()
+  let result = job.prevResult
+  for (const plugin of orderOf(job)) {
+    const { file, args, env, input } = callOf(job, plugin, result)
+    const done = spawnSync(file, args, { env, input })
+    if (done.status !== 0) {
+      throw new Error(`${file} ${job.verb}: exit ${done.status ?? done.signal}: ${done.stdout}${done.stderr}`)
+    }
+    if (job.verb === 'ADD') result = JSON.parse(done.stdout)
+  }
+  return { ms: performance.now() - start, cpuMs: childrenCpuMs() - cpuBefore, result }
+}
+
+function runOne({ file, args, env, input }) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, { env })
+    const printed = []
+    child.stdout.on('data', (chunk) => printed.push(chunk))
+    child.stderr.on('data', (chunk) => printed.push(chunk))
+    child.on('error', reject)
+    child.on('close', (code) => {
+      const text = Buffer.concat(printed).toString('utf8')
+      code === 0 ? resolve(text) : reject(new Error(`${file}: exit ${code}: ${text}`))
+    })
+    child.stdin.on('error', () => {})
+    child.stdin.end(input)
+  })
+}
+
+async function attachOne(job) {
+  const start = performance.now()
+  let result
+  for (const plugin of orderOf(job)) result = JSON.parse(await runOne(callOf(job, plugin, result)))
+  return { ms: performance.now() - start, result }
+}
+
+/** ADDs of many pods, `atOnce` at a time. Returns the whole time, each call's time and result, and what failed. */
+async function storm({ pods, atOnce, ...job }) {
+  const waiting = [...pods]
+  const [calls, errors] = [[], []]
+  const start = performance.now()
+  const lane = async () => {
+    for (let pod = waiting.shift(); pod; pod = waiting.shift()) {
+      await attachOne({ ...job, verb: 'ADD', pod }).then(
+        (call) => calls.push(call),
+        (error) => errors.push(error.message),
+      )
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, lane))
+  return { ms: performance.now() - start, calls, errors }
+}
+
+process.on('message', async (job) => {
+  try {
+    process.send({ done: job.pods ? await storm(job) : runChain(job) })
+  } catch (error) {
+    process.send({ error: error.message })
+  }
+})

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reference chain left of pods that are gone: reservations, rules and devices that speak of a
+// container which no live namespace, no cache entry with one and no record of ours stands for.
+
+import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import type { NetConf } from '../../cni/net-conf.ts'
+import { addressesOf } from '../../plan/libcni-cache.ts'
+import { type NamedPod, type ReferenceOwner, referenceNames } from '../../plan/reference-chain.ts'
+import { acceptedAddresses, iptablesPods } from '../../plan/reference-iptables.ts'
+import { nftPods } from '../../plan/reference-nft.ts'
+import { linkExists } from '../../system/kernel-files.ts'
+import { allRecords } from '../../system/records.ts'
+import { forgetReference } from '../../system/reference-chain.ts'
+import { referenceLeases } from '../../system/reference-leases.ts'
+import { type ReferenceRules, removeReferenceRules } from '../../system/reference-rules.ts'
+import type { Run } from '../../system/runner.ts'
+import { addressesInUse, type Found } from './look.ts'
+
+/** What is left of one container. `containerId` empty: accepts of the firewall plugin that nobody's address is behind. */
+export interface Leak {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+  readonly addresses: readonly string[]
+  readonly what: readonly string[]
+}
+
+/** The network whose leaks are looked for. `subnets`: its ranges, as CIDRs. */
+export interface LeakSearch {
+  readonly network: string
+  readonly dataDir: string
+  readonly subnets: readonly string[]
+  readonly found: readonly Found[]
+  readonly rules: ReferenceRules
+}
+
+/** The ranges of a configuration. */
+export function subnetsOf(conf: Pick<NetConf, 'ipam'>): readonly string[] {
+  return conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.flat().map(({ subnet }) => subnet) : []
+}
+
+/** Everything left in the network of pods that are gone. A pod whose addresses are in some namespace is not gone. */
+export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly Leak[]> {
+  const { network, found, rules } = search
+  const alive = new Set([
+    ...found.filter(({ kind }) => kind !== 'gone').map(({ cached }) => cached.containerId),
+    ...allRecords().map(({ record }) => record.key.containerId),
+  ])
+  const gone = found.filter(({ kind }) => kind === 'gone')
+  const named = [
+    ...rules.iptables.flatMap(({ saved }) => iptablesPods(saved)),
+    ...rules.nft.flatMap((json) => nftPods(json, network)),
+  ]
+  const candidates = collect(
+    search,
+    named.filter((pod) => pod.network === network),
+  ).filter(({ containerId }) => !alive.has(containerId))
+  const stray = strayAccepts(search, alive)
+  if (candidates.length === 0 && stray.length === 0) return []
+  const used = await addressesInUse(run)
+  const isUsed = (address: string) => used.has(address)
+  const known = new Set(gone.map(({ cached }) => cached.containerId))
+  const leaks = candidates.filter((leak) => known.has(leak.containerId) || !leak.addresses.some(isUsed))
+  const unused = stray.filter((address) => !isUsed(address))
+  if (unused.length === 0) return leaks
+  return [
+    ...leaks,
+    { network, containerId: '', ifName: '', addresses: unused, what: ['accepts of the firewall plugin'] },
+  ]
+}
+
+/** Clears them. Returns what failed; then the reservations stay, and a later run finds them again. */
+export async function clearLeaks(run: Run, leaks: readonly Leak[], dataDir: string): Promise<readonly Error[]> {
+  const owners = leaks.map(
+    (leak): ReferenceOwner => ({ ...leak, accepts: leak.containerId === '' ? leak.addresses : [] }),
+  )
+  const failures = await removeReferenceRules(run, owners)
+  if (failures.length > 0) return failures
+  for (const leak of leaks.filter(({ containerId }) => containerId !== '')) {
+    const { ifb } = referenceNames(leak)
+    if (linkExists(ifb)) await run({ file: 'ip', args: ['link', 'del', 'dev', ifb] })
+    forgetReference(leak, dataDir)
+  }
+  return []
+}
+
+/** One entry for each container and interface that a reservation or a rule speaks of. */
+function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedPod[]): readonly Leak[] {
+  const leaks = new Map<string, Leak>()
+  const add = (pod: { containerId: string; ifName?: string }, what: string, addresses: readonly string[]) => {
+    const cached = found.find(({ cached }) => cached.containerId === pod.containerId)?.cached
+    const ifName = pod.ifName ?? cached?.ifName ?? 'eth0'
+    const key = `${pod.containerId} ${ifName}`
+    const old = leaks.get(key)
+    const all = [...(old?.addresses ?? (cached === undefined ? [] : addressesOf(cached))), ...addresses]
+    leaks.set(key, {
+      network,
+      containerId: pod.containerId,
+      ifName,
+      addresses: [...new Set(all)],
+      what: [...new Set([...(old?.what ?? []), what])],
+    })
+  }
+  for (const lease of referenceLeases(dataDir, network)) add(lease, 'reservation', [lease.address])
+  for (const pod of named) add(pod, 'rules', pod.address === undefined ? [] : [pod.address])
+  for (const { kind, cached } of found) {
+    if (kind === 'gone' && linkExists(referenceNames(cached).ifb)) add(cached, 'ifb device', [])
+  }
+  return [...leaks.values()]
+}
+
+/** Addresses of the network that the firewall plugin's rules accept and no live container has. */
+function strayAccepts(
+  { subnets, rules, found, network, dataDir }: LeakSearch,
+  alive: ReadonlySet<string>,
+): readonly string[] {
+  const held = new Set([
+    ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => addressesOf(cached)),
+    ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => address.replace(/\/.*/, ''))),
+    ...referenceLeases(dataDir, network)
+      .filter(({ containerId }) => alive.has(containerId))
+      .map(({ address }) => address),
+  ])
+  const accepted = rules.iptables.flatMap(({ saved }) => acceptedAddresses(saved))
+  return accepted.filter((address) => !held.has(address) && subnets.some((subnet) => isIn(address, subnet)))
+}
+
+function isIn(address: string, subnet: string): boolean {
+  const cidr = parseCidr(subnet)
+  const parsed = parseAddress(address)
+  return cidr !== undefined && parsed !== undefined && cidr.family === parsed.family && includes(cidr, parsed)
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libcni remembers of a network's pods, compared with the kernel: only a pod whose namespace,
+// interface, addresses and host link are all as remembered is taken over.
+
+import { existsSync, readdirSync, statSync } from 'node:fs'
+import { podNetns } from '../../compile/ip.ts'
+import { readDocuments, readLinks } from '../../compile/read-ip.ts'
+import type { AttachmentKey } from '../../plan/attachment.ts'
+import { type CachedAttachment, cachedTypes, endsOf, podIpsOf, readCached } from '../../plan/libcni-cache.ts'
+import type { ObservedLink } from '../../plan/observed.ts'
+import type { AttachmentRecord, NetnsStamp } from '../../plan/record.ts'
+import { namesIn, readText } from '../../system/files.ts'
+import { closeNetns, netnsState, openNetns, stampOf } from '../../system/netns.ts'
+import { findRecords } from '../../system/records.ts'
+import { cacheDirectory } from '../../system/reference-chain.ts'
+import type { Run } from '../../system/runner.ts'
+import { networkFiles } from '../../system/state.ts'
+
+/** A pod that is as its cache entry says. `host`, `pod`: the ends of its pair. */
+export interface LivePod {
+  readonly cached: CachedAttachment
+  readonly netns: NetnsStamp
+  readonly host: ObservedLink
+  readonly pod: ObservedLink
+}
+
+/** What became of an attachment that libcni remembers. */
+export type Found =
+  | { readonly kind: 'live'; readonly cached: CachedAttachment; readonly live: LivePod }
+  | { readonly kind: 'ours'; readonly cached: CachedAttachment; readonly record: AttachmentRecord }
+  | { readonly kind: 'gone'; readonly cached: CachedAttachment }
+  | { readonly kind: 'unclear'; readonly cached: CachedAttachment; readonly why: string }
+
+/** Every attachment of the reference chain in the network that libcni remembers. `links`: those of the host. */
+export async function lookAtNetwork(
+  run: Run,
+  network: string,
+  links: ReadonlyMap<string, ObservedLink>,
+): Promise<readonly Found[]> {
+  const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
+  const cached = names.flatMap((name) => {
+    const file = readText(`${cacheDirectory}/${name}`)
+    return file === undefined || file === 'unreadable' ? [] : (readCached(name, file.text, network) ?? [])
+  })
+  const found: Found[] = []
+  for (const each of cached.filter((entry) => !cachedTypes(entry).includes('trestle'))) {
+    found.push(await lookAtPod(run, each, links))
+  }
+  return found
+}
+
+/** The attachment's key as trestle has it. */
+export function keyOf({ network, containerId, ifName }: CachedAttachment): AttachmentKey {
+  return { network, containerId, ifName, role: 'main' }
+}
+
+/** The addresses of every network namespace that a process or a name under /run/netns keeps, but our own. */
+export async function addressesInUse(run: Run): Promise<ReadonlySet<string>> {
+  const used = new Set<string>()
+  for (const path of namespacePaths()) {
+    for (const link of (await linksOf(run, path, [])).values()) {
+      for (const cidr of link.addresses) used.add(cidr.slice(0, cidr.indexOf('/')))
+    }
+  }
+  return used
+}
+
+async function lookAtPod(run: Run, cached: CachedAttachment, links: ReadonlyMap<string, ObservedLink>): Promise<Found> {
+  const record = findRecords(networkFiles(cached.network), keyOf(cached)).find((stored) => !stored.isPending)?.record
+  if (record !== undefined) return { kind: 'ours', cached, record }
+  if (cached.netns === '') return { kind: 'unclear', cached, why: 'libcni did not keep its namespace' }
+  const stamp = stampOf(cached.netns)
+  const state = netnsState(stamp.path === '' ? { path: cached.netns, inode: 0 } : stamp)
+  if (state === 'gone') return { kind: 'gone', cached }
+  if (state === 'unknown') return { kind: 'unclear', cached, why: `${cached.netns} is no namespace seen from here` }
+  const pod = (await linksOf(run, cached.netns, ['dev', cached.ifName])).get(cached.ifName)
+  const host = links.get(endsOf(cached).host?.name ?? '')
+  const why = mismatch(cached, pod, host)
+  if (pod === undefined || host === undefined || why !== undefined)
+    return { kind: 'unclear', cached, why: why ?? 'its links are gone' }
+  return { kind: 'live', cached, live: { cached, netns: stamp, host, pod } }
+}
+
+/** Why a pod is not as remembered, or undefined when it is. */
+function mismatch(
+  cached: CachedAttachment,
+  pod: ObservedLink | undefined,
+  host: ObservedLink | undefined,
+): string | undefined {
+  const ends = endsOf(cached)
+  if (pod === undefined) return `${cached.ifName} is not in ${cached.netns}`
+  if (ends.host === undefined) return 'libcni did not keep its host link'
+  if (host === undefined) return `${ends.host.name} is not on the host`
+  if (pod.kind !== 'veth' || host.kind !== 'veth') return `${pod.name} is no veth`
+  if (pod.peerIndex !== host.index || host.peerIndex !== pod.index)
+    return `${host.name} is not the other end of ${pod.name}`
+  if (ends.host.mac !== undefined && ends.host.mac.toLowerCase() !== host.mac) return `${host.name} has another MAC`
+  const there = pod.addresses
+  const lost = podIpsOf(cached).find(({ address }) => !there.includes(address))
+  return lost === undefined ? undefined : `${lost.address} is not on ${pod.name}`
+}
+
+/** Links of a namespace; none where it cannot be entered. */
+async function linksOf(run: Run, path: string, words: readonly string[]): Promise<ReadonlyMap<string, ObservedLink>> {
+  let netns: ReturnType<typeof openNetns>
+  try {
+    netns = openNetns(path)
+  } catch {
+    return new Map()
+  }
+  try {
+    const args = [`--net=${podNetns}`, '--', 'ip', '-j', '-d', 'addr', 'show', ...words]
+    const output = await run({ file: 'nsenter', args, netnsFd: netns.fd })
+    return readLinks(readDocuments(output.stdout))
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+/** One path for each namespace. */
+function namespacePaths(): readonly string[] {
+  const named = namesIn('/run/netns').map((name) => `/run/netns/${name}`)
+  const running = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  const paths = [...named, ...running.map((pid) => `/proc/${pid}/ns/net`)].filter((path) => existsSync(path))
+  const own = statSync('/proc/self/ns/net').ino
+  const byInode = new Map<number, string>()
+  for (const path of paths) {
+    const inode = inodeOf(path)
+    if (inode !== undefined && inode !== own && !byInode.has(inode)) byInode.set(inode, path)
+  }
+  return [...byInode.values()]
+}
+
+function inodeOf(path: string): number | undefined {
+  try {
+    return statSync(path).ino
+  } catch {
+    return undefined
+  }
+}

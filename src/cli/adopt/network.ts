@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// One network from look to done: what is there, what would be done, and the doing.
+
+import { readConfig } from '../../cni/config.ts'
+import { readInvocation } from '../../cni/invocation.ts'
+import type { CallContext } from '../../commands/context.ts'
+import { settleLeftovers } from '../../commands/detach.ts'
+import { addressesOf } from '../../plan/libcni-cache.ts'
+import type { ObservedLink } from '../../plan/observed.ts'
+import { iptablesRemovals } from '../../plan/reference-iptables.ts'
+import { nftRemovals } from '../../plan/reference-nft.ts'
+import { defaultDataDir } from '../../system/reference-leases.ts'
+import { type ReferenceRules, readReferenceRules } from '../../system/reference-rules.ts'
+import { networkFiles } from '../../system/state.ts'
+import { requestConf } from '../network-list.ts'
+import type { Entry } from './entry.ts'
+import { clearLeaks, findLeaks, type Leak, subnetsOf } from './leaks.ts'
+import { type Found, type LivePod, lookAtNetwork } from './look.ts'
+import { adoptionOf } from './spec.ts'
+import { networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
+import type { Target } from './targets.ts'
+
+/** What was found in a network, and the lines that tell it. */
+export interface NetworkPlan {
+  readonly target: Target
+  readonly dataDir: string
+  readonly takings: readonly Taking[]
+  /** Pods with a record for which the reference's rules are still there: an earlier run was cut short. */
+  readonly unfinished: readonly Taking[]
+  readonly leaks: readonly Leak[]
+  readonly entries: readonly Entry[]
+}
+
+/** Looks at one network. Changes nothing. */
+export async function planNetwork(
+  context: CallContext,
+  target: Target,
+  links: ReadonlyMap<string, ObservedLink>,
+): Promise<NetworkPlan> {
+  const network = target.list.name
+  const rules = await readReferenceRules(context.run)
+  const found = await lookAtNetwork(context.run, network, links)
+  const { dataDir, subnets } = ipamOf(target)
+  const sorted = found.map((each) => sort(each, { target, links, rules }))
+  const leaks = await findLeaks(context.run, { network, dataDir, subnets, found, rules })
+  return {
+    target,
+    dataDir,
+    takings: sorted.flatMap(({ taking, isRecorded }) => (taking !== undefined && !isRecorded ? [taking] : [])),
+    unfinished: sorted.flatMap(({ taking, isRecorded }) => (taking !== undefined && isRecorded ? [taking] : [])),
+    leaks,
+    entries: [...sorted.flatMap(({ entry }) => (entry.status === 'gone' ? [] : [entry])), ...leaks.map(leakEntry)],
+  }
+}
+
+/** Does what the plan says. Returns the lines with what came of each. */
+export async function applyNetwork(context: CallContext, plan: NetworkPlan): Promise<readonly Entry[]> {
+  const entries = new Map(plan.entries.map((entry) => [keyText(entry), entry]))
+  const settle = (entry: Pick<Entry, 'containerId' | 'ifName' | 'addresses'>, change: Partial<Entry>) => {
+    const old = entries.get(keyText(entry))
+    if (old !== undefined) entries.set(keyText(entry), { ...old, ...change })
+  }
+  const entryOf = (taking: Taking) => podEntry(taking.live.cached, 'adopt')
+  await settleLeftovers(context, networkFiles(plan.target.list.name))
+  const all = [...plan.takings, ...plan.unfinished]
+  const network = networkOf(all)
+  const taken: Taking[] = []
+  for (const taking of network === undefined ? [] : plan.takings) {
+    try {
+      if (network !== undefined) await recordPod(context, taking, network)
+      taken.push(taking)
+      settle(entryOf(taking), { status: 'adopted' })
+    } catch (error) {
+      settle(entryOf(taking), { status: 'cannot', detail: (error as Error).message })
+    }
+  }
+  if (network !== undefined) {
+    const served = [...taken, ...plan.unfinished]
+    const failures = await serve(context, served, network)
+    const [failure] = failures
+    for (const each of served)
+      settle(entryOf(each), failure ? { status: 'cannot', detail: failure.message } : { status: 'adopted' })
+  }
+  const failures = await clearLeaks(context.run, plan.leaks, plan.dataDir)
+  for (const leak of plan.leaks) {
+    settle(leakEntry(leak), failures[0] ? { status: 'cannot', detail: failures[0].message } : { status: 'cleared' })
+  }
+  return [...entries.values()]
+}
+
+interface Sorted {
+  readonly entry: Entry
+  readonly taking?: Taking
+  readonly isRecorded?: true
+}
+
+function sort(
+  found: Found,
+  at: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: ReferenceRules },
+): Sorted {
+  const { cached } = found
+  switch (found.kind) {
+    case 'gone':
+      return { entry: podEntry(cached, 'gone') }
+    case 'unclear':
+      return { entry: { ...podEntry(cached, 'cannot'), detail: found.why } }
+    case 'ours':
+      return sortOurs(found, at)
+    case 'live':
+      return sortLive(found.live, at)
+    default:
+      return found satisfies never
+  }
+}
+
+function sortLive(
+  live: LivePod,
+  { target, links }: { target: Target; links: ReadonlyMap<string, ObservedLink> },
+): Sorted {
+  const entry = { ...podEntry(live.cached, 'adopt'), hostLink: live.host.name }
+  try {
+    return { entry, taking: { live, ...adoptionOf(target, live, links) } }
+  } catch (error) {
+    return { entry: { ...entry, status: 'cannot', detail: (error as Error).message } }
+  }
+}
+
+/** A pod with a record is done, unless rules of the reference still speak of it. */
+function sortOurs(
+  { cached, record }: Extract<Found, { kind: 'ours' }>,
+  { target, links, rules }: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: ReferenceRules },
+): Sorted {
+  const entry = { ...podEntry(cached, 'ours'), hostLink: record.spec?.host?.name ?? '' }
+  const host = links.get(entry.hostLink)
+  const { spec } = record
+  if (record.adopted === undefined || spec?.pod === undefined || host === undefined) return { entry }
+  if (!hasRules(rules, ownerOf({ spec }))) return { entry }
+  const pod = { ...host, name: spec.pod.name, mac: spec.pod.mac, mtu: spec.pod.mtu ?? host.mtu }
+  const live = { cached, netns: record.netns, host, pod }
+  try {
+    const { conf } = adoptionOf(target, live, links)
+    const left: Entry = { ...entry, status: 'adopt', detail: 'has a record; rules of the reference plugins are left' }
+    return { entry: left, taking: { live, conf, spec }, isRecorded: true }
+  } catch {
+    return { entry }
+  }
+}
+
+function hasRules(rules: ReferenceRules, owner: ReturnType<typeof ownerOf>): boolean {
+  return (
+    rules.iptables.some(({ saved }) => iptablesRemovals(saved, [owner]) !== '') ||
+    rules.nft.some((json) => nftRemovals(json, [owner]) !== '')
+  )
+}
+
+/** Where host-local's reservations are and what its ranges are, as the configuration says without a runtime. */
+function ipamOf({ list, plugin }: Target): { dataDir: string; subnets: readonly string[] } {
+  try {
+    const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'x', CNI_NETNS: '/run/netns/x', CNI_IFNAME: 'eth0' }
+    const conf = readConfig(JSON.stringify(requestConf(list, plugin, {})), readInvocation(env))
+    return { dataDir: conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir, subnets: subnetsOf(conf) }
+  } catch {
+    // Ranges that only the runtime knows.
+    return { dataDir: defaultDataDir, subnets: [] }
+  }
+}
+
+function podEntry(cached: Found['cached'], status: Entry['status']): Entry {
+  const { network, containerId, ifName, netns } = cached
+  return { network, status, containerId, ifName, addresses: addressesOf(cached), netns }
+}
+
+function leakEntry({ network, containerId, ifName, addresses, what }: Leak): Entry {
+  return { network, status: 'leak', containerId, ifName, addresses, detail: what.join(', ') }
+}
+
+function keyText({ containerId, ifName, addresses }: Pick<Entry, 'containerId' | 'ifName' | 'addresses'>): string {
+  return containerId === '' ? addresses.join(' ') : `${containerId} ${ifName}`
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes live pods over. Our rules are in place before the reference's go: a packet always finds one of
+// the two, and an established connection keeps the translation it has (conntrack).
+
+import { CniCode, CniError } from '../../cni/error.ts'
+import type { CallContext } from '../../commands/context.ts'
+import { setUpShared } from '../../commands/shared-setup.ts'
+import { afterRuleOps } from '../../plan/attach.ts'
+import type { NetworkSpec } from '../../plan/attachment.ts'
+import { configDigest } from '../../plan/config-digest.ts'
+import { aliasOf } from '../../plan/names.ts'
+import type { Op } from '../../plan/op.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/record.ts'
+import type { ReferenceOwner } from '../../plan/reference-chain.ts'
+import { mergeNetworks, networkSpec } from '../../plan/resolve.ts'
+import { holderOf, lastGiven, releaseAddresses, reserveAddress, writeLastGiven } from '../../system/addresses.ts'
+import { executeAll } from '../../system/execute.ts'
+import { readText } from '../../system/files.ts'
+import { closeNetns, openNetns } from '../../system/netns.ts'
+import { releasePorts, reservePorts } from '../../system/ports.ts'
+import { claim, forget, pendingFile, readNetwork, writeAdopted } from '../../system/records.ts'
+import { defaultDataDir } from '../../system/reference-leases.ts'
+import { removeReferenceRules } from '../../system/reference-rules.ts'
+import { machineId } from '../../system/stamp.ts'
+import { networkFiles, requireState } from '../../system/state.ts'
+import type { LivePod } from './look.ts'
+import type { Adoption } from './spec.ts'
+
+/** A live pod and what it becomes. */
+export interface Taking extends Adoption {
+  readonly live: LivePod
+}
+
+/** Writes the record of one pod, with its addresses and ports reserved. Throws CniError when another pod has one of them. */
+export async function recordPod(context: CallContext, taking: Taking, network: NetworkSpec): Promise<void> {
+  requireState()
+  const { spec, conf, live } = taking
+  const files = networkFiles(conf.name)
+  const record: AttachmentRecord = {
+    format: 1,
+    key: spec.key,
+    writer: context.stamp,
+    netns: live.netns,
+    createdAt: new Date().toISOString(),
+    ...(conf.pod ? { pod: conf.pod } : {}),
+    configDigest: configDigest(conf.stdin),
+    ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
+    adopted: { dataDir: dataDirOf(taking) },
+  }
+  if (!claim(files, record)) throw new CniError(CniCode.tryAgainLater, 'another call is working on it')
+  try {
+    reserveAddresses(taking)
+    const request = { claimFile: pendingFile(files, spec.key), key: spec.key, settle: async () => false }
+    await reservePorts(request, spec.hostPorts?.ports ?? [])
+    writeAdopted(files, { ...record, spec, network })
+  } catch (error) {
+    await releasePorts(record, undefined)
+    await releaseAddresses(files, record)
+    forget(files, spec.key)
+    throw error
+  }
+}
+
+/** The network as all these pods together need it. */
+export function networkOf(takings: readonly Taking[]): NetworkSpec | undefined {
+  const [first] = takings
+  if (first === undefined) return undefined
+  const files = networkFiles(first.conf.name)
+  return takings.reduce<NetworkSpec | undefined>((known, { conf, spec }) => {
+    const now = networkSpec(conf, spec.ips, { mtu: spec.mtu, machineId: machineId() })
+    return mergeNetworks(known, now, conf.ipam.kind === 'pool')
+  }, readNetwork(files))
+}
+
+/** Sets up what the pods share, then takes the reference's masquerade and port rules away. Returns what failed. */
+export async function serve(
+  context: CallContext,
+  takings: readonly Taking[],
+  network: NetworkSpec,
+): Promise<readonly Error[]> {
+  const [first] = takings
+  if (first === undefined) return []
+  const netns = openNetns(first.live.netns.path)
+  try {
+    const files = networkFiles(network.name)
+    keepRoundRobin(first)
+    await setUpShared(context, { files, network, own: [], netnsFd: netns.fd })
+  } finally {
+    closeNetns(netns)
+  }
+  const failures = await executeAll({ run: context.run }, takings.flatMap(markOps))
+  return [...failures, ...(await removeReferenceRules(context.run, takings.map(ownerOf)))]
+}
+
+/** The accepts of the firewall plugin stay until the pod's DEL: a policy of DROP may depend on them. */
+export function ownerOf({ spec }: Pick<Taking, 'spec'>): ReferenceOwner {
+  const addresses = spec.ips.map(({ address }) => address.slice(0, address.indexOf('/')))
+  return { ...spec.key, addresses, accepts: [] }
+}
+
+/** The alias by which people know whose link it is, and the setting that host ports on 127.0.0.1 need. */
+function markOps({ spec }: Taking): readonly Op[] {
+  const dev = spec.host?.name ?? ''
+  const alias = aliasOf(spec.key)
+  return [
+    { in: 'host', kind: 'link.alias', dev, alias, noLinkLocal: false, why: `mark ${dev} as ours` },
+    ...afterRuleOps(spec),
+  ]
+}
+
+function reserveAddresses({ spec, conf }: Taking): void {
+  if (!spec.isPool) return
+  const files = networkFiles(conf.name)
+  for (const { address } of spec.ips) {
+    const bare = address.slice(0, address.indexOf('/'))
+    if (reserveAddress(files, pendingFile(files, spec.key), bare)) continue
+    const holder = holderOf(files, bare)
+    if (holder !== undefined && sameKey(holder.key, spec.key)) continue
+    const whose = holder === undefined ? 'someone else' : describeHolder(holder)
+    throw new CniError(CniCode.addressUnavailable, `${bare} is reserved by ${whose}`)
+  }
+}
+
+/** New pods go on where host-local was. */
+function keepRoundRobin(taking: Taking): void {
+  const { conf } = taking
+  if (conf.ipam.kind !== 'pool') return
+  const files = networkFiles(conf.name)
+  for (const index of conf.ipam.rangeSets.keys()) {
+    const last = readText(`${dataDirOf(taking)}/${conf.name}/last_reserved_ip.${index}`)
+    if (last === undefined || last === 'unreadable' || lastGiven(files, index) !== undefined) continue
+    writeLastGiven(files, index, last.text.trim())
+  }
+}
+
+function dataDirOf({ conf }: Taking): string {
+  return conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir
+}

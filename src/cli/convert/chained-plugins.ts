@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference portmap, firewall, bandwidth, tuning and sbr plugins (reference-plugins.md §1.7-§1.11),
+// each as one key of ours.
+
+import { lookUp } from '../../cni/json-keys.ts'
+import { type Converted, unknownRemarks } from './main-plugin.ts'
+import { note, type Remark, warning } from './remarks.ts'
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Plugins that become a key of ours; each converts one plugin of its type. */
+const converters: Readonly<Record<string, (plugin: Json) => Converted>> = {
+  portmap: convertPortmap,
+  firewall: convertFirewall,
+  bandwidth: (plugin) => simple(plugin, 'bandwidth', ['ingressRate', 'ingressBurst', 'egressRate', 'egressBurst']),
+  tuning: convertTuning,
+  sbr: (plugin) => simple(plugin, 'sbr', ['table', 'gateways', 'addSourceHints']),
+}
+
+const common = ['type', 'name', 'cniVersion', 'capabilities', 'runtimeConfig', 'prevResult']
+
+/** How a plugin of this type is converted; undefined for a plugin that has to stay. */
+export function converterOf(type: unknown): ((plugin: Json) => Converted) | undefined {
+  return typeof type === 'string' && Object.hasOwn(converters, type) ? converters[type] : undefined
+}
+
+function convertPortmap(plugin: Json): Converted {
+  const conditions = ['conditionsV4', 'conditionsV6'] as const
+  const kept = conditions.filter((key) => isGiven(plugin, key) && !isIptables(lookUp(plugin, key)))
+  const lost = conditions.filter((key) => isGiven(plugin, key) && isIptables(lookUp(plugin, key)))
+  return {
+    keys: {
+      portmap: {
+        snat: lookUp(plugin, 'snat') ?? true,
+        masqAll: lookUp(plugin, 'masqAll') ?? false,
+        ...Object.fromEntries(kept.map((key) => [key, lookUp(plugin, key)])),
+      },
+    },
+    remarks: [
+      ...lost.map((key) =>
+        warning(
+          `portmap.${key}`,
+          `${JSON.stringify(lookUp(plugin, key))} are matches of iptables and left out, so host ports are open to more: ` +
+            'write them as nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]',
+        ),
+      ),
+      ...markRemarks(plugin),
+      ...backendRemarks(plugin, 'portmap'),
+      ...unknownRemarks(plugin, {
+        type: 'portmap',
+        known: [...common, ...conditions, 'snat', 'masqAll', 'backend', 'markMasqBit', 'externalSetMarkChain'],
+      }),
+    ],
+  }
+}
+
+/** Marks are how the iptables backend tells what to masquerade; nothing is marked here. */
+function markRemarks(plugin: Json): readonly Remark[] {
+  const bit = lookUp(plugin, 'markMasqBit') ?? 13
+  const chain = lookUp(plugin, 'externalSetMarkChain') ?? ''
+  return [
+    ...(bit === 13 ? [] : [note('portmap.markMasqBit', `bit ${String(bit)} is left out: no packet is marked`)]),
+    ...(chain === '' || chain === 'KUBE-MARK-MASQ'
+      ? []
+      : [warning('portmap.externalSetMarkChain', `"${String(chain)}" is left out: no packet goes through that chain`)]),
+  ]
+}
+
+function convertFirewall(plugin: Json): Converted {
+  const admin = lookUp(plugin, 'iptablesAdminChainName') ?? ''
+  const zone = lookUp(plugin, 'firewalldZone') ?? ''
+  const chain = admin === '' ? 'CNI-ADMIN' : String(admin)
+  return {
+    keys: { firewall: { ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open', hostAccept: 'auto' } },
+    remarks: [
+      note(
+        'firewall.iptablesAdminChainName',
+        `rules in ${chain} are not passed by pods any more: put them into DOCKER-USER or FORWARD`,
+      ),
+      ...(zone === '' || zone === 'trusted'
+        ? []
+        : [warning('firewall.firewalldZone', `"${String(zone)}" is left out: pods are in no zone by their address`)]),
+      ...backendRemarks(plugin, 'firewall'),
+      ...unknownRemarks(plugin, {
+        type: 'firewall',
+        known: [...common, 'backend', 'ingressPolicy', 'iptablesAdminChainName', 'firewalldZone'],
+      }),
+    ],
+  }
+}
+
+function convertTuning(plugin: Json): Converted {
+  const { keys, remarks } = simple(
+    plugin,
+    'tuning',
+    ['sysctl', 'mac', 'promisc', 'mtu', 'txQLen', 'allmulti'],
+    ['dataDir', 'args'],
+  )
+  const args = lookUp(plugin, 'args')
+  const isDir = isGiven(plugin, 'dataDir')
+  return {
+    keys: args === undefined || args === null ? keys : { ...keys, args },
+    remarks: [
+      ...remarks,
+      ...(isDir ? [note('tuning.dataDir', 'left out: nothing has to be kept, the interface goes with the pod')] : []),
+    ],
+  }
+}
+
+/** A plugin whose keys keep their names below `name`. A plugin without any of them becomes nothing. */
+function simple(plugin: Json, name: string, keys: readonly string[], others: readonly string[] = []): Converted {
+  const given = keys.filter((key) => isGiven(plugin, key)).map((key) => [key, lookUp(plugin, key)] as const)
+  return {
+    keys: given.length === 0 && name !== 'sbr' ? {} : { [name]: Object.fromEntries(given) },
+    remarks: unknownRemarks(plugin, { type: name, known: [...common, ...keys, ...others] }),
+  }
+}
+
+function backendRemarks(plugin: Json, type: string): readonly Remark[] {
+  const backend = lookUp(plugin, 'backend')
+  if (backend === undefined || backend === null || backend === '') return []
+  return [
+    note(`${type}.backend`, `"${String(backend)}" is left out: rules are always nftables, in tables of trestle's own`),
+  ]
+}
+
+/** As the reference: the first token tells. */
+function isIptables(tokens: unknown): boolean {
+  return Array.isArray(tokens) && typeof tokens[0] === 'string' && /^[-!]/.test(tokens[0])
+}
+
+function isGiven(plugin: Json, key: string): boolean {
+  const value = lookUp(plugin, key)
+  return value !== undefined && value !== null
+}

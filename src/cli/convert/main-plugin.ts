@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference bridge and ptp plugins (reference-plugins.md §1.2, §1.3) with their IPAM, as keys of ours.
+
+import { lookUp } from '../../cni/json-keys.ts'
+import { note, type Remark } from './remarks.ts'
+
+/** Keys of a plugin's object, with what was to be said about those that are left out. */
+export interface Converted {
+  readonly keys: Readonly<Record<string, unknown>>
+  readonly remarks: readonly Remark[]
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+/** Keys that mean the same here, with the reference's default. `undefined`: written only where it is given. */
+const bridgeDefaults: Json = {
+  bridge: 'cni0',
+  isGateway: false,
+  isDefaultGateway: false,
+  forceAddress: false,
+  ipMasq: false,
+  hairpinMode: false,
+  promiscMode: false,
+  vlan: undefined,
+  vlanTrunk: undefined,
+  preserveDefaultVlan: undefined,
+  macspoofchk: undefined,
+  portIsolation: undefined,
+  enabledad: undefined,
+  disableContainerInterface: undefined,
+}
+
+const ptpDefaults: Json = { ipMasq: false }
+
+/** Keys of every plugin, and those that the list's own conversion reads. */
+const common = [
+  'type',
+  'name',
+  'cniVersion',
+  'capabilities',
+  'runtimeConfig',
+  'prevResult',
+  'args',
+  'dns',
+  'ipam',
+  'mtu',
+]
+
+/** IPAM plugins whose work is done in-process. */
+const inProcess: readonly unknown[] = ['host-local', 'static']
+
+/** Whether a plugin of this type makes the interface and can be converted. */
+export function isMainType(type: unknown): type is 'bridge' | 'ptp' {
+  return type === 'bridge' || type === 'ptp'
+}
+
+/** The keys for the interface. Every default that differs from ours is written out. */
+export function convertMain(plugin: Json): Converted {
+  const type = lookUp(plugin, 'type') === 'ptp' ? 'ptp' : 'bridge'
+  const defaults = type === 'ptp' ? ptpDefaults : bridgeDefaults
+  const own = Object.entries(defaults).flatMap(([key, usual]) => {
+    const value = lookUp(plugin, key) ?? usual
+    return value === undefined ? [] : [[key, value] as const]
+  })
+  const isDefaultGateway = lookUp(plugin, 'isDefaultGateway') === true
+  const mtu = (lookUp(plugin, 'mtu') ?? 0) === 0 ? 1500 : lookUp(plugin, 'mtu')
+  const kept = ['ipam', 'dns', 'args'].flatMap((key) => {
+    const value = lookUp(plugin, key)
+    return value === undefined || value === null ? [] : [[key, value] as const]
+  })
+  return {
+    keys: {
+      mode: type,
+      ...Object.fromEntries(own),
+      // The reference lets isDefaultGateway imply it.
+      ...(isDefaultGateway ? { isGateway: true } : {}),
+      mtu,
+      ...Object.fromEntries(kept),
+    },
+    remarks: [
+      ...mtuRemarks(plugin, type),
+      ...ipamRemarks(lookUp(plugin, 'ipam')),
+      ...backendRemarks(plugin, type),
+      ...unknownRemarks(plugin, { type, known: [...common, ...Object.keys(defaults), 'ipMasqBackend'] }),
+    ],
+  }
+}
+
+/** What is said of keys that the plugin itself does not know: it ignored them, and here they could mean something. */
+export function unknownRemarks(plugin: Json, about: { type: string; known: readonly string[] }): readonly Remark[] {
+  const known = about.known.map((key) => key.toLowerCase())
+  const unknown = Object.keys(plugin).filter((key) => !known.includes(key.toLowerCase()))
+  return unknown.map((key) => note(`${about.type}.${key}`, `the ${about.type} plugin knows no such key: left out`))
+}
+
+function mtuRemarks(plugin: Json, type: string): readonly Remark[] {
+  if ((lookUp(plugin, 'mtu') ?? 0) !== 0) return []
+  const text = 'was not given, which is 1500 there; "auto" follows the interfaces with a default route'
+  return [note(`${type}.mtu`, text)]
+}
+
+function ipamRemarks(ipam: unknown): readonly Remark[] {
+  const type = typeof ipam === 'object' && ipam !== null ? lookUp(ipam as Json, 'type') : undefined
+  if (type === undefined || type === '' || inProcess.includes(type)) return []
+  return [note('ipam.type', `"${String(type)}" stays a plugin of its own, called through CNI_PATH`)]
+}
+
+function backendRemarks(plugin: Json, type: string): readonly Remark[] {
+  const backend = lookUp(plugin, 'ipMasqBackend')
+  if (backend === undefined || backend === null || backend === '') return []
+  const text = `"${String(backend)}": masquerading is always by nftables, in tables of trestle's own`
+  return [note(`${type}.ipMasqBackend`, text)]
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a conversion has to say besides its result.
+
+/** `warning`: something of the original has no equivalent or is not done any more. `note`: nothing is lost. */
+export interface Remark {
+  readonly level: 'warning' | 'note'
+  /** The plugin and the key it is about, like `portmap.markMasqBit`. */
+  readonly about: string
+  readonly text: string
+}
+
+export function warning(about: string, text: string): Remark {
+  return { level: 'warning', about, text }
+}
+
+export function note(about: string, text: string): Remark {
+  return { level: 'note', about, text }
+}

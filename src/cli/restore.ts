@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle restore`: what state says and the host does not have, made again.
+
+import { openContext } from '../commands/context.ts'
+import { type Restored, restore } from '../commands/restore.ts'
+import { type Command, exitCode, type Input } from './command.ts'
+
+export const restoreCommand: Command = {
+  name: 'restore',
+  words: '',
+  maxWords: 0,
+  summary: 'rebuild bridges, ports, rules and limits from state after a flush',
+  description:
+    'Compares the state of every network with the host and makes what is missing: bridges and their ports, ' +
+    'nftables rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. ' +
+    'With --dry-run it only tells: exit code 1 when something is missing.',
+  options: { 'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' } },
+  examples: ['trestle restore', 'trestle restore --dry-run', 'trestle restore -o json'],
+  run,
+}
+
+async function run({ values, isJson, output }: Input): Promise<number> {
+  const isDry = values['dry-run'] === true
+  const restored = await restore(openContext(new AbortController().signal), !isDry)
+  const missing = restored.differences.flatMap(({ found }) => found)
+  const code = (isDry && missing.length > 0) || restored.lost.length > 0 ? exitCode.findings : exitCode.fine
+  if (isJson) {
+    const document = {
+      formatVersion: 1,
+      command: 'restore',
+      applied: !isDry,
+      missing,
+      lost: restored.lost,
+      exitCode: code,
+    }
+    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+  } else output.out(asText(missing, restored, isDry))
+  return code
+}
+
+function asText(missing: readonly string[], { lost }: Restored, isDry: boolean): string {
+  const verb = isDry ? 'missing ' : 'restored'
+  const lines = [
+    ...missing.map((text) => `  ${verb}  ${text}\n`),
+    ...lost.map((text) => `  lost      ${text}: its interface is gone, the pod must be made anew\n`),
+  ]
+  return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost\n`
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects garbage without the runtime: all networks, from records, namespaces and what the runtime
+// lists. What is collected is taken down as by DEL.
+
+import { CniCode, CniError } from '../cni/error.ts'
+import { judge, type Verdict } from '../plan/garbage.ts'
+import type { AttachmentRecord } from '../plan/record.ts'
+import { netnsState } from '../system/netns.ts'
+import { allRecords } from '../system/records.ts'
+import { networkFiles, requireState } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+import { detach, settleLeftovers } from './detach.ts'
+import { removeWhenEmpty } from './remove-network.ts'
+
+/** Container ids that the runtime lists, or undefined when no runtime could be asked. */
+export type Listed = ReadonlySet<string> | undefined
+
+/** What happened to an attachment that was to be collected. */
+export interface Collected extends Verdict {
+  readonly failures: readonly string[]
+}
+
+/**
+ * Judges every finished attachment. Throws CniError 5 when namespaces cannot be told from plain files
+ * here: in another mount namespace every pod would look dead.
+ */
+export function judgeAll(context: CallContext, listed: Listed, nowMs: number): readonly Verdict[] {
+  requireState()
+  const records = allRecords().filter(({ isPending }) => !isPending)
+  const facts = records.map(({ record }) => ({
+    record,
+    netns: netnsState(record.netns),
+    isThisBoot: record.writer.bootId === context.stamp.bootId,
+    isListed: listed?.has(record.key.containerId),
+  }))
+  const hidden = facts.find(
+    ({ netns, record, isThisBoot }) => netns === 'unknown' && record.netns.path !== '' && isThisBoot,
+  )
+  if (hidden !== undefined) throw notVisible(hidden.record)
+  return facts.map((each) => judge(each, nowMs))
+}
+
+/** Takes down what is judged garbage, and settles what killed calls left. */
+export async function collect(context: CallContext, verdicts: readonly Verdict[]): Promise<readonly Collected[]> {
+  const collected: Collected[] = []
+  for (const each of verdicts.filter(({ verdict }) => verdict === 'collect')) {
+    const failures = await detach(context, networkFiles(each.record.key.network), each.record)
+    collected.push({ ...each, failures: failures.map((failure) => failure.message) })
+  }
+  for (const network of new Set(verdicts.map(({ record }) => record.key.network))) {
+    await settleLeftovers(context, networkFiles(network))
+    await removeWhenEmpty(context, networkFiles(network))
+  }
+  return collected
+}
+
+function notVisible(record: AttachmentRecord): CniError {
+  return new CniError(CniCode.ioFailure, `cannot see network namespaces from here: ${record.netns.path}`, {
+    details: 'it is no namespace file in this mount namespace; run gc where the runtime runs (nsenter -t 1 -m)',
+  })
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// restore: everything that state says should be on the host, and is not, made again: after
+// `nft flush ruleset`, a firewall's reload, a bridge that was removed. What holds is left alone.
+
+import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
+import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
+import { type Difference, difference, forwardingKey } from '../plan/difference.ts'
+import type { Observed } from '../plan/observed.ts'
+import type { Op } from '../plan/op.ts'
+import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
+import { execute } from '../system/execute.ts'
+import { withLock } from '../system/lock.ts'
+import { observeHost, observeQueues, observeSysctls, observeTable } from '../system/observe.ts'
+import { allNetworks } from '../system/records.ts'
+import { requireState, stateRoot } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
+
+const lockWaitMs = 10_000
+
+/** What was different, and what could not be made again: pods whose own interface is gone. */
+export interface Restored {
+  readonly differences: readonly Difference[]
+  readonly lost: readonly string[]
+}
+
+/** Compares state with the host; with `apply`, makes what is missing. Throws CniError as ADD does. */
+export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
+  requireState()
+  const lock = { file: `${stateRoot()}/lock`, purpose: 'restore', owner: context.stamp, waitMs: lockWaitMs }
+  return await withLock(lock, async () => {
+    const networks = allNetworks()
+    const all = liveSpecs(context)
+    const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
+    const isThere = (spec: AttachmentSpec) => spec.host === undefined || host.links.has(spec.host.name)
+    const attachments = all.filter(isThere)
+    const links = linkOps(networks, attachments)
+    const rules = refilledRuleOps({ networks, attachments: all })
+    const observed: Observed = { host, ...(await lookFurther(context, links, rules)) }
+    const differences = difference([...links, ...rules], observed)
+    if (apply && differences.length > 0) await applyDifferences(context, differences, rules)
+    if (apply) await settleHostAccepts(context)
+    return { differences, lost: all.filter((spec) => !isThere(spec)).map((spec) => describe(spec)) }
+  })
+}
+
+/** Rules go in as one transaction: all of them, when one is missing. */
+async function applyDifferences(
+  context: CallContext,
+  differences: readonly Difference[],
+  rules: readonly Op[],
+): Promise<void> {
+  const missing = differences.map(({ op }) => op).filter((op) => !op.kind.startsWith('nft.'))
+  const needsRules = differences.some(({ op }) => op.kind.startsWith('nft.'))
+  await execute({ run: context.run }, [...missing, ...(needsRules ? rules : [])])
+}
+
+function linkOps(networks: readonly NetworkSpec[], attachments: readonly AttachmentSpec[]): readonly Op[] {
+  const ofNetworks = networks.flatMap((network) => bridgeOps(network, attachments))
+  const ofPods = attachments.flatMap((spec) => [
+    ...portOps(spec),
+    ...hostOps(spec),
+    ...queueingOps(spec),
+    ...afterRuleOps(spec),
+  ])
+  return [...ofNetworks, ...ofPods.filter((op) => op.kind !== 'veth.add')]
+}
+
+async function lookFurther(
+  context: CallContext,
+  links: readonly Op[],
+  rules: readonly Op[],
+): Promise<Omit<Observed, 'host'>> {
+  const queued = [
+    ...new Set(links.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : []))),
+  ]
+  const needs = (table: 'inet' | 'bridge') => rules.some((op) => op.kind === 'nft.base' && op.table === table)
+  const [table, bridgeTable, queues] = await Promise.all([
+    needs('inet') ? observeTable(context.run, 'inet') : undefined,
+    needs('bridge') ? observeTable(context.run, 'bridge') : undefined,
+    queued.length > 0 ? observeQueues(context.run, queued) : undefined,
+  ])
+  const keys = links.flatMap((op) => (op.kind === 'sysctl.write' ? [op.key] : []))
+  const sysctls = observeSysctls([...keys, forwardingKey(4), forwardingKey(6)])
+  return { sysctls, ...(table && { table }), ...(bridgeTable && { bridgeTable }), ...(queues && { queues }) }
+}
+
+function describe(spec: AttachmentSpec): string {
+  return `${spec.key.ifName} of container ${spec.key.containerId} (network ${spec.key.network})`
+}

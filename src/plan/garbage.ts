@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may be collected without the runtime asking (contract §5, gc): an attachment goes only when
+// the runtime does not list it, its namespace is gone, and it is older than five minutes, since a
+// sandbox being made is on no list yet. Everything doubtful stays and is told.
+
+import type { AttachmentRecord } from './record.ts'
+
+/** Younger attachments may belong to a pod that the runtime is still making. */
+export const youngestMs = 5 * 60 * 1000
+
+/** What is known about one attachment. `isListed` is undefined where no runtime could be asked. */
+export interface Facts {
+  readonly record: AttachmentRecord
+  readonly netns: 'live' | 'gone' | 'unknown'
+  readonly isThisBoot: boolean
+  readonly isListed: boolean | undefined
+}
+
+/** What becomes of an attachment, and why. */
+export interface Verdict {
+  readonly record: AttachmentRecord
+  readonly verdict: 'collect' | 'report' | 'keep'
+  readonly why: string
+}
+
+/** Decides about one attachment. `nowMs`: milliseconds since 1970, as the record's time. */
+export function judge(facts: Facts, nowMs: number): Verdict {
+  const { record, netns, isThisBoot, isListed } = facts
+  const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
+  if (!isThisBoot) return say('collect', 'the machine was restarted since')
+  if (isListed === true) return say('keep', 'the runtime lists it')
+  if (netns === 'live') {
+    return isListed === undefined
+      ? say('keep', 'its network namespace exists')
+      : say('report', 'the runtime does not list it, but its network namespace exists')
+  }
+  if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
+  const ageMs = nowMs - Date.parse(record.createdAt)
+  // A clock that jumped makes no age either: not older than five minutes is all that counts.
+  if (!(ageMs > youngestMs)) return say('keep', 'younger than five minutes')
+  return say(
+    'collect',
+    isListed === undefined ? 'its network namespace is gone' : 'unlisted, and its network namespace is gone',
+  )
+}

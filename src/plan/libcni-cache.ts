@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libcni keeps of each attachment (reference-plugins.md §5.4): the list it ran, what the runtime
+// added to it, and the result. Older versions kept the result alone.
+
+import type { Result } from '../cni/result.ts'
+import { readResult } from '../cni/result-shapes.ts'
+
+/** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry is of an old version. */
+export interface CachedAttachment {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+  readonly netns: string
+  readonly args: readonly (readonly [string, string])[]
+  readonly capabilityArgs: Readonly<Record<string, unknown>>
+  /** The list as it was at ADD. */
+  readonly list?: unknown
+  readonly result: Result
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The file name of an attachment's entry. */
+export function cacheFileName(network: string, containerId: string, ifName: string): string {
+  return `${network}-${containerId}-${ifName}`
+}
+
+/** An entry of cniCacheV1, or an old one whose name is an attachment of `network`; undefined for what is neither. */
+export function readCached(name: string, text: string, network: string): CachedAttachment | undefined {
+  try {
+    const root = asObject(JSON.parse(text))
+    const cached = root['kind'] === 'cniCacheV1' ? readV1(root) : readOld(name, root, network)
+    return cached?.network === network ? cached : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The types of the plugins that made the attachment; empty where the entry does not tell. */
+export function cachedTypes({ list }: CachedAttachment): readonly string[] {
+  const { plugins } = asObject(list)
+  const entries = Array.isArray(plugins) ? plugins : [list]
+  return entries.map((entry) => asObject(entry)['type']).filter((type) => typeof type === 'string')
+}
+
+/** The pod's interface in a result, and the host's end of its pair. */
+export function endsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>) {
+  const pod = result.interfaces.find((entry) => entry.name === ifName && (entry.sandbox ?? '') !== '')
+  const host = result.interfaces.find((entry) => /^veth/.test(entry.name) && (entry.sandbox ?? '') === '')
+  return { pod, host }
+}
+
+/** The pod's addresses, without prefix length; those of other interfaces in the result are left out. */
+export function addressesOf(cached: Pick<CachedAttachment, 'result' | 'ifName'>): readonly string[] {
+  return podIpsOf(cached).map(({ address }) => address.slice(0, address.indexOf('/')))
+}
+
+/** The entries of `ips` that are the pod interface's. */
+export function podIpsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>): Result['ips'] {
+  return result.ips.filter(({ interface: at }) => at === undefined || result.interfaces[at]?.name === ifName)
+}
+
+function readV1(root: Json): CachedAttachment | undefined {
+  const { containerId, ifName, networkName, netns, config } = root
+  if (typeof containerId !== 'string' || typeof ifName !== 'string' || typeof networkName !== 'string') return undefined
+  const list: unknown = typeof config === 'string' ? JSON.parse(Buffer.from(config, 'base64').toString()) : undefined
+  return {
+    network: networkName,
+    containerId,
+    ifName,
+    netns: typeof netns === 'string' ? netns : '',
+    args: pairsOf(root['cniArgs']),
+    capabilityArgs: asObject(root['capabilityArgs']),
+    ...(list === undefined ? {} : { list }),
+    result: readResult(root['result'], '0.1.0'),
+  }
+}
+
+/** The result alone: who it is stands in the file's name, the namespace in the result. */
+function readOld(name: string, root: Json, network: string): CachedAttachment | undefined {
+  const rest = name.startsWith(`${network}-`) ? name.slice(network.length + 1) : ''
+  const dash = rest.lastIndexOf('-')
+  if (dash <= 0) return undefined
+  const [containerId, ifName] = [rest.slice(0, dash), rest.slice(dash + 1)]
+  const result = readResult(root, '0.1.0')
+  const { pod } = endsOf({ result, ifName })
+  return { network, containerId, ifName, netns: pod?.sandbox ?? '', args: [], capabilityArgs: {}, result }
+}
+
+function pairsOf(value: unknown): CachedAttachment['args'] {
+  const pairs = Array.isArray(value) ? value : []
+  return pairs.filter(
+    (pair): pair is readonly [string, string] => Array.isArray(pair) && pair.every((part) => typeof part === 'string'),
+  )
+}
+
+function asObject(value: unknown): Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
+}

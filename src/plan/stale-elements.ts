@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of host ports whose record is lost: found in the table by what is still known of them, and
+// removed as they are there. A map refuses a second target for a port, so they would keep the port
+// from its next owner.
+
+import type { Element } from './masquerade.ts'
+import type { ObservedTable } from './observed.ts'
+import type { Op, SetName } from './op.ts'
+
+/** What is still known of an attachment: names of its host ports' reservations, its addresses, its link. */
+export interface Remains {
+  readonly portNames: readonly string[]
+  readonly addresses: readonly string[]
+  readonly link: string
+}
+
+const portMaps = ['ports4', 'ports6', 'anyports4', 'anyports6'] as const
+const gateMaps = ['gates4', 'gates6', 'anygates4', 'anygates6'] as const
+
+/** The elements of an attachment without a record. */
+export function remainingElements(table: ObservedTable, remains: Remains): readonly Element[] {
+  const keys = new Set(remains.portNames.map(keyOfReservation))
+  const ports = portMaps.flatMap((set) =>
+    elementsIn(table, set).filter(
+      ({ element }) => keys.has(`${set} ${keyOf(element)}`) || remains.addresses.includes(podIpOf(element)),
+    ),
+  )
+  const gateKeys = new Set(ports.map(({ set, element }) => `${set.replace('ports', 'gates')} ${keyOf(element)}`))
+  const gates = gateMaps.flatMap((set) =>
+    elementsIn(table, set).filter(({ element }) => gateKeys.has(`${set} ${keyOf(element)}`)),
+  )
+  const masqueraded = new Set(ports.map(({ element }) => masqAllKeyOf(element)))
+  const others = (['masqall4', 'masqall6', 'self4', 'self6', 'loopback'] as const).flatMap((set) =>
+    elementsIn(table, set).filter(
+      ({ element }) =>
+        (set.startsWith('masqall') && masqueraded.has(element)) ||
+        (set.startsWith('self') && remains.addresses.includes(element.split(' . ')[0] ?? '')) ||
+        (set === 'loopback' && element === remains.link),
+    ),
+  )
+  return [...ports, ...gates, ...others].map(quoted)
+}
+
+/** Elements that hold the key of one of `wanted` with another target. */
+export function elementsInTheWay(table: ObservedTable, wanted: readonly Op[]): readonly Element[] {
+  return wanted.flatMap((op) => {
+    if (op.kind !== 'nft.add' || !op.element.includes(' : ')) return []
+    return elementsIn(table, op.set).filter(
+      ({ element }) => keyOf(element) === keyOf(op.element) && element !== op.element,
+    )
+  })
+}
+
+function elementsIn(table: ObservedTable, set: SetName): readonly Element[] {
+  return [...(table.elements.get(set) ?? [])].map((element) => ({ set, element }))
+}
+
+/** nft lists interface names without the quotes that it wants to read. */
+function quoted({ set, element }: Element): Element {
+  return { set, element: set === 'loopback' ? `"${element}"` : element }
+}
+
+/** `tcp:8080:4:any` (host-ports.ts) to `anyports4 tcp . 8080`. */
+function keyOfReservation(name: string): string {
+  const [protocol, port, family, ...address] = name.split(':')
+  const key = `${protocol} . ${port}`
+  const ip = address.join(':')
+  return ip === 'any' ? `anyports${family} ${key}` : `ports${family} ${ip} . ${key}`
+}
+
+function keyOf(element: string): string {
+  return element.split(' : ')[0] ?? ''
+}
+
+/** `10.0.0.2 . 80` of a map's element. */
+function targetOf(element: string): readonly string[] {
+  return element.split(' : ')[1]?.split(' . ') ?? []
+}
+
+function podIpOf(element: string): string {
+  return targetOf(element)[0] ?? ''
+}
+
+/** The pod's address, protocol and container port, as the masqall sets have them. */
+function masqAllKeyOf(element: string): string {
+  const [ip, port] = targetOf(element)
+  return `${ip} . ${keyOf(element).split(' . ').at(-2)} . ${port}`
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// CHECK of every feature: one resource at a time is broken by hand; CHECK names that one and nothing
+// else, and is silent again when it is mended, by `trestle restore` where it is on the host.
+
+import { afterEach, beforeEach, describe, it } from 'vitest'
+import { type Breakage, expectNamedAlone, lostElement } from '../support/breakage.ts'
+import { type Host, openHost } from '../support/host.ts'
+import { attach, ipamConf, netConf } from '../support/pods.ts'
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+const each = (conf: object, breakages: readonly Breakage[]) =>
+  it.each(breakages.map((breakage) => [breakage.what, breakage] as const))('%s', (_, breakage) =>
+    expectNamedAlone({ host, conf, pod: attach(host, conf) }, breakage),
+  )
+
+const mac = '0a:00:00:00:00:10'
+const portMappings = [
+  { hostPort: 8080, containerPort: 80, protocol: 'tcp' },
+  { hostPort: 5353, containerPort: 53, protocol: 'udp', hostIP: '192.0.2.1' },
+]
+const bandwidth = { ingressRate: 20_000_000, ingressBurst: 800_000, egressRate: 10_000_000, egressBurst: 400_000 }
+
+const bridged = netConf({
+  podcidr: ['10.240.0.0/24', 'fd00:240::/64'],
+  nonMasqueradeCIDRs: ['10.0.0.0/8'],
+  macspoofchk: true,
+  portmap: { masqAll: true },
+  firewall: { ingressPolicy: 'same-bridge', hostAccept: 'off' },
+  tuning: { sysctl: { 'net.core.somaxconn': '200' }, promisc: true, allmulti: true, txQLen: 500, mtu: 1400, mac },
+  runtimeConfig: { portMappings, bandwidth },
+})
+
+describe('CHECK of a host port says so when', () => {
+  each(bridged, [
+    lostElement('anyports4', 'tcp . 8080 : 10.240.0.2 . 80', 'tcp . 8080'),
+    lostElement('anyports6', 'tcp . 8080 : fd00:240::2 . 80', 'tcp . 8080'),
+    lostElement('ports4', '192.0.2.1 . udp . 5353 : 10.240.0.2 . 53', '192.0.2.1 . udp . 5353'),
+    lostElement('masqall4', '10.240.0.2 . tcp . 80'),
+    lostElement('masqall6', 'fd00:240::2 . tcp . 80'),
+    lostElement('loopback', '"cni0"'),
+    lostElement('hairpin4', '10.240.0.0/24 . 10.240.0.0/24'),
+    lostElement('hairpin6', 'fd00:240::/64 . fd00:240::/64'),
+    lostElement('keep4', '10.240.0.0/24 . 10.0.0.0/8'),
+    {
+      what: 'route_localnet is off',
+      lines: ['sysctl -qw net.ipv4.conf.cni0.route_localnet=0'],
+      said: [/^net\.ipv4\.conf\.cni0\.route_localnet is 0, not 1$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the element leads to another pod',
+      lines: [
+        'nft delete element inet trestle anyports4 { tcp . 8080 }',
+        'nft add element inet trestle anyports4 { tcp . 8080 : 10.240.0.77 . 80 }',
+      ],
+      said: [/^element tcp \. 8080 : 10\.240\.0\.2 \. 80 is missing from nft set anyports4$/],
+      mend: [
+        'nft delete element inet trestle anyports4 { tcp . 8080 }',
+        'nft add element inet trestle anyports4 { tcp . 8080 : 10.240.0.2 . 80 }',
+      ],
+    },
+    {
+      what: 'the reservation of the port is gone',
+      lines: ['mv STATE/ports/tcp:8080:4:any STATE/aside'],
+      said: [/^the reservation of host port tcp:8080:4:any is missing$/],
+      mend: ['mv STATE/aside STATE/ports/tcp:8080:4:any'],
+    },
+    {
+      what: 'the reservation of the address is gone',
+      lines: ['mv STATE/networks/net/addresses/10.240.0.2 STATE/aside'],
+      said: [/^the reservation of 10\.240\.0\.2 is missing$/],
+      mend: ['mv STATE/aside STATE/networks/net/addresses/10.240.0.2'],
+    },
+  ])
+})
+
+describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
+  each(bridged, [
+    lostElement('fenced', '"cni0"'),
+    lostElement('fencedpair', '"cni0" . "cni0"'),
+    lostElement('guarded', '"VETH"'),
+    lostElement('guardedmac', `"VETH" . ${mac}`),
+    {
+      what: 'the rule against spoofed frames is gone',
+      lines: ['nft flush chain bridge trestle prerouting'],
+      said: [/^nft rule "trestle \d+ spoof" is missing from prerouting$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the table against spoofed frames is gone',
+      lines: ['nft delete table bridge trestle'],
+      said: [
+        /^nft table bridge trestle is missing$/,
+        /^element "veth\w+" is missing from nft set guarded$/,
+        /^element "veth\w+" \. \S+ is missing from nft set guardedmac$/,
+      ],
+      mend: 'restore',
+    },
+    {
+      what: 'the rule of the fence is gone',
+      lines: ['nft flush chain inet trestle forward'],
+      said: [/^nft rule "trestle \d+ fence" is missing from forward$/],
+      mend: 'restore',
+    },
+  ])
+})
+
+describe('CHECK of bandwidth says so when', () => {
+  const other = 'latency 25ms'
+  each(bridged, [
+    {
+      what: 'the limit into the pod is gone',
+      lines: ['tc qdisc del dev VETH root'],
+      said: [/^bandwidth limit is missing on veth\w+$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the limit into the pod is another',
+      lines: [`tc qdisc replace dev VETH root handle 1: tbf rate 90mbit burst 100000b ${other}`],
+      said: [/^bandwidth limit on veth\w+ is 90000000 bit\/s, not 20000000$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the burst into the pod is another',
+      lines: [`tc qdisc replace dev VETH root handle 1: tbf rate 20mbit burst 300000b ${other}`],
+      said: [/^burst on veth\w+ is \d+ bytes, not 100000$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the limit out of the pod is gone',
+      lines: ['tc qdisc del dev IFB root'],
+      said: [/^bandwidth limit is missing on ifb\w+$/],
+      mend: 'restore',
+    },
+    {
+      what: 'traffic out of the pod is not sent through the limit',
+      lines: ['tc filter del dev VETH parent ffff:'],
+      said: [/^filter to ifb\w+ is missing on veth\w+$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the ingress qdisc is gone, and its filter with it',
+      lines: ['tc qdisc del dev VETH ingress'],
+      said: [/^ingress qdisc is missing on veth\w+$/, /^filter to ifb\w+ is missing on veth\w+$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the ifb is gone, and what was on it and led to it',
+      lines: ['ip link del IFB'],
+      said: [
+        /^ifb\w+ is missing$/,
+        /^bandwidth limit is missing on ifb\w+$/,
+        /^filter to ifb\w+ is missing on veth\w+$/,
+      ],
+      mend: 'restore',
+    },
+  ])
+})
+
+describe('CHECK of tuning says so when', () => {
+  const link = (what: string, change: readonly [broken: string, mended: string], said: RegExp): Breakage => ({
+    what,
+    lines: [`pod ip link set eth0 ${change[0]}`],
+    said: [said],
+    mend: [`pod ip link set eth0 ${change[1]}`],
+  })
+  each(bridged, [
+    {
+      what: 'a sysctl is another',
+      lines: ['pod sysctl -qw net.core.somaxconn=99'],
+      said: [/^net\.core\.somaxconn in the pod is 99, not 200$/],
+      mend: ['pod sysctl -qw net.core.somaxconn=200'],
+    },
+    link('promisc is off', ['promisc off', 'promisc on'], /^eth0 is not promiscuous$/),
+    link('allmulti is off', ['allmulticast off', 'allmulticast on'], /^allmulti of eth0 is off, not on$/),
+    link('the queue is longer', ['txqueuelen 700', 'txqueuelen 500'], /^queue length of eth0 is 700, not 500$/),
+    link('the MTU is another', ['mtu 1450', 'mtu 1400'], /^MTU of eth0 is 1450, not 1400$/),
+    link(
+      'the MAC is another',
+      ['address 0a:00:00:00:00:11', `address ${mac}`],
+      /^MAC of eth0 is 0a:00:00:00:00:11, not 0a:00:00:00:00:10$/,
+    ),
+  ])
+})
+
+describe('CHECK of a routed pod says so when', () => {
+  const ranges = [[{ subnet: '10.240.0.0/24' }], [{ subnet: 'fd00:240::/64' }]]
+  const routed = ipamConf(
+    { type: 'host-local', ranges },
+    { mode: 'ptp', ipMasq: true, runtimeConfig: { portMappings: portMappings.slice(0, 1), bandwidth } },
+  )
+  const gone = (what: string, of: { add: string; del: string }, said: RegExp, at = ''): Breakage => ({
+    what: `${what} is gone`,
+    lines: [`${at}${of.del}`],
+    said: [said],
+    mend: at === '' ? 'restore' : [`${at}${of.add}`],
+  })
+  const route = (words: string, said: RegExp, v6 = ''): Breakage =>
+    gone(
+      `the pod's route ${words}`,
+      { add: `ip ${v6}route add ${words}`, del: `ip ${v6}route del ${words}` },
+      said,
+      'pod ',
+    )
+  const onHost = (what: string, del: string, said: RegExp): Breakage => gone(what, { add: '', del }, said)
+  each(routed, [
+    onHost(
+      'the IPv4 host route',
+      'ip route del 10.240.0.2',
+      /^host route to 10\.240\.0\.2\/32 dev veth\w+ is missing$/,
+    ),
+    onHost(
+      'the IPv6 host route',
+      'ip -6 route del fd00:240::2',
+      /^host route to fd00:240::2\/128 dev veth\w+ is missing$/,
+    ),
+    onHost(
+      'the IPv4 gateway on the host end',
+      'ip addr del 10.240.0.1/32 dev VETH',
+      /^10\.240\.0\.1\/32 is missing on veth\w+$/,
+    ),
+    onHost(
+      'the IPv6 gateway on the host end',
+      'ip addr del fd00:240::1/128 dev VETH',
+      /^fd00:240::1\/128 is missing on veth\w+$/,
+    ),
+    route(
+      '10.240.0.0/24 via 10.240.0.1 dev eth0 src 10.240.0.2',
+      /^route to 10\.240\.0\.0\/24 via 10\.240\.0\.1 dev eth0 is missing$/,
+    ),
+    route('default via 10.240.0.1 dev eth0', /^route to 0\.0\.0\.0\/0 via 10\.240\.0\.1 dev eth0 is missing$/),
+    route(
+      'fd00:240::/64 via fd00:240::1 dev eth0',
+      /^route to fd00:240::\/64 via fd00:240::1 dev eth0 is missing$/,
+      '-6 ',
+    ),
+    route('default via fd00:240::1 dev eth0', /^route to ::\/0 via fd00:240::1 dev eth0 is missing$/, '-6 '),
+    lostElement('anyports4', 'tcp . 8080 : 10.240.0.2 . 80', 'tcp . 8080'),
+    lostElement('self4', '10.240.0.2 . 10.240.0.2'),
+    lostElement('self6', 'fd00:240::2 . fd00:240::2'),
+    lostElement('loopback', '"VETH"'),
+    {
+      what: 'route_localnet of its link is off',
+      lines: ['sysctl -qw net.ipv4.conf.VETH.route_localnet=0'],
+      said: [/^net\.ipv4\.conf\.veth\w+\.route_localnet is 0, not 1$/],
+      mend: 'restore',
+    },
+  ])
+})

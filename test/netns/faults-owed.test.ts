@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What DEL cannot undo: it succeeds all the same, the address and host port stay withheld, and a later
+// call settles it. Tools that are missing, hang, or find their object gone.
+
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { execaSync } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../support/allowance.ts'
+import { openFaults } from '../support/faults.ts'
+import { type Host, openHost, snapshot } from '../support/host.ts'
+import { addressesOf, startCni } from '../support/parallel.ts'
+
+/** Two addresses for pods. */
+const pool = {
+  cniVersion: '1.1.0',
+  name: 'owing',
+  type: 'trestle',
+  isGateway: true,
+  ipMasq: true,
+  ipam: { type: 'trestle', subnet: '10.96.0.0/29', rangeStart: '10.96.0.2', rangeEnd: '10.96.0.3' },
+  runtimeConfig: { portMappings: [{ hostPort: 18082, containerPort: 80, protocol: 'tcp' }] },
+}
+const plain = { ...pool, runtimeConfig: {} }
+
+describe('DEL', () => {
+  let host: Host
+  let faults: ReturnType<typeof openFaults>
+  let before: ReturnType<typeof snapshot>
+  let first: string
+  beforeEach(() => {
+    host = openHost()
+    faults = openFaults()
+    before = snapshot(host)
+    first = host.pod('first')
+    expect(host.cni('ADD', pool, { id: 'first', netns: first })).toMatchObject({ code: 0 })
+  })
+  afterEach(() => {
+    host.close()
+    faults.close()
+  })
+
+  it.each(['ip', 'nft'] as const)('without %s owes what it cannot undo, and the next call settles it', (missing) => {
+    const path = pathWithout(missing)
+    const deleted = host.cni('DEL', pool, { id: 'first', netns: first, env: { PATH: path } })
+    // The executable adds the system's own directories to PATH: there the tool is hidden too.
+    const hidden = hide(missing)
+    try {
+      const again = host.cni('DEL', pool, { id: 'first', netns: first, env: { PATH: path } })
+      expect([deleted.code, again.code]).toEqual([0, 0])
+    } finally {
+      hidden.show()
+      rmSync(path, { recursive: true })
+    }
+    expect(host.cni('DEL', pool, { id: 'first', netns: '' }).code).toBe(0)
+    expectNothingLeft(host, before)
+  })
+
+  it('that could not run its tools withholds address and port until a later call settles it', () => {
+    const hidden = [hide('ip'), hide('nft')]
+    try {
+      const deleted = host.cni('DEL', pool, { id: 'first', netns: first })
+      expect(deleted).toMatchObject({ code: 0, stdout: '' })
+      expect(deleted.stderr).toContain('owed')
+      expect(host.run('find', [`${host.stateDir}/networks/owing/addresses`, '-name', '10.96.0.2']).stdout).not.toBe('')
+      expect(host.run('find', [`${host.stateDir}/ports`, '-name', 'tcp:18082*']).stdout).not.toBe('')
+    } finally {
+      for (const each of hidden) each.show()
+    }
+    const second = host.cni('ADD', pool, { id: 'second', netns: host.pod('second') })
+    expect(second, 'the later call settles, then has the port').toMatchObject({ code: 0 })
+    expect(addressesOf(second)).toEqual(['10.96.0.3'])
+    expect(host.cni('DEL', pool, { id: 'second' }).code).toBe(0)
+    expectNothingLeft(host, before)
+  })
+
+  it('takes the other elements away when one of them is gone already', () => {
+    const elements = host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout
+    expect(elements).toContain('18082')
+    const two = {
+      ...pool,
+      runtimeConfig: {
+        portMappings: [18083, 18084, 18085].map((hostPort) => ({ hostPort, containerPort: 80, protocol: 'tcp' })),
+      },
+    }
+    const netns = host.pod('two')
+    expect(host.cni('ADD', two, { id: 'two', netns }).code).toBe(0)
+    expect(host.run('nft', ['delete element inet trestle anyports4 { tcp . 18083 }']).code).toBe(0)
+    expect(host.cni('DEL', two, { id: 'two', netns })).toMatchObject({ code: 0, stderr: '' })
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toMatch(/1808[345]/)
+  })
+
+  it('and ADD end within the deadline when a tool hangs, and leave nothing half done', async () => {
+    faults.reset({ tool: 'nsenter', nth: 1 }, { kind: 'hang' })
+    const env = { PATH: faults.path, FAULT_INSIDE: '1' }
+    const from = performance.now()
+    const added = await startCni(host, 'ADD', plain, { id: 'slow', netns: host.pod('slow'), env })
+    expect(performance.now() - from).toBeLessThan(20_500)
+    expect(added.code).toBe(1)
+    expect(added.json).toMatchObject({ code: 11, msg: expect.stringContaining('nsenter did not finish in time') })
+    expect(host.cni('DEL', pool, { id: 'first', netns: first }).code).toBe(0)
+    expectNothingLeft(host, before)
+  }, 60_000)
+})
+
+/** A PATH with no tool in it but nsenter, which the harness needs. */
+function pathWithout(tool: string): string {
+  const directory = mkdtempSync(`${tmpdir()}/trestle-path-`)
+  for (const other of ['ip', 'nft', 'nsenter', 'sysctl'].filter((each) => each !== tool)) {
+    symlinkSync(execaSync('sh', ['-c', `command -v ${other}`]).stdout, `${directory}/${other}`)
+  }
+  return directory
+}
+
+/** Binds a file that cannot be run over the tool, in this mount namespace only. */
+function hide(tool: string): { readonly show: () => void } {
+  const file = execaSync('sh', ['-c', `readlink -f "$(command -v ${tool})"`]).stdout
+  execaSync('mount', ['--bind', '/etc/hostname', file])
+  return { show: () => execaSync('umount', [file]) }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What others do to a node: a bridge removed, rules flushed by hand, with pods running. The next ADD
+// brings everything back for every pod, not only its own.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost } from '../support/host.ts'
+
+const conf = { cniVersion: '1.1.0', name: 'five', type: 'trestle', podcidr: '10.93.0.0/24' }
+const outside = '198.51.100.1'
+const running = 5
+
+const damages: readonly (readonly [string, readonly (readonly string[])[]])[] = [
+  ['the bridge is removed', [['ip', 'link', 'del', 'cni0']]],
+  [
+    'the bridge is down and bare',
+    [
+      ['ip', 'link', 'set', 'cni0', 'down'],
+      ['ip', 'addr', 'flush', 'dev', 'cni0'],
+    ],
+  ],
+  ['the table is flushed', [['nft', 'flush', 'table', 'inet', 'trestle']]],
+  ['the table is deleted', [['nft', 'delete', 'table', 'inet', 'trestle']]],
+  ['the ruleset is flushed', [['nft', 'flush', 'ruleset']]],
+  [
+    'bridge and ruleset are gone',
+    [
+      ['ip', 'link', 'del', 'cni0'],
+      ['nft', 'flush', 'ruleset'],
+    ],
+  ],
+]
+
+describe('the next ADD', () => {
+  let host: Host
+  let pods: string[]
+  beforeEach(() => {
+    host = openHost()
+    pods = Array.from({ length: running }, (_, at) => host.pod(`p${at}`))
+    addOutside(host)
+    for (const [at, netns] of pods.entries()) expect(host.cni('ADD', conf, { id: `p${at}`, netns }).code).toBe(0)
+  })
+  afterEach(() => host.close())
+
+  it.each(damages)('brings six pods back when %s', (_, commands) => {
+    for (const [file = '', ...args] of commands) expect(host.run(file, args).code).toBe(0)
+    const netns = host.pod('sixth')
+    const added = host.cni('ADD', conf, { id: 'sixth', netns })
+    expect(added.code, added.stdout).toBe(0)
+    expect(silentOf(host, [...pods, netns])).toEqual([])
+  })
+})
+
+/** A router beyond the node that has no route back to the pods: it answers masqueraded packets only. */
+function addOutside(host: Host): void {
+  const router = host.pod('outside')
+  const name = router.slice('/run/netns/'.length)
+  host.run('ip', ['link', 'add', 'up0', 'type', 'veth', 'peer', 'name', 'down0', 'netns', name])
+  host.run('ip', ['addr', 'add', '198.51.100.2/24', 'dev', 'up0'])
+  host.run('ip', ['link', 'set', 'up0', 'up'])
+  host.inPod(router, 'ip', ['addr', 'add', `${outside}/24`, 'dev', 'down0'])
+  host.inPod(router, 'ip', ['link', 'set', 'down0', 'up'])
+}
+
+/** What each pod does not reach: its neighbours, the gateway, the outside. */
+function silentOf(host: Host, pods: readonly string[]): readonly string[] {
+  const everyone = pods.map((_, at) => `10.93.0.${at + 2}`)
+  return pods.flatMap((netns, at) =>
+    [...everyone.filter((_, other) => other !== at), '10.93.0.1', outside]
+      .filter((address) => host.inPod(netns, 'ping', ['-c1', '-W2', address]).code !== 0)
+      .map((address) => `pod ${at} does not reach ${address}`),
+  )
+}

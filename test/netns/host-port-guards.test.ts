@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What host ports must not do: take traffic that is not for the node (GHSA-jv3w-x3r3-g6rm), or open the
+// node's loopback services to a pod (CVE-2020-8558); and UDP flows that must not stay on a pod that is
+// gone (plugins#123, #1190) while others stay (moby#53384).
+
+import { spawn } from 'node:child_process'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { answer, ask, targetsAt } from '../support/ask.ts'
+import { type Host, openHost } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf } from '../support/pods.ts'
+import { addUplink, outside } from '../support/traffic.ts'
+
+function withPort(hostPort: number, containerPort: number, more: object = {}) {
+  const portMappings = ['tcp', 'udp'].map((protocol) => ({ hostPort, containerPort, protocol }))
+  return netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], runtimeConfig: { portMappings }, ...more })
+}
+
+let host: Host
+let internet: string
+let stops: (() => void)[]
+beforeEach(() => {
+  host = openHost()
+  internet = addUplink(host)
+  stops = []
+})
+afterEach(() => {
+  for (const stop of stops) stop()
+  host.close()
+})
+
+/** A machine behind the node, on a second link: its traffic passes through the node. */
+function addNeighbour(): string {
+  const netns = host.pod('neighbour')
+  const inside = (line: string) => host.inPod(netns, 'ip', line.split(' '))
+  const steps = [
+    host.run('ip', ['link', 'add', 'lan0', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', netns]),
+    host.run('ip', ['addr', 'add', '203.0.113.1/24', 'dev', 'lan0']),
+    host.run('ip', ['link', 'set', 'lan0', 'up']),
+    inside('addr add 203.0.113.2/24 dev eth0'),
+    inside('link set eth0 up'),
+    inside('route add default via 203.0.113.1'),
+    host.inPod(internet, 'ip', ['route', 'add', '203.0.113.0/24', 'via', outside.node4]),
+  ]
+  expect(steps.map((step) => step.stderr).join('')).toBe('')
+  return netns
+}
+
+describe('host port 53', () => {
+  it("leaves a pod's and a neighbour's traffic to somebody else's port 53 alone", async () => {
+    const dns = attach(host, withPort(53, 53), { id: 'dns' })
+    const client = attach(host, netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }), { id: 'client' })
+    const neighbour = addNeighbour()
+    stops.push(await answer(dns.netns, 53))
+    const silent = targetsAt([outside.far4, outside.far6], 53)
+    // Nobody answers at the far address: an answer would be the pod's.
+    expect(ask(host, client.netns, silent)).toEqual(['', '', '', ''])
+    expect(ask(host, neighbour, targetsAt([outside.far4], 53))).toEqual(['', ''])
+    // Bound to its address: an answer from another one would not be taken.
+    stops.push(await answer(internet, 53, outside.far4), await answer(internet, 53, outside.far6))
+    expect(ask(host, client.netns, silent)).toEqual([outside.node4, outside.node4, outside.node6, outside.node6])
+    expect(ask(host, neighbour, targetsAt([outside.far4], 53))).toEqual(['203.0.113.2', '203.0.113.2'])
+    expect(ask(host, neighbour, targetsAt(['203.0.113.1'], 53))).toEqual(['203.0.113.2', '203.0.113.2'])
+  })
+})
+
+describe.each([['bridge'], ['ptp']])("the node's loopback, with host ports in mode %s", (mode) => {
+  it('is not reached by a pod that routes 127.0.0.0/8 to the node, while 127.0.0.1:hostPort works', async () => {
+    const pod = attach(host, withPort(8080, 80, { mode }))
+    stops.push(await answer(pod.netns, 80), await answer(host.path, 9000, '127.0.0.1'))
+    const gateway = pod.result.ips[0]?.gateway ?? ''
+    const inPod = (line: string) => expect(host.inPod(pod.netns, 'sh', ['-c', line]).stderr).toBe('')
+    inPod('sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1')
+    inPod('ip addr del 127.0.0.1/8 dev lo; ip route flush table local 127.0.0.0/8')
+    inPod(`ip route add 127.0.0.0/8 via ${gateway} src ${pod.address}`)
+    expect(host.inPod(pod.netns, 'ip', ['route', 'get', '127.0.0.1']).stdout).toContain(`via ${gateway}`)
+    expect(ask(host, pod.netns, targetsAt(['127.0.0.1'], 9000))).toEqual(['', ''])
+    expect(ask(host, pod.netns, targetsAt(['127.0.0.1'], 8080))).toEqual(['', ''])
+    expect(ask(host, host.path, targetsAt(['127.0.0.1'], 9000))).not.toContain('')
+    expect(ask(host, host.path, targetsAt(['127.0.0.1'], 8080))).not.toContain('')
+  })
+})
+
+/** Sends a datagram every 50 ms from one source port, and prints every answer. */
+const clientSource = `
+  const s = require('dgram').createSocket('udp4')
+  s.on('message', (m) => process.stdout.write(m + '\\n'))
+  s.bind(5555, () => setInterval(() => s.send('?', 8080, '${outside.node4}'), 50))
+  setTimeout(() => process.exit(), 30000)`
+
+const namedServer = `
+  const s = require('dgram').createSocket('udp4')
+  s.on('message', (_, from) => s.send(process.argv[1], from.port, from.address))
+  s.bind(80, () => console.log('listening'))
+  setTimeout(() => process.exit(), 30000)`
+
+/** Runs node in a namespace; what it prints goes to the returned text. */
+async function running(netns: string, source: string, arg = '') {
+  const child = spawn('nsenter', [`--net=${netns}`, '--', process.execPath, '-e', source, arg])
+  stops.push(() => child.kill('SIGKILL'))
+  const said = { text: '' }
+  child.stdout.on('data', (part) => {
+    said.text += part
+  })
+  return said
+}
+
+async function until(condition: () => boolean, what: string): Promise<void> {
+  const endsAt = Date.now() + 5000
+  while (!condition()) {
+    if (Date.now() > endsAt) throw new Error(`waited 5 s for ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+describe('a UDP client that keeps its source port', () => {
+  it('is served by the next pod of the host port, and other flows keep their entries', async () => {
+    const conf = withPort(8080, 80)
+    const flows = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', '53']).stdout
+    const bystander = attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
+    stops.push(await answer(internet, 53, outside.far4))
+    ask(host, bystander.netns, [{ protocol: 'udp', address: outside.far4, port: 53 }])
+    const before = flows().replace(/udp +17 \d+/, 'udp 17')
+    expect(before).toContain('dport=53')
+    // The client sends before there is a pod: without a flush on ADD its flow would stay untranslated.
+    const said = await running(internet, clientSource)
+    await until(() => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=8080'), 'the client')
+    const one = attach(host, conf, { id: 'one' })
+    await running(one.netns, namedServer, 'one')
+    await until(() => said.text.includes('one'), 'an answer of the first pod')
+    expectSilent(later(host, 'DEL', { conf, pod: one }))
+    expect(host.run('conntrack', ['-L', '-p', 'udp', '--reply-src', one.address]).stdout).toBe('')
+    const two = attach(host, conf, { id: 'two' })
+    await running(two.netns, namedServer, 'two')
+    await until(() => said.text.includes('two'), 'an answer of the second pod')
+    expect(flows().replace(/udp +17 \d+/, 'udp 17')).toBe(before)
+  })
+})

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.ingressPolicy over two bridges: who reaches whom, both ways, by ping, TCP and UDP, in both
+// families, directly and through a host port; with and without filtering of bridged packets.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
+import { type Host, openHost } from '../support/host.ts'
+import { expectError } from '../support/outcome.ts'
+import { attach, netConf, type Pod } from '../support/pods.ts'
+import { addUplink, outside } from '../support/traffic.ts'
+
+type Policy = 'open' | 'same-bridge' | 'isolated'
+
+let host: Host
+let internet: string
+let stops: (() => void)[]
+beforeEach(() => {
+  host = openHost()
+  internet = addUplink(host)
+  stops = []
+})
+afterEach(() => {
+  for (const stop of stops) stop()
+  host.close()
+})
+
+function confOf(name: string, number: number, ingressPolicy: Policy) {
+  return netConf({
+    name,
+    bridge: `br-${name}`,
+    podcidr: [`10.24${number}.0.0/24`, `fd00:24${number}::/64`],
+    ipMasq: false,
+    firewall: { ingressPolicy },
+  })
+}
+
+interface Place {
+  readonly pod: Pod
+  readonly hostPort: number
+}
+
+async function pod(conf: object, id: string, hostPort: number): Promise<Place> {
+  const portMappings = ['tcp', 'udp'].map((protocol) => ({ hostPort, containerPort: 80, protocol }))
+  const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id })
+  stops.push(await answer(made.netns, 80))
+  return { pod: made, hostPort }
+}
+
+const addresses = (pod: Pod) => pod.result.ips.map((ip) => ip.address.replace(/\/.*/, ''))
+
+/** Which ways there are from one pod to another: `ping`, `tcp`, `udp`, and the host port, each with its family. */
+function ways(from: Pod, to: Place): readonly string[] {
+  const pinged = addresses(to.pod).filter(
+    (address) => host.inPod(from.netns, 'ping', ['-c1', '-W0.5', address]).code === 0,
+  )
+  const direct = targetsAt(addresses(to.pod), 80)
+  const ported = targetsAt([outside.node4, outside.node6], to.hostPort)
+  const said = ask(host, from.netns, [...direct, ...ported])
+  const name = ({ protocol, address }: { protocol: string; address: string }) =>
+    `${protocol}${address.includes(':') ? 6 : 4}`
+  return [
+    ...pinged.map((address) => `ping${address.includes(':') ? 6 : 4}`),
+    ...direct.flatMap((target, at) => (said[at] === '' ? [] : name(target))),
+    ...ported.flatMap((target, at) => (said[at + direct.length] === '' ? [] : `port ${name(target)}`)),
+  ]
+}
+
+const everything = [
+  'ping4',
+  'ping6',
+  'tcp4',
+  'udp4',
+  'tcp6',
+  'udp6',
+  'port tcp4',
+  'port udp4',
+  'port tcp6',
+  'port udp6',
+]
+
+/** Policies of the bridges a and b, and whether pods of a reach each other, and those of b. */
+const cases: readonly (readonly [Policy, Policy, boolean])[] = [
+  ['open', 'open', true],
+  ['same-bridge', 'same-bridge', false],
+  ['isolated', 'isolated', false],
+  ['isolated', 'same-bridge', false],
+  // The reference fences only bridges that have a policy against each other.
+  ['same-bridge', 'open', true],
+]
+
+describe.each([true, false])('with bridge-nf-call-iptables %s', (isOn) => {
+  beforeEach(() => filterBridged(host, isOn))
+
+  it.each(cases)('bridges that are %s and %s', async (ofA, ofB, isOpen) => {
+    const [confA, confB] = [confOf('a', 0, ofA), confOf('b', 1, ofB)]
+    const [a1, a2] = [await pod(confA, 'a1', 8001), await pod(confA, 'a2', 8002)]
+    const [b1, b2] = [await pod(confB, 'b1', 8003), await pod(confB, 'b2', 8004)]
+    const across = isOpen ? everything : []
+    expect(ways(a1.pod, b1), 'a to b').toEqual(across)
+    expect(ways(b1.pod, a1), 'b to a').toEqual(across)
+    expect(ways(a1.pod, a2), 'a to a').toEqual(ofA === 'isolated' ? [] : everything)
+    expect(ways(b1.pod, b2), 'b to b').toEqual(ofB === 'isolated' ? [] : everything)
+    for (const place of [a1, b1]) {
+      const ports = targetsAt([outside.node4, outside.node6], place.hostPort)
+      expect(ask(host, internet, ports), 'outside to a host port').not.toContain('')
+      expect(ask(host, host.path, targetsAt(addresses(place.pod), 80)), 'the node').not.toContain('')
+    }
+  })
+})
+
+describe('an unknown policy', () => {
+  it('is refused with code 7 before anything is made', () => {
+    const conf = netConf({ firewall: { ingressPolicy: 'closed' } })
+    expectError(host.cni('ADD', conf, { netns: host.pod('c1') }), 7, /ingressPolicy.*closed/)
+    expect(host.run('nft', ['list', 'ruleset']).stdout).toBe('')
+    expect(host.run('ip', ['link', 'show', 'cni0']).code).not.toBe(0)
+  })
+})

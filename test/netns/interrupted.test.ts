@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call whose reader or whose time is gone: closed pipes, SIGTERM and SIGKILL in the middle of ADD. One
+// JSON document or nothing on stdout, and everything undone, now or by the next call.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../support/allowance.ts'
+import { environment, type Finished, type Host, openHost, snapshot, trestle } from '../support/host.ts'
+import { answer, type InstalledIpam, installIpam } from '../support/ipam-plugin.ts'
+import { expectError, expectSilent } from '../support/outcome.ts'
+import { attach, interfacesOf, ipamConf, netConf } from '../support/pods.ts'
+
+let host: Host
+let before: ReturnType<typeof snapshot>
+let ipam: InstalledIpam | undefined
+let children: ChildProcess[]
+beforeEach(() => {
+  host = openHost()
+  before = snapshot(host)
+  children = []
+})
+afterEach(() => {
+  for (const child of children) child.kill('SIGKILL')
+  ipam?.remove()
+  ipam = undefined
+  host.close()
+})
+
+const slow = ipamConf({ type: 'scripted' })
+
+/** Starts a call and does not wait. `ended` tells what it left. */
+function start(conf: unknown, env: Record<string, string>) {
+  const all = environment('ADD', { env: { TRESTLE_STATE_DIR: host.stateDir, ...env } })
+  const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle], { env: all })
+  children.push(child)
+  const output = { stdout: '', stderr: '' }
+  child.stdout.on('data', (chunk) => {
+    output.stdout += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    output.stderr += chunk
+  })
+  const ended = new Promise<Finished & { signal: string | null }>((resolve) => {
+    child.on('close', (code, signal) => {
+      resolve({
+        code: code ?? -1,
+        signal,
+        ...output,
+        json: /^\{/.test(output.stdout) ? JSON.parse(output.stdout) : undefined,
+      })
+    })
+  })
+  child.stdin.on('error', () => undefined)
+  child.stdin.end(JSON.stringify(conf))
+  return { child, ended }
+}
+
+async function appears(file: string): Promise<void> {
+  for (let waitedMs = 0; !existsSync(file); waitedMs += 10) {
+    if (waitedMs > 5000) throw new Error(`${file} did not appear`)
+    await sleep(10)
+  }
+}
+
+/** An ADD that waits in its IPAM plugin. */
+async function startSlow(line: string) {
+  ipam = installIpam({ ADD: `touch started; ${line}` })
+  const netns = host.pod('a')
+  const call = start(slow, { CNI_NETNS: netns, CNI_PATH: ipam.path })
+  await appears(`${ipam.path}/started`)
+  return { ...call, netns, ipam }
+}
+
+describe('a signal in the middle of ADD', () => {
+  it.each([
+    ['SIGTERM', 'exec sleep 20'],
+    ['SIGINT', 'exec sleep 20'],
+    ['SIGTERM', 'sleep 5'],
+    ['SIGTERM', 'trap "" TERM; sleep 5'],
+  ] as const)('%s: one error document, everything undone, the delegate gets its DEL (%s)', async (signal, line) => {
+    const { child, ended, netns, ipam: plugin } = await startSlow(line)
+    const since = performance.now()
+    child.kill(signal)
+    const finished = await ended
+    expect(performance.now() - since).toBeLessThan(3000)
+    expectError(finished, 106, 'scripted')
+    expect(plugin.calls()).toEqual(['ADD', 'DEL'])
+    expect(interfacesOf(host, netns)).toEqual([])
+    expectNothingLeft(host, before)
+  })
+
+  it('SIGKILL: the next call on the network, for whatever pod, takes away what is left', async () => {
+    const { child, ended, netns } = await startSlow('exec sleep 3')
+    child.kill('SIGKILL')
+    expect((await ended).stdout).toBe('')
+    expect(interfacesOf(host, netns)).toEqual(['eth0'])
+    expectSilent(host.cni('DEL', netConf({ podcidr: undefined }), { id: 'someone', netns: '' }))
+    expect(interfacesOf(host, netns)).toEqual([])
+    expectNothingLeft(host, before)
+  })
+
+  it('SIGKILL: an ADD of the same attachment works at once', async () => {
+    const {
+      child,
+      ended,
+      netns,
+      ipam: plugin,
+    } = await startSlow('[ -e again ] || { touch again; exec sleep 3; }; '.concat(answer()))
+    child.kill('SIGKILL')
+    await ended
+    expect(attach(host, slow, { netns, path: plugin.path }).address).toBe('10.66.0.7')
+  })
+
+  it('another ADD of the attachment meanwhile is told to try later, and DEL too', async () => {
+    const { child, ended, netns, ipam: plugin } = await startSlow('exec sleep 20')
+    const call = { netns, path: plugin.path }
+    expectError(host.cni('ADD', slow, call), 11, String(child.pid))
+    expectError(host.cni('DEL', slow, call), 11, String(child.pid))
+    child.kill('SIGTERM')
+    await ended
+    expectNothingLeft(host, before)
+  })
+})
+
+describe('a reader that has gone', () => {
+  it('does not hang ADD, and DEL then leaves nothing', async () => {
+    const netns = host.pod('a')
+    const { child, ended } = start(netConf(), { CNI_NETNS: netns, CNI_CONTAINERID: 'c1' })
+    child.stdout?.destroy()
+    expect(await ended).toMatchObject({ code: 1, signal: null })
+    expectSilent(host.cni('DEL', netConf(), { netns }))
+    expectNothingLeft(host, before)
+  })
+
+  it.each(['VERSION', 'STATUS', 'DEL'])('does not hang or crash %s', async (verb) => {
+    const { child, ended } = start(netConf(), { CNI_COMMAND: verb })
+    child.stdout?.destroy()
+    const finished = await ended
+    expect(finished.signal).toBe(null)
+    expect(finished.stderr).toBe('')
+  })
+
+  it('of stdout that was never open is no crash', () => {
+    const closed = host.run('sh', ['-c', `CNI_COMMAND=VERSION exec "${trestle}" >&-`])
+    expect(closed).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  })
+})

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// portmap.onListening: a process of the node listens on the port that a pod asks for.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../support/allowance.ts'
+import { answer } from '../support/ask.ts'
+import { type Host, openHost, snapshot } from '../support/host.ts'
+import { expectError } from '../support/outcome.ts'
+import { netConf } from '../support/pods.ts'
+
+let host: Host
+let stop: () => void
+beforeEach(() => {
+  host = openHost()
+  host.run('ip', ['addr', 'add', '192.0.2.1/32', 'dev', 'lo'])
+  host.run('ip', ['addr', 'add', '2001:db8::1/128', 'dev', 'lo'])
+})
+afterEach(() => {
+  stop()
+  host.close()
+})
+
+function add(mapping: object, onListening?: string) {
+  const portMappings = [{ hostPort: 8080, containerPort: 80, ...mapping }]
+  const portmap = onListening === undefined ? {} : { portmap: { onListening } }
+  const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], runtimeConfig: { portMappings }, ...portmap })
+  return host.cni('ADD', conf, { netns: host.pod('c1') })
+}
+
+describe('a listener of the node', () => {
+  it.each([
+    ['everywhere', '::', {}, '[::]:8080'],
+    ['everywhere, over UDP', '::', { protocol: 'udp' }, '[::]:8080'],
+    ['on 0.0.0.0', '0.0.0.0', {}, '0.0.0.0:8080'],
+    ['on 127.0.0.1', '127.0.0.1', {}, '127.0.0.1:8080'],
+    ['on the address of the mapping', '192.0.2.1', { hostIP: '192.0.2.1' }, '192.0.2.1:8080'],
+    ['on an IPv6 address', '2001:db8::1', { protocol: 'udp' }, '[2001:db8::1]:8080'],
+  ])('%s is refused by its address, or warned of', async (_, address, mapping, where) => {
+    stop = await answer(host.path, 8080, address)
+    const before = snapshot(host)
+    expectError(add(mapping, 'refuse'), 104, where)
+    expectNothingLeft(host, before)
+    host.removePod(`/run/netns/${host.name}-c1`)
+    const added = add(mapping)
+    expect(added.code, added.stdout).toBe(0)
+    expect(added.stderr.split('\n').filter((line) => line.includes(`listens on ${where}`))).toHaveLength(1)
+  })
+
+  it.each([
+    ['on another port', '::', 8081, {}],
+    ['on another address', '127.0.0.1', 8080, { hostIP: '192.0.2.1' }],
+    ['of the other family', '2001:db8::1', 8080, { hostIP: '0.0.0.0' }],
+  ])('%s is none', async (_, address, port, mapping) => {
+    stop = await answer(host.path, port, address)
+    const added = add(mapping, 'refuse')
+    expect(added.code, added.stdout).toBe(0)
+    expect(added.stderr).not.toContain('listens')
+  })
+})

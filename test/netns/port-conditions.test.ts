@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// portmap.conditionsV4 and V6: who gets through to a host port. One network's conditions never apply to
+// another's ports.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { answer, ask, type Target } from '../support/ask.ts'
+import { type Host, openHost } from '../support/host.ts'
+import { expectError, expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../support/pods.ts'
+import { addUplink, outside } from '../support/traffic.ts'
+
+const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }
+const other = { name: 'other', bridge: 'br-other', podcidr: ['10.250.0.0/24', 'fd00:250::/64'] }
+
+let host: Host
+let internet: string
+let stops: (() => void)[]
+beforeEach(() => {
+  host = openHost()
+  internet = addUplink(host)
+  stops = []
+})
+afterEach(() => {
+  for (const stop of stops) stop()
+  host.close()
+})
+
+function confOf(hostPort: number, conditions: object, more: object = dual) {
+  const portMappings = [{ hostPort, containerPort: 80 }]
+  return netConf({ ...more, runtimeConfig: { portMappings }, portmap: conditions })
+}
+
+async function serve(conf: object, id: string): Promise<Pod> {
+  const pod = attach(host, conf, { id })
+  stops.push(await answer(pod.netns, 80))
+  return pod
+}
+
+const at = (port: number): readonly Target[] =>
+  [outside.node4, outside.node6].map((address) => ({ protocol: 'tcp', address, port }))
+/** Whether outside and node get through, IPv4 and IPv6 each. */
+const passes = (port: number) =>
+  [internet, host.path].map((netns) => ask(host, netns, at(port)).map((said) => said !== ''))
+
+describe('a host port with conditions', () => {
+  it('is for those who meet them, each family by its own', async () => {
+    await serve(confOf(8080, { conditionsV4: ['ip', 'saddr', '!=', '192.0.2.2'] }), 'a')
+    await serve(
+      confOf(8081, { conditionsV4: ['iifname "up0"'], conditionsV6: ['ip6 saddr { 2001:db8:9::/48 }'] }, other),
+      'b',
+    )
+    expect(passes(8080)).toEqual([
+      [false, true],
+      [true, true],
+    ])
+    expect(passes(8081)).toEqual([
+      [true, false],
+      [false, false],
+    ])
+  })
+
+  it('is checked, rebuilt after a flush, and gone with the pod', async () => {
+    const conf = confOf(8080, { conditionsV4: ['meta', 'mark', '0x7'], conditionsV6: ['ct state new'] })
+    const pod = await serve(conf, 'a')
+    await serve(confOf(8081, {}, other), 'b')
+    const expected = [
+      [false, true],
+      [false, true],
+    ]
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    expect(passes(8080)).toEqual(expected)
+    const chain = /chain (cond4_\w+)/.exec(host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout)?.[1] ?? ''
+    host.run('nft', ['flush', 'chain', 'inet', 'trestle', chain])
+    expectError(later(host, 'CHECK', { conf, pod }), 107, chain)
+    host.run('nft', ['delete', 'table', 'inet', 'trestle'])
+    attach(host, netConf(dual), { id: 'c' })
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    expect(passes(8080)).toEqual(expected)
+    expect(passes(8081)[0]).toEqual([true, true])
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anygates4']).stdout).not.toContain('elements')
+  })
+
+  it('keeps its own conditions when the configuration gets others', async () => {
+    await serve(confOf(8080, { conditionsV4: ['ip saddr 203.0.113.0/24'] }), 'old')
+    await serve(confOf(8081, { conditionsV4: ['ip saddr 192.0.2.0/24'] }), 'new')
+    expect([passes(8080)[0]?.[0], passes(8081)[0]?.[0]]).toEqual([false, true])
+  })
+
+  it.each([
+    [{ conditionsV4: ['ip', 'saddr', '10.0.0.0/8;', 'flush', 'ruleset'] }, 7, '10.0.0.0/8;'],
+    [{ conditionsV4: ['ip6', 'saddr', 'fd00::/8'] }, 7, 'ip6'],
+    [{ conditionsV6: ['tcp', 'dport', '80'] }, 7, 'tcp'],
+    [{ conditionsV4: ['-s', '10.0.0.0/8'] }, 2, 'conditionsV4'],
+  ])('that is not understood is refused: %j', (conditions, code, text) => {
+    expectError(host.cni('ADD', confOf(8080, conditions), { netns: host.pod('c1') }), code, text)
+  })
+})

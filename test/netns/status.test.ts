@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// STATUS: no for what would make the next ADD fail, yes for all that ADD sets up by itself.
+
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectUntouched } from '../support/allowance.ts'
+import { type Host, openHost, snapshot } from '../support/host.ts'
+import { expectError, expectSilent } from '../support/outcome.ts'
+import { attach, ipamConf, netConf } from '../support/pods.ts'
+
+const conf = netConf()
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+describe('STATUS says yes', () => {
+  it('on a fresh machine, and makes nothing', () => {
+    const before = snapshot(host)
+    expectSilent(host.cni('STATUS', conf))
+    expectSilent(host.cni('STATUS', netConf({ podcidr: undefined })))
+    expectUntouched(host, before)
+  })
+
+  it.each([
+    ['the bridge', 'ip link del cni0'],
+    ['the table', 'nft delete table inet trestle'],
+    ['forwarding', 'sysctl -qw net.ipv4.ip_forward=0'],
+  ])('where %s is gone: the next ADD sets it up', (_, line) => {
+    attach(host, conf, { id: 'a' })
+    const [file = '', ...args] = line.split(' ')
+    expect(host.run(file, args).code).toBe(0)
+    expectSilent(host.cni('STATUS', conf))
+    attach(host, conf, { id: 'b' })
+  })
+
+  it('where ranges come with ADD only', () => {
+    expectSilent(host.cni('STATUS', ipamConf({ type: 'host-local' })))
+  })
+})
+
+describe('STATUS says no', () => {
+  it.each<[string, () => void]>([
+    ['is a file', () => writeFileSync(host.stateDir, '')],
+    [
+      'may be written by everybody',
+      () => {
+        mkdirSync(host.stateDir)
+        chmodSync(host.stateDir, 0o777)
+      },
+    ],
+  ])('with 50 where the state directory %s, and ADD fails then', (_, make) => {
+    rmSync(host.stateDir, { recursive: true })
+    make()
+    expectError(host.cni('STATUS', conf), 50, host.stateDir)
+    expectError(host.cni('ADD', conf, { netns: host.pod('a') }), 5, host.stateDir)
+    expect(host.run('ip', ['link', 'show', 'cni0']).code).not.toBe(0)
+  })
+
+  it('with 7 to a configuration that ADD would refuse', () => {
+    expectError(host.cni('STATUS', netConf({ podcidr: 'x' })), 7, 'podcidr')
+    expectError(host.cni('STATUS', netConf({ bridge: 'a b' })), 7, 'bridge')
+  })
+})

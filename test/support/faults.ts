@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults put between trestle and its tools: wrappers of ip, nft and nsenter, first on PATH, that keep
+// what each call was given and do at one chosen call what a test asks: fail, or end their caller.
+
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+
+const tools = ['ip', 'nft', 'nsenter', 'tc', 'sysctl'] as const
+type Tool = (typeof tools)[number]
+
+/** What happens at a call. `line` is the line of its input, from 1, that a fault replaces. */
+export type Fault =
+  | { readonly kind: 'error' | 'kill-before' | 'kill-after' | 'term-before' | 'term-after' | 'hang' }
+  | { readonly kind: 'bad-line' | 'no-line-number'; readonly line: number }
+
+/** One process that trestle started: the nth of its tool, and the lines it was given. */
+export interface ToolCall {
+  readonly tool: Tool
+  readonly nth: number
+  readonly args: string
+  readonly lines: readonly string[]
+}
+
+/** Makes the wrappers in a directory of their own. `path` goes into a call's PATH. */
+export function openFaults() {
+  const directory = mkdtempSync(`${tmpdir()}/trestle-faults-`)
+  const calls = `${directory}/calls`
+  mkdirSync(calls)
+  for (const tool of tools) writeFileSync(`${directory}/${tool}`, wrapper(tool, calls), { mode: 0o755 })
+  const path = `${directory}:${process.env['PATH']}`
+
+  /** The calls since the last `reset`, in no order between tools. */
+  const seen = (): readonly ToolCall[] =>
+    readdirSync(calls)
+      .filter((name) => !name.startsWith('plan.'))
+      .sort()
+      .map((name) => readCall(calls, name))
+  /** Forgets calls and faults; with `at`, puts a fault at that call. */
+  const reset = (at?: Pick<ToolCall, 'tool' | 'nth'>, fault?: Fault): void => {
+    rmSync(calls, { recursive: true, force: true })
+    mkdirSync(calls)
+    if (at && fault) writeFileSync(`${calls}/plan.${at.tool}.${at.nth}`, scriptOf(at.tool, fault))
+  }
+  const close = (): void => rmSync(directory, { recursive: true, force: true })
+  return { path, seen, reset, close }
+}
+
+/** The faults worth trying at a call: every kind, and every line of a batch, reported and unreported. */
+export function faultsAt(call: ToolCall): readonly Fault[] {
+  const isBatch = call.tool !== 'nft' && call.args.includes('-batch') && !call.args.includes('-force')
+  const lines = call.lines.map((_, at) => at + 1)
+  return [
+    ...(['error', 'kill-before', 'kill-after', 'term-before', 'term-after'] as const).map((kind) => ({ kind })),
+    ...(isBatch ? lines.flatMap((line) => lineFaults(line, lines.length)) : []),
+    ...(call.tool === 'nft' ? lines.map((line) => ({ kind: 'bad-line' as const, line })) : []),
+  ]
+}
+
+/** A fault in a test's name. */
+export function describeFault(fault: Fault): string {
+  return 'line' in fault ? `${fault.kind} at line ${fault.line}` : fault.kind
+}
+
+/** Whether a line fails with its number or without one matters only to what is undone: the ends of a batch will do. */
+function lineFaults(line: number, last: number): readonly Fault[] {
+  const isEnd = line === 1 || line === last || process.env['FAULTS'] === 'all'
+  return [{ kind: 'bad-line', line }, ...(isEnd ? [{ kind: 'no-line-number', line } as const] : [])]
+}
+
+/** What trestle starts counts; what nsenter starts in the pod does not (FAULT_INSIDE). */
+function wrapper(tool: Tool, calls: string): string {
+  const real = realPath(tool)
+  return `#!/bin/sh
+[ -n "$FAULT_INSIDE" ] && exec ${real} "$@"
+export FAULT_INSIDE=1
+n=1
+while ! mkdir "${calls}/${tool}.$n" 2>/dev/null; do n=$((n + 1)); done
+call="${calls}/${tool}.$n"
+plan="${calls}/plan.${tool}.$n"
+printf '%s' "$*" > "$call/args"
+cat > "$call/stdin"
+real() { ${real} "$@" < "$call/stdin"; }
+[ -f "$plan" ] && . "$plan"
+exec ${real} "$@" < "$call/stdin"
+`
+}
+
+function scriptOf(tool: Tool, fault: Fault): string {
+  switch (fault.kind) {
+    case 'error':
+      return 'echo "Error: injected by the test" >&2\nexit 1\n'
+    case 'hang':
+      return 'exec sleep 60\n'
+    case 'kill-before':
+      return 'kill -KILL $PPID\nexit 1\n'
+    case 'kill-after':
+      return 'real "$@"\nkill -KILL $PPID\nexit 0\n'
+    case 'term-before':
+      return 'kill -TERM $PPID\nsleep 0.1\n'
+    case 'term-after':
+      return 'real "$@"\nstatus=$?\nkill -TERM $PPID\nsleep 0.1\nexit $status\n'
+    case 'bad-line':
+      return replaceLine(fault.line, tool === 'nft' ? 'injected nonsense' : 'link set dev lo master lo')
+    case 'no-line-number':
+      return replaceLine(fault.line, 'link set dev "unterminated')
+    default:
+      return fault satisfies never
+  }
+}
+
+function replaceLine(line: number, by: string): string {
+  return `sed '${line}s/.*/${by}/' "$call/stdin" > "$call/stdin.bad" && mv "$call/stdin.bad" "$call/stdin"\n`
+}
+
+function realPath(tool: Tool): string {
+  return execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
+}
+
+function readCall(calls: string, name: string): ToolCall {
+  const dot = name.lastIndexOf('.')
+  const read = (file: string) => readFileSync(`${calls}/${name}/${file}`, 'utf8')
+  const lines = read('stdin')
+    .split('\n')
+    .filter((line) => line !== '')
+  return { tool: name.slice(0, dot) as Tool, nth: Number(name.slice(dot + 1)), args: read('args'), lines }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many CNI calls at once, as a kubelet under load makes them: real processes, a bounded number at a time.
+
+import { execa } from 'execa'
+import { type Answer, type Call, environment, type Finished, type Host, trestle, type Verb } from './host.ts'
+
+/** Starts one call without waiting for the ones before it. */
+export async function startCni(host: Host, verb: Verb, conf: unknown, call: Call = {}): Promise<Finished> {
+  const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
+  const { exitCode, stdout, stderr } = await execa('nsenter', [`--net=${host.path}`, '--', trestle], {
+    input: typeof conf === 'string' ? conf : JSON.stringify(conf),
+    env,
+    extendEnv: false,
+    reject: false,
+    stripFinalNewline: false,
+    timeout: 60_000,
+  })
+  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
+}
+
+/** Runs every job, at most `width` at a time; results in the jobs' order. */
+export async function allOf<T>(jobs: readonly (() => Promise<T>)[], width: number): Promise<readonly T[]> {
+  const results = new Map<number, T>()
+  let next = 0
+  const worker = async (): Promise<void> => {
+    while (next < jobs.length) {
+      const at = next++
+      const job = jobs[at]
+      if (job !== undefined) results.set(at, await job())
+    }
+  }
+  await Promise.all(Array.from({ length: width }, worker))
+  return jobs.flatMap((_, at) => (results.has(at) ? [results.get(at) as T] : []))
+}
+
+/** The addresses of an ADD's result, without prefix length. */
+export function addressesOf(added: Finished): readonly string[] {
+  const result = added.json as { ips?: readonly { address: string }[] } | undefined
+  return (result?.ips ?? []).map(({ address }) => address.slice(0, address.indexOf('/')))
+}
+
+function parse(text: string): Answer | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

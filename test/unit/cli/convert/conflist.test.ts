@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of reference plugins to lists with trestle: what becomes of each key, and that trestle takes the result.
+
+import { describe, expect, it } from 'vitest'
+import { convert } from '../../../../src/cli/convert/conflist.ts'
+import { readNetworkList, requestConf } from '../../../../src/cli/network-list.ts'
+import { readConfig } from '../../../../src/cni/config.ts'
+import { readInvocation } from '../../../../src/cni/invocation.ts'
+
+const ipam = { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00:1::/64' }]] }
+const list = (...plugins: object[]) => JSON.stringify({ cniVersion: '1.0.0', name: 'net', disableCheck: true, plugins })
+
+function converted(...plugins: object[]) {
+  const { conflist, remarks } = convert(list(...plugins))
+  const [first, ...rest] = conflist['plugins'] as readonly Record<string, unknown>[]
+  return { first: first ?? {}, rest, remarks, conflist, warnings: remarks.filter(({ level }) => level === 'warning') }
+}
+
+/** What trestle reads of it on ADD. */
+function asRead(text: string, capabilityArgs = {}) {
+  const network = readNetworkList(JSON.stringify(convert(text).conflist))
+  const [first] = network.plugins
+  if (first === undefined) throw new Error('no plugin')
+  const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'c', CNI_NETNS: '/run/netns/c', CNI_IFNAME: 'eth0' }
+  return readConfig(JSON.stringify(requestConf(network, first, { capabilityArgs })), readInvocation(env))
+}
+
+describe('convert', () => {
+  it('makes one plugin of the usual chain, with its capabilities together', () => {
+    const { first, rest, conflist, warnings } = converted(
+      {
+        type: 'bridge',
+        isDefaultGateway: true,
+        ipMasq: true,
+        hairpinMode: true,
+        ipam,
+        capabilities: { ips: true, x: false },
+      },
+      { type: 'portmap', capabilities: { portMappings: true }, snat: false },
+      { type: 'firewall' },
+      { type: 'bandwidth', capabilities: { bandwidth: true } },
+      { type: 'tuning', sysctl: { 'net.core.somaxconn': '500' }, mtu: 1400 },
+      { type: 'sbr' },
+    )
+    expect(first).toEqual({
+      type: 'trestle',
+      mode: 'bridge',
+      bridge: 'cni0',
+      isGateway: true,
+      isDefaultGateway: true,
+      forceAddress: false,
+      ipMasq: true,
+      hairpinMode: true,
+      promiscMode: false,
+      mtu: 1500,
+      ipam,
+      portmap: { snat: false, masqAll: false },
+      firewall: { ingressPolicy: 'open', hostAccept: 'auto' },
+      tuning: { sysctl: { 'net.core.somaxconn': '500' }, mtu: 1400 },
+      sbr: {},
+      capabilities: { ips: true, portMappings: true, bandwidth: true },
+    })
+    expect([rest, warnings]).toEqual([[], []])
+    expect(conflist).toMatchObject({ cniVersion: '1.0.0', name: 'net', disableCheck: true })
+  })
+
+  it('keeps what trestle reads from the runtime', () => {
+    const text = list({ type: 'ptp', ipam, mtu: 1300 }, { type: 'portmap', capabilities: { portMappings: true } })
+    const portMappings = [{ hostPort: 80, containerPort: 8080, protocol: 'tcp' }]
+    expect(asRead(text, { portMappings })).toMatchObject({ mode: 'ptp', mtu: 1300, portMappings, ipMasq: false })
+  })
+
+  it('reads keys whatever their case, and a single configuration', () => {
+    const text = JSON.stringify({
+      cniVersion: '0.4.0',
+      name: 'one',
+      type: 'bridge',
+      IsGateway: true,
+      BRIDGE: 'br9',
+      ipam,
+    })
+    expect(convert(text).conflist).toMatchObject({ name: 'one', cniVersion: '0.4.0' })
+    expect(asRead(text).bridge).toMatchObject({
+      name: 'br9',
+      isGateway: true,
+      isDefaultGateway: false,
+      hairpinMode: false,
+    })
+  })
+
+  it('leaves unknown plugins after ours, and says where the order changed', () => {
+    const { first, rest, remarks } = converted(
+      { type: 'bridge', ipam },
+      { type: 'cilium-cni', x: 1 },
+      { type: 'portmap', capabilities: { portMappings: true } },
+      { type: 'tuning', mtu: 1400 },
+      { type: 'tuning', promisc: true },
+    )
+    expect(rest).toEqual([
+      { type: 'cilium-cni', x: 1 },
+      { type: 'tuning', promisc: true },
+    ])
+    expect(first).toMatchObject({ tuning: { mtu: 1400 }, capabilities: { portMappings: true } })
+    expect(remarks.map(({ about }) => about)).toEqual(expect.arrayContaining(['cilium-cni', 'portmap', 'tuning']))
+  })
+
+  it.each([
+    ['portmap.conditionsV4', { type: 'portmap', conditionsV4: ['!', '-s', '10.0.0.0/8'] }],
+    ['portmap.externalSetMarkChain', { type: 'portmap', externalSetMarkChain: 'MY-MARK' }],
+    ['firewall.firewalldZone', { type: 'firewall', firewalldZone: 'pods' }],
+    ['trestle', { type: 'tuning', sysctl: { 'kernel.shmmax': '1' } }],
+  ])('warns of %s, which has no equivalent', (about, plugin) => {
+    expect(converted({ type: 'bridge', ipam }, plugin).warnings.map((each) => each.about)).toEqual([about])
+  })
+
+  it.each([
+    { type: 'portmap', backend: 'iptables', markMasqBit: 5 },
+    { type: 'portmap', conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'], externalSetMarkChain: 'KUBE-MARK-MASQ' },
+    { type: 'firewall', backend: 'firewalld', iptablesAdminChainName: 'MY-ADMIN', ingressPolicy: 'same-bridge' },
+    { type: 'tuning', dataDir: '/run/other', mac: '02:00:00:00:00:01' },
+    { type: 'bandwidth', ingressRate: 8000, ingressBurst: 800 },
+    { type: 'sbr', table: 100, gateways: ['10.1.0.1'], addSourceHints: true },
+  ])('loses nothing of $type and trestle takes it: %j', (plugin) => {
+    const text = list({ type: 'bridge', bridge: 'br1', ipam, ipMasqBackend: 'nftables' }, plugin)
+    expect(convert(text).remarks.filter(({ level }) => level === 'warning')).toEqual([])
+    expect(asRead(text).name).toBe('net')
+  })
+
+  it.each([
+    ['ranges', { type: 'bridge', ipam: { type: 'host-local' }, capabilities: { ipRanges: true } }],
+    ['addresses', { type: 'bridge', ipam: { type: 'static' }, capabilities: { ips: true } }],
+  ])('takes %s that only the runtime gives', (_, plugin) => {
+    expect(converted(plugin).warnings).toEqual([])
+  })
+
+  it('delegates an IPAM plugin that is not in-process, and layer 2 stays layer 2', () => {
+    expect(asRead(list({ type: 'bridge', ipam: { type: 'dhcp' } })).ipam).toEqual({ kind: 'delegated', type: 'dhcp' })
+    expect(asRead(list({ type: 'bridge', vlan: 100 }))).toMatchObject({ ipam: { kind: 'none' }, bridge: { vlan: 100 } })
+  })
+
+  it.each([[{ type: 'macvlan' }], [{ type: 'trestle' }], [{ type: 'portmap' }]])(
+    'refuses a list that starts with %j',
+    (plugin) => {
+      expect(() => convert(list(plugin))).toThrow(plugin.type)
+    },
+  )
+})

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of error codes: complete, and the same in the README.
+
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { errorCodes, errorCodeTable } from '../../../src/cli/error-codes.ts'
+import { CniCode } from '../../../src/cni/error.ts'
+import { runCli } from '../../support/collect.ts'
+
+it('explains every code', async () => {
+  expect(errorCodes.map(({ code }) => code)).toEqual(Object.values(CniCode).sort((a, b) => a - b))
+  for (const { code, meaning, cause, cure } of errorCodes) {
+    const { stdout } = await runCli(['explain', `${code}`])
+    for (const text of [`${code}: ${meaning}`, cause, cure]) expect(stdout).toContain(text)
+  }
+})
+
+it('is the table of the README', () => {
+  expect(readFileSync('README.md', 'utf8')).toContain(`\n${errorCodeTable()}\n`)
+})
+
+it('exits 1 for a code that is not ours, in both formats', async () => {
+  expect((await runCli(['explain', '77'])).code).toBe(1)
+  expect(await runCli(['explain', '77', '-o', 'json'])).toMatchObject({ code: 1, json: { codes: [], exitCode: 1 } })
+})
+
+it('lists all codes without one', async () => {
+  const { code, stdout } = await runCli(['explain'])
+  expect(code).toBe(0)
+  expect(stdout.split('\n')).toHaveLength(errorCodes.length + 1)
+})

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frame: help, unknown words, exit codes, the two output formats.
+
+import { describe, expect, it } from 'vitest'
+import { commands } from '../../../src/cli/main.ts'
+import { standardOutput } from '../../../src/cli/output.ts'
+import { runCli } from '../../support/collect.ts'
+
+describe('help', () => {
+  it.each([[[]], [['help']], [['--help']], [['-h']]])('%j names every command and exits 0', async (args) => {
+    const { code, stdout, stderr } = await runCli(args)
+    expect([code, stderr]).toEqual([0, ''])
+    for (const { name } of commands) expect(stdout).toContain(`trestle ${name}`)
+    expect(stdout).toContain('Examples:')
+  })
+
+  it.each(commands.map((command) => [command.name, command]))(
+    'of %s has usage, options and examples',
+    async (name, command) => {
+      const { code, stdout } = await runCli([name, '--help'])
+      expect(code).toBe(0)
+      expect(stdout).toContain(`usage: trestle ${name}`)
+      for (const example of command.examples) expect(stdout).toContain(example)
+      expect((await runCli(['help', name])).stdout).toBe(stdout)
+    },
+  )
+
+  it('hides what try starts inside its namespaces', async () => {
+    expect((await runCli([])).stdout).not.toContain('__')
+  })
+})
+
+describe('usage errors', () => {
+  it.each([
+    [['nonsense'], 'there is no command "nonsense"'],
+    [['help', 'nonsense'], 'there is no command "nonsense"'],
+    [['version', '--bogus'], "Unknown option '--bogus'"],
+    [['version', 'word'], '"word" is one word too many'],
+    [['version', '-o', 'yaml'], '--output yaml: use text or json'],
+    [['version', '-o'], 'argument missing'],
+    [['explain', 'abc'], '"abc" is no error code'],
+  ])('%j exits 2 and says why on stderr', async (args, message) => {
+    const { code, stdout, stderr } = await runCli(args)
+    expect([code, stdout]).toEqual([2, ''])
+    expect(stderr).toContain(message)
+    expect(stderr).toContain('usage: trestle')
+  })
+})
+
+describe('what could not be looked at', () => {
+  it.each([
+    ['try', '/nonexistent/file.conflist'],
+    ['plan', '/nonexistent/file.conflist'],
+  ])('%s exits 3 in both formats', async (...args) => {
+    const text = await runCli(args)
+    expect(text).toMatchObject({ code: 3, stdout: '' })
+    expect(text.stderr).toContain('there is no such file')
+    const { code, json } = await runCli([...args, '-o', 'json'])
+    expect(code).toBe(3)
+    expect(json).toMatchObject({ formatVersion: 1, command: args[0], error: { code: 5 }, exitCode: 3 })
+  })
+})
+
+describe('version', () => {
+  it.each(['version', '--version', '-V'])('%s prints the versions', async (word) => {
+    const { code, stdout } = await runCli([word])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^trestle \S+ \(\S+\), Node /)
+    expect(stdout).toContain('1.1.0')
+  })
+
+  it('prints one document with -o json', async () => {
+    const { code, json } = await runCli(['version', '-o', 'json'])
+    expect(code).toBe(0)
+    expect(json).toMatchObject({ version: expect.any(String), cniVersions: expect.arrayContaining(['0.1.0', '1.1.0']) })
+  })
+})
+
+it('uses no colour where stdout is no terminal, or NO_COLOR is set', () => {
+  // The test's own stdout is a pipe or a file.
+  expect(standardOutput({ NO_COLOR: '1' }).hasColour).toBe(false)
+  expect(standardOutput({ TERM: 'dumb' }).hasColour).toBe(false)
+})

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// gc without the runtime: what goes, what is told, what stays (user-pain rank 5).
+
+import { describe, expect, it } from 'vitest'
+import { type Facts, judge, youngestMs } from '../../../src/plan/garbage.ts'
+import type { AttachmentRecord } from '../../../src/plan/record.ts'
+
+const now = Date.parse('2026-01-01T12:00:00Z')
+
+function recordAged(ageMs: number): AttachmentRecord {
+  return {
+    format: 1,
+    key: { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' },
+    writer: { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' },
+    netns: { path: '/run/netns/x', inode: 1 },
+    createdAt: new Date(now - ageMs).toISOString(),
+    configDigest: '',
+  }
+}
+
+const old = recordAged(youngestMs + 1)
+const dead: Facts = { record: old, netns: 'gone', isThisBoot: true, isListed: false }
+
+describe('judge', () => {
+  it.each<[string, Partial<Facts>, string]>([
+    ['unlisted, namespace gone, old', {}, 'collect'],
+    ['no runtime to ask, namespace gone, old', { isListed: undefined }, 'collect'],
+    ['of an earlier boot, whatever else is said', { isThisBoot: false, netns: 'live', isListed: true }, 'collect'],
+    ['listed, namespace gone', { isListed: true }, 'keep'],
+    ['unlisted, namespace there', { netns: 'live' }, 'report'],
+    ['no runtime to ask, namespace there', { netns: 'live', isListed: undefined }, 'keep'],
+    ['namespace not to be seen', { netns: 'unknown' }, 'report'],
+    ['five minutes old, to the millisecond', { record: recordAged(youngestMs) }, 'keep'],
+    ['made in the future of a clock that jumped', { record: recordAged(-youngestMs) }, 'keep'],
+    ['with a time that is none', { record: { ...old, createdAt: 'yesterday' } }, 'keep'],
+  ])('%s', (_, changes, verdict) => {
+    expect(judge({ ...dead, ...changes }, now).verdict).toBe(verdict)
+  })
+})
