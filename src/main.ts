@@ -36,7 +36,7 @@ function runCni(): void {
 }
 
 /**
- * Node makes a stream for stderr as soon as any pipe is closed (net.Socket._destroy compares with it),
+ * Node makes a stream for stderr once a pipe is closed (net.Socket._destroy compares with it),
  * which costs a millisecond: a function that writes is enough for us.
  */
 function useCheapStderr(): void {

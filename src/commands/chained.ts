@@ -18,6 +18,7 @@ import {
 } from '../plan/chained.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
+import { sharesRules } from '../plan/shared.ts'
 import { flowsBeforeAdd } from '../plan/stale-flows.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
 import { execute } from '../system/execute.ts'
@@ -47,7 +48,7 @@ export async function addChained(addition: Addition, netns: OpenNetns): Promise<
     })
   }
   const record = await claimFor(addition, netns.stamp)
-  if (!asksForAnything(conf)) {
+  if (!asksForAnything(conf, readNetwork(chainedFiles(files)))) {
     finish(files, key)
     return prevResult
   }
@@ -61,14 +62,14 @@ async function change(chaining: Chaining): Promise<Result> {
   await refuseOthersQueues(chaining, spec)
   await reservePortsOf(chaining, spec)
   const known = readNetwork(chainedFiles(files))
-  const wanted = chainedNetwork(conf, spec, seen.host)
-  const network = wanted && mergeNetworks(known, wanted, false)
-  writePending(files, { ...record, spec, ...(network ? { network } : {}) })
+  const network = mergeNetworks(known, chainedNetwork(conf, spec, seen.host), false)
+  writePending(files, { ...record, spec, network })
   const place = { run: context.run, netnsFd: netns.fd }
   const changes = await Promise.allSettled([
     execute(place, [...hostOps(spec), ...queueingOps(spec)]),
     execute(place, [...podOps(spec), ...podSysctlOps(spec)]),
-    isDeepStrictEqual(known, network) || network === undefined
+    isDeepStrictEqual(known, network) ||
+    (known === undefined && !sharesRules(network) && network.hostAccept === undefined)
       ? sayRules(context, spec)
       : setUpRules(chaining, network),
   ])

@@ -7,9 +7,11 @@ import type { NetConf, Role } from '../cni/net-conf.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
 import { expectedBy, expectedOps } from '../plan/expected.ts'
+import { reservationName } from '../plan/host-ports.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
+import { portHolder } from '../system/ports.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -60,7 +62,7 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
 async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
   const { call, conf, files, record } = subject
   const owed = (record.owed ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
-  const reserved = reservationLacks(files, record)
+  const reserved = [...reservationLacks(files, record), ...portLacks(record)]
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
     return [...owed, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
@@ -82,6 +84,18 @@ function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readon
       holder === undefined
         ? `the reservation of ${bare} is missing`
         : `${bare} is reserved for container ${holder.key.containerId}`,
+    ]
+  })
+}
+
+function portLacks({ key, spec }: AttachmentRecord): readonly string[] {
+  return (spec?.hostPorts?.ports ?? []).map(reservationName).flatMap((name) => {
+    const holder = portHolder(name)
+    if (holder !== undefined && sameKey(holder.key, key)) return []
+    return [
+      holder === undefined
+        ? `the reservation of host port ${name} is missing`
+        : `host port ${name} is reserved for container ${holder.key.containerId}`,
     ]
   })
 }

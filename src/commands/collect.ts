@@ -32,12 +32,13 @@ export function judgeAll(context: CallContext, listed: Listed, nowMs: number): r
     netns: netnsState(record.netns),
     isThisBoot: record.writer.bootId === context.stamp.bootId,
     isListed: listed?.has(record.key.containerId),
+    ageMs: nowMs - Date.parse(record.createdAt),
   }))
   const hidden = facts.find(
     ({ netns, record, isThisBoot }) => netns === 'unknown' && record.netns.path !== '' && isThisBoot,
   )
   if (hidden !== undefined) throw notVisible(hidden.record)
-  return facts.map((each) => judge(each, nowMs))
+  return facts.map(judge)
 }
 
 /** Takes down what is judged garbage, and settles what killed calls left. */

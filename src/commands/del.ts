@@ -9,7 +9,7 @@ import type { DelConf, Role } from '../cni/net-conf.ts'
 import { detachOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
-import { hostLinkName } from '../plan/names.ts'
+import { hostLinkName, ifbName } from '../plan/names.ts'
 import { mayBeUnrecorded, releaseAddresses } from '../system/addresses.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
@@ -93,7 +93,8 @@ async function removeUnrecorded(
   await removeOthers(context, asked, key)
   if (mayBeUnrecorded(files)) await releaseClaimed(context, files, key)
   const name = hostLinkName(key)
-  if (conf.role === 'ipam' || !linkExists(name)) return
+  const ifb = ifbName(key)
+  if (conf.role === 'ipam' || ![name, ifb].some(linkExists)) return
   const host = { name, mac: '' }
   const bare = {
     key,
@@ -108,6 +109,7 @@ async function removeUnrecorded(
     selfHairpin: false,
     isPool: false,
     cooldownS: 0,
+    bandwidth: { link: name, mtu: 0, egress: { rateBits: 0, burstBytes: 0, ifb, ifbMac: '' } },
   } as const
   const failures = await executeAll({ run: context.cleanup }, detachOps(bare, removalGroup(context)))
   if (failures[0] !== undefined)
@@ -121,7 +123,9 @@ async function removeOthers(
   key: AttachmentKey,
 ): Promise<void> {
   const dataDir = conf.dataDir ?? defaultDataDir
-  if (conf.role !== 'main') return releaseReferenceAddresses(dataDir, conf.name, call)
+  // A chained part has none of the pod's addresses.
+  if (conf.role === 'chained') return
+  if (conf.role === 'ipam') return releaseReferenceAddresses(dataDir, conf.name, call)
   const found = findReference(key, conf, dataDir)
   if (found === undefined) return
   const openPod = call.netns === '' ? undefined : () => context.openNetns(call.netns)

@@ -12,7 +12,7 @@ import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost } from '../system/observe.ts'
 import { allNetworks, readNetwork, writeNetwork } from '../system/records.ts'
-import { type NetworkFiles, stateRoot } from '../system/state.ts'
+import { chainedFiles, type NetworkFiles, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { liveSpecs } from './shared-setup.ts'
 
@@ -20,7 +20,8 @@ const lockWaitMs = 5000
 
 /** Removes what the network's attachments shared, when it wants that and has none left. Never fails the call. */
 export async function removeWhenEmpty(context: CallContext, files: NetworkFiles): Promise<void> {
-  if (!isEmpty(files) || readNetwork(files)?.removeWhenEmpty !== true) return
+  const parts = [files, chainedFiles(files)]
+  if (!isEmpty(files) || !parts.some((part) => readNetwork(part)?.removeWhenEmpty)) return
   const lock = {
     file: `${stateRoot()}/lock`,
     purpose: 'remove an empty network',
@@ -29,29 +30,33 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   }
   try {
     await withLock(lock, async () => {
-      const network = readNetwork(files)
-      if (network === undefined) return
+      const networks = parts.map((part) => readNetwork(part))
       // An ADD claims first and reads the network then: either its claim is seen here, or it finds no
       // network and waits for this lock.
-      rmSync(files.network, { force: true })
-      if (isEmpty(files)) await removeShared(context, network, files)
-      else writeNetwork(files, network)
+      for (const part of parts) rmSync(part.network, { force: true })
+      if (isEmpty(files)) return await removeShared(context, networks[0], parts)
+      for (const [at, part] of parts.entries()) if (networks[at] !== undefined) writeNetwork(part, networks[at])
     })
   } catch (error) {
     process.stderr.write(`trestle: the empty network stays: ${(error as Error).message}\n`)
   }
 }
 
-async function removeShared(context: CallContext, network: NetworkSpec, files: NetworkFiles): Promise<void> {
-  const others = allNetworks().filter((other) => other.name !== network.name)
-  const links = await unusedLinks(context, network, others)
+/** `network`: what main attachments shared; `parts`: where theirs and the chained ones' state was. */
+async function removeShared(
+  context: CallContext,
+  network: NetworkSpec | undefined,
+  parts: readonly NetworkFiles[],
+): Promise<void> {
+  const others = allNetworks()
+  const links = network === undefined ? [] : await unusedLinks(context, network, others)
   // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
   const rules = refilledRuleOps({ networks: others, attachments: liveSpecs(context) }, true)
   const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
   for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules])) {
-    process.stderr.write(`trestle: removing network ${network.name}: ${failure.message}\n`)
+    process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
   }
-  await removeHostAccept(context.cleanup, files)
+  for (const part of parts) await removeHostAccept(context.cleanup, part)
 }
 
 /** The bridge, unless another network uses it or something is still plugged in. */

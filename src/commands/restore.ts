@@ -5,12 +5,13 @@
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { type Difference, difference, forwardingKey } from '../plan/difference.ts'
+import { bridgeSysctlOps } from '../plan/network.ts'
 import type { Observed } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
 import { execute } from '../system/execute.ts'
 import { withLock } from '../system/lock.ts'
-import { observeHost, observeQueues, observeSysctls, observeTable } from '../system/observe.ts'
+import { observeHost, observeQueues, observeSysctls, observeTable, observeVlans } from '../system/observe.ts'
 import { allNetworks } from '../system/records.ts'
 import { requireState, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -32,7 +33,10 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
     const networks = allNetworks()
     const all = liveSpecs(context)
     const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
-    const isThere = (spec: AttachmentSpec) => spec.host === undefined || host.links.has(spec.host.name)
+    const isThere = (spec: AttachmentSpec) => {
+      const link = spec.host?.name ?? spec.chained?.hostLink
+      return link === undefined || host.links.has(link)
+    }
     const attachments = all.filter(isThere)
     const links = linkOps(networks, attachments)
     const rules = refilledRuleOps({ networks, attachments: all })
@@ -56,7 +60,10 @@ async function applyDifferences(
 }
 
 function linkOps(networks: readonly NetworkSpec[], attachments: readonly AttachmentSpec[]): readonly Op[] {
-  const ofNetworks = networks.flatMap((network) => bridgeOps(network, attachments))
+  const ofNetworks = networks.flatMap((network) => [
+    ...bridgeOps(network, attachments),
+    ...(network.bridge ? bridgeSysctlOps(network.bridge) : []),
+  ])
   const ofPods = attachments.flatMap((spec) => [
     ...portOps(spec),
     ...hostOps(spec),
@@ -75,14 +82,16 @@ async function lookFurther(
     ...new Set(links.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : []))),
   ]
   const needs = (table: 'inet' | 'bridge') => rules.some((op) => op.kind === 'nft.base' && op.table === table)
-  const [table, bridgeTable, queues] = await Promise.all([
+  const [table, bridgeTable, queues, vlans] = await Promise.all([
     needs('inet') ? observeTable(context.run, 'inet') : undefined,
     needs('bridge') ? observeTable(context.run, 'bridge') : undefined,
     queued.length > 0 ? observeQueues(context.run, queued) : undefined,
+    links.some((op) => op.kind === 'vlan.add') ? observeVlans(context.run) : undefined,
   ])
   const keys = links.flatMap((op) => (op.kind === 'sysctl.write' ? [op.key] : []))
   const sysctls = observeSysctls([...keys, forwardingKey(4), forwardingKey(6)])
-  return { sysctls, ...(table && { table }), ...(bridgeTable && { bridgeTable }), ...(queues && { queues }) }
+  const seen = { ...(table && { table }), ...(bridgeTable && { bridgeTable }), ...(queues && { queues }) }
+  return { sysctls, ...seen, ...(vlans && { vlans }) }
 }
 
 function describe(spec: AttachmentSpec): string {

@@ -10,14 +10,14 @@ import { bridgeMac } from '../plan/names.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
-import { bridgeOps, refilledRuleOps, ruleOps } from '../plan/shared.ts'
+import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared.ts'
 import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
-import { observeHost, observeSysctls } from '../system/observe.ts'
+import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
 import { allNetworks, allRecords, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { executeWithRules } from './lost-elements.ts'
 
@@ -47,11 +47,12 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
       network,
       attachments.filter((spec) => isThere(spec, host)),
     )
-    const missing =
-      host === undefined ? links : difference(links, { host, sysctls: forwardingNow() }).map(({ op }) => op)
+    const missing = host === undefined ? links : await notThere(context, links, host)
     const source = { networks: [...others, network], attachments }
-    // Elements of other networks may overlap ours: then the sets are filled anew.
-    const rules = others.length === 0 ? ruleOps(source) : refilledRuleOps(source)
+    // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
+    const before = readNetwork(setup.files)
+    const hadRules = before !== undefined && sharesRules(before)
+    const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
     await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
     await settleHostAccept(context.run, setup.files, network)
@@ -59,6 +60,13 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     writeNetwork(setup.files, network)
     return network
   })
+}
+
+/** The operations that do not hold. VLANs of ports are looked at where there are any. */
+async function notThere(context: CallContext, links: readonly Op[], host: ObservedNamespace): Promise<readonly Op[]> {
+  const hasVlans = links.some((op) => op.kind === 'vlan.add')
+  const vlans = hasVlans ? { vlans: await observeVlans(context.run) } : {}
+  return difference(links, { host, sysctls: forwardingNow(), ...vlans }).map(({ op }) => op)
 }
 
 /** Builds all rules of all networks anew after a flush, or after an overlap of networks. */
@@ -72,7 +80,7 @@ export async function repairRules(context: CallContext): Promise<void> {
 
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
 export async function settleHostAccepts(context: CallContext): Promise<void> {
-  for (const files of networkDirectories()) {
+  for (const files of networkDirectories().flatMap((each) => [each, chainedFiles(each)])) {
     const network = readNetwork(files)
     if (network?.hostAccept) await settleHostAccept(context.run, files, network)
   }

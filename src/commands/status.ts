@@ -49,7 +49,8 @@ function requireTools(conf: NetConf): void {
 
 function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { conf: NetConf; ipam: PoolIpam }): void {
   const { conf, ipam } = of
-  const taken = [...takenAddresses(files, ipam.cooldownS), ...referenceAddresses(ipam.dataDir, conf.name)]
+  // An adopted pod's address is in both.
+  const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...referenceAddresses(ipam.dataDir, conf.name)])]
   for (const set of ipam.rangeSets) {
     const inSet = taken.filter((address) => rangeOf(set, address) !== undefined)
     const total = capacity(set, ipam.exclude)

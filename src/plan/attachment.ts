@@ -184,7 +184,7 @@ export interface NetworkSpec {
   readonly fence?: 'same-bridge' | 'isolated'
   /** The bridge that it is on, where that is not ours. */
   readonly fenceOn?: string
-  /** Accepted in the chains of others that drop forwarded packets (host-accept.ts). */
-  readonly hostAccept?: true
+  /** The bridge that is accepted in the chains of others that drop forwarded packets (host-accept.ts). */
+  readonly hostAccept?: string
   readonly removeWhenEmpty: boolean
 }

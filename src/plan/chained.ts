@@ -23,11 +23,15 @@ export interface ChainedSurroundings {
   readonly ways: ReadonlyMap<string, string>
 }
 
-/** Whether there is anything to do but to pass prevResult on. */
-export function asksForAnything(conf: NetConf): boolean {
+/**
+ * Whether there is anything to do but to pass prevResult on. `known`: what the network shares; a fence or masquerade
+ * that the configuration no longer has is taken away by the next ADD.
+ */
+export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): boolean {
   const { portMappings, bandwidth, tuning, mac, sbr, ipMasq } = conf
   const features = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
-  return portMappings.length > 0 || features || ipMasq || policyOf(conf) !== undefined
+  const isOver = [known?.fence, known?.masquerade, known?.hostAccept].some((each) => each !== undefined)
+  return portMappings.length > 0 || features || ipMasq || policyOf(conf) !== undefined || isAccepted(conf) || isOver
 }
 
 /** Addresses of the interface: those of prevResult that do not belong elsewhere (reference-plugins.md §2.10). */
@@ -64,13 +68,8 @@ export function chainedSpec(input: {
   if (link === undefined) throw noInterface(dev)
   const ips = addressesOf(prevResult, dev)
   const host = hostEndOf(link, seen.host)
-  const limits = bandwidthSpec(conf.bandwidth, { key, link: host?.name ?? '', mtu: host?.mtu ?? link.mtu })
-  if (limits !== undefined && host === undefined) throw noVeth(dev, link)
-  const hostPorts = hostPortSpec(conf, ips, wayTo(ips, seen.ways) ?? '')
-  if (hostPorts?.link === '') throw noRoute(ips)
-  const policy = policyOf(conf)
-  if (policy !== undefined && host === undefined) throw noFence(dev, policy)
-  const isBridged = host?.master !== undefined
+  const hostPorts = hostPortsOf(conf, ips, seen.ways)
+  const bandwidth = limitsOf(conf, { key, link, host })
   return {
     key,
     mode: 'chained',
@@ -81,24 +80,50 @@ export function chainedSpec(input: {
     podLinkDown: true,
     dad: false,
     selfHairpin: hostPorts?.snat ?? false,
-    ...defined({ hostPorts, bandwidth: limits, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
+    ...defined({ hostPorts, bandwidth, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
     ...(conf.sbr === undefined ? {} : { sbr: sbrOf(conf.sbr, ips, { dev, pod: seen.pod }) }),
-    chained: {
-      dev,
-      ...(host === undefined ? {} : { hostLink: host.name }),
-      ...(policy === 'isolated' && isBridged ? { isolated: true } : {}),
-      ...(policy === undefined || isBridged ? {} : { fence: policy }),
-    },
+    chained: actsOn(dev, host, policyOf(conf)),
     isPool: false,
     cooldownS: 0,
   }
 }
 
+function limitsOf(
+  conf: NetConf,
+  on: { key: AttachmentKey; link: ObservedLink; host: ObservedLink | undefined },
+): BandwidthSpec | undefined {
+  const { key, link, host } = on
+  const limits = bandwidthSpec(conf.bandwidth, { key, link: host?.name ?? '', mtu: host?.mtu ?? link.mtu })
+  if (limits !== undefined && host === undefined) throw noVeth(key.ifName, link)
+  return limits
+}
+
+function hostPortsOf(
+  conf: NetConf,
+  ips: readonly PodAddress[],
+  ways: ReadonlyMap<string, string>,
+): HostPortSpec | undefined {
+  const hostPorts = hostPortSpec(conf, ips, wayTo(ips, ways) ?? '')
+  if (hostPorts?.link === '') throw noRoute(ips)
+  return hostPorts
+}
+
+function actsOn(dev: string, host: ObservedLink | undefined, policy: ReturnType<typeof policyOf>): ChainedSpec {
+  if (policy !== undefined && host === undefined) throw noFence(dev, policy)
+  const isBridged = host?.master !== undefined
+  return {
+    dev,
+    ...(host === undefined ? {} : { hostLink: host.name }),
+    ...(policy === 'isolated' && isBridged ? { isolated: true } : {}),
+    ...(policy === undefined || isBridged ? {} : { fence: policy }),
+  }
+}
+
 /**
- * What the chained attachments of a network share, or undefined where they share nothing. Its name is no network's
- * own, so that it lives beside what a main attachment of the same list shares.
+ * What the chained attachments of a network share. Its name is no network's own, so that it lives beside what a main
+ * attachment of the same list shares.
  */
-export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec | undefined {
+export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec {
   const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
   const subnets = subnetsOf(spec.ips)
   const keep = [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort()
@@ -108,9 +133,13 @@ export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: Observ
   const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
   const policy = policyOf(conf)
   const fence = bridge === undefined || policy === undefined ? {} : { fence: policy, fenceOn: bridge }
-  const shared = { ...defined({ masquerade, hairpin }), ...fence }
-  if (Object.keys(shared).length === 0) return undefined
-  return { name: `${conf.name}/chained`, forwarding: [], ...shared, removeWhenEmpty: conf.removeWhenEmpty }
+  return {
+    name: `${conf.name}/chained`,
+    forwarding: [],
+    ...defined({ masquerade, hairpin, hostAccept: isAccepted(conf) ? bridge : undefined }),
+    ...fence,
+    removeWhenEmpty: conf.removeWhenEmpty,
+  }
 }
 
 /** prevResult with what was changed: MAC and MTU of the interface, and the ifb. */
@@ -127,6 +156,11 @@ export function chainedResult(prevResult: Result, { chained, tuning, bandwidth }
 function subnetsOf(ips: readonly PodAddress[]): readonly string[] {
   const cidrs = ips.map(({ address }) => parseCidr(address)).filter((cidr) => cidr !== undefined)
   return [...new Set(cidrs.map((cidr) => formatCidr(networkOf(cidr))))].sort()
+}
+
+/** Whether the bridge is to be accepted by the firewalls of others. */
+function isAccepted({ firewall }: NetConf): boolean {
+  return firewall?.hostAccept === 'auto'
 }
 
 function policyOf(conf: NetConf): 'same-bridge' | 'isolated' | undefined {

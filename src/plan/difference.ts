@@ -3,7 +3,7 @@
 // ways it does not hold. CHECK prints that, repair runs those operations, DEL and GC ask it whether
 // there is anything left to take away (contract §4, "one reconciler").
 
-import type { Route } from '../cni/net-conf.ts'
+import type { PodRoute } from './attachment.ts'
 import type { Observed, ObservedLink, ObservedNamespace, ObservedRoute } from './observed.ts'
 import type { Op, SetName, TableFamily } from './op.ts'
 import { queueLacks } from './queue-difference.ts'
@@ -163,16 +163,17 @@ function podSysctlLacks(key: string, value: string, observed: Observed): readonl
   return differs(`${key.replaceAll('/', '.')} in the pod`, now ?? 'absent', value.trim().replace(/\s+/g, ' '))
 }
 
-function routeLacks(route: Route, dev: string, place: ObservedNamespace): readonly string[] {
-  const there = (place.routes.get(route.table ?? 254) ?? []).filter(
-    (other) => other.dst === route.dst && other.dev === dev,
-  )
+function routeLacks(route: PodRoute, dev: string, place: ObservedNamespace): readonly string[] {
+  // A routed pod's own routes (with a source) may have been moved by a later plugin that routes by source.
+  const isAnywhere = route.src !== undefined && route.table === undefined
+  const routes = isAnywhere ? [...place.routes.values()].flat() : (place.routes.get(route.table ?? 254) ?? [])
+  const there = routes.filter((other) => other.dst === route.dst && other.dev === dev)
   const via = route.gw === undefined ? '' : ` via ${route.gw}`
   if (there.some((other) => matches(other, route))) return []
   return [`route to ${route.dst}${via} dev ${dev} is ${there.length === 0 ? 'missing' : 'different'}`]
 }
 
-function matches(there: ObservedRoute, route: Route): boolean {
+function matches(there: ObservedRoute, route: PodRoute): boolean {
   const keys = ['gw', 'priority', 'mtu', 'advmss'] as const
   return keys.every((key) => route[key] === undefined || route[key] === there[key])
 }

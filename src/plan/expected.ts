@@ -44,11 +44,15 @@ export function expectedOps(spec: AttachmentSpec, network: NetworkSpec | undefin
   return [...shared, ...rules, ...afterRuleOps(spec), ...hostOps(spec), ...queueingOps(spec), ...inPod]
 }
 
-/** A route that a later plugin took out of the result is no longer ours to expect. */
+/**
+ * A route that a later plugin took out of the result is no longer ours to expect. A routed pod's own routes
+ * (those with a source) are in no result: they are expected as long as their address is.
+ */
 function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<AttachmentSpec, 'routes' | 'defaultRoutes'> {
   const isThere = (dst: string) => prevResult.routes.some((route) => route.dst === dst)
+  const isOwn = (src = '') => spec.mode === 'ptp' && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
   return {
-    routes: spec.routes.filter((route) => isThere(route.dst)),
+    routes: spec.routes.filter((route) => isThere(route.dst) || isOwn(route.src)),
     defaultRoutes: spec.defaultRoutes.filter((route) => isThere(route.dst)),
   }
 }

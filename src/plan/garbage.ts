@@ -14,6 +14,8 @@ export interface Facts {
   readonly netns: 'live' | 'gone' | 'unknown'
   readonly isThisBoot: boolean
   readonly isListed: boolean | undefined
+  /** Since ADD, in milliseconds; NaN where the record's time is none. */
+  readonly ageMs: number
 }
 
 /** What becomes of an attachment, and why. */
@@ -23,9 +25,8 @@ export interface Verdict {
   readonly why: string
 }
 
-/** Decides about one attachment. `nowMs`: milliseconds since 1970, as the record's time. */
-export function judge(facts: Facts, nowMs: number): Verdict {
-  const { record, netns, isThisBoot, isListed } = facts
+/** Decides about one attachment. */
+export function judge({ record, netns, isThisBoot, isListed, ageMs }: Facts): Verdict {
   const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
   if (!isThisBoot) return say('collect', 'the machine was restarted since')
   if (isListed === true) return say('keep', 'the runtime lists it')
@@ -35,7 +36,6 @@ export function judge(facts: Facts, nowMs: number): Verdict {
       : say('report', 'the runtime does not list it, but its network namespace exists')
   }
   if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
-  const ageMs = nowMs - Date.parse(record.createdAt)
   // A clock that jumped makes no age either: not older than five minutes is all that counts.
   if (!(ageMs > youngestMs)) return say('keep', 'younger than five minutes')
   return say(

@@ -87,7 +87,7 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
       : {}),
     ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
     ...(isRouted || policy === 'open' ? {} : { fence: policy }),
-    ...(!isRouted && conf.firewall?.hostAccept === 'auto' ? { hostAccept: true } : {}),
+    ...(!isRouted && conf.firewall?.hostAccept === 'auto' ? { hostAccept: conf.bridge.name } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }

@@ -50,6 +50,11 @@ export function steadyRuleOps(source: RuleSource): readonly Op[] {
   return [...elements, ...shows]
 }
 
+/** Whether a network has rules of its own, apart from those of its attachments. */
+export function sharesRules({ masquerade, hairpin, fence }: NetworkSpec): boolean {
+  return masquerade !== undefined || hairpin !== undefined || fence !== undefined
+}
+
 function baseOp(table: TableFamily): Op {
   return { in: 'host', kind: 'nft.base', table, why: `set up the nft table ${table} trestle` }
 }

@@ -29,7 +29,7 @@ async function deleteFamily(run: Run, { family, selections }: StaleFlows): Promi
   try {
     const output = await (lines.length === 1 ? run({ file: 'conntrack', args: first }) : runLines(run, lines))
     // Status 1 says that nothing matched; everything else is worth a line.
-    if (output.code !== 0 && !/0 flow entries|^$/.test(output.stderr.trim())) tell(output.stderr)
+    if (output.code !== 0 && !isNothing(output.stderr)) tell(output.stderr)
   } catch (error) {
     tell((error as Error).message)
   }
@@ -41,7 +41,15 @@ async function deleteFamily(run: Run, { family, selections }: StaleFlows): Promi
  */
 async function runLines(run: Run, lines: readonly (readonly string[])[]): Promise<Output> {
   const text = lines.map((line) => `${line.join(' ')}\n`).join('')
-  return await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] }))
+  const output = await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] }))
+  if (output.code === 0 || !/option/.test(output.stderr)) return output
+  // Older ones take one command a process.
+  const each = await Promise.all(lines.map((line) => run({ file: 'conntrack', args: line })))
+  return each.find(({ code, stderr }) => code !== 0 && !isNothing(stderr)) ?? { code: 0, stdout: '', stderr: '' }
+}
+
+function isNothing(stderr: string): boolean {
+  return /0 flow entries|^$/.test(stderr.trim())
 }
 
 function tell(why: string): void {

@@ -3,6 +3,7 @@
 // of each iptables variant in use. No table is created by looking.
 
 import { readFileSync } from 'node:fs'
+import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import { type AcceptPlace, acceptPlaces, readChains, type SeenChain, type SeenFirewalls } from '../plan/host-accept.ts'
 import { tableName } from '../plan/ruleset.ts'
 import type { Run } from './runner.ts'
@@ -15,10 +16,15 @@ export interface Sought {
   readonly isOurs: boolean
 }
 
-/** Where the bridge's accept pair belongs. A process or a few; nothing is changed. */
+/** Where the bridge's accept pair belongs. A process or a few; nothing is changed. Throws CniError 100 when nft does not tell. */
 export async function lookForDrops(run: Run, sought: Sought): Promise<readonly AcceptPlace[]> {
   const listed = await run({ file: 'nft', args: ['list', 'chains'] })
-  const chains = readChains(listed.code === 0 ? listed.stdout : '').filter(
+  if (listed.code !== 0) {
+    throw new CniError(CniCode.commandFailed, `cannot look for chains that drop: ${oneLine(listed.stderr)}`, {
+      details: 'nft list chains; set firewall.hostAccept to "off" to go without',
+    })
+  }
+  const chains = readChains(listed.stdout).filter(
     ({ family }) => family === 'inet' || sought.families.some((each) => family === (each === 4 ? 'ip' : 'ip6')),
   )
   const programs = sought.families.flatMap((family) => programsInUse(family, chains))

@@ -19,7 +19,7 @@ import { type AcceptPlace, type HostAccept, parseHostAccept, placeText, samePlac
 import { readText, writeText } from './files.ts'
 import { lookForDrops } from './foreign-firewalls.ts'
 import type { Run } from './runner.ts'
-import { type NetworkFiles, networkDirectories } from './state.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories } from './state.ts'
 import { isOnPath } from './tools.ts'
 
 /**
@@ -28,7 +28,7 @@ import { isOnPath } from './tools.ts'
  */
 export async function settleHostAccept(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<void> {
   const old = readHostAccept(files)
-  const bridge = network.hostAccept ? network.bridge?.name : undefined
+  const bridge = network.hostAccept
   if (bridge === undefined) return await removeHostAccept(run, files)
   const families = network.forwarding.length === 0 ? ([4, 6] as const) : network.forwarding
   const places = await lookForDrops(run, { bridge, families, isOurs: isOurZone(old, bridge) })
@@ -56,7 +56,8 @@ export function readHostAccept(files: NetworkFiles): HostAccept | undefined {
 }
 
 function fileOf(files: NetworkFiles): string {
-  return `${files.directory}/host-accept.json`
+  // Chained attachments share other things than those we made (chainedFiles).
+  return `${files.network.slice(0, -'.json'.length)}-accept.json`
 }
 
 function isOurZone(old: HostAccept | undefined, bridge: string): boolean {
@@ -66,7 +67,8 @@ function isOurZone(old: HostAccept | undefined, bridge: string): boolean {
 /** Two networks on one bridge share its rules: the last one takes them out. */
 async function takeOut(run: Run, files: NetworkFiles, { bridge, places }: HostAccept): Promise<void> {
   const others = networkDirectories()
-    .filter((other) => other.directory !== files.directory)
+    .flatMap((other) => [other, chainedFiles(other)])
+    .filter((other) => fileOf(other) !== fileOf(files))
     .map(readHostAccept)
     .filter((other) => other?.bridge === bridge)
     .flatMap((other) => other?.places ?? [])

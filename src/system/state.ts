@@ -3,7 +3,7 @@
 //
 //   /run/trestle/lock                        held while shared parts of the machine change
 //   /run/trestle/networks/NAME/network.json  what the network's attachments share
-//                             /host-accept.json  what was put into chains of others for its bridge
+//                             /network-accept.json  what was put into chains of others for its bridge
 //                             /chained.json  the same for chained attachments
 //                             /lock          held while a reservation is released or taken over
 //                             /pending/KEY   calls in progress, killed ones, and what is owed

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, it } from 'vitest'
 import { type Breakage, expectNamedAlone, lostElement } from '../support/breakage.ts'
 import { type Host, openHost } from '../support/host.ts'
-import { attach, ipamConf, netConf } from '../support/pods.ts'
+import { attach, netConf } from '../support/pods.ts'
 
 let host: Host
 beforeEach(() => {
@@ -185,70 +185,5 @@ describe('CHECK of tuning says so when', () => {
       ['address 0a:00:00:00:00:11', `address ${mac}`],
       /^MAC of eth0 is 0a:00:00:00:00:11, not 0a:00:00:00:00:10$/,
     ),
-  ])
-})
-
-describe('CHECK of a routed pod says so when', () => {
-  const ranges = [[{ subnet: '10.240.0.0/24' }], [{ subnet: 'fd00:240::/64' }]]
-  const routed = ipamConf(
-    { type: 'host-local', ranges },
-    { mode: 'ptp', ipMasq: true, runtimeConfig: { portMappings: portMappings.slice(0, 1), bandwidth } },
-  )
-  const gone = (what: string, of: { add: string; del: string }, said: RegExp, at = ''): Breakage => ({
-    what: `${what} is gone`,
-    lines: [`${at}${of.del}`],
-    said: [said],
-    mend: at === '' ? 'restore' : [`${at}${of.add}`],
-  })
-  const route = (words: string, said: RegExp, v6 = ''): Breakage =>
-    gone(
-      `the pod's route ${words}`,
-      { add: `ip ${v6}route add ${words}`, del: `ip ${v6}route del ${words}` },
-      said,
-      'pod ',
-    )
-  const onHost = (what: string, del: string, said: RegExp): Breakage => gone(what, { add: '', del }, said)
-  each(routed, [
-    onHost(
-      'the IPv4 host route',
-      'ip route del 10.240.0.2',
-      /^host route to 10\.240\.0\.2\/32 dev veth\w+ is missing$/,
-    ),
-    onHost(
-      'the IPv6 host route',
-      'ip -6 route del fd00:240::2',
-      /^host route to fd00:240::2\/128 dev veth\w+ is missing$/,
-    ),
-    onHost(
-      'the IPv4 gateway on the host end',
-      'ip addr del 10.240.0.1/32 dev VETH',
-      /^10\.240\.0\.1\/32 is missing on veth\w+$/,
-    ),
-    onHost(
-      'the IPv6 gateway on the host end',
-      'ip addr del fd00:240::1/128 dev VETH',
-      /^fd00:240::1\/128 is missing on veth\w+$/,
-    ),
-    route(
-      '10.240.0.0/24 via 10.240.0.1 dev eth0 src 10.240.0.2',
-      /^route to 10\.240\.0\.0\/24 via 10\.240\.0\.1 dev eth0 is missing$/,
-    ),
-    route('default via 10.240.0.1 dev eth0', /^route to 0\.0\.0\.0\/0 via 10\.240\.0\.1 dev eth0 is missing$/),
-    route(
-      'fd00:240::/64 via fd00:240::1 dev eth0',
-      /^route to fd00:240::\/64 via fd00:240::1 dev eth0 is missing$/,
-      '-6 ',
-    ),
-    route('default via fd00:240::1 dev eth0', /^route to ::\/0 via fd00:240::1 dev eth0 is missing$/, '-6 '),
-    lostElement('anyports4', 'tcp . 8080 : 10.240.0.2 . 80', 'tcp . 8080'),
-    lostElement('self4', '10.240.0.2 . 10.240.0.2'),
-    lostElement('self6', 'fd00:240::2 . fd00:240::2'),
-    lostElement('loopback', '"VETH"'),
-    {
-      what: 'route_localnet of its link is off',
-      lines: ['sysctl -qw net.ipv4.conf.VETH.route_localnet=0'],
-      said: [/^net\.ipv4\.conf\.veth\w+\.route_localnet is 0, not 1$/],
-      mend: 'restore',
-    },
   ])
 })

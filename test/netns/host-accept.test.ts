@@ -2,7 +2,8 @@
 // firewall.hostAccept: nodes whose other firewalls drop what is forwarded. The pods' traffic passes, the
 // accept pair is there once, and its removal leaves the other rules as they were, byte for byte.
 
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
 import { type Host, openHost } from '../support/host.ts'
@@ -51,8 +52,8 @@ const docker = (program: string) => [
 ]
 const foreignTable = [
   'nft add table inet fw',
-  'nft add chain inet fw fwd { type filter hook forward priority 10 ; policy drop ; }',
-  'nft add rule inet fw fwd ip saddr 10.66.0.0/16 counter accept comment foreign',
+  'nft add chain inet fw forwarded { type filter hook forward priority 10 ; policy drop ; }',
+  'nft add rule inet fw forwarded ip saddr 10.66.0.0/16 counter accept comment foreign',
 ]
 
 const firewalls: readonly Firewall[] = [
@@ -97,7 +98,7 @@ const ours = (firewall: Firewall) => listed(firewall).match(/trestle cni0 (in|ou
 /** What does not work of: pod to outside, outside to host port, pod to pod; over ping, TCP and UDP. */
 async function broken(): Promise<readonly string[]> {
   const [a, b] = [attach(host, served, { id: 'a' }), attach(host, conf, { id: 'b' })]
-  stops.purun(
+  stops.push(
     await answer(a.netns, 80),
     await answer(internet, 90, outside.far4),
     await answer(internet, 90, outside.far6),
@@ -126,14 +127,14 @@ describe.each(firewalls.map((firewall) => [firewall.what, firewall] as const))('
     const before = listed(firewall)
     expect(await broken()).toEqual([])
     expect(listed(firewall)).toBe(before)
-    expect(existsSync(`${host.stateDir}/networks/net/host-accept.json`)).toBe(false)
+    expect(existsSync(`${host.stateDir}/networks/net/network-accept.json`)).toBe(false)
   })
 
   it('there is one pair per bridge and chain, whatever the number of pods, and again after it was flushed', () => {
     attach(host, conf, { id: 'a' })
     const first = ours(firewall)
     const chains = (
-      JSON.parse(readFileSync(`${host.stateDir}/networks/net/host-accept.json`, 'utf8')) as { places: [] }
+      JSON.parse(readFileSync(`${host.stateDir}/networks/net/network-accept.json`, 'utf8')) as { places: [] }
     ).places
     expect(first).toHaveLength(2 * chains.length)
     attach(host, conf, { id: 'b' })
@@ -173,10 +174,28 @@ describe('where nothing drops', () => {
     const tables = () => [run('nft list ruleset'), host.run('cat', ['/proc/net/ip_tables_names']).stdout]
     const before = tables()
     const pod = attach(host, conf)
-    expect(existsSync(`${host.stateDir}/networks/net/host-accept.json`)).toBe(false)
+    expect(existsSync(`${host.stateDir}/networks/net/network-accept.json`)).toBe(false)
     expectSilent(later(host, 'DEL', { conf, pod }))
     run('nft delete table inet trestle')
     expect(tables()).toEqual(before)
+  })
+})
+
+describe('a chained attachment with the key', () => {
+  it('has the bridge of its pod accepted, beside a main one without it, until both are gone', () => {
+    for (const line of foreignTable) run(line)
+    const before = run('nft list table inet fw')
+    const main = netConf(dual)
+    const second = { cniVersion: '1.1.0', name: 'net', type: 'trestle', mode: 'chained', firewall: {} }
+    const pod = attach(host, main, { id: 'a' })
+    const chained = host.cni('ADD', { ...second, prevResult: pod.result }, pod.call)
+    expect(chained.code, chained.stdout).toBe(0)
+    expect(pings(host, pod.netns, outside.far4)).toBe(true)
+    const other = attach(host, { ...main, promiscMode: true }, { id: 'b' })
+    expect(run('nft list table inet fw').match(/trestle cni0/g)).toHaveLength(2)
+    expectSilent(later(host, 'DEL', { conf: second, pod }))
+    for (const each of [pod, other]) expectSilent(later(host, 'DEL', { conf: main, pod: each }))
+    expect(run('nft list table inet fw')).toBe(before)
   })
 })
 
@@ -195,12 +214,52 @@ describe('two networks on one bridge', () => {
   })
 })
 
-const hasFirewalld = existsSync('/usr/sbin/firewalld')
+/** A firewall-cmd that keeps one zone in a file beside it and writes down what it was asked. */
+const standIn = `#!/bin/sh
+cd "$(dirname "$0")"
+echo "$*" >> calls
+case "$*" in
+  --state) test -e running ;;
+  --get-zone-of-interface=*) test -e zone && cat zone ;;
+  --zone=*--add-interface=*) echo trusted > zone ;;
+  --zone=*--remove-interface=*) rm zone ;;
+esac
+`
 
-it.skipIf(!hasFirewalld)(
-  `firewalld${hasFirewalld ? '' : ' (skipped: not installed; the decision is tested in unit/plan/host-accept.test.ts)'}`,
-  () => {
-    attach(host, conf)
-    expect(run('firewall-cmd --get-zone-of-interface=cni0')).toBe('trusted\n')
-  },
-)
+/** The real one needs D-Bus, and systemd to be started by it: its answers are imitated. */
+describe('firewalld, played by a stand-in', () => {
+  let directory: string
+  beforeEach(() => {
+    directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
+    writeFileSync(`${directory}/firewall-cmd`, standIn, { mode: 0o755 })
+  })
+  afterEach(() => rmSync(directory, { recursive: true }))
+
+  const file = (name: string) =>
+    existsSync(`${directory}/${name}`) ? readFileSync(`${directory}/${name}`, 'utf8') : ''
+  const env = () => ({ PATH: `${directory}:${process.env['PATH']}` })
+
+  it('that runs gets the bridge into its trusted zone once, and out of it again', () => {
+    writeFileSync(`${directory}/running`, '')
+    const a = attach(host, conf, { id: 'a', env: env() })
+    expect(file('zone')).toBe('trusted\n')
+    const calls = file('calls')
+    const b = attach(host, conf, { id: 'b', env: env() })
+    expect(file('calls')).toBe(calls)
+    for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(file('zone')).toBe('')
+    expect(file('calls')).toContain('--zone=trusted --remove-interface=cni0')
+  })
+
+  it.each([
+    ['does not run', false, ''],
+    ['has the bridge in a zone already', true, 'public\n'],
+  ])('that %s is left alone', (_, isRunning, zone) => {
+    if (isRunning) writeFileSync(`${directory}/running`, '')
+    if (zone !== '') writeFileSync(`${directory}/zone`, zone)
+    const pod = attach(host, conf, { id: 'a', env: env() })
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(file('zone')).toBe(zone)
+    expect(file('calls')).not.toMatch(/add-interface|remove-interface/)
+  })
+})

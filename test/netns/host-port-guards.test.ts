@@ -4,6 +4,8 @@
 // gone (plugins#123, #1190) while others stay (moby#53384).
 
 import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, targetsAt } from '../support/ask.ts'
 import { type Host, openHost } from '../support/host.ts'
@@ -113,8 +115,25 @@ async function until(condition: () => boolean, what: string): Promise<void> {
   }
 }
 
+/** What conntrack before 1.4.7 says to -R. */
+const oldConntrack = `#!/bin/sh
+test "$1" = -R && { echo "conntrack: invalid option -- 'R'" >&2; exit 2; }
+exec /usr/sbin/conntrack "$@"
+`
+
+function withOldConntrack(): Readonly<Record<string, string>> {
+  const directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
+  stops.push(() => rmSync(directory, { recursive: true }))
+  writeFileSync(`${directory}/conntrack`, oldConntrack, { mode: 0o755 })
+  return { PATH: `${directory}:${process.env['PATH']}` }
+}
+
 describe('a UDP client that keeps its source port', () => {
-  it('is served by the next pod of the host port, and other flows keep their entries', async () => {
+  it.each([
+    ['this conntrack', () => ({})],
+    ['one that does not know -R', withOldConntrack],
+  ])('is served by the next pod of the host port, and other flows keep their entries, with %s', async (_, path) => {
+    const env = path()
     const conf = withPort(8080, 80)
     const flows = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', '53']).stdout
     const bystander = attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
@@ -125,12 +144,12 @@ describe('a UDP client that keeps its source port', () => {
     // The client sends before there is a pod: without a flush on ADD its flow would stay untranslated.
     const said = await running(internet, clientSource)
     await until(() => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=8080'), 'the client')
-    const one = attach(host, conf, { id: 'one' })
+    const one = attach(host, conf, { id: 'one', env })
     await running(one.netns, namedServer, 'one')
     await until(() => said.text.includes('one'), 'an answer of the first pod')
     expectSilent(later(host, 'DEL', { conf, pod: one }))
     expect(host.run('conntrack', ['-L', '-p', 'udp', '--reply-src', one.address]).stdout).toBe('')
-    const two = attach(host, conf, { id: 'two' })
+    const two = attach(host, conf, { id: 'two', env })
     await running(two.netns, namedServer, 'two')
     await until(() => said.text.includes('two'), 'an answer of the second pod')
     expect(flows().replace(/udp +17 \d+/, 'udp 17')).toBe(before)

@@ -24,7 +24,7 @@ const shared: Readonly<Record<Exclude<keyof Snapshot, 'rules'>, readonly Shared[
   routes: [{ what: 'the gateway address and its routes', line: new RegExp(` dev ${bridge} `) }],
   state: [
     { what: 'the directories of networks', line: /^networks(\/[^/]+)? d$/ },
-    { what: 'where a foreign firewall lets it through', line: /^networks\/[^/]+\/host-accept\.json f$/ },
+    { what: 'where a foreign firewall lets it through', line: /^networks\/[^/]+\/(network|chained)-accept\.json f$/ },
     { what: 'what the network shares', line: /^networks\/[^/]+\/(network|chained)\.json f$/ },
     { what: 'where the round robin is', line: /^networks\/[^/]+\/last\.\d+ f$/ },
     { what: 'the directory of host ports', line: /^ports d$/ },

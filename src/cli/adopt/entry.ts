@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line of `trestle adopt`, and how a table of them is printed.
 
-/** `ours`: has a record. `gone`: its namespace is. `leak`: left of a pod that is gone. `cannot`: stays as it is, `detail` says why. */
+/**
+ * `ours`: has a record. `gone`: its namespace is. `leak`: left of a pod that is gone. `cannot`: stays as
+ * it is, `detail` says why.
+ */
 export type EntryStatus = 'ours' | 'adopt' | 'adopted' | 'cannot' | 'gone' | 'leak' | 'cleared'
 
 export interface Entry {

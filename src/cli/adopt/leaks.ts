@@ -5,7 +5,7 @@
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { NetConf } from '../../cni/net-conf.ts'
 import { addressesOf } from '../../plan/libcni-cache.ts'
-import { type NamedPod, type ReferenceOwner, referenceNames } from '../../plan/reference-chain.ts'
+import { type NamedPod, referenceNames } from '../../plan/reference-chain.ts'
 import { acceptedAddresses, iptablesPods } from '../../plan/reference-iptables.ts'
 import { nftPods } from '../../plan/reference-nft.ts'
 import { linkExists } from '../../system/kernel-files.ts'
@@ -16,12 +16,14 @@ import { type ReferenceRules, removeReferenceRules } from '../../system/referenc
 import type { Run } from '../../system/runner.ts'
 import { addressesInUse, type Found } from './look.ts'
 
-/** What is left of one container. `containerId` empty: accepts of the firewall plugin that nobody's address is behind. */
+/** What is left of one container. `containerId` empty: accepts of the firewall plugin for addresses that nobody has. */
 export interface Leak {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
   readonly addresses: readonly string[]
+  /** Those of the firewall plugin's accepts that go with it. */
+  readonly accepts: readonly string[]
   readonly what: readonly string[]
 }
 
@@ -61,20 +63,16 @@ export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly 
   const isUsed = (address: string) => used.has(address)
   const known = new Set(gone.map(({ cached }) => cached.containerId))
   const leaks = candidates.filter((leak) => known.has(leak.containerId) || !leak.addresses.some(isUsed))
-  const unused = stray.filter((address) => !isUsed(address))
-  if (unused.length === 0) return leaks
-  return [
-    ...leaks,
-    { network, containerId: '', ifName: '', addresses: unused, what: ['accepts of the firewall plugin'] },
-  ]
+  return withAccepts(
+    network,
+    leaks,
+    stray.filter((address) => !isUsed(address)),
+  )
 }
 
 /** Clears them. Returns what failed; then the reservations stay, and a later run finds them again. */
 export async function clearLeaks(run: Run, leaks: readonly Leak[], dataDir: string): Promise<readonly Error[]> {
-  const owners = leaks.map(
-    (leak): ReferenceOwner => ({ ...leak, accepts: leak.containerId === '' ? leak.addresses : [] }),
-  )
-  const failures = await removeReferenceRules(run, owners)
+  const failures = await removeReferenceRules(run, leaks)
   if (failures.length > 0) return failures
   for (const leak of leaks.filter(({ containerId }) => containerId !== '')) {
     const { ifb } = referenceNames(leak)
@@ -98,6 +96,7 @@ function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedP
       containerId: pod.containerId,
       ifName,
       addresses: [...new Set(all)],
+      accepts: [],
       what: [...new Set([...(old?.what ?? []), what])],
     })
   }
@@ -107,6 +106,18 @@ function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedP
     if (kind === 'gone' && linkExists(referenceNames(cached).ifb)) add(cached, 'ifb device', [])
   }
   return [...leaks.values()]
+}
+
+/** Each accept with the container that had its address; the others as an entry of their own. */
+function withAccepts(network: string, leaks: readonly Leak[], unused: readonly string[]): readonly Leak[] {
+  const what = 'accepts of the firewall plugin'
+  const found = leaks.map((leak): Leak => {
+    const accepts = unused.filter((address) => leak.addresses.includes(address))
+    return accepts.length === 0 ? leak : { ...leak, accepts, what: [...leak.what, what] }
+  })
+  const others = unused.filter((address) => !leaks.some(({ addresses }) => addresses.includes(address)))
+  if (others.length === 0) return found
+  return [...found, { network, containerId: '', ifName: '', addresses: others, accepts: others, what: [what] }]
 }
 
 /** Addresses of the network that the firewall plugin's rules accept and no live container has. */

@@ -56,36 +56,36 @@ export async function planNetwork(
 /** Does what the plan says. Returns the lines with what came of each. */
 export async function applyNetwork(context: CallContext, plan: NetworkPlan): Promise<readonly Entry[]> {
   const entries = new Map(plan.entries.map((entry) => [keyText(entry), entry]))
-  const settle = (entry: Pick<Entry, 'containerId' | 'ifName' | 'addresses'>, change: Partial<Entry>) => {
+  const settle: Settle = (entry, failure, success) => {
     const old = entries.get(keyText(entry))
-    if (old !== undefined) entries.set(keyText(entry), { ...old, ...change })
+    if (old === undefined) return
+    const outcome = failure ? { status: 'cannot' as const, detail: failure.message } : { status: success }
+    entries.set(keyText(entry), { ...old, ...outcome })
   }
-  const entryOf = (taking: Taking) => podEntry(taking.live.cached, 'adopt')
   await settleLeftovers(context, networkFiles(plan.target.list.name))
-  const all = [...plan.takings, ...plan.unfinished]
-  const network = networkOf(all)
-  const taken: Taking[] = []
-  for (const taking of network === undefined ? [] : plan.takings) {
+  await takeOver(context, plan, settle)
+  const [failure] = await clearLeaks(context.run, plan.leaks, plan.dataDir)
+  for (const leak of plan.leaks) settle(leakEntry(leak), failure, 'cleared')
+  return [...entries.values()]
+}
+
+/** Notes what came of an entry: it failed, or it is what `success` says. */
+type Settle = (entry: Entry, failure: Error | undefined, success: Entry['status']) => void
+
+async function takeOver(context: CallContext, plan: NetworkPlan, settle: Settle): Promise<void> {
+  const network = networkOf([...plan.takings, ...plan.unfinished])
+  if (network === undefined) return
+  const served = [...plan.unfinished]
+  for (const taking of plan.takings) {
     try {
-      if (network !== undefined) await recordPod(context, taking, network)
-      taken.push(taking)
-      settle(entryOf(taking), { status: 'adopted' })
+      await recordPod(context, taking, network)
+      served.push(taking)
     } catch (error) {
-      settle(entryOf(taking), { status: 'cannot', detail: (error as Error).message })
+      settle(podEntry(taking.live.cached, 'adopt'), error as Error, 'cannot')
     }
   }
-  if (network !== undefined) {
-    const served = [...taken, ...plan.unfinished]
-    const failures = await serve(context, served, network)
-    const [failure] = failures
-    for (const each of served)
-      settle(entryOf(each), failure ? { status: 'cannot', detail: failure.message } : { status: 'adopted' })
-  }
-  const failures = await clearLeaks(context.run, plan.leaks, plan.dataDir)
-  for (const leak of plan.leaks) {
-    settle(leakEntry(leak), failures[0] ? { status: 'cannot', detail: failures[0].message } : { status: 'cleared' })
-  }
-  return [...entries.values()]
+  const [failure] = await serve(context, served, network)
+  for (const { live } of served) settle(podEntry(live.cached, 'adopt'), failure, 'adopted')
 }
 
 interface Sorted {

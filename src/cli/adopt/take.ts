@@ -31,7 +31,7 @@ export interface Taking extends Adoption {
   readonly live: LivePod
 }
 
-/** Writes the record of one pod, with its addresses and ports reserved. Throws CniError when another pod has one of them. */
+/** Writes the record of one pod, its addresses and ports reserved. Throws CniError when another pod has one of them. */
 export async function recordPod(context: CallContext, taking: Taking, network: NetworkSpec): Promise<void> {
   requireState()
   const { spec, conf, live } = taking
