@@ -98,8 +98,8 @@ const cidr: Value = (token, { family }) => {
 const linkName: Value = (token) => {
   const name = token.startsWith('"') ? token.slice(1, -1) : token
   const isName = linkNameProblem(name) === undefined && unsafeNameProblem(name) === undefined
-  // A star is a pattern to nft.
-  return isName && /^[\w.@+-]+$/.test(name) ? `"${name}"` : undefined
+  // A star at the end is a pattern to nft, a leading @ a set.
+  return isName && /^[\w.][\w.@+-]*$/.test(name) ? `"${name}"` : undefined
 }
 
 const mark: Value = (token) => {

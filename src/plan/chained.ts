@@ -6,7 +6,16 @@ import { formatCidr, networkOf, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
-import type { AttachmentKey, AttachmentSpec, NetworkSpec, PodAddress, PodRoute } from './attachment.ts'
+import type {
+  AttachmentKey,
+  AttachmentSpec,
+  BandwidthSpec,
+  ChainedSpec,
+  HostPortSpec,
+  NetworkSpec,
+  PodAddress,
+  PodRoute,
+} from './attachment.ts'
 import { bandwidthSpec } from './bandwidth.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { ObservedLink, ObservedNamespace } from './observed.ts'

@@ -2,8 +2,7 @@
 // firewall.hostAccept: nodes whose other firewalls drop what is forwarded. The pods' traffic passes, the
 // accept pair is there once, and its removal leaves the other rules as they were, byte for byte.
 
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
 import { type Host, openHost } from '../support/host.ts'
@@ -211,55 +210,5 @@ describe('two networks on one bridge', () => {
     expect(run('nft list table inet fw').match(/trestle cni0/g)).toHaveLength(2)
     expectSilent(later(host, 'DEL', { conf: second, pod: two }))
     expect(run('nft list table inet fw')).toBe(before)
-  })
-})
-
-/** A firewall-cmd that keeps one zone in a file beside it and writes down what it was asked. */
-const standIn = `#!/bin/sh
-cd "$(dirname "$0")"
-echo "$*" >> calls
-case "$*" in
-  --state) test -e running ;;
-  --get-zone-of-interface=*) test -e zone && cat zone ;;
-  --zone=*--add-interface=*) echo trusted > zone ;;
-  --zone=*--remove-interface=*) rm zone ;;
-esac
-`
-
-/** The real one needs D-Bus, and systemd to be started by it: its answers are imitated. */
-describe('firewalld, played by a stand-in', () => {
-  let directory: string
-  beforeEach(() => {
-    directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
-    writeFileSync(`${directory}/firewall-cmd`, standIn, { mode: 0o755 })
-  })
-  afterEach(() => rmSync(directory, { recursive: true }))
-
-  const file = (name: string) =>
-    existsSync(`${directory}/${name}`) ? readFileSync(`${directory}/${name}`, 'utf8') : ''
-  const env = () => ({ PATH: `${directory}:${process.env['PATH']}` })
-
-  it('that runs gets the bridge into its trusted zone once, and out of it again', () => {
-    writeFileSync(`${directory}/running`, '')
-    const a = attach(host, conf, { id: 'a', env: env() })
-    expect(file('zone')).toBe('trusted\n')
-    const calls = file('calls')
-    const b = attach(host, conf, { id: 'b', env: env() })
-    expect(file('calls')).toBe(calls)
-    for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf, pod }))
-    expect(file('zone')).toBe('')
-    expect(file('calls')).toContain('--zone=trusted --remove-interface=cni0')
-  })
-
-  it.each([
-    ['does not run', false, ''],
-    ['has the bridge in a zone already', true, 'public\n'],
-  ])('that %s is left alone', (_, isRunning, zone) => {
-    if (isRunning) writeFileSync(`${directory}/running`, '')
-    if (zone !== '') writeFileSync(`${directory}/zone`, zone)
-    const pod = attach(host, conf, { id: 'a', env: env() })
-    expectSilent(later(host, 'DEL', { conf, pod }))
-    expect(file('zone')).toBe(zone)
-    expect(file('calls')).not.toMatch(/add-interface|remove-interface/)
   })
 })

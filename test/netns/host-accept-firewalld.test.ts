@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.hostAccept with firewalld: the bridge in its trusted zone at run time, unless the
+// administrator chose a zone for it.
+
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf } from '../support/pods.ts'
+
+const conf = netConf({ firewall: {}, removeWhenEmpty: true })
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+/** A firewall-cmd that keeps one zone in a file beside it and writes down what it was asked. */
+const standIn = `#!/bin/sh
+cd "$(dirname "$0")"
+echo "$*" >> calls
+case "$*" in
+  --state) test -e running ;;
+  --get-zone-of-interface=*) test -e zone && cat zone ;;
+  --zone=*--add-interface=*) echo trusted > zone ;;
+  --zone=*--remove-interface=*) rm zone ;;
+esac
+`
+
+/** The real one needs D-Bus, and systemd to be started by it: its answers are imitated. */
+describe('firewalld, played by a stand-in', () => {
+  let directory: string
+  beforeEach(() => {
+    directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
+    writeFileSync(`${directory}/firewall-cmd`, standIn, { mode: 0o755 })
+  })
+  afterEach(() => rmSync(directory, { recursive: true }))
+
+  const file = (name: string) =>
+    existsSync(`${directory}/${name}`) ? readFileSync(`${directory}/${name}`, 'utf8') : ''
+  const env = () => ({ PATH: `${directory}:${process.env['PATH']}` })
+
+  it('that runs gets the bridge into its trusted zone once, and out of it again', () => {
+    writeFileSync(`${directory}/running`, '')
+    const a = attach(host, conf, { id: 'a', env: env() })
+    expect(file('zone')).toBe('trusted\n')
+    const calls = file('calls')
+    const b = attach(host, conf, { id: 'b', env: env() })
+    expect(file('calls')).toBe(calls)
+    for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(file('zone')).toBe('')
+    expect(file('calls')).toContain('--zone=trusted --remove-interface=cni0')
+  })
+
+  it.each([
+    ['does not run', false, ''],
+    ['has the bridge in a zone already', true, 'public\n'],
+  ])('that %s is left alone', (_, isRunning, zone) => {
+    if (isRunning) writeFileSync(`${directory}/running`, '')
+    if (zone !== '') writeFileSync(`${directory}/zone`, zone)
+    const pod = attach(host, conf, { id: 'a', env: env() })
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(file('zone')).toBe(zone)
+    expect(file('calls')).not.toMatch(/add-interface|remove-interface/)
+  })
+})
