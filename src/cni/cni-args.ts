@@ -2,7 +2,14 @@
 // CNI_ARGS: `K=V;K=V`. Keys are case-sensitive (libcni pkg/types/args.go). More forgiving than the
 // reference in two points: an empty segment is nothing, and a value may contain `=`.
 
-import type { CniArgs } from './invocation.ts'
+/** CNI_ARGS, split. Known keys are IP, GATEWAY, MAC, IgnoreUnknown and K8S_POD_*. */
+export interface CniArgs {
+  readonly ip: readonly string[]
+  readonly gateway: readonly string[]
+  readonly mac?: string
+  readonly podNamespace?: string
+  readonly podName?: string
+}
 
 /** What CNI_ARGS holds, and what is wrong with it. Only ADD treats a problem as an error. */
 export interface ReadArgs {

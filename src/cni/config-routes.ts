@@ -4,7 +4,7 @@
 import { formatAddress, formatCidr, networkOf, parseAddress, parseCidr } from './address.ts'
 import type { RawConfig } from './config-schema.ts'
 import { notA } from './invalid-config.ts'
-import type { Dns, Route } from './net-conf.ts'
+import type { Dns, Route } from './route.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>
 type RawRoute = NonNullable<RawIpam['routes']>[number]

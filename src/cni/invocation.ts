@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment of a call, checked: CNI spec 1.1.0, section 3 "Parameters".
 
-import { readArgs } from './cni-args.ts'
+import { type CniArgs, readArgs } from './cni-args.ts'
 import { hasControlCharacter } from './control-characters.ts'
 import { CniCode, CniError } from './error.ts'
 import { linkNameProblem, unsafeNameProblem } from './link-name.ts'
 
 export type Verb = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION'
-
-/** CNI_ARGS, split. Known keys are IP, GATEWAY, MAC, IgnoreUnknown and K8S_POD_*. */
-export interface CniArgs {
-  readonly ip: readonly string[]
-  readonly gateway: readonly string[]
-  readonly mac?: string
-  readonly podNamespace?: string
-  readonly podName?: string
-}
 
 /** A call. Fields that the verb does not have are empty strings. */
 export interface Invocation {

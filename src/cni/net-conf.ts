@@ -3,6 +3,7 @@
 // address in canonical text. Plain data that can be written as JSON.
 
 import type { Result } from './result.ts'
+import type { Dns, Route } from './route.ts'
 import type { CniVersion } from './version.ts'
 
 /** What this call's attachment is. `ipam`: another plugin delegated to us (contract §2, last line). */
@@ -10,25 +11,6 @@ export type Role = 'main' | 'chained' | 'ipam'
 
 /** How the pod is connected (contract §2, `mode`). */
 export type Mode = 'bridge' | 'ptp' | 'loopback' | 'chained'
-
-/** An IP route as in CNI spec 1.1.0, section 5. `dst` is a canonical CIDR, `gw` an address. */
-export interface Route {
-  readonly dst: string
-  readonly gw?: string
-  readonly mtu?: number
-  readonly advmss?: number
-  readonly priority?: number
-  readonly table?: number
-  readonly scope?: number
-}
-
-/** DNS settings as in CNI spec 1.1.0, section 5. */
-export interface Dns {
-  readonly nameservers?: readonly string[]
-  readonly domain?: string
-  readonly search?: readonly string[]
-  readonly options?: readonly string[]
-}
 
 /** A pool's range, complete: both ends inclusive, all in canonical text and inside `subnet`. */
 export interface Range {

@@ -7,9 +7,10 @@ import { readAs } from './config-fields.ts'
 import { CniCode, CniError } from './error.ts'
 import { configError, notA } from './invalid-config.ts'
 import { lookUp, withKnownKeys } from './json-keys.ts'
-import type { Dns, NetConf, Route } from './net-conf.ts'
+import type { NetConf } from './net-conf.ts'
 import type { Result, ResultInterface, ResultIp } from './result.ts'
 import { familyOf, listKeys, listSchema, pairKeys, pairSchema } from './result-schema.ts'
+import type { Dns, Route } from './route.ts'
 import { atLeast, type CniVersion, isSupported } from './version.ts'
 
 type Fields = Readonly<Record<string, unknown>>

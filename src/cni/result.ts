@@ -2,7 +2,7 @@
 // The result of ADD in the shape of CNI 1.1.0 (spec section 5 "Success"). Older shapes are read and
 // written in result-shapes.ts. Keys we do not know are kept: a chained plugin passes them on.
 
-import type { Dns, Route } from './net-conf.ts'
+import type { Dns, Route } from './route.ts'
 
 export interface ResultInterface {
   readonly name: string

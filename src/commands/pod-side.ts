@@ -2,7 +2,7 @@
 // The pod's own namespace: one process as a rule. Two things found there are no failure: a default
 // route that someone else made, and IPv6 switched off where we are to add an address.
 
-import type { Route } from '../cni/net-conf.ts'
+import type { Route } from '../cni/route.ts'
 import { CommandError } from '../compile/command-error.ts'
 import { podNetns } from '../compile/ip.ts'
 import { readDocuments, readRoutes } from '../compile/read-ip.ts'

@@ -2,7 +2,7 @@
 // The operations that make one attachment, in order. ADD runs them without looking; CHECK and
 // repair compare them with the kernel (difference.ts).
 
-import type { Route } from '../cni/net-conf.ts'
+import type { Route } from '../cni/route.ts'
 import type { AttachmentSpec, BridgePort, LinkEnd, PodRoute } from './attachment.ts'
 import { ifbOps, queueOps } from './bandwidth.ts'
 import { chainedHostOps, chainedHostUndoOps, chainedPodOps } from './chained-ops.ts'

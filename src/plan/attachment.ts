@@ -2,7 +2,8 @@
 // What trestle makes for one attachment and for one network, decided completely: nothing in here
 // has to be looked up again to build it, to check it, to restore it or to take it down (contract §4).
 
-import type { Dns, Mode, Role, Route } from '../cni/net-conf.ts'
+import type { Mode, Role } from '../cni/net-conf.ts'
+import type { Dns, Route } from '../cni/route.ts'
 
 /** Who an attachment is: the key of everything we own (contract §4). */
 export interface AttachmentKey {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What IPAM answers, whoever did it: the abbreviated result of CNI spec 1.1.0, section 5.
 
-import type { Dns, Route } from '../cni/net-conf.ts'
+import type { Dns, Route } from '../cni/route.ts'
 import type { PodAddress } from './attachment.ts'
 
 /** Addresses for one attachment. `address` is a CIDR, host part kept. */

@@ -14,7 +14,7 @@ const maxNameLength = 15
  * systemd-networkd's stock settings leave alone.
  */
 export function hostLinkName(key: AttachmentKey): string {
-  return `veth${digestOf(key).toString('hex')}`.slice(0, maxNameLength)
+  return `veth${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
 
 /** The ifb device for traffic out of the pod. */
@@ -84,8 +84,16 @@ export function networkDirName(network: string): string {
   return network.length > 128 ? `~${sha256(network).toString('hex')}` : network
 }
 
-function digestOf(key: AttachmentKey, purpose = 'link'): Buffer {
-  return sha256([purpose, key.network, key.containerId, key.ifName].join('\0'))
+/** Where in an attachment's digest each name and MAC begins: one digest serves them all. */
+const offsets = { link: 0, host: 6, pod: 12, ifb: 18 } as const
+
+let latest: { readonly text: string; readonly digest: Buffer } | undefined
+
+/** The attachment's digest from where `purpose` begins. The latest one is kept: a call is about one attachment. */
+function digestOf(key: AttachmentKey, purpose: keyof typeof offsets): Buffer {
+  const text = ['link', key.network, key.containerId, key.ifName].join('\0')
+  if (latest?.text !== text) latest = { text, digest: sha256(text) }
+  return latest.digest.subarray(offsets[purpose])
 }
 
 function localMac(digest: Buffer): string {

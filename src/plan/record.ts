@@ -28,7 +28,7 @@ export interface AttachmentRecord {
   readonly netns: NetnsStamp
   readonly createdAt: string
   readonly pod?: { readonly namespace: string; readonly name: string }
-  /** SHA-256 of the plugin's configuration without what the runtime adds per call. */
+  /** Of the plugin's configuration without what the runtime adds per call (config-digest.ts). */
   readonly configDigest: string
   /** The delegated IPAM plugin, when there is one. */
   readonly delegatedIpam?: string

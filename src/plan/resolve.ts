@@ -3,7 +3,8 @@
 // decided here, so that the operations (attach.ts, network.ts) only spell it out.
 
 import { formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
-import type { NetConf, Range, Route } from '../cni/net-conf.ts'
+import type { NetConf, Range } from '../cni/net-conf.ts'
+import type { Route } from '../cni/route.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,

@@ -3,7 +3,8 @@
 // answers go back the way the question came (reference-plugins.md §2.15).
 
 import { formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
-import type { Route, SbrConf } from '../cni/net-conf.ts'
+import type { SbrConf } from '../cni/net-conf.ts'
+import type { Route } from '../cni/route.ts'
 import type { PodAddress, PodRoute, SbrSpec } from './attachment.ts'
 import type { ObservedNamespace } from './observed.ts'
 import type { Op } from './op.ts'

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The addresses of ipam.type `static`: what the configuration says, nothing is reserved.
 
-import type { Dns, Route, StaticIpam } from '../cni/net-conf.ts'
+import type { StaticIpam } from '../cni/net-conf.ts'
 import type { ResultIp } from '../cni/result.ts'
+import type { Dns, Route } from '../cni/route.ts'
 
 /** Addresses, routes and DNS of an attachment, from whichever source. */
 export interface StaticLease {

@@ -3,8 +3,9 @@
 
 import { parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
-import type { Dns, NetConf, PoolIpam, Range } from '../cni/net-conf.ts'
+import type { NetConf, PoolIpam, Range } from '../cni/net-conf.ts'
 import { readResult } from '../cni/result-shapes.ts'
+import type { Dns } from '../cni/route.ts'
 import { firstFree } from '../plan/allocate.ts'
 import type { PodAddress } from '../plan/attachment.ts'
 import type { Lease } from '../plan/lease.ts'

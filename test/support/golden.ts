@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as text for comparing with a file in test/cases: every process with its place and its input. After a
+// change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
+
+import type { NetConf } from '../../src/cni/net-conf.ts'
+import { type Batch, toLanes } from '../../src/compile/batches.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../src/plan/attachment.ts'
+import type { Lease } from '../../src/plan/lease.ts'
+import type { Op } from '../../src/plan/op.ts'
+import { attachmentSpec, networkSpec } from '../../src/plan/resolve.ts'
+
+/** The attachment that golden cases are about. */
+export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
+
+/** What is to be made of a configuration and a lease, on a machine with the usual MTU. */
+export function specsOf(conf: NetConf, lease: Lease): { spec: AttachmentSpec; network: NetworkSpec } {
+  const spec = attachmentSpec({ key: goldenKey, conf, lease, mtu: 1500 })
+  return { spec, network: networkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
+}
+
+/** Sections of operations as text: a heading, then what each process gets, the lane of links before that of rules. */
+export function planText(sections: Readonly<Record<string, readonly Op[]>>): string {
+  const parts = Object.entries(sections).map(([title, ops]) => {
+    const { links, rules } = toLanes(ops)
+    return `# ${title}\n${[...links, ...rules].map(batchText).join('')}`
+  })
+  return parts.join('\n')
+}
+
+function batchText(batch: Batch): string {
+  const lines = batch.tool === 'file' ? batch.ops.map(fileText) : batch.stdin.trimEnd().split('\n')
+  return `${batch.tool} in ${batch.in}\n${lines.map((line) => `  ${line}\n`).join('')}`
+}
+
+function fileText(op: Extract<Batch, { tool: 'file' }>['ops'][number]): string {
+  return op.kind === 'forwarding.on' ? `forwarding of IPv${op.family}` : `${op.key}=${op.value}`
+}
