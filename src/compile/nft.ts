@@ -75,7 +75,7 @@ function keyOf(element: string): string {
 
 /** Elements are addresses, ports and link names; a name with a star would be a pattern to nft. */
 function elementText(element: string): string {
-  if (/^["\w.:/@+ -]+$/.test(element)) return element
+  if (/^(?:"[\w.:@+-]+"|[\w.:/ -])+$/.test(element)) return element
   throw new CniError(CniCode.invalidConfig, `"${printable(element)}" cannot be an nftables set element`, {
     details: 'link names in rules may have letters, digits and _ . : @ + - only',
   })

@@ -2,6 +2,7 @@
 // CHECK of every feature: one resource at a time is broken by hand; CHECK names that one and nothing
 // else, and is silent again when it is mended, by `trestle restore` where it is on the host.
 
+import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, it } from 'vitest'
 import { type Breakage, expectNamedAlone, lostElement } from '../support/breakage.ts'
 import { type Host, openHost } from '../support/host.ts'
@@ -75,6 +76,24 @@ describe('CHECK of a host port says so when', () => {
       lines: ['mv STATE/networks/net/addresses/10.240.0.2 STATE/aside'],
       said: [/^the reservation of 10\.240\.0\.2 is missing$/],
       mend: ['mv STATE/aside STATE/networks/net/addresses/10.240.0.2'],
+    },
+  ])
+})
+
+describe('CHECK of conditions of host ports says so when', () => {
+  const condition = 'ip saddr != 10.99.0.0/16'
+  const chain = `cond4_${createHash('sha256').update(condition).digest('hex').slice(0, 16)}`
+  const conditional = netConf({
+    portmap: { conditionsV4: condition.split(' ') },
+    runtimeConfig: { portMappings: portMappings.slice(0, 1) },
+  })
+  each(conditional, [
+    lostElement('anygates4', `tcp . 8080 : goto ${chain}`, 'tcp . 8080'),
+    {
+      what: 'the chain of conditions is empty',
+      lines: [`nft flush chain inet trestle ${chain}`],
+      said: [new RegExp(`^nft rule "trestle \\d+ ${chain}" is missing from ${chain}$`)],
+      mend: 'restore',
     },
   ])
 })

@@ -32,7 +32,7 @@ describe('elements', () => {
     ])
   })
 
-  it.each(['"veth*"', '10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '"a"; flush ruleset', '$x', '@set'])(
+  it.each(['"veth*"', '10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '"a"; flush ruleset', '$x'])(
     'are refused when they are not plain: %j',
     (element) => {
       expect(errorOf(() => add('loopback', element))).toMatchObject({ code: 7 })
