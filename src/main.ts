@@ -28,6 +28,7 @@ function runCni(): void {
   const onSignal = () => interruption.abort()
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
+  process.on('SIGHUP', onSignal)
   process.on('uncaughtException', (error) => leave(failed(error)))
   process.on('unhandledRejection', (error) => leave(failed(error)))
   dispatch({ env: process.env, stdin: readStdin }, handlers(interruption.signal)).then(leave, (error) =>

@@ -22,7 +22,8 @@ export const restoreCommand: Command = {
 async function run({ values, isJson, output }: Input): Promise<number> {
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
-  const missing = restored.differences.flatMap(({ found }) => found)
+  // Several operations may say the same of one link.
+  const missing = [...new Set(restored.differences.flatMap(({ found }) => found))]
   const code = (isDry && missing.length > 0) || restored.lost.length > 0 ? exitCode.findings : exitCode.fine
   if (isJson) {
     const document = {

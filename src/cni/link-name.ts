@@ -42,7 +42,9 @@ export function unsafeNameProblem(name: string): string | undefined {
     return 'interface name contains a character outside ASCII'
   if (/[%#\\"'`]/.test(name) || hasControlCharacter(name))
     return 'interface name contains %, #, \\, a quote or a control character'
-  if (name.startsWith('-')) return 'interface name starts with -'
+  if (name.startsWith('-') || name.startsWith('!')) return 'interface name starts with - or !'
+  // iptables and nft read these as patterns (iptables(8), -i).
+  if (name.endsWith('+') || name.endsWith('*')) return 'interface name ends with + or *'
   if (sysctlWords.includes(name)) return `interface name ${name} is a directory of /proc/sys/net/ipv4/conf`
   return undefined
 }

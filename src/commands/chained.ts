@@ -105,5 +105,5 @@ async function refuseOthersQueues({ context }: Chaining, { bandwidth }: Attachme
 }
 
 async function setUpRules({ context, files, netns }: Chaining, network: NetworkSpec): Promise<void> {
-  await setUpShared(context, { files: chainedFiles(files), network, own: [], netnsFd: netns.fd })
+  await setUpShared(context, { files: chainedFiles(files), network, own: [], netnsFd: netns.fd, namesSubnets: false })
 }

@@ -28,17 +28,17 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
     record === undefined
       ? [`no record of this attachment in ${files.directory}`]
       : await differences(context, { call, conf, files, record })
+  const failures: Error[] = found.length === 0 ? [] : [different(call, found)]
   if (conf.ipam.kind === 'delegated') {
-    await delegate(context.run, { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin })
+    const delegation = { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin } as const
+    await delegate(context.run, delegation).catch((error: Error) => failures.push(error))
   }
-  if (found.length === 0) return
-  throw new CniError(
-    CniCode.checkFailed,
-    `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`,
-    {
-      details: found.join('\n'),
-    },
-  )
+  if (failures.length > 0) throw new AggregateError(failures, 'CHECK found differences')
+}
+
+function different(call: Invocation, found: readonly string[]): CniError {
+  const what = `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`
+  return new CniError(CniCode.checkFailed, what, { details: found.join('\n') })
 }
 
 interface Subject {

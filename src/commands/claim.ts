@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The claim of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD fails.
 
+import { rmSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf } from '../cni/net-conf.ts'
@@ -12,7 +13,7 @@ import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, pendingFile } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { delegateDel, detach, isDead, settleLeftovers } from './detach.ts'
+import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from './detach.ts'
 
 /** One ADD under way. */
 export interface Addition {
@@ -41,20 +42,32 @@ export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<A
     configDigest: configDigest(conf.stdin),
     ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
   }
-  if (claim(files, record)) return record
+  if (claim(files, record)) {
+    // Another ADD of it may have finished since the look above: a finished one is no longer pending.
+    const finished = findRecords(files, key).find((stored) => !stored.isPending)
+    if (finished === undefined) return record
+    rmSync(pendingFile(files, key), { force: true })
+    throw taken(finished.record, false)
+  }
   const other = findRecords(files, key).find((stored) => stored.isPending)
   throw taken(other?.record ?? record, true)
 }
 
 /** Host ports are known with the addresses; a dead holder of one is taken down, whatever its network. */
 export async function reservePortsOf({ context, files, key, conf }: Addition, spec: AttachmentSpec): Promise<void> {
-  const settle = async (record: AttachmentRecord) => {
-    if (!isDead({ file: '', isPending: false, record }, context)) return false
-    return (await detach(context, networkFiles(record.key.network), record)).length === 0
-  }
+  const settle = (holder: AttachmentRecord) => settleHolder(context, holder)
   const ports = spec.hostPorts?.ports ?? []
   await reservePorts({ claimFile: pendingFile(files, key), key, settle }, ports)
   settleListeners(ports, conf.portmap?.onListening ?? 'warn')
+}
+
+/** Takes a port's holder down when it is dead. A reservation only has its first claim: the record says what was made. */
+async function settleHolder(context: CallContext, holder: AttachmentRecord): Promise<boolean> {
+  const files = networkFiles(holder.key.network)
+  const stored = findRecords(files, holder.key)
+  if (stored.length === 0) return await reclaimClaim(context, files, holder)
+  if (!stored.every((each) => isDead(each, context))) return false
+  return (await detachAll(context, files, stored)).every((failures) => failures.length === 0)
 }
 
 /** Runs `body`; when it fails, everything made for the claim is taken back before the error goes on. */
@@ -67,7 +80,8 @@ export async function undoneOnError<T>(
     return await body()
   } catch (error) {
     const { context, files, call, conf } = addition
-    const latest = findRecords(files, record.key).find((stored) => stored.isPending)?.record ?? record
+    const stored = findRecords(files, record.key)
+    const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
     const failures = [...(await detach(context, files, latest))]
     if (conf.ipam.kind === 'delegated') {
       // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.

@@ -9,7 +9,7 @@ import { netnsState } from '../system/netns.ts'
 import { allRecords } from '../system/records.ts'
 import { networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { detach, settleLeftovers } from './detach.ts'
+import { detachAll, settleLeftovers } from './detach.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /** Container ids that the runtime lists, or undefined when no runtime could be asked. */
@@ -45,7 +45,8 @@ export function judgeAll(context: CallContext, listed: Listed, nowMs: number): r
 export async function collect(context: CallContext, verdicts: readonly Verdict[]): Promise<readonly Collected[]> {
   const collected: Collected[] = []
   for (const each of verdicts.filter(({ verdict }) => verdict === 'collect')) {
-    const failures = await detach(context, networkFiles(each.record.key.network), each.record)
+    const stored = { file: '', isPending: false, record: each.record }
+    const failures = (await detachAll(context, networkFiles(each.record.key.network), [stored])).flat()
     collected.push({ ...each, failures: failures.map((failure) => failure.message) })
   }
   for (const network of new Set(verdicts.map(({ record }) => record.key.network))) {

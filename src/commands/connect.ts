@@ -94,7 +94,7 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
     // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
-    return await connectFirst(connection, { ...decided, own: ownStillMissing(own) })
+    return await connectFirst(connection, { ...decided, own: ownStillMissing(own, error.op) })
   }
   return await finishPod(connection, { spec, network })
 }
@@ -114,7 +114,13 @@ export async function sayRules(context: CallContext, spec: AttachmentSpec): Prom
 
 async function setUp(connection: Connection, network: NetworkSpec, own: readonly Op[]): Promise<NetworkSpec> {
   const { context, files, netns } = connection
-  return await setUpShared(context, { files, network, own, netnsFd: netns.fd })
+  return await setUpShared(context, {
+    files,
+    network,
+    own,
+    netnsFd: netns.fd,
+    namesSubnets: connection.conf.ipam.kind === 'pool',
+  })
 }
 
 /** The pod's side, and beside it the queueing on the host. */
@@ -132,9 +138,9 @@ async function finishPod(connection: Connection, { spec, network }: Connected): 
   return { spec: made, network }
 }
 
-/** The veth pair may have been made before a later line of the same batch failed. */
-function ownStillMissing(own: readonly Op[]): readonly Op[] {
-  return own.filter((op) => op.kind !== 'veth.add' || !linkExists(op.name))
+/** The veth pair was made where a later line of the same batch failed; where its own line failed, it is in the way. */
+function ownStillMissing(own: readonly Op[], failed: Op | undefined): readonly Op[] {
+  return own.filter((op) => op.kind !== 'veth.add' || op === failed || !linkExists(op.name))
 }
 
 /**

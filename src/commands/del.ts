@@ -6,23 +6,20 @@
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { DelConf, Role } from '../cni/net-conf.ts'
-import { detachOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { hostLinkName, ifbName } from '../plan/names.ts'
-import { mayBeUnrecorded, releaseAddresses } from '../system/addresses.ts'
-import { executeAll } from '../system/execute.ts'
+import { addressesOf } from '../system/addresses.ts'
 import { linkExists } from '../system/kernel-files.ts'
-import { releasePorts } from '../system/ports.ts'
-import { findRecords, type StoredRecord } from '../system/records.ts'
+import { portsOf } from '../system/ports.ts'
+import { claim, findRecords, type StoredRecord } from '../system/records.ts'
 import { findReference, removeReference } from '../system/reference-chain.ts'
 import { defaultDataDir, releaseReferenceAddresses } from '../system/reference-leases.ts'
-import { hasEnded } from '../system/stamp.ts'
+import { isWriterGone } from '../system/stamp.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { delegateDel, detach, removalGroup, settleLeftovers } from './detach.ts'
+import { delegateDel, detach, settleLeftovers } from './detach.ts'
 import { delLoopback } from './loopback.ts'
-import { removeLostElements } from './lost-elements.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /**
@@ -36,14 +33,16 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   const records = rolesOf(conf).flatMap((role) => findRecords(files, keyOf(call, conf, role)))
   const meant = meantBy(conf, records)
   for (const { record, isPending } of meant) {
-    if (isPending && record.owed === undefined && !hasEnded(record.writer)) throw inProgress(call, record.writer.pid)
+    if (isPending && record.owed === undefined && !isWriterGone(record)) throw inProgress(call, record.writer.pid)
     await detachOrOwe(context, files, record)
   }
   if (meant.length === 0) await removeUnrecorded(context, files, { call, conf })
   await settleLeftovers(context, files)
   await removeWhenEmpty(context, files)
-  if (conf.delegatedIpam !== undefined)
-    await delegateDel(context, call, { type: conf.delegatedIpam, stdin: conf.stdin })
+  // The configuration may have changed since: the lease is with whoever gave it.
+  const delegated = meant.find(({ record }) => record.delegatedIpam !== undefined)?.record.delegatedIpam
+  const type = delegated ?? conf.delegatedIpam
+  if (type !== undefined) await delegateDel(context, call, { type, stdin: conf.stdin })
 }
 
 function keyOf(call: Invocation, conf: DelConf, role: Role): AttachmentKey {
@@ -70,7 +69,7 @@ async function detachOrOwe(context: CallContext, files: NetworkFiles, record: St
     const failures = await detach(context, files, record)
     for (const failure of failures) process.stderr.write(`trestle: DEL: owed: ${failure.message}\n`)
   } catch (cause) {
-    if (cause instanceof CniError) throw cause
+    if (cause instanceof CniError || !('errno' in (cause as object))) throw cause
     throw new CniError(
       CniCode.tryAgainLater,
       `cannot write down what is owed for ${record.key.ifName} of container ${record.key.containerId}`,
@@ -91,29 +90,14 @@ async function removeUnrecorded(
   const { call, conf } = asked
   const key = keyOf(call, conf, conf.role)
   await removeOthers(context, asked, key)
-  if (mayBeUnrecorded(files)) await releaseClaimed(context, files, key)
-  const name = hostLinkName(key)
-  const ifb = ifbName(key)
-  if (conf.role === 'ipam' || ![name, ifb].some(linkExists)) return
-  const host = { name, mac: '' }
-  const bare = {
-    key,
-    mode: 'bridge',
-    mtu: 0,
-    host,
-    ips: [],
-    routes: [],
-    defaultRoutes: [],
-    podLinkDown: true,
-    dad: false,
-    selfHairpin: false,
-    isPool: false,
-    cooldownS: 0,
-    bandwidth: { link: name, mtu: 0, egress: { rateBits: 0, burstBytes: 0, ifb, ifbMac: '' } },
-  } as const
-  const failures = await executeAll({ run: context.cleanup }, detachOps(bare, removalGroup(context)))
-  if (failures[0] !== undefined)
-    throw new CniError(CniCode.cleanupIncomplete, failures[0].message, { details: `state: ${files.directory}` })
+  // Nothing of it as a rule: the second DEL of containerd writes no record and starts no process.
+  const isThere = key.role !== 'ipam' && [hostLinkName(key), ifbName(key)].some(linkExists)
+  if (!isThere && addressesOf(files, key).length === 0 && portsOf(key).length === 0) return
+  const createdAt = new Date().toISOString()
+  const netns = { path: '', inode: 0 }
+  const record = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
+  // A record of it that came meanwhile is a new ADD's.
+  if (claim(files, record)) await detachOrOwe(context, files, record)
 }
 
 /** The reference chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
@@ -132,21 +116,6 @@ async function removeOthers(
   const failures = await removeReference(context.cleanup, found, openPod)
   for (const failure of failures)
     process.stderr.write(`trestle: DEL: left of the reference plugins: ${failure.message}\n`)
-}
-
-/** Reservations are links to the claim, so they still say whose they are. */
-async function releaseClaimed(context: CallContext, files: NetworkFiles, key: AttachmentKey): Promise<void> {
-  const claim = {
-    format: 1,
-    key,
-    writer: context.stamp,
-    netns: { path: '', inode: 0 },
-    createdAt: '',
-    configDigest: '',
-  } as const
-  if (!(await removeLostElements(context, files, key))) return
-  await releasePorts(claim, undefined)
-  await releaseAddresses(files, claim)
 }
 
 function inProgress(call: Invocation, pid: number): CniError {

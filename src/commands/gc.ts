@@ -7,10 +7,10 @@ import type { Invocation } from '../cni/invocation.ts'
 import type { AttachmentId, NetConf } from '../cni/net-conf.ts'
 import { delegate } from '../system/delegate.ts'
 import { finishedRecords, pendingRecords, type StoredRecord } from '../system/records.ts'
-import { hasEnded } from '../system/stamp.ts'
+import { isWriterGone } from '../system/stamp.ts'
 import { networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { detach } from './detach.ts'
+import { detachAll } from './detach.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
@@ -22,7 +22,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
     const stale = [...finishedRecords(files), ...pendingRecords(files)].filter((stored) =>
       isStale(stored, conf.validAttachments ?? []),
     )
-    for (const { record } of stale) failures.push(...(await detach(context, files, record)))
+    failures.push(...(await detachAll(context, files, stale)).flat())
   }
   await removeWhenEmpty(context, files)
   if (conf.ipam.kind === 'delegated') {
@@ -34,7 +34,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
 
 function isStale({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
   // A call in progress is not on the runtime's list yet.
-  if (isPending && record.owed === undefined && !hasEnded(record.writer)) return false
+  if (isPending && record.owed === undefined && !isWriterGone(record)) return false
   return !valid.some(
     ({ containerId, ifName }) => containerId === record.key.containerId && ifName === record.key.ifName,
   )

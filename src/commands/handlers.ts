@@ -22,16 +22,14 @@ export function handlers(signal: AbortSignal): Handlers {
   }
 }
 
-/** What a file system answers when it is full, read-only or broken: foreseen, so never code 999. */
-const refusals = ['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE']
-
 /** DEL says "try again later": it is sent again (specification, section 5, code 11). */
 async function told<T>(work: Promise<T>, refused: number = CniCode.ioFailure): Promise<T> {
   try {
     return await work
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException
-    if (cause instanceof CniError || !refusals.includes(code ?? '')) throw cause
+    const { syscall, message } = cause as NodeJS.ErrnoException
+    // A system call that failed is foreseen, whatever its reason: a full, read-only or damaged file system.
+    if (cause instanceof CniError || syscall === undefined) throw cause
     throw new CniError(refused, `cannot keep state: ${message}`, {
       details: `the state directory ${stateRoot()} must be writable and have room`,
       cause,

@@ -3,6 +3,7 @@
 // under the machine's lock, from state and from what the kernel has: everything of every live
 // attachment, not only the caller's part (contract §3, ADD).
 
+import { ownRuleRemovals } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
 import { difference, forwardingKey } from '../plan/difference.ts'
@@ -10,7 +11,9 @@ import { bridgeMac } from '../plan/names.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
+import { mergeNetworks } from '../plan/resolve.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared.ts'
+import { executeAll } from '../system/execute.ts'
 import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
@@ -27,6 +30,8 @@ const lockWaitMs = 10_000
 export interface SharedSetup {
   readonly files: NetworkFiles
   readonly network: NetworkSpec
+  /** Whether the configuration names the subnets; else they are learnt, and kept. */
+  readonly namesSubnets: boolean
   readonly own: readonly Op[]
   readonly netnsFd: number
 }
@@ -41,7 +46,9 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const others = allNetworks().filter((other) => other.name !== setup.network.name)
     const attachments = liveSpecs(context)
     const host = await lookAtBridge(context, setup.network, attachments)
-    const network = asFound(setup.network, host)
+    // Merged once more: another first ADD may have been here since the caller read it.
+    const before = readNetwork(setup.files)
+    const network = asFound(mergeNetworks(before, setup.network, setup.namesSubnets), host)
     const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
     const links = bridgeOps(
       network,
@@ -50,11 +57,11 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const missing = host === undefined ? links : await notThere(context, links, host)
     const source = { networks: [...others, network], attachments }
     // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
-    const before = readNetwork(setup.files)
     const hadRules = before !== undefined && sharesRules(before)
     const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
     await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
+    await dropGone(context, attachments)
     await settleHostAccept(context.run, setup.files, network)
     // Last: a setup that was cut short is not taken for a finished one by the next ADD.
     writeNetwork(setup.files, network)
@@ -74,6 +81,7 @@ export async function repairRules(context: CallContext): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
     const source = { networks: allNetworks(), attachments: liveSpecs(context) }
     await executeWithRules({ run: context.run }, refilledRuleOps(source))
+    await dropGone(context, source.attachments)
     await settleHostAccepts(context)
   })
 }
@@ -86,9 +94,18 @@ export async function settleHostAccepts(context: CallContext): Promise<void> {
   }
 }
 
-/** Attachments of this boot, made or being made. */
+/** A DEL does not wait for the machine's lock: what it took out while we read and wrote is taken out once more. */
+async function dropGone(context: CallContext, written: readonly AttachmentSpec[]): Promise<void> {
+  const now = new Set(liveSpecs(context).map(({ key }) => JSON.stringify(key)))
+  const gone = written.filter(({ key }) => !now.has(JSON.stringify(key)))
+  await executeAll({ run: context.run }, gone.flatMap(ownRuleRemovals))
+}
+
+/** Attachments of this boot, made or being made; not those that a DEL could only take down in part. */
 export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
-  const live = allRecords().filter(({ record }) => record.writer.bootId === context.stamp.bootId)
+  const live = allRecords().filter(
+    ({ record }) => record.writer.bootId === context.stamp.bootId && record.owed === undefined,
+  )
   return live.flatMap(({ record }) => record.spec ?? [])
 }
 

@@ -57,7 +57,7 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { con
     if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, address))) continue
     throw notReady(
       `no IP addresses available in range set ${describeSet(set)}`,
-      `all ${total} are in use by live pods; \`trestle ip\` shows by whom`,
+      `all ${total} are in use by live pods; ${files.addresses} says by whom`,
     )
   }
 }
@@ -69,12 +69,17 @@ function isReclaimable(context: CallContext, files: NetworkFiles, address: strin
 
 function requireFreePort(conf: NetConf): void {
   const onBridge = networkDirectories().filter((files) => readNetwork(files)?.bridge?.name === conf.bridge.name)
-  const ports = onBridge.reduce((sum, files) => sum + namesIn(files.attachments).length, 0)
+  const ports = onBridge.reduce((sum, files) => sum + namesIn(files.attachments).filter(isMain).length, 0)
   if (ports < mostPorts) return
   throw notReady(
     `bridge ${conf.bridge.name} has ${ports} of ${mostPorts} ports`,
     'Linux allows no more on one bridge; use a second network with another "bridge"',
   )
+}
+
+/** Only a main attachment has a port: `ID:IFNAME`, others have their role behind it. */
+function isMain(name: string): boolean {
+  return name.split(':').length === 2
 }
 
 function notReady(why: string, hint: string, cause?: unknown): CniError {

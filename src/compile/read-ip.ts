@@ -55,6 +55,7 @@ function toLink(entry: Json): ObservedLink {
     // The flag alone was asked for; promiscuity also counts a bridge's ports and packet captures.
     promisc: flags.includes('PROMISC'),
     allmulti: flags.includes('ALLMULTI'),
+    ...optional('vlanFiltering', object(info['info_data'])['vlan_filtering'], Boolean),
     ...optional('txqlen', entry['txqlen'], number),
     ...optional('kind', info['info_kind'], text),
     ...optional('master', entry['master'], text),

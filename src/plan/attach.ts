@@ -131,6 +131,11 @@ export function podUndoOps(spec: AttachmentSpec): readonly Op[] {
   ]
 }
 
+/** Takes this attachment's own elements out of our rules. */
+export function ownRuleRemovals(spec: AttachmentSpec): readonly Op[] {
+  return elementOps(ownElements(spec), 'nft.del')
+}
+
 /** The elements of this attachment alone. A routed pod's link is its own, a bridge is not. */
 function ownElements(spec: AttachmentSpec): readonly Element[] {
   const { host, port } = spec

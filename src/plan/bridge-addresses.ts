@@ -23,6 +23,7 @@ export function agreeOnAddresses(input: {
   const link = bridge && input.host.links.get(bridge.name)
   if (bridge === undefined || link === undefined) return []
   if (link.kind !== 'bridge') throw noBridge(bridge.name, link.kind)
+  if (bridge.vlanFiltering && link.vlanFiltering !== true) throw noVlans(bridge.name)
   const foreign = link.addresses.filter((address) => isInTheWay(address, bridge, input.others))
   if (foreign.length === 0) return []
   const ports = [...input.host.links.values()].filter((other) => other.master === bridge.name)
@@ -63,5 +64,12 @@ function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports
 function noBridge(name: string, kind: string | undefined): CniError {
   return new CniError(CniCode.bridgeConflict, `"${name}" already exists but is not a bridge`, {
     details: `it is ${kind === undefined ? 'a device of the machine' : `of kind ${kind}`}; choose another "bridge"`,
+  })
+}
+
+/** Told before anything is made: the gateway's link would be left when its VLAN is refused. */
+function noVlans(name: string): CniError {
+  return new CniError(CniCode.bridgeConflict, `"${name}" was made without VLAN filtering`, {
+    details: `the configuration has "vlan" or "vlanTrunk"; use another "bridge", or switch it on: ip link set ${name} type bridge vlan_filtering 1`,
   })
 }

@@ -14,6 +14,8 @@ export interface ObservedLink {
   readonly master?: string
   readonly alias?: string
   readonly promisc: boolean
+  /** Of a bridge. */
+  readonly vlanFiltering?: boolean
   readonly allmulti: boolean
   readonly txqlen?: number
   readonly hairpin?: boolean

@@ -18,6 +18,8 @@ export interface ProcessStamp {
 export interface NetnsStamp {
   readonly path: string
   readonly inode: number
+  /** Of a path under /proc: it means another process in another pid namespace. */
+  readonly pidNamespace?: string
 }
 
 /** What is known of one attachment. Times are ISO 8601. */
@@ -33,6 +35,8 @@ export interface AttachmentRecord {
   /** The delegated IPAM plugin, when there is one. */
   readonly delegatedIpam?: string
   readonly spec?: AttachmentSpec
+  /** Made up from the ids after the real record was lost: reservations are found by their holder. */
+  readonly isLost?: true
   readonly network?: NetworkSpec
   /** Made by the reference chain and taken over: what its plugins keep for it goes with it. `dataDir`: host-local's. */
   readonly adopted?: { readonly dataDir: string }
@@ -49,15 +53,40 @@ export function parseRecord(text: string): AttachmentRecord | undefined {
     [key?.network, key?.containerId, key?.ifName, key?.role].every((part) => typeof part === 'string') &&
     typeof (value['writer'] as Partial<ProcessStamp> | undefined)?.bootId === 'string' &&
     typeof (value['netns'] as Partial<NetnsStamp> | undefined)?.path === 'string'
-  return isRecord ? (value as unknown as AttachmentRecord) : undefined
+  return isRecord ? withSoundSpec(value as unknown as AttachmentRecord) : undefined
+}
+
+/** A spec that another version wrote differently is not acted on: its record still says whose the reservations are. */
+function withSoundSpec(record: AttachmentRecord): AttachmentRecord {
+  const { spec, ...claim } = record
+  if (spec === undefined) return record
+  const lists: readonly unknown[] = [spec.ips, spec.routes, spec.defaultRoutes, spec.hostPorts?.ports ?? []]
+  const isSound =
+    typeof spec.key === 'object' && lists.every(Array.isArray) && spec.ips.every((ip) => isText(ip?.address))
+  return isSound ? record : claim
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string'
 }
 
 /** A network's shared part from JSON text, or undefined when it is none. */
 export function parseNetwork(text: string): NetworkSpec | undefined {
-  const value = parseObject(text)
-  return typeof value?.['name'] === 'string' && Array.isArray(value['forwarding'])
-    ? (value as unknown as NetworkSpec)
-    : undefined
+  const network = parseObject(text) as Partial<NetworkSpec> | undefined
+  if (network === undefined || !isText(network.name) || !Array.isArray(network.forwarding)) return undefined
+  const { masquerade, bridge, hairpin } = network
+  const lists: readonly unknown[] = [
+    masquerade === undefined ? [] : masquerade.subnets,
+    masquerade === undefined ? [] : masquerade.keep,
+    bridge === undefined ? [] : bridge.addresses,
+    hairpin ?? [],
+  ]
+  const isSound = lists.every(isTexts) && (bridge === undefined || (isText(bridge.name) && isText(bridge.mac)))
+  return isSound ? (network as NetworkSpec) : undefined
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isText)
 }
 
 /** Whether two keys are the same attachment. */

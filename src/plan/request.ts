@@ -66,7 +66,7 @@ export function chooseRequested(
 /** The error for a requested address that another attachment holds; `holder` says which. */
 export function requestTaken(set: NumberedSet, address: string, holder?: string): CniError {
   const what = `requested IP address ${address} is not available in range set ${describeSet(set.ranges)}`
-  const details = holder === undefined ? '`trestle ip` shows who has it.' : `It is held by ${holder}.`
+  const details = holder === undefined ? 'its file in the state directory says who has it.' : `It is held by ${holder}.`
   return new CniError(CniCode.addressUnavailable, `failed to allocate for range ${set.index}: ${what}`, { details })
 }
 
@@ -80,7 +80,7 @@ export function exhausted(
   const message = `failed to allocate for range ${set.index}: ${what} (${use.used} of ${total} used)`
   return new CniError(CniCode.poolExhausted, message, {
     details:
-      '`trestle ip` shows who has each address; `trestle gc` frees those of pods that are gone. ' +
+      '/run/trestle/networks/NAME/addresses says who has each address; `trestle gc` frees those of pods that are gone. ' +
       'If all are in use, the network needs a larger subnet or another range in this set.',
   })
 }

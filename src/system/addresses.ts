@@ -79,17 +79,6 @@ function isHeldBy(files: NetworkFiles, address: string, record: AttachmentRecord
   return holder !== undefined && sameKey(holder.key, record.key)
 }
 
-/**
- * Whether there may be reservations without a record: more addresses of a family than records. Told by
- * counting, so that a second DEL costs the same however many pods there are.
- */
-export function mayBeUnrecorded(files: NetworkFiles): boolean {
-  const records = namesIn(files.attachments).length + namesIn(files.pending).length
-  const addresses = namesIn(files.addresses)
-  const v6 = addresses.filter((address) => address.includes(':')).length
-  return Math.max(v6, addresses.length - v6) > records
-}
-
 function drop(files: NetworkFiles, address: string, cooldownS: number): void {
   const file = `${files.addresses}/${address}`
   if (cooldownS <= 0) {

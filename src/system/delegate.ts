@@ -78,7 +78,9 @@ function errorOf(call: Delegation, output: Output): CniError {
 function parseError(stdout: string): { code: number; msg: string; details?: string } | undefined {
   try {
     const { code, msg, details } = JSON.parse(stdout) as Record<string, unknown>
-    if (typeof code !== 'number' || typeof msg !== 'string') return undefined
+    // The specification's codes begin at 1; runtimes read an unsigned integer.
+    const isCode = typeof code === 'number' && Number.isInteger(code) && code >= 1 && code < 2 ** 32
+    if (!isCode || typeof msg !== 'string') return undefined
     return { code, msg, ...(typeof details === 'string' ? { details } : {}) }
   } catch {
     return undefined

@@ -64,7 +64,9 @@ async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> 
     return []
   } catch (error) {
     if (!(error instanceof CommandError)) return [error as Error]
-    const isGone = error.reason === 'absent' && (error.op !== undefined || batch.ops.length === 1)
+    // A key that has another value by now is somebody else's.
+    const isOthers = error.op?.kind === 'nft.del' && error.reason === 'exists'
+    const isGone = isOthers || (error.reason === 'absent' && (error.op !== undefined || batch.ops.length === 1))
     const rest = stillToRun(batch, error.op, isGone)
     return [...(isGone ? [] : [error]), ...(rest.length === 0 ? [] : await executeAll(place, rest))]
   }

@@ -5,11 +5,12 @@
 // dead holder cannot both replace it, nor can one remove the other's new lock. A breaker that died is
 // broken the same way, one `.break` further.
 
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
-import { ownerMark } from './files.ts'
+import { makeDirectory, ownerMark } from './files.ts'
 import { hasEnded } from './stamp.ts'
 
 interface Holder extends ProcessStamp {
@@ -57,7 +58,7 @@ async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
   const { file, owner } = request
   const own = `${file}.${ownerMark()}.${depth}`
   const holder: Holder = { ...owner, purpose: request.purpose }
-  writeFileSync(own, JSON.stringify(holder), { mode: 0o600, flag: 'wx' })
+  writeNew(own, JSON.stringify(holder))
   try {
     linkSync(own, file)
     return true
@@ -66,6 +67,17 @@ async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
     return await tryBreak(request, own, depth)
   } finally {
     rmSync(own, { force: true })
+  }
+}
+
+function writeNew(file: string, text: string): void {
+  const write = () => writeFileSync(file, text, { mode: 0o600, flag: 'wx' })
+  try {
+    write()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    makeDirectory(dirname(file))
+    write()
   }
 }
 
@@ -87,7 +99,12 @@ async function tryBreak(request: LockRequest, own: string, depth: number): Promi
 /** Text that names no holder was not written by us through link(2): someone damaged it, nobody holds it. */
 function isAbandoned(file: string): boolean {
   const holder = holderOf(file)
-  return holder === 'unreadable' || (holder !== undefined && hasEnded(holder))
+  return holder === 'unreadable' || (holder !== undefined && hasEnded(holder, writtenMs(file)))
+}
+
+/** A lock that went meanwhile is as good as new: nobody breaks it. */
+function writtenMs(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
 }
 
 function holderOf(file: string): Holder | 'unreadable' | undefined {
@@ -95,7 +112,9 @@ function holderOf(file: string): Holder | 'unreadable' | undefined {
     const holder = JSON.parse(readFileSync(file, 'utf8')) as Holder
     return typeof holder?.pid === 'number' && typeof holder.bootId === 'string' ? holder : 'unreadable'
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : 'unreadable'
+    // What cannot be read now may well be held; only what is no holder's text is nobody's.
+    const { code } = error as NodeJS.ErrnoException
+    return code === undefined || code === 'EISDIR' || code === 'ELOOP' ? 'unreadable' : undefined
   }
 }
 

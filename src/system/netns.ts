@@ -6,6 +6,7 @@ import { closeSync, constants, fstatSync, openSync, readlinkSync, statfsSync, st
 import { dirname } from 'node:path'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { NetnsStamp } from '../plan/record.ts'
+import { ownPidNamespace } from './stamp.ts'
 
 /** NSFS_MAGIC (include/uapi/linux/magic.h): what a namespace file's file system is. */
 const nsfsMagic = 0x6e736673
@@ -31,7 +32,7 @@ export function openNetns(path: string): OpenNetns {
     const inode = fstatSync(fd).ino
     if (!isNetnsFile(fd)) throw wrongNetns(path, 'is not a network namespace file')
     if (inode === ownNetnsInode()) throw wrongNetns(path, 'is the network namespace trestle itself runs in')
-    return { fd, stamp: { path, inode } }
+    return { fd, stamp: stamped(path, inode) }
   } catch (error) {
     closeSync(fd)
     throw error
@@ -41,7 +42,7 @@ export function openNetns(path: string): OpenNetns {
 /** The stamp of a namespace we do not enter ourselves; without inode where the path cannot be read. */
 export function stampOf(path: string): NetnsStamp {
   try {
-    return { path, inode: statSync(path).ino }
+    return stamped(path, statSync(path).ino)
   } catch {
     return { path: '', inode: 0 }
   }
@@ -58,6 +59,7 @@ export function closeNetns(netns: OpenNetns | undefined): void {
  */
 export function netnsState(stamp: NetnsStamp): 'live' | 'gone' | 'unknown' {
   if (stamp.path === '') return 'unknown'
+  if (stamp.pidNamespace !== undefined && stamp.pidNamespace !== ownPidNamespace()) return 'unknown'
   try {
     if (statfsSync(stamp.path).type !== nsfsMagic) return 'unknown'
     return statSync(stamp.path).ino === stamp.inode ? 'live' : 'gone'
@@ -65,6 +67,10 @@ export function netnsState(stamp: NetnsStamp): 'live' | 'gone' | 'unknown' {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return 'unknown'
     return isDirectory(parentOf(stamp.path)) ? 'gone' : 'unknown'
   }
+}
+
+function stamped(path: string, inode: number): NetnsStamp {
+  return path.startsWith('/proc/') ? { path, inode, pidNamespace: ownPidNamespace() } : { path, inode }
 }
 
 /** /proc/PID/ns/net goes with its process: what must be there is /proc. */

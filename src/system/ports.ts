@@ -104,7 +104,7 @@ function taken(port: HostPort, request: PortRequest): CniError {
     .find((holder) => holder !== undefined && !sameKey(holder.key, request.key))
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
   return new CniError(CniCode.hostPortTaken, `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
-    details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; \`trestle ports\` shows all`,
+    details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; ${portsDirectory()} has all`,
   })
 }
 

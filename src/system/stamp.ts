@@ -2,7 +2,7 @@
 // Who we are and whether another process still is: for lock and record owners (contract §4).
 
 import { readFileSync, readlinkSync } from 'node:fs'
-import type { ProcessStamp } from '../plan/record.ts'
+import type { AttachmentRecord, ProcessStamp } from '../plan/record.ts'
 
 /** This process. Reads three files of /proc. */
 export function ownStamp(): ProcessStamp {
@@ -10,7 +10,7 @@ export function ownStamp(): ProcessStamp {
     pid: process.pid,
     startTime: startTimeOf('self') ?? '',
     bootId: bootId(),
-    pidNamespace: readlinkSync('/proc/self/ns/pid'),
+    pidNamespace: ownPidNamespace(),
   }
 }
 
@@ -28,15 +28,29 @@ export function machineId(): string {
   }
 }
 
+/** No call lasts longer (commands/context.ts gives it 20 s): what is older than this has no live writer. */
+const longestCallMs = 60_000
+
 /**
- * Whether the process of a stamp has ended. Where that cannot be told, in another pid namespace,
- * the answer is false: a live owner must never be taken for a dead one.
+ * Whether the process of a stamp written at `writtenMs` (milliseconds since 1970) has ended. In another
+ * pid namespace its pid says nothing: there only the age tells, since a live owner must never be taken
+ * for a dead one, nor a dead one hold up every call of a restarted container.
  */
-export function hasEnded(stamp: ProcessStamp): boolean {
+export function hasEnded(stamp: ProcessStamp, writtenMs: number): boolean {
   if (stamp.bootId !== bootId()) return true
-  if (stamp.pidNamespace !== readlinkSync('/proc/self/ns/pid')) return false
+  if (stamp.pidNamespace !== ownPidNamespace()) return Date.now() - writtenMs > longestCallMs
   const startTime = startTimeOf(String(stamp.pid))
   return startTime === undefined || startTime !== stamp.startTime
+}
+
+/** Whether the call that wrote a record has ended. */
+export function isWriterGone(record: AttachmentRecord): boolean {
+  return hasEnded(record.writer, Date.parse(record.createdAt))
+}
+
+/** Our pid namespace, as `pid:[INODE]`. */
+export function ownPidNamespace(): string {
+  return readlinkSync('/proc/self/ns/pid')
 }
 
 /** Field 22 of /proc/PID/stat (proc(5)), or undefined when there is no such process or it is a zombie. */

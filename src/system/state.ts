@@ -29,6 +29,7 @@ export interface NetworkFiles {
   readonly network: string
   readonly lock: string
   readonly settleLock: string
+  readonly locks: string
   readonly pending: string
   readonly attachments: string
   readonly addresses: string
@@ -43,6 +44,7 @@ export function networkFiles(name: string, root = stateRoot()): NetworkFiles {
     network: `${directory}/network.json`,
     lock: `${directory}/lock`,
     settleLock: `${directory}/settle.lock`,
+    locks: `${directory}/locks`,
     pending: `${directory}/pending`,
     attachments: `${directory}/attachments`,
     addresses: `${directory}/addresses`,

@@ -14,7 +14,7 @@ const missing = missingParts(parts, 'cni containerd')
 // A /29: room for the gateway and five pods, so that one address lost shows as a failed pod.
 const plugins =
   pluginType === 'trestle'
-    ? [{ type: 'trestle', podcidr: '10.88.0.0/29', capabilities: { portMappings: true } }]
+    ? [{ type: 'trestle', podcidr: '10.88.0.0/29', capabilities: { portMappings: true, bandwidth: true } }]
     : [
         {
           type: 'bridge',
@@ -25,6 +25,7 @@ const plugins =
           ipam: { type: 'host-local', subnet: '10.88.0.0/29' },
         },
         { type: 'portmap', snat: true, capabilities: { portMappings: true } },
+        { type: 'bandwidth', capabilities: { bandwidth: true } },
       ]
 const conflist = { cniVersion: '1.0.0', name: 'e2e', plugins }
 
@@ -106,6 +107,22 @@ describe.skipIf(missing.length > 0)(`containerd with ${pluginType}`, () => {
       for (const pod of pods) expect(await filesNaming(lab, pod.id)).toEqual([])
     }
     expect(await leftovers(lab)).toEqual(before)
+  })
+
+  it("limits a pod's traffic as its annotations say, and takes the limit back", async () => {
+    const annotations = { 'kubernetes.io/ingress-bandwidth': '10M', 'kubernetes.io/egress-bandwidth': '5M' }
+    const pod = await runPod(cri, { name: 'limited', annotations })
+    const { stdout } = await lab.run('tc', ['qdisc', 'show'])
+    expect(
+      stdout
+        .match(/qdisc tbf .* rate \S+/g)
+        ?.map((line) => line.split(' rate ')[1])
+        .sort(),
+    ).toEqual(['10Mbit', '5Mbit'])
+    expect(await inPod(cri, pod, ['ping', '-c', '1', '-W', '2', '10.88.0.1'])).toMatchObject({ exitCode: 0 })
+    await removePod(cri, pod)
+    expect((await lab.run('tc', ['qdisc', 'show'])).stdout).not.toContain('tbf')
+    expect((await lab.run('ip', ['-br', 'link', 'show', 'type', 'ifb'])).stdout).toBe('')
   })
 
   it('lists live sandboxes with the netns that garbage collection needs', async () => {

@@ -72,4 +72,12 @@ describe('VLANs', () => {
     if (hasVlans) works()
     else expectRefused(conf)
   })
+
+  it('on a bridge that was made without VLAN filtering are refused before anything is made', () => {
+    host.run('ip', ['link', 'add', 'name', 'cni0', 'up', 'type', 'bridge'])
+    const before = snapshot(host)
+    const added = host.cni('ADD', onVlan(10, { isDefaultGateway: true }), { netns: host.pod('a') })
+    expectError(added, 108, 'made without VLAN filtering')
+    expectNothingLeft(host, before)
+  })
 })

@@ -28,7 +28,7 @@ const shared: Readonly<Record<Exclude<keyof Snapshot, 'rules'>, readonly Shared[
     { what: 'what the network shares', line: /^networks\/[^/]+\/(network|chained)\.json f$/ },
     { what: 'where the round robin is', line: /^networks\/[^/]+\/last\.\d+ f$/ },
     { what: 'the directory of host ports', line: /^ports d$/ },
-    { what: 'empty directories', line: /^networks\/[^/]+\/(pending|attachments|addresses|cooling) d$/ },
+    { what: 'empty directories', line: /^networks\/[^/]+\/(pending|attachments|addresses|cooling|locks) d$/ },
   ],
   sysctls: [{ what: 'forwarding', line: /^net\.(ipv4\.ip_forward|ipv6\.conf\.all\.forwarding) = [01]$/ }],
 }

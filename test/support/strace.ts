@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults at system calls of trestle itself, by strace: a signal or an error at the nth call of a kind.
 
-import { execaSync } from 'execa'
+import { execa, execaSync } from 'execa'
 import { type Answer, environment, type Finished, type Host, trestle, type Verb } from './host.ts'
 
 /** Whether strace is here and may trace. */
@@ -9,32 +9,51 @@ export function haveStrace(): boolean {
   return execaSync('strace', ['-o', '/dev/null', 'true'], { reject: false }).exitCode === 0
 }
 
-/** One CNI call with a fault; `what` is what strace does at the `when`th of `calls`: `signal=KILL`, `error=EIO`. */
+/**
+ * One CNI call with a fault; `what` is what strace does at the `when`th of `calls`: `signal=KILL`, `error=EIO`.
+ * `paths`: only calls on one of these files count.
+ */
 export interface Injection {
   readonly calls: string
   readonly what: string
   readonly when: number
+  readonly paths?: readonly string[]
+}
+
+/** A call to trace. */
+export interface TracedCall {
+  readonly verb: Verb
+  readonly conf: unknown
+  readonly id: string
+  readonly netns: string
 }
 
 /** Runs a CNI call under strace. `when` past the last such call: it runs undisturbed. */
-export function tracedCni(
-  host: Host,
-  call: { verb: Verb; conf: unknown; id: string; netns: string },
-  at: Injection,
-): Finished & { readonly hit: boolean } {
-  const env = environment(call.verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
+export function tracedCni(host: Host, call: TracedCall, at: Injection): Finished & { readonly hit: boolean } {
   const log = `${host.stateDir}.strace`
-  // Without -f: children are other programs, and trestle's own calls are made on its main thread.
-  const inject = [`--trace=${at.calls}`, `--inject=${at.calls}:${at.what}:when=${at.when}`]
-  const { exitCode, stdout, stderr } = execaSync(
-    'nsenter',
-    [`--net=${host.path}`, '--', 'strace', '-qq', '-o', log, ...inject, trestle],
-    { input: JSON.stringify(call.conf), env, extendEnv: false, reject: false, timeout: 60_000 },
-  )
+  const { exitCode, stdout, stderr } = execaSync('nsenter', commandOf(host, at, log), optionsOf(host, call))
   const traced = execaSync('cat', [log], { reject: false }).stdout
   execaSync('rm', ['-f', log])
   const hit = traced.includes('INJECTED') || traced.includes('killed by SIGKILL')
   return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout), hit }
+}
+
+/** Starts one without waiting for its end. */
+export async function startTracedCni(host: Host, call: TracedCall, at: Injection): Promise<Finished> {
+  const { exitCode, stdout, stderr } = await execa('nsenter', commandOf(host, at, '/dev/null'), optionsOf(host, call))
+  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
+}
+
+function commandOf(host: Host, at: Injection, log: string): readonly string[] {
+  // Without -f: children are other programs, and trestle's own calls are made on its main thread.
+  const inject = [`--trace=${at.calls}`, `--inject=${at.calls}:${at.what}:when=${at.when}`]
+  const paths = (at.paths ?? []).flatMap((path) => ['-P', path])
+  return [`--net=${host.path}`, '--', 'strace', '-qq', '-o', log, ...paths, ...inject, trestle]
+}
+
+function optionsOf(host: Host, call: TracedCall) {
+  const env = environment(call.verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  return { input: JSON.stringify(call.conf), env, extendEnv: false, reject: false, timeout: 60_000 } as const
 }
 
 function parse(text: string): Answer | undefined {

@@ -84,7 +84,7 @@ export async function serve(
   try {
     const files = networkFiles(network.name)
     keepRoundRobin(first)
-    await setUpShared(context, { files, network, own: [], netnsFd: netns.fd })
+    await setUpShared(context, { files, network, own: [], netnsFd: netns.fd, namesSubnets: false })
   } finally {
     closeNetns(netns)
   }

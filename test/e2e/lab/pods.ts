@@ -14,13 +14,15 @@ interface PodOptions {
   readonly name: string
   /** TCP host port to port 80 of the pod. */
   readonly hostPort?: number
+  readonly annotations?: Readonly<Record<string, string>>
 }
 
 /** Runs a sandbox and a busybox in it that serves /www on port 80; throws CriError. */
-export async function runPod(cri: Cri, { name, hostPort }: PodOptions): Promise<Pod> {
+export async function runPod(cri: Cri, { name, hostPort, annotations }: PodOptions): Promise<Pod> {
   const config: NonNullable<CriRequest<'RunPodSandbox'>['config']> = {
     metadata: { name, uid: `${name}-uid`, namespace: 'default' },
     hostname: name,
+    ...(annotations === undefined ? {} : { annotations }),
     portMappings: hostPort === undefined ? [] : [{ protocol: Protocol.tcp, containerPort: 80, hostPort }],
   }
   const { podSandboxId: id } = await cri.call('RunPodSandbox', { config }, { timeoutMs: 30_000 })

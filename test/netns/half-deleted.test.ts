@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// DEL killed while it takes the record away, after which others may have the pod's host port and
+// address: they keep them, and every other call works as before, until and after DEL is repeated.
+
+import { existsSync } from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../support/allowance.ts'
+import { restore } from '../support/breakage.ts'
+import { type Host, openHost, snapshot } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../support/pods.ts'
+import { reservedPorts, stateOf } from '../support/stamps.ts'
+import { haveStrace, tracedCni } from '../support/strace.ts'
+import { changingCalls } from '../support/syscall-rounds.ts'
+
+const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
+const mapped = (more: object = {}) => netConf({ runtimeConfig: { portMappings: [mapping(8080)], ...more } })
+const fixed = mapped({ ips: ['10.240.0.50/24'] })
+const plain = netConf()
+
+/** A host after a DEL of `c1` that was killed. */
+interface Scene {
+  readonly host: Host
+  readonly before: ReturnType<typeof snapshot>
+  readonly conf: object
+  readonly gone: Pod
+}
+
+describe('after a DEL that was killed while it forgot its pod', () => {
+  const hosts: Host[] = []
+  afterEach(() => {
+    for (const host of hosts.splice(0)) host.close()
+  })
+
+  /** `play` for each point at which DEL changes the pod's record: killed before it is done. */
+  const atEveryPoint = (conf: object, play: (scene: Scene) => void): void => {
+    for (let when = 1; when < 20; when++) {
+      const host = openHost()
+      hosts.push(host)
+      const before = snapshot(host)
+      const gone = attach(host, conf)
+      const state = stateOf(host, 'net')
+      const files = [state.finished('c1'), state.pending('c1')]
+      const call = { verb: 'DEL', conf, id: 'c1', netns: gone.netns } as const
+      const at = { calls: changingCalls, what: 'signal=KILL', when, paths: files }
+      if (!tracedCni(host, call, at).hit) {
+        expect(when, 'DEL changes the record').toBeGreaterThan(1)
+        return
+      }
+      expect(files.some(existsSync), 'the record is still there').toBe(true)
+      play({ host, before, conf, gone })
+      host.close()
+    }
+    expect.unreachable('DEL changes the record at more than 20 points')
+  }
+
+  it.skipIf(!haveStrace())('the next pod has its host port, and rules that were flushed come back', () => {
+    atEveryPoint(mapped(), ({ host, gone }) => {
+      host.removePod(gone.netns)
+      const next = attach(host, mapped(), { id: 'c2' })
+      expect(host.run('nft', ['flush', 'ruleset']).code).toBe(0)
+      attach(host, plain, { id: 'c3' })
+      attach(host, netConf({ name: 'other', bridge: 'br-other', podcidr: '10.99.0.0/24' }), { id: 'c4' })
+      restore(host)
+      expectSilent(later(host, 'CHECK', { conf: mapped(), pod: next }))
+    })
+  })
+
+  it.skipIf(!haveStrace())('a repeated DEL leaves the next pod its host port when it has the same address', () => {
+    atEveryPoint(fixed, (scene) => {
+      const next = attach(scene.host, fixed, { id: 'c2' })
+      expect(next.address).toBe('10.240.0.50')
+      expectNextUnharmed(scene, next)
+    })
+  })
+
+  it.skipIf(!haveStrace())('a repeated DEL leaves the next pod its host port when it has another address', () => {
+    atEveryPoint(mapped(), (scene) => expectNextUnharmed(scene, attach(scene.host, mapped(), { id: 'c2' })))
+  })
+})
+
+/** DEL of the pod that is gone is silent and owes nothing; CHECK of the next one too; its own DEL leaves nothing. */
+function expectNextUnharmed({ host, before, conf, gone }: Scene, next: Pod): void {
+  const state = stateOf(host, 'net')
+  const repeated = later(host, 'DEL', { conf, pod: gone, call: { netns: '' } })
+  expectSilent(repeated)
+  expect(repeated.stderr).toBe('')
+  expect([state.names('attachments'), state.names('pending')]).toEqual([['c2:eth0'], []])
+  expectSilent(later(host, 'CHECK', { conf, pod: next }))
+  expect(reservedPorts(host)).toHaveLength(1)
+  expectSilent(later(host, 'DEL', { conf, pod: next }))
+  expectNothingLeft(host, before)
+}
+
+if (!haveStrace()) console.log('skipped: strace is not installed or may not trace')

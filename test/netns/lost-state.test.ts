@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records that are lost, cut short or lack a part: addresses, host ports and links still go with their
+// pod, and other pods and networks do not notice.
+
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../support/allowance.ts'
+import { type Host, openHost, snapshot } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { addressesOf, attach, ipamConf, netConf, onHostJson } from '../support/pods.ts'
+import { reservedPorts, rewrite, stateOf } from '../support/stamps.ts'
+import { failing } from '../support/tool.ts'
+
+const plain = netConf()
+const mapped = { runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] } }
+/** One address for pods. */
+const single = ipamConf({ type: 'host-local', subnet: '10.9.0.0/30' })
+
+describe('a record that is lost', () => {
+  let host: Host
+  let before: ReturnType<typeof snapshot>
+  let state: ReturnType<typeof stateOf>
+  beforeEach(() => {
+    host = openHost()
+    before = snapshot(host)
+    state = stateOf(host, 'net')
+  })
+  afterEach(() => host.close())
+
+  const cut = (id: string): void => truncateSync(state.finished(id), 40)
+
+  it('keeps no host port of a pod with an address that nobody reserves', () => {
+    const conf = ipamConf({ type: 'static', addresses: [{ address: '10.1.0.2/24' }] }, mapped)
+    const pod = attach(host, conf)
+    cut('c1')
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expect(reservedPorts(host)).toEqual([])
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8080')
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it('keeps no address of a pod whose network has chained attachments', () => {
+    const pods = ['c1', 'c2'].map((id) => {
+      const main = attach(host, plain, { id })
+      const tuning = { sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' } }
+      const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', tuning, prevResult: main.result }
+      expect(host.cni('ADD', chained, main.call)).toMatchObject({ code: 0 })
+      return { main, chained }
+    })
+    cut('c1')
+    const addresses = pods.map(({ main }) => main.address)
+    for (const { main, chained } of pods.slice(0, 1)) {
+      expectSilent(host.cni('DEL', chained, main.call))
+      expectSilent(host.cni('DEL', plain, main.call))
+    }
+    expect(state.names('addresses')).toEqual(addresses.slice(1))
+    for (const { main, chained } of pods.slice(1)) {
+      expectSilent(host.cni('DEL', chained, main.call))
+      expectSilent(host.cni('DEL', plain, main.call))
+    }
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it('keeps no address from the next pod when its own is gone, as STATUS promises', () => {
+    host.removePod(attach(host, single).netns)
+    cut('c1')
+    expectSilent(host.cni('STATUS', single))
+    const next = attach(host, single, { id: 'c2' })
+    expect(next.address).toBe('10.9.0.2')
+    expectSilent(host.cni('DEL', single, next.call))
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it('keeps no host port from the next pod when its own is gone', () => {
+    const static4 = (address: string) => ipamConf({ type: 'static', addresses: [{ address }] }, mapped)
+    host.removePod(attach(host, static4('10.1.0.2/24')).netns)
+    cut('c1')
+    const next = attach(host, static4('10.1.0.3/24'), { id: 'c2' })
+    expectSilent(host.cni('CHECK', { ...static4('10.1.0.3/24'), prevResult: next.result }, next.call))
+    expectSilent(host.cni('DEL', static4('10.1.0.3/24'), next.call))
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it('leaves the host port of a pod that lives to that pod', () => {
+    const pod = attach(host, netConf(mapped))
+    cut('c1')
+    const refused = host.cni('ADD', netConf(mapped), { id: 'c2', netns: host.pod('c2') })
+    expect(refused.json, refused.stdout).toMatchObject({ code: 104 })
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).toContain(`8080 : ${pod.address} `)
+  })
+
+  it('leaves the address of a pod that lives to that pod', () => {
+    const pod = attach(host, single)
+    cut('c1')
+    expect(host.cni('ADD', single, { id: 'c2', netns: host.pod('c2') }).json).toMatchObject({ code: 101 })
+    expect(addressesOf(host, pod.netns)).toEqual(['10.9.0.2/30'])
+  })
+
+  it('with its link still there does not keep the container from a new ADD', () => {
+    attach(host, plain, { id: 'seed' })
+    const lost = attach(host, plain)
+    rmSync(state.finished('c1'))
+    rmSync(`${state.directory}/addresses/${lost.address}`)
+    const netns = host.pod('again')
+    const again = attach(host, plain, { netns })
+    expect(addressesOf(host, netns)).toEqual([`${again.address}/24`])
+    expect(onHostJson(host, ['link', 'show', again.hostLink])).toHaveLength(1)
+  })
+
+  it('is no reason to free the address while the link cannot be removed', () => {
+    const pod = attach(host, plain)
+    rmSync(state.finished('c1'))
+    const broken = failing('ip')
+    try {
+      const deleted = host.cni('DEL', plain, { ...pod.call, env: broken.env })
+      expectSilent(deleted)
+      expect(deleted.stderr).toContain('owed')
+    } finally {
+      broken.close()
+    }
+    expect(state.names('addresses')).toEqual([pod.address])
+    expectSilent(host.cni('DEL', plain, pod.call))
+    expectNothingLeft(host, before)
+  })
+
+  it('in part, as of another version, does not keep DEL from taking everything away', () => {
+    const conf = netConf(mapped)
+    const pod = attach(host, conf)
+    rewrite(state.finished('c1'), (record) => ({ ...record, spec: { key: record['key'] } }))
+    attach(host, plain, { id: 'c2' })
+    expectSilent(host.cni('STATUS', plain))
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expectSilent(host.cni('DEL', plain, { id: 'c2' }))
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it.each([
+    { name: 'zz', forwarding: [], masquerade: {} },
+    { name: 'zz', forwarding: [] },
+    { name: 'zz', forwarding: ['ipv4'], bridge: {}, masquerade: { subnets: ['10.0.0.0/8'], keep: 'all' }, hairpin: 3 },
+  ])('of one network, such as %j, does not keep a pod of another from its own', (text) => {
+    const directory = `${host.stateDir}/networks/zz`
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    writeFileSync(`${directory}/network.json`, JSON.stringify(text))
+    const pod = attach(host, plain)
+    expectSilent(host.cni('CHECK', { ...plain, prevResult: pod.result }, pod.call))
+    expectSilent(host.cni('DEL', plain, pod.call))
+    rmSync(directory, { recursive: true })
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  /** What could not be read is kept for `doctor`. */
+  const withoutDamaged = (): void => rmSync(`${host.stateDir}/damaged`, { recursive: true, force: true })
+})
