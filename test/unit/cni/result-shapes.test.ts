@@ -219,7 +219,8 @@ describe('properties', () => {
   it('1.1.0 loses nothing', () => {
     fc.assert(
       fc.property(results, (value) => {
-        const result = readResult(value, '1.1.0')
+        // As it arrives: JSON has no -0.
+        const result = readResult(JSON.parse(JSON.stringify(value)), '1.1.0')
         expect(readResult(JSON.parse(writeResult(result, '1.1.0')), '1.1.0')).toEqual(result)
       }),
     )
