@@ -3,7 +3,7 @@
 
 import type { RawConfig } from './config-schema.ts'
 import { configError, notA } from './invalid-config.ts'
-import { linkNameProblem, unsafeNameProblem } from './link-name.ts'
+import { linkNameProblem, patternNameProblem, unsafeNameProblem } from './link-name.ts'
 import type { BridgeConf, IpamConf, Mode } from './net-conf.ts'
 
 type RawTrunk = NonNullable<RawConfig['vlanTrunk']>[number]
@@ -11,7 +11,7 @@ type RawTrunk = NonNullable<RawConfig['vlanTrunk']>[number]
 const MAX_VLAN = 4094
 
 function readName(name: string): string {
-  const problem = linkNameProblem(name) ?? unsafeNameProblem(name)
+  const problem = linkNameProblem(name) ?? unsafeNameProblem(name) ?? patternNameProblem(name)
   if (problem === undefined) return name
   const hint = 'use 1 to 15 bytes: letters, digits, _, . and -, like "cni0"'
   throw notA('bridge', name, { what: `a bridge name: ${problem}`, hint })

@@ -42,9 +42,12 @@ export function unsafeNameProblem(name: string): string | undefined {
     return 'interface name contains a character outside ASCII'
   if (/[%#\\"'`]/.test(name) || hasControlCharacter(name))
     return 'interface name contains %, #, \\, a quote or a control character'
-  if (name.startsWith('-') || name.startsWith('!')) return 'interface name starts with - or !'
-  // iptables and nft read these as patterns (iptables(8), -i).
-  if (name.endsWith('+') || name.endsWith('*')) return 'interface name ends with + or *'
+  if (name.startsWith('-')) return 'interface name starts with -'
   if (sysctlWords.includes(name)) return `interface name ${name} is a directory of /proc/sys/net/ipv4/conf`
   return undefined
+}
+
+/** Why `name` can be no bridge's name, or undefined: iptables and nft read it as a pattern (iptables(8), -i). */
+export function patternNameProblem(name: string): string | undefined {
+  return /^!|[+*]$/.test(name) ? 'interface name starts with ! or ends with + or *' : undefined
 }

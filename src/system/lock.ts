@@ -8,6 +8,7 @@
 import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
 import { makeDirectory, ownerMark } from './files.ts'
@@ -96,10 +97,16 @@ async function tryBreak(request: LockRequest, own: string, depth: number): Promi
   }
 }
 
-/** Text that names no holder was not written by us through link(2): someone damaged it, nobody holds it. */
+/**
+ * Whether nobody holds the lock any more. Text that names no holder was not written by us through
+ * link(2): someone damaged it. A holder may release and exit between the reading and the look at its
+ * process, and another take the lock: only what is still there after the holder's end is abandoned.
+ */
 function isAbandoned(file: string): boolean {
   const holder = holderOf(file)
-  return holder === 'unreadable' || (holder !== undefined && hasEnded(holder, writtenMs(file)))
+  if (holder === undefined) return false
+  if (holder !== 'unreadable' && !hasEnded(holder, writtenMs(file))) return false
+  return isDeepStrictEqual(holderOf(file), holder)
 }
 
 /** A lock that went meanwhile is as good as new: nobody breaks it. */
