@@ -24,7 +24,11 @@ export async function removeLostElements(
   files: NetworkFiles,
   key: AttachmentKey,
 ): Promise<boolean> {
-  const remains = { portNames: portsOf(key), addresses: addressesOf(files, key), link: hostLinkName(key) }
+  const remains = {
+    portNames: portsOf(key),
+    addresses: addressesOf(files, key),
+    link: key.role === 'main' ? hostLinkName(key) : '',
+  }
   if (remains.portNames.length === 0 && remains.addresses.length === 0) return true
   try {
     const table = await observeTable(context.cleanup, 'inet')

@@ -5,7 +5,7 @@
 import type { AttachmentKey, AttachmentSpec } from './attachment.ts'
 import { hostLinkName, ifbMac, ifbName } from './names.ts'
 
-/** What can be taken down from the ids alone. Delegated attachments have no links. */
+/** What can be taken down from the ids alone. Only a main attachment has links; a chained one shares its ids with it. */
 export function bareSpec(key: AttachmentKey): AttachmentSpec {
   const link = hostLinkName(key)
   const egress = { rateBits: 0, burstBytes: 0, ifb: ifbName(key), ifbMac: ifbMac(key) }
@@ -21,6 +21,6 @@ export function bareSpec(key: AttachmentKey): AttachmentSpec {
     selfHairpin: false,
     isPool: false,
     cooldownS: 0,
-    ...(key.role === 'ipam' ? {} : { host: { name: link, mac: '' }, bandwidth: { link, mtu: 0, egress } }),
+    ...(key.role !== 'main' ? {} : { host: { name: link, mac: '' }, bandwidth: { link, mtu: 0, egress } }),
   }
 }
