@@ -19,10 +19,12 @@ export async function sweep(files: NetworkFiles, owner: ProcessStamp): Promise<v
   for (const directory of [stateRoot(), files.directory, files.pending, files.locks]) {
     for (const name of namesIn(directory)) {
       const file = `${directory}/${name}`
-      const mayBeLock = directory === files.locks || name.includes('lock')
+      const isLockName = directory === files.locks || lockNames.includes(name)
       // As a rule nothing is left: the expression need not be compiled then.
-      if ((mayBeLock || name.startsWith('.')) && isLeft(name)) rmSync(file, { force: true })
-      else if (directory === files.locks || lockNames.includes(name)) {
+      const isTemporary = (isLockName || name.startsWith('.') || name.includes('lock')) && temporaryName.test(name)
+      // A lock being made is no lock: its text is not whole before it has its name.
+      if (isTemporary && isLeft(name)) rmSync(file, { force: true })
+      if (!isTemporary && isLockName) {
         await removeAbandoned({ file, purpose: 'remove an abandoned lock', owner, waitMs: 0 })
       }
     }
