@@ -6,6 +6,7 @@
 //                             /network-accept.json  what was put into chains of others for its bridge
 //                             /chained.json  the same for chained attachments
 //                             /lock          held while a reservation is released or taken over
+//                             /locks/KEY     held while an attachment is taken down
 //                             /pending/KEY   calls in progress, killed ones, and what is owed
 //                             /attachments/KEY  finished attachments
 //                             /addresses/IP  reservations: link(2) of the claim that made them
