@@ -74,11 +74,19 @@ async function detachOrOwe(context: CallContext, files: NetworkFiles, record: St
       CniCode.tryAgainLater,
       `cannot write down what is owed for ${record.key.ifName} of container ${record.key.containerId}`,
       {
-        details: `${(cause as Error).message}; make the state directory writable, DEL is sent again`,
+        details: `${failureOf(cause as NodeJS.ErrnoException)}; make the state directory writable, DEL is sent again`,
         cause,
       },
     )
   }
+}
+
+/**
+ * Without the system's own words: containerd takes a DEL for done whose error says "no such file or directory"
+ * (go-cni, Remove), and would not send it again.
+ */
+function failureOf({ code, syscall, path }: NodeJS.ErrnoException): string {
+  return [`${code} on ${syscall}`, path].filter(Boolean).join(' ')
 }
 
 /** State was lost, or another plugin made the attachment: what can be told from the ids alone goes. */

@@ -132,7 +132,7 @@ describe('removeWhenEmpty', () => {
   const one = conf('one', 'fd00:1::/64')
   const two = conf('two', 'fd00:2::/64')
 
-  it('keeps a bridge that another network uses, and removes it with the last pod of both', () => {
+  it('keeps a bridge that another network uses, and removes it with the last pod of both (pain 11: a bridge is never removed)', () => {
     const [first, second] = [attach(host, one, { id: 'a' }), attach(host, two, { id: 'b' })]
     expectSilent(later(host, 'DEL', { conf: one, pod: first }))
     expectSilent(later(host, 'CHECK', { conf: two, pod: second }))

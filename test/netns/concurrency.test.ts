@@ -47,7 +47,7 @@ describe('calls at the same time', () => {
   }
 
   it(
-    `adds ${atOnce} first pods on a clean machine, then removes them among ${atOnce} more`,
+    `adds ${atOnce} first pods on a clean machine, then removes them among ${atOnce} more (pain 11: first ADDs race for the bridge; pain 22: calls at once)`,
     async () => {
       const before = snapshot(host)
       const conf = network('crowd', '10.91.0.0/24')

@@ -19,7 +19,7 @@ describe('a tool that fails or takes its caller along', () => {
     calls.flatMap((at) => faultsAt(at).flatMap((fault) => play({ faults, at, fault })))
 
   it.each(['first', 'steady'] as const)(
-    'at any step of the %s ADD',
+    'at any step of the %s ADD (pain 6: an ADD cut short leaves half a network)',
     (situation) => {
       const calls = callsOf(faults, situation, 'ADD')
       expect(calls.map(({ tool }) => tool)).toEqual(expect.arrayContaining(['ip', 'nft', 'nsenter']))

@@ -41,7 +41,7 @@ describe('the next ADD', () => {
   })
   afterEach(() => host.close())
 
-  it.each(damages)('brings six pods back when %s', (_, commands) => {
+  it.each(damages)('brings six pods back when %s (pain 14: a flush kills the rules)', (_, commands) => {
     for (const [file = '', ...args] of commands) expect(host.run(file, args).code).toBe(0)
     const netns = host.pod('sixth')
     const added = host.cni('ADD', conf, { id: 'sixth', netns })

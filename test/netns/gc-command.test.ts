@@ -32,7 +32,7 @@ describe('the commands that look after state', () => {
     writeFileSync(file, JSON.stringify({ ...record, createdAt: '2020-01-01T00:00:00.000Z' }))
   }
 
-  it('gc collects an old attachment whose namespace is gone, and only with --apply', () => {
+  it('gc collects an old attachment whose namespace is gone, and only with --apply (pain 5: nobody collects garbage)', () => {
     const [dead = '', young = ''] = addPods('dead', 'young', 'live')
     makeOld('dead')
     makeOld('live')
@@ -63,7 +63,7 @@ describe('the commands that look after state', () => {
     expect(host.cni('DEL', conf, { id: 'pod', netns }).code).toBe(0)
   })
 
-  it('restore rebuilds bridge, ports and rules after a flush, and then finds nothing to do', () => {
+  it('restore rebuilds bridge, ports and rules after a flush, and then finds nothing to do (pain 14: a flush kills the rules)', () => {
     const pods = addPods('a', 'b', 'c')
     host.run('nft', ['flush', 'ruleset'])
     host.run('ip', ['link', 'del', 'cni0'])

@@ -100,7 +100,7 @@ describe('a record that is lost', () => {
     expect(addressesOf(host, pod.netns)).toEqual(['10.9.0.2/30'])
   })
 
-  it('with its link still there does not keep the container from a new ADD', () => {
+  it('with its link still there does not keep the container from a new ADD (pain 12: stale veths)', () => {
     attach(host, plain, { id: 'seed' })
     const lost = attach(host, plain)
     rmSync(state.finished('c1'))

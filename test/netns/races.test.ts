@@ -57,7 +57,7 @@ describe('calls at the same time', () => {
     expect(reservedPorts(host)).toHaveLength(1)
   })
 
-  it('of two that replace the same dead attachment one has the pod, with one address', async () => {
+  it('of two that replace the same dead attachment one has the pod, with one address (pain 22: calls at once)', async () => {
     attach(host, plain, { id: 'seed' })
     const dead = attach(host, withPort, { id: 'c1' })
     host.removePod(dead.netns)

@@ -72,7 +72,7 @@ describe('a damaged state directory', () => {
   }
 
   it.each(Object.keys(damages))(
-    'with any one file %s',
+    'with any one file %s (pain 2: a damaged reservation is an address lost)',
     (damage) => {
       expect(filesOfThreePods().flatMap((file) => play(file, damage))).toEqual([])
     },

@@ -27,7 +27,7 @@ describe('state', () => {
       return { ...pod, added: host.cni('ADD', conf, pod) }
     })
 
-  it('of an earlier boot holds no address back', () => {
+  it('of an earlier boot holds no address back (pain 1: addresses leak after a reboot)', () => {
     const old = fill('old')
     expect(old.map(({ added }) => added.code)).toEqual(old.map(() => 0))
     for (const { netns } of old) host.removePod(netns)
