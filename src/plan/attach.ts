@@ -147,8 +147,9 @@ function ownElements(spec: AttachmentSpec): readonly Element[] {
           { set: 'guardedmac', element: `"${host.name}" . ${port.onlyMac}` },
         ]
   const ports = spec.hostPorts === undefined ? [] : ownPortElements(spec.hostPorts)
-  const { hostLink, fence: policy } = spec.chained ?? {}
-  const fence = hostLink === undefined || policy === undefined ? [] : fenceLink(hostLink, policy)
+  const ownLink = spec.chained === undefined ? host?.name : spec.chained.hostLink
+  const policy = spec.chained?.fence ?? spec.fence
+  const fence = ownLink === undefined || policy === undefined ? [] : fenceLink(ownLink, policy)
   return [...mac, ...ports, ...selfElements(spec), ...(isLinkOwn(spec) ? guardElements(spec) : []), ...fence]
 }
 

@@ -139,6 +139,8 @@ export interface AttachmentSpec {
   readonly dns?: Dns
   /** Masquerade what the pod sends to itself through a translation (routed pods). */
   readonly selfHairpin: boolean
+  /** ingressPolicy of a routed pod's own link; that of a bridge is the network's. */
+  readonly fence?: 'same-bridge' | 'isolated'
   readonly hostPorts?: HostPortSpec
   readonly bandwidth?: BandwidthSpec
   readonly tuning?: TuningSpec

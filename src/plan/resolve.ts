@@ -4,7 +4,6 @@
 
 import { formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
 import type { NetConf, Range } from '../cni/net-conf.ts'
-import type { Route } from '../cni/route.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,
@@ -18,6 +17,7 @@ import { bandwidthSpec } from './bandwidth.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
+import { podRoutes } from './pod-routes.ts'
 import { routedBySource, subnetRoutes } from './sbr.ts'
 import { tuningSpec } from './tuning.ts'
 import { portVlans, vlanGateway } from './vlan.ts'
@@ -46,7 +46,7 @@ export function attachmentSpec(input: {
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
-  const given = routesOf(input.lease.routes, ips, conf.bridge.isDefaultGateway)
+  const given = podRoutes(input.lease.routes, ips, conf.bridge.isDefaultGateway)
   const all = isRouted ? { ...given, routes: [...ips.flatMap(routedPodRoutes), ...given.routes] } : given
   const links = isRouted ? [] : ips.flatMap(subnetRoutes)
   const routes = routedBySource(conf.sbr, all, { ips, links, usedTables: input.usedTables ?? new Set() })
@@ -67,6 +67,7 @@ export function attachmentSpec(input: {
       hostPorts: hostPortSpec(conf, ips, isRouted ? host.name : (vlanGateway(conf.bridge)?.name ?? conf.bridge.name)),
       bandwidth: bandwidthSpec(conf.bandwidth, { key, link: host.name, mtu }),
       tuning: tuningSpec(conf),
+      fence: isRouted ? fenceOf(conf) : undefined,
     }),
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
@@ -78,7 +79,6 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
   const isRouted = conf.mode === 'ptp'
   const gateways = !isRouted && conf.bridge.isGateway ? gatewaysOf(conf, ips) : []
   const subnets = subnetsOf(conf, ips)
-  const policy = conf.firewall?.ingressPolicy ?? 'open'
   return {
     name: conf.name,
     ...(isRouted ? {} : { bridge: bridgeSpec(conf, gateways, around) }),
@@ -87,7 +87,7 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
       ? { masquerade: { subnets, keep: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
       : {}),
     ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
-    ...(isRouted || policy === 'open' ? {} : { fence: policy }),
+    ...(isRouted ? {} : defined({ fence: fenceOf(conf) })),
     ...(!isRouted && conf.firewall?.hostAccept === 'auto' ? { hostAccept: conf.bridge.name } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
@@ -136,6 +136,10 @@ function routedPodRoutes({ address, gateway }: PodAddress): readonly PodRoute[] 
   return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, src }]
 }
 
+function fenceOf({ firewall }: NetConf): NetworkSpec['fence'] {
+  return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
+}
+
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
 function wantsHairpin(conf: NetConf): boolean {
   return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
@@ -175,51 +179,6 @@ function withGateway(ip: PodAddress, isGateway: boolean): PodAddress {
   return cidr === undefined ? ip : { ...ip, gateway: formatAddress({ ...cidr, value: networkOf(cidr).value + 1n }) }
 }
 
-/** Routes as they will be installed: a route without gateway takes the first one of its family. */
-function routesOf(
-  routes: readonly Route[],
-  ips: readonly PodAddress[],
-  isDefaultGateway: boolean,
-): { routes: readonly Route[]; defaultRoutes: readonly Route[] } {
-  const complete = routes.map((route) => throughGateway(route, ips))
-  const wanted = isDefaultGateway ? ips.flatMap(defaultThrough) : []
-  const families = new Set(complete.filter(isPlainDefault).map((route) => route.dst))
-  const missing = wanted.filter((route) => !families.has(route.dst))
-  return {
-    routes: distinct(complete.filter((route) => !isPlainDefault(route))),
-    defaultRoutes: firstOfEach([...complete.filter(isPlainDefault), ...missing]),
-  }
-}
-
-function throughGateway(route: Route, ips: readonly PodAddress[]): Route {
-  if (route.gw !== undefined) return route
-  const gateway = ips.find((ip) => ip.gateway !== undefined && sameFamily(ip.gateway, route.dst))?.gateway
-  return gateway === undefined ? route : { ...route, gw: gateway }
-}
-
-function defaultThrough(ip: PodAddress): readonly Route[] {
-  if (ip.gateway === undefined) return []
-  return [{ dst: ip.gateway.includes(':') ? '::/0' : '0.0.0.0/0', gw: ip.gateway }]
-}
-
-/** A default route in the main table with the default metric; another table or metric is asked for on purpose. */
-function isPlainDefault(route: Route): boolean {
-  const isDefault = route.dst === '0.0.0.0/0' || route.dst === '::/0'
-  return isDefault && route.table === undefined && route.priority === undefined
-}
-
-function firstOfEach(routes: readonly Route[]): readonly Route[] {
-  return routes.filter((route, at) => routes.findIndex((other) => other.dst === route.dst) === at)
-}
-
-function distinct(routes: readonly Route[]): readonly Route[] {
-  const seen = new Set<string>()
-  return routes.filter((route) => {
-    const text = JSON.stringify([route.dst, route.gw, route.priority, route.table])
-    return !seen.has(text) && seen.add(text)
-  })
-}
-
 function familiesOf(cidrs: readonly string[]): readonly (4 | 6)[] {
   return [...new Set(cidrs.map((cidr) => (cidr.includes(':') ? 6 : 4)))].sort()
 }
@@ -231,10 +190,6 @@ function subnetOf(address: string): string {
 
 function prefixOf(cidr: string): string {
   return cidr.slice(cidr.indexOf('/') + 1)
-}
-
-function sameFamily(a: string, b: string): boolean {
-  return a.includes(':') === b.includes(':')
 }
 
 function unique(texts: readonly string[]): readonly string[] {

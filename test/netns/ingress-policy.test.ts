@@ -5,8 +5,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
 import { type Host, openHost } from '../support/host.ts'
-import { expectError } from '../support/outcome.ts'
-import { attach, netConf, type Pod } from '../support/pods.ts'
+import { expectError, expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../support/pods.ts'
 import { addUplink, outside } from '../support/traffic.ts'
 
 type Policy = 'open' | 'same-bridge' | 'isolated'
@@ -105,6 +105,28 @@ describe.each([true, false])('with bridge-nf-call-iptables %s', (isOn) => {
       expect(ask(host, internet, ports), 'outside to a host port').not.toContain('')
       expect(ask(host, host.path, targetsAt(addresses(place.pod), 80)), 'the node').not.toContain('')
     }
+  })
+})
+
+describe('routed pods', () => {
+  it.each<[Policy, boolean]>([
+    ['open', true],
+    ['same-bridge', false],
+    ['isolated', false],
+  ])('that are %s: among themselves, and with a fenced bridge', async (policy, isOpen) => {
+    const conf = { ...confOf('routed', 0, policy), mode: 'ptp', bridge: undefined }
+    const [a, b] = [await pod(conf, 'a', 8001), await pod(conf, 'b', 8002)]
+    const fenced = await pod(confOf('b', 1, 'same-bridge'), 'c', 8003)
+    const reached = isOpen ? everything : []
+    expect(ways(a.pod, b), 'routed to routed').toEqual(reached)
+    expect(ways(a.pod, fenced), 'routed to bridge').toEqual(reached)
+    expect(ways(fenced.pod, a), 'bridge to routed').toEqual(reached)
+    const ports = targetsAt([outside.node4, outside.node6], a.hostPort)
+    expect(ask(host, internet, ports), 'outside to a host port').not.toContain('')
+    expect(ask(host, host.path, targetsAt(addresses(a.pod), 80)), 'the node').not.toContain('')
+    expectSilent(later(host, 'CHECK', { conf, pod: a.pod }))
+    expectSilent(later(host, 'DEL', { conf, pod: a.pod }))
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'fenced']).stdout).not.toContain(a.pod.hostLink)
   })
 })
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The routes of a pod, from what IPAM gave: which have a gateway, and which is the default one.
+
+import type { Route } from '../cni/route.ts'
+import type { PodAddress } from './attachment.ts'
+
+/** Routes as they will be installed: a route without gateway takes the first one of its family. */
+export function podRoutes(
+  routes: readonly Route[],
+  ips: readonly PodAddress[],
+  isDefaultGateway: boolean,
+): { routes: readonly Route[]; defaultRoutes: readonly Route[] } {
+  const complete = routes.map((route) => throughGateway(route, ips))
+  const wanted = isDefaultGateway ? ips.flatMap(defaultThrough) : []
+  const families = new Set(complete.filter(isPlainDefault).map((route) => route.dst))
+  const missing = wanted.filter((route) => !families.has(route.dst))
+  return {
+    routes: distinct(complete.filter((route) => !isPlainDefault(route))),
+    defaultRoutes: firstOfEach([...complete.filter(isPlainDefault), ...missing]),
+  }
+}
+
+function throughGateway(route: Route, ips: readonly PodAddress[]): Route {
+  if (route.gw !== undefined) return route
+  const gateway = ips.find((ip) => ip.gateway !== undefined && sameFamily(ip.gateway, route.dst))?.gateway
+  return gateway === undefined ? route : { ...route, gw: gateway }
+}
+
+function defaultThrough(ip: PodAddress): readonly Route[] {
+  if (ip.gateway === undefined) return []
+  return [{ dst: ip.gateway.includes(':') ? '::/0' : '0.0.0.0/0', gw: ip.gateway }]
+}
+
+/** A default route in the main table with the default metric; another table or metric is asked for on purpose. */
+function isPlainDefault(route: Route): boolean {
+  const isDefault = route.dst === '0.0.0.0/0' || route.dst === '::/0'
+  return isDefault && route.table === undefined && route.priority === undefined
+}
+
+function firstOfEach(routes: readonly Route[]): readonly Route[] {
+  return routes.filter((route, at) => routes.findIndex((other) => other.dst === route.dst) === at)
+}
+
+function distinct(routes: readonly Route[]): readonly Route[] {
+  const seen = new Set<string>()
+  return routes.filter((route) => {
+    const text = JSON.stringify([route.dst, route.gw, route.priority, route.table])
+    return !seen.has(text) && seen.add(text)
+  })
+}
+
+function sameFamily(a: string, b: string): boolean {
+  return a.includes(':') === b.includes(':')
+}
