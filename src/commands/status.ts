@@ -37,14 +37,30 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
 }
 
 function requireTools(conf: NetConf): void {
-  if (conf.role !== 'main') return
-  const needed = ['ip', 'nsenter', ...(conf.ipMasq ? ['nft'] : [])]
+  if (conf.role === 'ipam') return
+  const needed = toolsOf(conf)
   const missing = needed.filter((tool) => !isOnPath(tool))
   if (missing.length === 0) return
   throw notReady(
     `${missing.join(', ')} not found`,
-    'install them (Debian: iproute2, util-linux, nftables), or add their directory to PATH',
+    'install them (Debian: iproute2, util-linux, nftables, procps), or add their directory to PATH',
   )
+}
+
+/** What every ADD of this configuration runs; what one pod's ports or limits need besides is that pod's matter. */
+function toolsOf({ mode, ipMasq, bridge, firewall, bandwidth, tuning }: NetConf): readonly string[] {
+  if (mode === 'loopback') return ['ip', 'nsenter']
+  const hasRules = ipMasq || bridge.macspoofchk || (firewall !== undefined && firewall.ingressPolicy !== 'open')
+  const hasVlans = bridge.vlan > 0 || bridge.vlanTrunk !== undefined
+  const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0
+  return [
+    'ip',
+    'nsenter',
+    ...(hasRules ? ['nft'] : []),
+    ...(bandwidth ? ['tc'] : []),
+    ...(hasSysctls ? ['sysctl'] : []),
+    ...(hasVlans ? ['bridge'] : []),
+  ]
 }
 
 function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { conf: NetConf; ipam: PoolIpam }): void {

@@ -2,9 +2,10 @@
 // STATUS: no for what would make the next ADD fail, yes for all that ADD sets up by itself.
 
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../support/host.ts'
+import { environment, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, ipamConf, netConf } from '../support/pods.ts'
 
@@ -57,6 +58,21 @@ describe('STATUS says no', () => {
     expectError(host.cni('STATUS', conf), 50, host.stateDir)
     expectError(host.cni('ADD', conf, { netns: host.pod('a') }), 5, host.stateDir)
     expect(host.run('ip', ['link', 'show', 'cni0']).code).not.toBe(0)
+  })
+
+  it.each([
+    ['nft', { ipMasq: true }],
+    ['nft', { podcidr: undefined, mode: 'chained', firewall: { ingressPolicy: 'isolated' } }],
+    ['tc', { bandwidth: { ingressRate: 1_000_000, ingressBurst: 100_000 } }],
+    ['sysctl', { tuning: { sysctl: { 'net.core.somaxconn': '100' } } }],
+    ['nsenter', { mode: 'loopback', podcidr: undefined }],
+  ])('with 50 where %s is not installed and the configuration needs it', (tool, more) => {
+    expectSilent(host.cni('STATUS', netConf(more)))
+    const hide = 'for f in $(which -a "$1"); do mount --bind /dev/null "$f"; done; exec "$0"'
+    const env = environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } })
+    const asked = ['--mount', '--propagation', 'private', 'sh', '-c', hide, trestle, tool]
+    const { stdout } = execaSync('unshare', asked, { env, input: JSON.stringify(netConf(more)), reject: false })
+    expect(JSON.parse(stdout)).toMatchObject({ code: 50, msg: `not ready: ${tool} not found` })
   })
 
   it('with 7 to a configuration that ADD would refuse', () => {
