@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // removeWhenEmpty: with its last attachment a network's shared parts go too: bridge, rules, state.
 
-import { rmSync } from 'node:fs'
+import { existsSync, renameSync, rmSync } from 'node:fs'
 import type { NetworkSpec } from '../plan/attachment.ts'
 import type { Op } from '../plan/op.ts'
 import { refilledRuleOps } from '../plan/shared.ts'
@@ -11,17 +11,22 @@ import { removeHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost } from '../system/observe.ts'
-import { allNetworks, readNetwork, writeNetwork } from '../system/records.ts'
+import { allNetworks, readNetwork } from '../system/records.ts'
 import { chainedFiles, type NetworkFiles, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { liveSpecs } from './shared-setup.ts'
 
 const lockWaitMs = 5000
 
-/** Removes what the network's attachments shared, when it wants that and has none left. Never fails the call. */
+/**
+ * Removes what the network's attachments shared, when it wants that and has none left. Never fails the call.
+ * What is being removed stays written down until it is gone: a later call finishes what a killed one began.
+ */
 export async function removeWhenEmpty(context: CallContext, files: NetworkFiles): Promise<void> {
   const parts = [files, chainedFiles(files)]
-  if (!isEmpty(files) || !parts.some((part) => readNetwork(part)?.removeWhenEmpty)) return
+  const sides = parts.map((part) => ({ part, going: goingFiles(part) }))
+  const isWanted = sides.some(({ part, going }) => readNetwork(part)?.removeWhenEmpty ?? existsSync(going.network))
+  if (!isWanted || !isEmpty(files)) return
   const lock = {
     file: `${stateRoot()}/lock`,
     purpose: 'remove an empty network',
@@ -30,12 +35,14 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   }
   try {
     await withLock(lock, async () => {
-      const networks = parts.map((part) => readNetwork(part))
       // An ADD claims first and reads the network then: either its claim is seen here, or it finds no
       // network and waits for this lock.
-      for (const part of parts) rmSync(part.network, { force: true })
-      if (isEmpty(files)) return await removeShared(context, networks[0], parts)
-      for (const [at, part] of parts.entries()) if (networks[at] !== undefined) writeNetwork(part, networks[at])
+      for (const { part, going } of sides) move(part.network, going.network)
+      if (isEmpty(files)) {
+        const [network] = sides.map(({ going }) => readNetwork(going))
+        await removeShared(context, network, parts)
+        for (const { going } of sides) rmSync(going.network, { force: true })
+      } else for (const { part, going } of sides) if (!existsSync(part.network)) move(going.network, part.network)
     })
   } catch (error) {
     process.stderr.write(`trestle: the empty network stays: ${(error as Error).message}\n`)
@@ -70,6 +77,15 @@ async function unusedLinks(
   const links = [...(await observeHost(context.cleanup)).links.values()]
   const ports = links.filter((link) => link.master === bridge.name && link.name !== bridge.gateway?.peer)
   return ports.length > 0 ? [] : [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name]
+}
+
+/** Where a part's network is written down while it is removed. */
+function goingFiles(part: NetworkFiles): NetworkFiles {
+  return { ...part, network: part.network.replace(/\.json$/, '.going.json') }
+}
+
+function move(from: string, to: string): void {
+  if (existsSync(from)) renameSync(from, to)
 }
 
 function isEmpty(files: NetworkFiles): boolean {

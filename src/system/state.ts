@@ -5,6 +5,7 @@
 //   /run/trestle/networks/NAME/network.json  what the network's attachments share
 //                             /network-accept.json  what was put into chains of others for its bridge
 //                             /chained.json  the same for chained attachments
+//                             /*.going.json  either of them, while removeWhenEmpty takes down what it says
 //                             /lock          held while a reservation is released or taken over
 //                             /locks/KEY     held while an attachment is taken down
 //                             /pending/KEY   calls in progress, killed ones, and what is owed

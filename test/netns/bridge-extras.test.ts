@@ -2,9 +2,11 @@
 // The bridge's rarer keys, by what they do to frames and links: macspoofchk, portIsolation, promiscMode,
 // enabledad, removeWhenEmpty, forceAddress.
 
+import { readdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../support/host.ts'
+import { openFaults, type ToolCall } from '../support/faults.ts'
+import { type Call, type Host, openHost, snapshot } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, ipamConf, later, netConf, type Pod } from '../support/pods.ts'
 import { pings } from '../support/traffic.ts'
@@ -148,6 +150,29 @@ describe('removeWhenEmpty', () => {
     onHost('link set theirs master cni0')
     expectSilent(later(host, 'DEL', { conf: one, pod }))
     expect(isThere('cni0')).toBe(true)
+  })
+
+  it('is finished by the next DEL where one was killed at any of its processes', () => {
+    const faults = openFaults()
+    try {
+      const killed = (call: Call, at?: Pick<ToolCall, 'tool' | 'nth'>) => {
+        faults.reset(at, { kind: 'kill-before' })
+        return host.cni('DEL', one, { ...call, env: { PATH: faults.path } })
+      }
+      expectSilent(killed(attach(host, one, { id: 'c0' }).call))
+      // The first nsenter is the one that starts trestle on this node.
+      const calls = faults.seen().filter(({ tool }) => tool !== 'nsenter')
+      expect(calls.length).toBeGreaterThan(2)
+      for (const [at, fault] of calls.entries()) {
+        const pod = attach(host, one, { id: `c${at + 1}` })
+        expect(killed(pod.call, fault).code).not.toBe(0)
+        expectSilent(host.cni('DEL', one, pod.call))
+        expect(isThere('cni0'), `${fault.tool} ${fault.nth}`).toBe(false)
+        expect(readdirSync(`${host.stateDir}/networks/one`).filter((name) => name.endsWith('.json'))).toEqual([])
+      }
+    } finally {
+      faults.close()
+    }
   })
 
   it('makes it all again for the next pod', () => {
