@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
-# usage: scripts/peers.sh [cni] [containerd] [kindnet]     default: cni containerd
+# usage: scripts/peers.sh [cni] [containerd] [firewalld] [kindnet]     default: cni containerd firewalld
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc
 #   cni/     the reference plugins (and cni-kindnet)
+#   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
 # A finished part is not built again until its version below changes. Without Go, Debian's packages stand in.
 # Exit code 1: something is missing; stderr names it.
 set -euo pipefail
 
 CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2
-IMAGES=1 # raise it when make-image.mjs writes something else
+IMAGES=1   # raise it when make-image.mjs writes something else
+UNPACKED=1 # raise it when a list of Debian packages changes
 
 here=$(cd "$(dirname "$0")" && pwd)
 peers=${TRESTLE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/trestle-peers}
 incomplete=0
-mkdir -p "$peers"/{bin,cni,images,stamp}
+mkdir -p "$peers"/{bin,cni,debian,images,stamp}
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 have() { [ -e "$peers/stamp/$1" ]; }
@@ -111,6 +113,37 @@ images() {
   done_with "$part"
 }
 
+# unpacked PART PACKAGE... : packages and what they need that this machine lacks. Nothing of it is installed or
+# started; the tests lay it over the folders of a private machine. Installed packages are used from where they are.
+unpacked() {
+  local part=$1 into="$peers/debian/$1" archives deb
+  shift
+  have "$part@$UNPACKED" && return
+  archives=$(mktemp -d)
+  mkdir "$archives/partial"
+  if ! download "$archives" "$@" && ! { apt-get update -q >&2 && download "$archives" "$@"; }; then
+    say "$part is left out: apt-get cannot download $*"
+    incomplete=1
+    rm -r "$archives"
+    return
+  fi
+  rm -rf "$into"
+  mkdir -p "$into"/{etc,usr/lib}
+  for deb in "$archives"/*.deb; do
+    if [ -e "$deb" ]; then dpkg -x "$deb" "$into"; fi
+  done
+  if [ -d "$into/lib" ]; then cp -a "$into/lib/." "$into/usr/lib/"; fi # /lib is a link to it on the machine
+  rm -r "$archives"
+  done_with "$part@$UNPACKED"
+}
+
+download() {
+  local archives=$1
+  shift
+  DEBIAN_FRONTEND=noninteractive apt-get install --download-only -y -q --no-install-recommends \
+    -o Dir::Cache::archives="$archives" "$@" >&2
+}
+
 # For the bench only. cni-kindnet is a module without a published path, so it is built from a checkout.
 kindnet() {
   local source="$peers/src/kindnet/cmd/cni-kindnet"
@@ -123,7 +156,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd}"; do
+for group in "${@:-cni containerd firewalld}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -132,7 +165,8 @@ for group in "${@:-cni containerd}"; do
         runc
         images
         ;;
-      *) say "unknown part '$part': cni, containerd or kindnet"; exit 2 ;;
+      firewalld) unpacked firewalld firewalld dbus-daemon ;;
+      *) say "unknown part '$part': cni, containerd, firewalld or kindnet"; exit 2 ;;
     esac
   done
 done

@@ -29,7 +29,7 @@ case "$*" in
 esac
 `
 
-/** The real one needs D-Bus, and systemd to be started by it: its answers are imitated. */
+/** What is asked of it, and how often. e2e/firewalld.test.ts has the real one. */
 describe('firewalld, played by a stand-in', () => {
   let directory: string
   beforeEach(() => {

@@ -2,11 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # The first process of the private machine that enter.sh makes: lays out its file systems and uplink, then runs COMMAND.
 # usage: inside.sh DIR COMMAND [ARGUMENT...]
+# LAB_PARTS: folders with a /usr and an /etc of unpacked packages, laid over those of the machine.
 set -euo pipefail
 dir=$1
 shift
 hostname lab
 mount -t proc proc /proc
+
+for part in ${LAB_PARTS:-}; do
+  mount -t overlay -o "lowerdir=$part/usr:/usr" overlay /usr
+  mkdir -p "$dir/etc"
+  mount -t tmpfs tmpfs "$dir/etc"
+  mkdir "$dir"/etc/{upper,work}
+  mount -t overlay -o "lowerdir=$part/etc:/etc,upperdir=$dir/etc/upper,workdir=$dir/etc/work" overlay /etc
+done
 
 # The cgroup tree as this namespace sees it: its root is the group that enter.sh made.
 trees=$(awk '$3 == "cgroup" { n = split($2, path, "/"); print path[n] }' /proc/self/mounts | sort -u)

@@ -42,7 +42,7 @@ interface RunOptions {
  * What of `names` (paths below the peers folder) and of the plugin under test is not there, each with the command
  * that makes it; empty when all is. Also says when this process may not make namespaces.
  */
-export function missingParts(names: readonly string[], group: 'cni' | 'cni containerd'): string[] {
+export function missingParts(names: readonly string[], group: string): string[] {
   const absent = names.filter((name) => !existsSync(join(peers, name)))
   const missing = absent.length > 0 ? [`${absent.join(', ')} (scripts/peers.sh ${group})`] : []
   if (pluginType === 'trestle' && !existsSync(trestle)) missing.push(`${trestle} (npm run build)`)
@@ -65,16 +65,21 @@ export async function prepareLab(conflists: Readonly<Record<string, unknown>>): 
   return dir
 }
 
-/**
- * Starts the private machine in `dir` with `command`, which prints `ready` when it is up and stays until its stdin is
- * closed. Throws when it ends before that, with what it printed, and removes `dir`.
- */
-export async function openLab(dir: string, command: readonly string[], ready: string): Promise<Lab> {
+interface Machine {
+  /** Prints `ready` when the machine is up, and stays until its stdin is closed. */
+  readonly command: readonly string[]
+  readonly ready: string
+  /** Folders of unpacked packages, below the peers folder. */
+  readonly parts?: readonly string[]
+}
+
+/** Starts the private machine in `dir`. Throws when it ends before it is ready, with what it printed, and removes `dir`. */
+export async function openLab(dir: string, { command, ready, parts = [] }: Machine): Promise<Lab> {
   const machine = execa('bash', [here('enter.sh'), dir, ...command], {
     stdin: 'pipe',
     reject: false,
     all: true,
-    env: { LC_ALL: 'C' },
+    env: { LC_ALL: 'C', LAB_PARTS: parts.map((part) => join(peers, part)).join(' ') },
   })
   await new Promise<void>((resolve, reject) => {
     machine.stdout.on('data', (chunk) => String(chunk).includes(ready) && resolve())
@@ -106,11 +111,15 @@ export async function openLab(dir: string, command: readonly string[], ready: st
 
 /** A private machine with containerd on `DIR/containerd.sock`. */
 export const openContainerdLab = (dir: string): Promise<Lab> =>
-  openLab(dir, ['bash', here('containerd-up.sh'), dir, peers], 'containerd ready')
+  openLab(dir, { command: ['bash', here('containerd-up.sh'), dir, peers], ready: 'containerd ready' })
 
-/** A private machine with nothing started in it. */
-export const openBareLab = (dir: string): Promise<Lab> =>
-  openLab(dir, ['bash', '-c', 'echo bare machine ready; cat > /dev/null'], 'bare machine ready')
+/** A private machine with nothing started in it. `parts`: unpacked packages that it has. */
+export const openBareLab = (dir: string, parts: readonly string[] = []): Promise<Lab> =>
+  openLab(dir, {
+    command: ['bash', '-c', 'echo bare machine ready; cat > /dev/null'],
+    ready: 'bare machine ready',
+    parts,
+  })
 
 /** What of the network is in the private machine: its veths but the uplink, and its nftables rules without counters. */
 export async function leftovers(lab: Lab): Promise<{ readonly veths: string[]; readonly rules: string }> {
