@@ -15,6 +15,7 @@ import { restoreCommand } from './restore.ts'
 import { tryCommand } from './try/command.ts'
 import { runInside } from './try/inside.ts'
 import { probe } from './try/probe.ts'
+import { uninstallCommand } from './uninstall.ts'
 import { versionCommand } from './version.ts'
 
 /** Every command, in the order of help. */
@@ -25,6 +26,7 @@ export const commands: readonly Command[] = [
   adoptCommand,
   restoreCommand,
   gcCommand,
+  uninstallCommand,
   explainCommand,
   versionCommand,
 ]
