@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds up vitest's JSON reports, lists what was skipped, and prints the count of all as the last line.
-// usage: node scripts/count-tests.mjs DIRECTORY FAILED      DIRECTORY: PROJECT.json, and PROJECT.failed where vitest exited
-// with an error; FAILED: failures elsewhere. Exit code 1 when anything failed.
+// usage: node scripts/count-tests.mjs DIRECTORY FAILED RUN...
+// DIRECTORY: RUN.json, and RUN.failed where vitest exited with an error; FAILED: failures elsewhere. A run is a project,
+// or a part of one, PROJECT-PART. Exit code 1 when anything failed.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 
-const projects = ['unit', 'netns', 'e2e']
-const [directory = '.', failedElsewhere = '0'] = process.argv.slice(2)
+const [directory = '.', failedElsewhere = '0', ...runs] = process.argv.slice(2)
 
-/** A project's counts. A run without a report, or one that failed in no single test, is one failed test. */
-function countsOf(project) {
-  const file = join(directory, `${project}.json`)
-  const hasFailed = existsSync(join(directory, `${project}.failed`))
+/** A run's counts. One without a report, or one that failed in no single test, is one failed test. */
+function countsOf(run) {
+  const project = run.split('-')[0]
+  const file = join(directory, `${run}.json`)
+  const hasFailed = existsSync(join(directory, `${run}.failed`))
   if (!existsSync(file)) return { project, passed: 0, failed: 1, skipped: [] }
   const report = JSON.parse(readFileSync(file, 'utf8'))
   const tests = report.testResults.flatMap(({ name, assertionResults }) =>
@@ -23,8 +24,13 @@ function countsOf(project) {
   return { project, passed: count('passed'), failed, skipped }
 }
 
-const all = projects.map(countsOf)
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0)
+const counted = runs.map(countsOf)
+const all = [...new Set(counted.map(({ project }) => project))].map((project) => {
+  const parts = counted.filter((each) => each.project === project)
+  const [passed, failed] = ['passed', 'failed'].map((name) => sum(parts.map((part) => part[name])))
+  return { project, passed, failed, skipped: parts.flatMap((part) => part.skipped) }
+})
 for (const { project, passed, failed, skipped } of all) {
   console.log(`${project.padEnd(6)} ${passed} passed, ${failed} failed, ${skipped.length} skipped`)
   for (const test of skipped) console.log(`       skipped: ${test.file}: ${test.name}`)

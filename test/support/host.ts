@@ -119,7 +119,9 @@ export function snapshot(host: Host): Snapshot {
     links: host
       .run('ip', ['-o', 'link', 'show'])
       .stdout.replace(/^\d+: /gm, '')
-      .replace(/ (state|qdisc|mode|group|qlen) \S+/g, ''),
+      .replace(/ (state|qdisc|mode|group|qlen) \S+/g, '')
+      // Carrier is told later (net/core/link_watch.c), how much later depends on the machine.
+      .replace(/NO-CARRIER,|,LOWER_UP/g, ''),
     routes: host.run('ip', ['route', 'show', 'table', 'all']).stdout,
     rules: host.run('nft', ['-s', 'list', 'ruleset']).stdout,
     sysctls: host.run('sysctl', ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding', 'net.ipv6.conf.all.accept_ra'])
