@@ -9,6 +9,7 @@ import { convertCommand } from './convert.ts'
 import { explainCommand } from './explain.ts'
 import { gcCommand } from './gc.ts'
 import { commandHelp, commonOptions, overview } from './help.ts'
+import { lintCommand } from './lint/command.ts'
 import { type Output, standardOutput } from './output.ts'
 import { planCommand } from './plan.ts'
 import { restoreCommand } from './restore.ts'
@@ -21,6 +22,7 @@ import { versionCommand } from './version.ts'
 /** Every command, in the order of help. */
 export const commands: readonly Command[] = [
   tryCommand,
+  lintCommand,
   planCommand,
   convertCommand,
   adoptCommand,

@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { errorCodes, errorCodeTable } from '../../../src/cli/error-codes.ts'
+import { checks } from '../../../src/cli/lint/checks.ts'
 import { CniCode } from '../../../src/cni/error.ts'
 import { runCli } from '../../support/collect.ts'
 
@@ -28,4 +29,16 @@ it('lists all codes without one', async () => {
   const { code, stdout } = await runCli(['explain'])
   expect(code).toBe(0)
   expect(stdout.split('\n')).toHaveLength(errorCodes.length + 1)
+})
+
+it('explains every check of lint by its id', async () => {
+  for (const [id, { meaning, cause, cure }] of Object.entries(checks)) {
+    const { code, stdout } = await runCli(['explain', id])
+    expect(code).toBe(0)
+    for (const text of [id, meaning, cause, cure]) expect(stdout).toContain(text)
+  }
+  expect((await runCli(['explain', 'json-syntax', '-o', 'json'])).json).toMatchObject({
+    checks: [{ id: 'json-syntax', severity: 'error' }],
+  })
+  expect((await runCli(['explain', 'jsn-syntax'])).stderr).toContain('did you mean "json-syntax"?')
 })

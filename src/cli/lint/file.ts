@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything about one file, from its text and the programs that its types name.
+
+import { configKeys, ipamRoleKeys } from '../../cni/config-schema.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { type Finding, type Found, findingIn, findingOf, type Source } from './finding.ts'
+import { isObject, shown } from './key-path.ts'
+import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
+import { type NetworkHead, readOwn } from './own-plugin.ts'
+import type { Programs } from './programs.ts'
+import { readSource } from './read-source.ts'
+import { commonKeys, referenceShape } from './reference-keys.ts'
+import { ownSemantics, pluginSemantics } from './semantics.ts'
+import { unknownKeys, withKeys } from './unknown-keys.ts'
+import { keysWithoutEffect } from './without-effect.ts'
+
+/** A file that was looked at. `list` and `form` are absent when it is no JSON object. */
+export interface FileLint {
+  readonly file: string
+  readonly findings: readonly Finding[]
+  readonly form?: Form
+  readonly list?: ListRead
+  readonly root?: Source['root']
+}
+
+/** Looks at a text; `file` is its name, whose end says what it should hold. */
+export function lintText(file: string, text: string, programs: Programs): FileLint {
+  const { source, findings } = readSource(file, text)
+  if (source === undefined) return { file, findings }
+  const form = formOf(file, source.root)
+  const list = readList(source, form)
+  const head: NetworkHead = { name: nameOf(list), version: list.version ?? '1.1.0' }
+  const found = [...list.found, ...list.plugins.flatMap((entry) => lintPlugin(entry, head, { list, programs }))]
+  const all = [...findings, ...found.map((each) => findingOf(source, each))]
+  return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
+}
+
+/** A name that ADD takes, where the file has none: the rest of it is read all the same. */
+function nameOf({ name }: ListRead): string {
+  return name !== undefined && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name) ? name : 'unnamed'
+}
+
+function byPlace(a: Finding, b: Finding): number {
+  return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0)
+}
+
+function binDir(file: string, programs: Programs): readonly Finding[] {
+  if (programs.hasDirectory) return []
+  return [findingIn(file, { id: 'bin-dir-missing', message: 'the types of its plugins were not checked' })]
+}
+
+interface About {
+  readonly list: ListRead
+  readonly programs: Programs
+}
+
+function lintPlugin(entry: PluginEntry, head: NetworkHead, about: About): readonly Found[] {
+  const type = lookUp(entry.conf, 'type')
+  if (typeof type !== 'string' || type === '') {
+    const message = type === undefined || type === '' ? 'the plugin has no type' : `type: ${shown(type)} is no text`
+    return [{ id: 'type-missing', message, steps: type === undefined ? entry.steps : [...entry.steps, 'type'] }]
+  }
+  const body = type === 'trestle' ? lintOwn(entry, head) : lintOther(entry, type, head)
+  return [...programProblems(entry, type, about), ...pluginSemantics(entry), ...body]
+}
+
+function lintOwn(entry: PluginEntry, head: NetworkHead): readonly Found[] {
+  const shape = withKeys(configKeys ?? {}, [...commonKeys, 'labels'])
+  const unknown = unknownKeys(entry.conf, entry.steps, { shape, whole: shape, what: 'trestle' })
+  const { found, conf } = readOwn(entry, head)
+  const mode = conf?.mode ?? (entry.index > 0 ? 'chained' : 'bridge')
+  return [
+    ...unknown,
+    ...found,
+    ...keysWithoutEffect(entry, mode),
+    ...(conf === undefined ? [] : ownSemantics(entry, conf)),
+  ]
+}
+
+/** Keys of trestle that no reference plugin has: whoever writes them means trestle. */
+const trestleOnly = ['podcidr', 'nonMasqueradeCIDRs', 'removeWhenEmpty']
+
+function lintOther(entry: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
+  const { conf, steps } = entry
+  const ours = trestleOnly.filter((key) => lookUp(conf, key) !== undefined)
+  const keysOfOurs = ours.map((key): Found => {
+    const message = `${key} is a key of trestle, and the type is ${shown(type)}`
+    return { id: 'key-of-trestle', message, steps: [...steps, key] }
+  })
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const delegated = ipamType === 'trestle' ? delegatedToUs(entry, head) : []
+  const shape = referenceShape(type, ipamType)
+  if (shape === undefined) return [...keysOfOurs, ...delegated]
+  const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
+  return [...keysOfOurs, ...delegated, ...unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))]
+}
+
+/** Another plugin with trestle as its IPAM: the keys in `ipam` are ours. */
+function delegatedToUs({ conf, steps }: PluginEntry, head: NetworkHead): readonly Found[] {
+  const entry: PluginEntry = { conf: { ipam: conf['ipam'], capabilities: conf['capabilities'] }, steps, index: 0 }
+  const shape = ipamRoleKeys?.keys?.get('ipam')?.shape
+  const unknown = unknownKeys(conf['ipam'], [...steps, 'ipam'], { shape, whole: {}, what: 'trestle' })
+  return [...unknown, ...readOwn(entry, head).found]
+}
+
+function programProblems({ conf, steps }: PluginEntry, type: string, { list, programs }: About): readonly Found[] {
+  if (!programs.hasDirectory) return []
+  const problem = programs.problemOf(type, list.version)
+  const own: readonly Found[] =
+    problem === undefined ? [] : [{ ...problem, steps: [...steps, 'type'], isAboutValue: true }]
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const isInProcess = type === 'trestle' && ['trestle', 'host-local', 'static'].includes(String(ipamType))
+  if (typeof ipamType !== 'string' || ipamType === '' || isInProcess) return own
+  // An IPAM plugin is asked in the version of the list, too.
+  const ofIpam = programs.problemOf(ipamType, list.version)
+  return ofIpam === undefined ? own : [...own, { ...ofIpam, steps: [...steps, 'ipam', 'type'], isAboutValue: true }]
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// "Did you mean": the known word that a misspelt one is nearest to.
+
+/** How many letters may be wrong: a third of the word, at least one, at most three. */
+function allowance(word: string): number {
+  return Math.min(3, Math.max(1, Math.floor(word.length / 3)))
+}
+
+/**
+ * Letters to insert, delete, replace or swap with their neighbour to get from `a` to `b` (optimal string
+ * alignment distance).
+ */
+export function distance(a: string, b: string): number {
+  let before: readonly number[] = []
+  let above: readonly number[] = Array.from({ length: b.length + 1 }, (_, at) => at)
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1] ? 0 : 1
+      const steps = [(above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (above[j - 1] ?? 0) + same]
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      row.push(Math.min(...steps, ...(isSwap ? [(before[j - 2] ?? 0) + 1] : [])))
+    }
+    before = above
+    above = row
+  }
+  return above[b.length] ?? 0
+}
+
+/** The nearest of `known` when it is near enough, whatever the case. */
+export function nearestWord(word: string, known: Iterable<string>): string | undefined {
+  const lower = word.toLowerCase()
+  const ranked = [...known]
+    .map((name) => ({ name, steps: distance(lower, name.toLowerCase()) }))
+    .filter(({ steps }) => steps <= allowance(word))
+    .sort((a, b) => a.steps - b.steps)
+  return ranked[0]?.name
+}

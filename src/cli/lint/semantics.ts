@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What trestle accepts and yet is probably not meant: gateways out of reach, capabilities that do not fit, features that
+// are experimental.
+
+import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import type { NetConf } from '../../cni/net-conf.ts'
+import type { Found } from './finding.ts'
+import type { Step } from './json-places.ts'
+import { isObject, keyPathOf, shown } from './key-path.ts'
+import type { PluginEntry } from './list.ts'
+import { nearestWord } from './nearest-word.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** What CONVENTIONS.md of the CNI project names. */
+const conventional = [
+  ...[
+    'portMappings',
+    'ipRanges',
+    'bandwidth',
+    'dns',
+    'ips',
+    'mac',
+    'infinibandGUID',
+    'deviceID',
+    'aliases',
+    'cgroupPath',
+  ],
+]
+
+/** What it says of one trestle plugin; `conf`: as ADD reads it. */
+export function ownSemantics(entry: PluginEntry, conf: NetConf): readonly Found[] {
+  const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
+  return [...gateways(entry.conf), ...masquerade(conf), ...experiments(conf), ...portmapKey(entry.conf)].map(at)
+}
+
+/** What it says of any plugin of a list. */
+export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] {
+  const declared = isObject(conf['capabilities']) ? Object.entries(conf['capabilities']) : []
+  const inFile = ['runtimeConfig', 'prevResult'].filter((key) => conf[key] !== undefined)
+  return [
+    ...declared.flatMap(([name, value]) => capability(name, value, [...steps, 'capabilities', name])),
+    ...inFile.map((key): Found => {
+      const message = `${key} is what a runtime puts in, and is in the file`
+      return { id: 'runtime-config-in-file', message, steps: [...steps, key] }
+    }),
+  ]
+}
+
+function capability(name: string, value: unknown, steps: readonly Step[]): readonly Found[] {
+  if (typeof value !== 'boolean') {
+    const message = `${keyPathOf(steps)}: ${shown(value)} is not true or false`
+    return [{ id: 'wrong-type', message, cure: 'use true or false, without quotes', steps }]
+  }
+  if (conventional.includes(name)) return []
+  const meant = nearestWord(name, conventional)
+  const message = `no runtime sends the capability ${shown(name)}`
+  if (meant === undefined) return [{ id: 'capability-unknown', message, steps }]
+  return [
+    { id: 'capability-unknown', message: `${message}; did you mean "${meant}"?`, cure: `write "${meant}"`, steps },
+  ]
+}
+
+/** A gateway beside its subnet. The plugin takes it, as the reference does. */
+function gateways(conf: Fields): readonly Found[] {
+  const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
+  const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
+  const ranges = sets.flatMap((set: unknown, i) =>
+    (Array.isArray(set) ? set : []).map((range: unknown, j) => gateway(range, 'subnet', ['ipam', 'ranges', i, j])),
+  )
+  const addresses = Array.isArray(ipam['addresses']) ? ipam['addresses'] : []
+  const fixed = addresses.map((each: unknown, at) => gateway(each, 'address', ['ipam', 'addresses', at]))
+  return [gateway(ipam, 'subnet', ['ipam']), ...ranges, ...fixed].flat()
+}
+
+function gateway(value: unknown, key: 'subnet' | 'address', steps: readonly Step[]): readonly Found[] {
+  if (!isObject(value) || typeof value['gateway'] !== 'string') return []
+  const network = parseCidr(String(value[key] ?? ''))
+  const address = parseAddress(value['gateway'])
+  if (network === undefined || address === undefined || includes(network, address)) return []
+  const message = `${keyPathOf([...steps, 'gateway'])}: ${value['gateway']} is not in ${value[key]}`
+  return [{ id: 'gateway-outside-subnet', message, steps: [...steps, 'gateway'], isAboutValue: true }]
+}
+
+function masquerade({ mode, ipMasq, bridge, ipam }: NetConf): readonly Found[] {
+  if (mode !== 'bridge' || !ipMasq || bridge.isGateway || ipam.kind === 'none') return []
+  return [
+    {
+      id: 'masquerade-without-gateway',
+      message: 'ipMasq is set, and the bridge is no gateway',
+      steps: ['ipMasq'],
+    },
+  ]
+}
+
+function experiments({ mode, bridge }: NetConf): readonly Found[] {
+  if (mode !== 'bridge') return []
+  const used = [
+    ...(bridge.vlan > 0 ? ['vlan'] : []),
+    ...(bridge.vlanTrunk === undefined ? [] : ['vlanTrunk']),
+    ...(bridge.preserveDefaultVlan ? ['preserveDefaultVlan'] : []),
+  ]
+  return used.map((key) => {
+    return { id: 'experimental', message: `${key} needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING`, steps: [key] }
+  })
+}
+
+function portmapKey(conf: Fields): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  if (conf['portmap'] === undefined || capabilities['portMappings'] === true) return []
+  const message = 'portmap is set, and the capability portMappings is not declared: no pod gets a host port'
+  const cure = 'add "capabilities": {"portMappings": true}'
+  return [{ id: 'capability-missing', message, cure, steps: ['portmap'] }]
+}

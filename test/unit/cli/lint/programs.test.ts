@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs that `type` and `ipam.type` name, in a directory of scripts and broken files.
+
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { formatProblem } from '../../../../src/cli/lint/elf.ts'
+import { lintText } from '../../../../src/cli/lint/file.ts'
+import { openPrograms } from '../../../../src/cli/lint/programs.ts'
+
+const answering = (...versions: string[]) =>
+  `#!/bin/sh\necho '${JSON.stringify({ cniVersion: '1.1.0', supportedVersions: versions })}'\n`
+
+/** An ELF header of 64 bits, little-endian, for a machine; with one segment that ends at `end`. */
+function elf(machine: number, end = 0): Buffer {
+  const head = Buffer.alloc(64 + 56)
+  head.write('\x7fELF\x02\x01\x01', 'latin1')
+  head.writeUInt16LE(machine, 18)
+  head.writeBigUInt64LE(64n, 32)
+  head.writeUInt16LE(56, 54)
+  head.writeUInt16LE(1, 56)
+  head.writeBigUInt64LE(BigInt(end), 64 + 32)
+  return head
+}
+
+let bin: string
+beforeAll(() => {
+  bin = mkdtempSync(`${tmpdir()}/trestle-lint-`)
+  const install = (name: string, content: string | Buffer, mode = 0o755) => {
+    writeFileSync(join(bin, name), content)
+    chmodSync(join(bin, name), mode)
+  }
+  install('trestle', answering('0.3.1', '1.0.0', '1.1.0'))
+  install('host-local', answering('1.0.0', '1.1.0'))
+  install('old', answering('0.3.1', '0.4.0'))
+  install('silent', '#!/bin/sh\nexit 1\n')
+  install('unmarked', answering('1.1.0'), 0o644)
+  install('text', 'echo this has no first line\n')
+  install('empty', '')
+  install('lost', '#!/nonexistent/interpreter\n')
+  install('foreign', elf(process.arch === 'arm64' ? 62 : 183))
+  install('cut', elf(process.arch === 'arm64' ? 183 : 62, 5_000_000))
+  mkdirSync(join(bin, 'folder'))
+  symlinkSync('/nonexistent/target', join(bin, 'dangling'))
+})
+afterAll(() => rmSync(bin, { recursive: true }))
+
+/** Findings about programs, as `id message`, of a list with this plugin. */
+function lint(plugin: object, cniVersion = '1.1.0'): readonly string[] {
+  const text = JSON.stringify({ cniVersion, name: 'n', plugins: [plugin] })
+  return lintText('10-n.conflist', text, openPrograms([bin]))
+    .findings.filter(({ id }) => id.startsWith('plugin-') || id === 'bin-dir-missing')
+    .map(({ id, message }) => `${id} ${message.replaceAll(bin, 'BIN')}`)
+}
+
+describe('a plugin that is missing or cannot be started (pain 10: the node is ready without its plugins)', () => {
+  it.each([
+    ['none', 'plugin-missing there is no plugin "none" in BIN'],
+    ['tresle', 'plugin-missing there is no plugin "tresle" in BIN; did you mean "trestle"?'],
+    ['../etc/passwd', 'plugin-missing there is no plugin "../etc/passwd" in BIN'],
+    ['dangling', 'plugin-missing the plugin "dangling" is a link to nothing'],
+    ['folder', 'plugin-not-executable BIN/folder is no regular file'],
+    ['unmarked', 'plugin-not-executable BIN/unmarked has no x in its mode'],
+    ['empty', 'plugin-wrong-format BIN/empty: it is empty'],
+    ['text', 'plugin-wrong-format BIN/text: it is neither a program (ELF) nor a script (no #! in its first line)'],
+    ['lost', 'plugin-wrong-format BIN/lost is a script for "/nonexistent/interpreter", which cannot be started'],
+    ['silent', 'plugin-version BIN/silent does not answer VERSION: status 1, no list of versions'],
+    ['old', 'plugin-version the plugin "old" does not support cniVersion 1.1.0'],
+  ])('%s', (type, found) => expect(lint({ type })).toEqual([found]))
+
+  it('for another architecture', () => {
+    const [found] = lint({ type: 'foreign' })
+    expect(found).toMatch(
+      /^plugin-wrong-format BIN\/foreign: it is for (arm64|x86-64), and this machine is (x64|arm64)$/,
+    )
+  })
+
+  it('cut short by a copy that was not finished', () => {
+    expect(lint({ type: 'cut' })).toEqual([
+      'plugin-wrong-format BIN/cut: it is cut short: 120 of at least 5000000 bytes',
+    ])
+  })
+
+  it('as the IPAM plugin of another, and of trestle only where it is not in-process', () => {
+    const ipam = { type: 'dhcp' }
+    const missing = 'plugin-missing there is no plugin "dhcp" in BIN'
+    expect(lint({ type: 'trestle', ipam })).toEqual([missing])
+    expect(lint({ type: 'host-local', ipam })).toEqual([missing])
+    expect(lint({ type: 'trestle', ipam: { type: 'static', addresses: [{ address: '10.1.0.2/24' }] } })).toEqual([])
+  })
+})
+
+describe('a plugin', () => {
+  it('that is there and speaks the version is no finding', () => {
+    expect(lint({ type: 'trestle', podcidr: '10.240.0.0/24' })).toEqual([])
+    expect(lint({ type: 'old' }, '0.4.0')).toEqual([])
+  })
+
+  it('is not looked for where there is no directory', () => {
+    const text = JSON.stringify({ cniVersion: '1.1.0', name: 'n', plugins: [{ type: 'none' }] })
+    const { findings } = lintText('n.conflist', text, openPrograms(['/nonexistent/bin']))
+    expect(findings.map(({ id }) => id)).toEqual(['bin-dir-missing'])
+  })
+})
+
+it('the program that runs this test is one that can be started', () => {
+  const head = readFileSync(process.execPath).subarray(0, 4096)
+  expect(formatProblem(head, { size: 1e9, architecture: process.arch })).toEqual({})
+  expect(formatProblem(head.subarray(0, 20), { size: 20, architecture: process.arch }).problem).toContain('cut short')
+})
