@@ -17,6 +17,7 @@ import { start } from './bench/case-start.mjs'
 import { storm } from './bench/case-storm.mjs'
 import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
+import { plot } from './bench/plot.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
 const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm }
@@ -61,6 +62,10 @@ async function measure({ names, output, ...options }) {
     }
     if (output === 'json') return console.log(JSON.stringify({ options, results }))
     for (const [name, { notes }] of Object.entries(results)) console.log([`\n${name}`, ...notes].join('\n  '))
+    for (const verb of ['add', 'del']) {
+      const { series } = results.whole ?? {}
+      if (series) console.log(`\n${plot(`whole network, ${verb.toUpperCase()}, ms (median)`, verb, series)}`)
+    }
     console.log(`\n${renderTable(Object.values(results).flatMap(({ rows }) => rows))}`)
   } finally {
     rmSync(scratch, { recursive: true, force: true })
