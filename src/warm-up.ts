@@ -62,7 +62,17 @@ export async function warmUp(): Promise<readonly string[]> {
     else process.env['TRESTLE_STATE_DIR'] = before
     rmSync(stateDir, { recursive: true, force: true })
     clearBufferPool()
+    await forgetTimers()
   }
+}
+
+/**
+ * Node keeps when its next timer is due (nextExpiry in lib/internal/timers.js), also after that timer was cleared, and
+ * arms nothing for one that is due later. In the snapshot that time is this process's: deadlines of calls would never
+ * come. It is forgotten when timers run and none is left.
+ */
+async function forgetTimers(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 1))
 }
 
 /** Small buffers share one pool, which goes into the snapshot: this machine's boot id was written through it. */
