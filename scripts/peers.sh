@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
-# usage: scripts/peers.sh [cni] [containerd] [firewalld] [kindnet]     default: cni containerd firewalld
+# usage: scripts/peers.sh [cni] [containerd] [firewalld] [kube-proxy] [kindnet]
+#   default: all but kindnet
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
-#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc
+#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy
 #   cni/     the reference plugins (and cni-kindnet)
 #   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
@@ -11,14 +12,14 @@
 # Exit code 1: something is missing; stderr names it.
 set -euo pipefail
 
-CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2
+CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3
 IMAGES=1   # raise it when make-image.mjs writes something else
 UNPACKED=1 # raise it when a list of Debian packages changes
 
 here=$(cd "$(dirname "$0")" && pwd)
 peers=${TRESTLE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/trestle-peers}
 incomplete=0
-mkdir -p "$peers"/{bin,cni,debian,images,stamp}
+mkdir -p "$peers"/{bin,cni,debian,images,src,stamp}
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 have() { [ -e "$peers/stamp/$1" ]; }
@@ -144,6 +145,26 @@ download() {
     -o Dir::Cache::archives="$archives" "$@" >&2
 }
 
+# Its go.mod replaces the staging modules by folders, which `go install` refuses: a module of our own names them.
+kube_proxy() {
+  local part="kube-proxy@$KUBERNETES" source="$peers/src/kube-proxy" kubernetes=k8s.io/kubernetes gomod
+  have "$part" && return
+  mkdir -p "$source"
+  if go_present && gomod=$(go mod download -json "$kubernetes@v1.$KUBERNETES" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p') &&
+    (
+      cd "$source"
+      grep -E '^(go|godebug) ' "$gomod" | { echo 'module kube-proxy'; cat; } >go.mod
+      echo "require $kubernetes v1.$KUBERNETES" >>go.mod
+      sed -nE "s|^\s*(k8s.io/[a-z0-9-]+) => \./staging.*|replace \1 => \1 v0.$KUBERNETES|p" "$gomod" >>go.mod
+      CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath' go build -p 2 -ldflags '-s -w' -o "$peers/bin/kube-proxy" "$kubernetes/cmd/kube-proxy"
+    ); then
+    done_with "$part"
+  else
+    say 'kube-proxy is left out: no Go new enough, or the build failed'
+    incomplete=1
+  fi
+}
+
 # For the bench only. cni-kindnet is a module without a published path, so it is built from a checkout.
 kindnet() {
   local source="$peers/src/kindnet/cmd/cni-kindnet"
@@ -156,7 +177,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd firewalld}"; do
+for group in "${@:-cni containerd firewalld kube-proxy}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -166,7 +187,8 @@ for group in "${@:-cni containerd firewalld}"; do
         images
         ;;
       firewalld) unpacked firewalld firewalld dbus-daemon ;;
-      *) say "unknown part '$part': cni, containerd, firewalld or kindnet"; exit 2 ;;
+      kube-proxy) kube_proxy ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, kube-proxy or kindnet"; exit 2 ;;
     esac
   done
 done
