@@ -8,7 +8,7 @@ export const directoryChecks = {
     severity: 'error',
     meaning: 'the directory of the configurations is not there',
     cause: 'no network was installed, or the runtime reads another directory: "cni plugin not initialized"',
-    cure: 'write a configuration there; containerd then has to be restarted if the directory was removed while it ran',
+    cure: 'make it and write a configuration there; restart containerd, which stops when its directory is removed',
   },
   'dir-unreadable': {
     severity: 'error',
@@ -25,8 +25,8 @@ export const directoryChecks = {
   'dir-not-watched': {
     severity: 'warning',
     meaning: 'a running containerd does not watch the directory',
-    cause: 'the directory was removed and made again after containerd started, or its conf_dir is another one',
-    cure: 'restart containerd: it reads the directory anew; then keep the directory and change the files in it',
+    cause: 'it was mounted over or made again after containerd started, or conf_dir of containerd is another one',
+    cure: 'restart containerd; then keep the directory, and change the files in it',
   },
   'runtimes-differ': {
     severity: 'error',

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle lint`: what is wrong with a configuration, and what each runtime makes of a directory of them.
 
+import { statSync } from 'node:fs'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { readInputText } from '../read-input.ts'
+import { lintDirectory } from './directory.ts'
+import { choicesText } from './directory-findings.ts'
 import { lintText } from './file.ts'
 import type { Finding } from './finding.ts'
+import { extensionOf, type Prediction } from './predict.ts'
 import { openPrograms, type Programs } from './programs.ts'
 import { countsOf, countsText, findingText } from './report.ts'
 
@@ -12,11 +16,13 @@ export const lintCommand: Command = {
   name: 'lint',
   words: '[FILE or DIR]',
   maxWords: 1,
-  summary: 'find what is wrong with a configuration',
+  summary: 'find what is wrong with a configuration, and which file each runtime uses',
   description: [
     'FILE (- is standard input): JSON errors with line, column and caret; misspelt keys, also of the reference',
     'plugins; values as ADD checks them; what is accepted and does nothing; plugins that are missing or cannot be',
     'started. Plugins are started for VERSION, which changes nothing.',
+    'DIR (default /etc/cni/net.d): every file of it, and which one containerd, CRI-O and cnitool use, why not the',
+    'others, and what stops them.',
     'Each finding has an id, like json-syntax: `trestle explain json-syntax`. Exit code 1: one of them is an error.',
   ].join('\n'),
   options: {
@@ -27,32 +33,46 @@ export const lintCommand: Command = {
     },
     strict: { type: 'boolean', help: 'warnings make exit code 1, too' },
   },
-  examples: ['trestle lint 10-pods.conflist', 'trestle lint --bin-dir /usr/lib/cni - <net.conf'],
+  examples: ['trestle lint', 'trestle lint 10-pods.conflist', 'trestle lint --bin-dir /usr/lib/cni - <net.conf'],
   run,
 }
 
+/** What was looked at and found. */
+interface Linted {
+  readonly files: readonly string[]
+  readonly findings: readonly Finding[]
+  readonly prediction?: Prediction
+}
+
 function run(input: Input): number {
-  const programs = programsOf(input)
-  const name = input.words[0] ?? '-'
-  const { findings } = lintText(name, readInputText(name), programs)
-  return report(input, findings, { files: [name] })
+  const programs = openPrograms(String(input.values['bin-dir'] ?? '/opt/cni/bin').split(':'))
+  const name = input.words[0] ?? '/etc/cni/net.d'
+  return report(input, isDirectory(name) ? lintDirectory(name, programs) : lintFile(name, programs))
 }
 
-function programsOf({ values }: Input): Programs {
-  return openPrograms(String(values['bin-dir'] ?? '/opt/cni/bin').split(':'))
+/** A name that nothing has is a directory, unless it ends as a configuration does. */
+function isDirectory(name: string): boolean {
+  if (name === '-') return false
+  const stat = statSync(name, { throwIfNoEntry: false })
+  return stat?.isDirectory() ?? !['.conf', '.conflist', '.json'].includes(extensionOf(name))
 }
 
-function report(input: Input, findings: readonly Finding[], about: { readonly files: readonly string[] }): number {
-  const { output, isJson, values } = input
+function lintFile(name: string, programs: Programs): Linted {
+  return { files: [name], findings: lintText(name, readInputText(name), programs).findings }
+}
+
+function report({ output, isJson, values }: Input, { files, findings, prediction }: Linted): number {
   const counts = countsOf(findings)
   const isBad = counts.errors > 0 || (values['strict'] === true && counts.warnings > 0)
   const code = isBad ? exitCode.findings : exitCode.fine
   if (isJson) {
-    const document = { formatVersion: 1, command: 'lint', findings, ...about, counts, exitCode: code }
+    const runtimes = prediction === undefined ? {} : { runtimes: prediction }
+    const document = { formatVersion: 1, command: 'lint', files, findings, ...runtimes, counts, exitCode: code }
     output.out(`${JSON.stringify(document, undefined, 2)}\n`)
     return code
   }
-  const texts = findings.map((finding) => findingText(finding, output.hasColour))
-  output.out([...texts, countsText(counts, about.files.length)].join(texts.length > 0 ? '\n' : ''))
+  const choices = prediction === undefined ? [] : [choicesText(prediction)]
+  const texts = [...findings.map((finding) => findingText(finding, output.hasColour)), ...choices]
+  output.out([...texts, countsText(counts, files.length)].join('\n'))
   return code
 }

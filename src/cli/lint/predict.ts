@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which file of a directory each runtime uses. Pure: everything about the files is given.
+// Sources: containerd/go-cni v1.1.14 opts.go (loadFromConfDir, max_conf_num 1), cri-o/ocicni 18fd1eb ocicni.go
+// (loadNetworks), containernetworking/cni v1.3.1 libcni/conf.go (LoadNetworkConf).
+
+import type { Loaded, NotLoaded } from './libcni.ts'
+
+/** A file that a runtime may read, in the order of names. `programProblem`: why CRI-O would not take it. */
+export interface Candidate {
+  readonly name: string
+  readonly load: Loaded | NotLoaded
+  readonly programProblem?: string | undefined
+}
+
+/** The file a runtime uses for a network, or why it has none. */
+export type Choice =
+  | { readonly file: string; readonly network: string }
+  | { readonly file?: undefined; readonly reason: string; readonly stoppedBy?: string }
+
+/** What the three make of the directory. `skipped`: by CRI-O, with the reason. */
+export interface Prediction {
+  readonly containerd: Choice
+  readonly crio: Choice
+  readonly skipped: readonly { readonly file: string; readonly reason: string }[]
+  readonly cnitool: readonly { readonly network: string; readonly choice: Choice }[]
+}
+
+/** Names as Go's sort.Strings has them: by bytes. */
+export function byBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b))
+}
+
+/** The end of a name from its last dot on (Go's filepath.Ext). */
+export function extensionOf(name: string): string {
+  const dot = name.lastIndexOf('.')
+  return dot < 0 ? '' : name.slice(dot)
+}
+
+/** What each runtime does with these files. */
+export function predict(files: readonly Candidate[]): Prediction {
+  const sorted = files.toSorted((a, b) => byBytes(a.name, b.name))
+  const skipped = sorted.flatMap((file) => {
+    const reason = problemOf(file) ?? file.programProblem
+    return reason === undefined ? [] : [{ file: file.name, reason }]
+  })
+  const networks = [
+    ...new Set(sorted.flatMap(({ load }) => ('problem' in load || load.name === '' ? [] : [load.name]))),
+  ]
+  return {
+    containerd: containerdOf(sorted),
+    crio: crioOf(sorted.filter((file) => !skipped.some((each) => each.file === file.name))),
+    skipped,
+    cnitool: networks.map((network) => ({ network, choice: cnitoolOf(sorted, network) })),
+  }
+}
+
+function problemOf({ load }: Candidate): string | undefined {
+  return 'problem' in load ? load.problem : undefined
+}
+
+/** The first file, or nothing. */
+function containerdOf([first]: readonly Candidate[]): Choice {
+  if (first === undefined) return { reason: 'there is no configuration' }
+  if ('problem' in first.load) return { reason: `${first.name}: ${first.load.problem}`, stoppedBy: first.name }
+  return { file: first.name, network: first.load.name }
+}
+
+/** The first that is whole and whose plugins are there. A network without a name has the file's. */
+function crioOf([first]: readonly Candidate[]): Choice {
+  if (first === undefined || 'problem' in first.load) return { reason: 'there is no configuration that it takes' }
+  return { file: first.name, network: first.load.name || first.name }
+}
+
+/** Lists first, then single configurations, each until one has the name; what is broken before it stops the search. */
+function cnitoolOf(sorted: readonly Candidate[], network: string): Choice {
+  const isList = ({ name }: Candidate) => extensionOf(name) === '.conflist'
+  const order = [...sorted.filter(isList), ...sorted.filter((file) => !isList(file))]
+  for (const { name, load } of order) {
+    if ('problem' in load) return { reason: `${name}: ${load.problem}`, stoppedBy: name }
+    if (load.name === network) return { file: name, network }
+  }
+  return { reason: `there is no network ${network}` }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Directories of configurations: which file each runtime uses, and a finding for each reason why it uses no other.
+
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { directoryChecks } from '../../../../src/cli/lint/checks-directory.ts'
+import { lintDirectory } from '../../../../src/cli/lint/directory.ts'
+import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
+import { openPrograms } from '../../../../src/cli/lint/programs.ts'
+import { runCli } from '../../../support/collect.ts'
+
+const list = (name: string, type = 'trestle', more: object = {}) =>
+  JSON.stringify({ cniVersion: '1.1.0', name, plugins: [{ type, ...more }] })
+const single = (name: string, type = 'trestle') => JSON.stringify({ cniVersion: '1.1.0', name, type })
+const broken = '{"name": "half", "plu'
+
+let root: string
+let dir: string
+beforeEach(() => {
+  root = mkdtempSync(`${tmpdir()}/trestle-lint-`)
+  dir = join(root, 'net.d')
+  mkdirSync(join(root, 'bin'))
+  mkdirSync(dir)
+  for (const name of ['trestle', 'portmap']) {
+    const text = `#!/bin/sh\necho '{"cniVersion":"1.1.0","supportedVersions":["0.3.1","1.0.0","1.1.0"]}'\n`
+    writeFileSync(join(root, 'bin', name), text)
+    chmodSync(join(root, 'bin', name), 0o755)
+  }
+})
+afterEach(() => rmSync(root, { recursive: true }))
+
+/** Writes the files and looks: who uses what, and findings about the directory as `id file`. */
+function look(files: Readonly<Record<string, string>>, binDir = join(root, 'bin')) {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(dir, name)), { recursive: true })
+    writeFileSync(join(dir, name), text)
+  }
+  const { findings, prediction } = lintDirectory(dir, openPrograms([binDir]))
+  const about = findings.map(({ id, file }) => `${id} ${file.slice(dir.length + 1)}`.trim())
+  const uses = prediction === undefined ? [] : choicesText(prediction).trim().split('\n')
+  return { about, uses: uses.map((line) => line.replaceAll(root, '')) }
+}
+
+describe('which file a runtime uses (pain 8: the wrong file is chosen)', () => {
+  it('one file: all of them use it, and nothing is found', () => {
+    expect(look({ '10-a.conflist': list('a') })).toEqual({
+      about: [],
+      uses: [
+        'containerd uses 10-a.conflist (network a)',
+        'CRI-O uses 10-a.conflist (network a)',
+        'cnitool a uses 10-a.conflist (network a)',
+      ],
+    })
+  })
+
+  it('the first in the order of bytes: 10- before 9-, Z before a, whatever the extension', () => {
+    const { about, uses } = look({ '9-b.conf': single('b'), '10-a.json': single('a'), 'Z.conflist': list('z') })
+    expect(uses.slice(0, 2)).toEqual(['containerd uses 10-a.json (network a)', 'CRI-O uses 10-a.json (network a)'])
+    expect(about).toEqual(['sorted-later 9-b.conf', 'sorted-later Z.conflist'])
+  })
+
+  it('a .conf beside the .conflist of the same network: cnitool takes the list, the others the first', () => {
+    const { about, uses } = look({ '10-a.conf': single('a'), '10-a.conflist': list('a') })
+    expect(uses).toEqual([
+      'containerd uses 10-a.conf (network a)',
+      'CRI-O uses 10-a.conf (network a)',
+      'cnitool a uses 10-a.conflist (network a)',
+    ])
+    expect(about).toEqual(['sorted-later 10-a.conflist', 'same-network 10-a.conflist', 'runtimes-differ'])
+  })
+
+  it('leftovers of editors and of other plugins are named', () => {
+    const { about } = look({ '10-a.conflist': list('a'), '05-b.conflist.bak': list('b'), '.10-a.conflist.swp': '' })
+    expect(about).toEqual(['wrong-extension .10-a.conflist.swp', 'wrong-extension 05-b.conflist.bak'])
+  })
+
+  it('a broken file that comes first: containerd stops, CRI-O and cnitool do not agree', () => {
+    const { about, uses } = look({ '05-b.conflist': broken, '10-a.conflist': list('a') })
+    expect(uses).toEqual([
+      'containerd uses nothing: 05-b.conflist: it is not JSON',
+      'CRI-O uses 10-a.conflist (network a)',
+      'cnitool a uses nothing: 05-b.conflist: it is not JSON',
+    ])
+    expect(about).toEqual([
+      'json-syntax 05-b.conflist',
+      'containerd-stops 05-b.conflist',
+      'cnitool-stops 05-b.conflist',
+      'cri-o-skips 05-b.conflist',
+      'runtimes-differ',
+    ])
+  })
+
+  it('a broken file that comes later stops nobody', () => {
+    const { about, uses } = look({ '10-a.conflist': list('a'), '20-b.conflist': broken })
+    expect(uses[0]).toBe('containerd uses 10-a.conflist (network a)')
+    expect(about).toEqual(['json-syntax 20-b.conflist', 'cri-o-skips 20-b.conflist'])
+  })
+
+  it('a plugin that is missing: CRI-O goes on to the next file, containerd does not look', () => {
+    const { about, uses } = look({ '05-b.conflist': list('b', 'absent'), '10-a.conflist': list('a') })
+    expect(uses.slice(0, 2)).toEqual([
+      'containerd uses 05-b.conflist (network b)',
+      'CRI-O uses 10-a.conflist (network a)',
+    ])
+    expect(about).toEqual(['plugin-missing 05-b.conflist', 'cri-o-skips 05-b.conflist', 'runtimes-differ'])
+  })
+
+  it('a network without a name is one for containerd and CRI-O, if it is no list', () => {
+    const { uses } = look({ '10-a.conf': JSON.stringify({ cniVersion: '1.1.0', type: 'trestle' }) })
+    expect(uses).toEqual([
+      'containerd uses 10-a.conf (network without a name)',
+      'CRI-O uses 10-a.conf (network 10-a.conf)',
+    ])
+  })
+
+  it('plugins in the folder of the network belong to it', () => {
+    const files = { '10-a.conflist': '{"cniVersion":"1.1.0","name":"a"}', 'a/10-trestle.conf': single('a') }
+    expect(look(files).uses[0]).toBe('containerd uses 10-a.conflist (network a)')
+    rmSync(join(dir, 'a'), { recursive: true })
+    expect(look({}).uses[0]).toMatch(/^containerd uses nothing: 10-a\.conflist: no 'plugins' key/)
+  })
+})
+
+describe('why there is no network (pain 7: "cni plugin not initialized" without a reason)', () => {
+  it.each<[string, Readonly<Record<string, string>>, string]>([
+    ['no file', {}, 'dir-empty'],
+    ['a wrong extension', { '10-a.conflist.disabled': list('a') }, 'dir-empty'],
+    ['an empty file', { '10-a.conflist': '' }, 'file-empty 10-a.conflist'],
+    ['half a file', { '10-a.conflist': broken }, 'json-syntax 10-a.conflist'],
+    ['no plugins', { '10-a.conflist': '{"cniVersion":"1.1.0","name":"a"}' }, 'plugins-missing 10-a.conflist'],
+    ['a list in a .conf', { '10-a.conf': list('a') }, 'list-in-conf 10-a.conf'],
+    ['no name', { '10-a.conflist': '{"plugins":[{"type":"trestle"}]}' }, 'name-missing 10-a.conflist'],
+    ['no type', { '10-a.conflist': '{"name":"a","plugins":[{}]}' }, 'type-missing 10-a.conflist'],
+  ])('%s', (_, files, id) => {
+    const { about, uses } = look(files)
+    expect(about).toContain(id)
+    expect(uses[0]).toMatch(/^containerd uses nothing/)
+  })
+
+  it('a file that cannot be read', () => {
+    symlinkSync('/nonexistent/target', join(dir, '10-a.conflist'))
+    mkdirSync(join(root, 'folder'))
+    symlinkSync(join(root, 'folder'), join(dir, '20-b.conflist'))
+    const { about, uses } = look({})
+    expect(about).toEqual(expect.arrayContaining(['file-unreadable 10-a.conflist', 'file-unreadable 20-b.conflist']))
+    expect(uses[0]).toBe('containerd uses nothing: 10-a.conflist: it is a link to nothing')
+  })
+
+  it('no directory, or no directory at its place', async () => {
+    const about = (name: string) => lintDirectory(name, openPrograms([dir])).findings.map(({ id }) => id)
+    expect(about(join(root, 'none'))).toEqual(['dir-missing'])
+    expect(about(join(root, 'bin/trestle'))).toEqual(['dir-unreadable'])
+    expect((await runCli(['lint', join(root, 'none')])).code).toBe(1)
+  })
+
+  it('no plugin (pain 10: the node is ready without its plugins)', () => {
+    const { about, uses } = look({ '10-a.conflist': list('a', 'absent') })
+    expect(about).toEqual(['plugin-missing 10-a.conflist', 'cri-o-skips 10-a.conflist', 'runtimes-differ'])
+    expect(uses[0]).toBe('containerd uses 10-a.conflist (network a)')
+    expect(look({}, '/nonexistent/bin').about).toContain('bin-dir-missing')
+  })
+})
+
+it('subnets of two networks that overlap are told, of one network in two files not', () => {
+  const pool = (subnet: string) => ({ ipam: { type: 'host-local', ranges: [[{ subnet }]] } })
+  const files = {
+    '10-a.conflist': list('a', 'trestle', { podcidr: ['10.1.0.0/16', 'fd00::/48'] }),
+    '20-b.conflist': list('b', 'trestle', pool('10.1.7.0/24')),
+    '30-c.conflist': list('c', 'trestle', pool('fd00:0:0:1::/64')),
+    '40-d.conflist': list('d', 'trestle', pool('10.2.0.0/16')),
+  }
+  const { about } = look(files)
+  expect(about.filter((each) => each.startsWith('subnets'))).toEqual([
+    'subnets-overlap 20-b.conflist',
+    'subnets-overlap 30-c.conflist',
+  ])
+})
+
+it('the report ends with who uses what, and JSON has the same', async () => {
+  look({ '05-b.conflist': broken, '10-a.conflist': list('a') })
+  const args = ['lint', dir, '--bin-dir', join(root, 'bin')]
+  const { code, stdout } = await runCli(args)
+  expect(code).toBe(1)
+  expect(stdout).toMatch(/\ncontainerd uses nothing: .*\nCRI-O uses 10-a\.conflist \(network a\)\ncnitool a .*\n\n/)
+  expect(stdout).toMatch(/\n3 errors, 2 warnings, 0 notes in 2 files\n$/)
+  const { json } = await runCli([...args, '-o', 'json'])
+  expect(json).toMatchObject({
+    runtimes: { containerd: { stoppedBy: '05-b.conflist' }, crio: { file: '10-a.conflist', network: 'a' } },
+    exitCode: 1,
+  })
+})
+
+it('has a test here for every check of a directory but the one that needs containerd', () => {
+  const text = readFileSync(new URL(import.meta.url), 'utf8')
+  const ids = Object.keys(directoryChecks).filter((id) => id !== 'dir-not-watched')
+  expect(ids.filter((id) => !text.includes(`'${id}`))).toEqual([])
+})
