@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which containers a runtime says exist: over CRI, from the first socket that answers.
+// Which containers runtimes say exist: sandboxes over CRI, and containerd's own list of all containers.
 
 import { statSync } from 'node:fs'
 import type { Listed } from '../commands/collect.ts'
@@ -7,31 +7,45 @@ import type { Listed } from '../commands/collect.ts'
 const sockets = ['/run/containerd/containerd.sock', '/run/crio/crio.sock', '/run/k3s/containerd/containerd.sock']
 const timeoutMs = 5000
 
-/** What the runtime lists, and which one was asked. */
+/** What the runtimes list, and which were asked. */
 export interface Living {
   readonly listed: Listed
   readonly source: string
 }
 
-/** Asks the runtime at `endpoint`, or the first one found. Throws CriError when a named endpoint does not answer. */
+/**
+ * Asks the runtime at `endpoint`, or all that are found. One that does not answer makes the list incomplete: then there
+ * is none. Throws CriError when a named endpoint does not answer.
+ */
 export async function askRuntime(endpoint: string | undefined): Promise<Living> {
-  const socket = endpoint?.replace(/^unix:\/\//, '') ?? sockets.find(isSocket)
-  if (socket === undefined) return { listed: undefined, source: 'no runtime socket found' }
-  try {
-    return { listed: await listSandboxes(socket), source: socket }
-  } catch (error) {
-    if (endpoint !== undefined) throw error
-    return { listed: undefined, source: `${socket} did not answer: ${(error as Error).message}` }
+  const found = endpoint === undefined ? sockets.filter(isSocket) : [endpoint.replace(/^unix:\/\//, '')]
+  if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
+  const listed = new Set<string>()
+  for (const socket of found) {
+    try {
+      for (const id of await listAll(socket)) listed.add(id)
+    } catch (error) {
+      if (endpoint !== undefined) throw error
+      return { listed: undefined, source: `${socket} did not answer: ${(error as Error).message}` }
+    }
   }
+  return { listed, source: found.join(', ') }
 }
 
-async function listSandboxes(socket: string): Promise<ReadonlySet<string>> {
+/** A containerd may have no CRI (`disabled_plugins = ["cri"]`), and CRI-O has no containerd services. */
+async function listAll(socket: string): Promise<readonly string[]> {
   // Only this command pays for gRPC.
-  const { openCri } = await import('./cri/client.ts')
+  const { CriError, openCri } = await import('./cri/client.ts')
+  const { listContainerd } = await import('./cri/containerd.ts')
   const cri = openCri(socket, { timeoutMs })
   try {
-    const { items } = await cri.call('ListPodSandbox', {})
-    return new Set(items.map(({ id }) => id))
+    const containers = await listContainerd(socket, timeoutMs)
+    const sandboxes = await cri.call('ListPodSandbox', {}).catch((error: unknown) => {
+      const isWithout = error instanceof CriError && error.code === 'UNIMPLEMENTED'
+      if (isWithout && containers !== undefined) return { items: [] }
+      throw error
+    })
+    return [...(containers ?? []), ...sandboxes.items.map(({ id }) => id)]
   } finally {
     cri.close()
   }

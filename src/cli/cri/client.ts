@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client for a container runtime's CRI socket (containerd, CRI-O): gRPC over a unix socket, one deadline per call.
-import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js'
+// A client for a container runtime's socket (containerd, CRI-O): gRPC over a unix socket, one deadline per call.
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { methods } from './runtime-v1.ts'
-import { type Decoded, decode, type Encodable, encode } from './wire.ts'
+import { type Decoded, decode, type Encodable, encode, type Shape } from './wire.ts'
 
 type Methods = typeof methods
 export type CriMethod = keyof Methods
 export type CriRequest<M extends CriMethod> = Encodable<Methods[M]['request']>
 export type CriResponse<M extends CriMethod> = Decoded<Methods[M]['response']>
+
+/** The tables of one method's messages. */
+export interface MethodTables<Request extends Shape, Response extends Shape> {
+  readonly request: Request
+  readonly response: Response
+}
+
+/** Where a call goes: `/PACKAGE.SERVICE/METHOD`, and what goes with it. */
+export interface CallTarget {
+  readonly path: string
+  readonly timeoutMs: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A connection to a socket that speaks gRPC. */
+export interface Channel {
+  /** One unary call. Throws CriError when the other side refuses, cannot be reached, or the deadline passes. */
+  call<Request extends Shape, Response extends Shape>(
+    target: CallTarget,
+    tables: MethodTables<Request, Response>,
+    request: Encodable<Request>,
+  ): Promise<Decoded<Response>>
+  /** Drops the connection; calls under way fail. */
+  close(): void
+}
 
 export interface Cri {
   /**
@@ -25,14 +50,44 @@ export interface Cri {
 
 /** A call that failed. `code` is gRPC's word, as `NOT_FOUND`, `UNAVAILABLE` or `DEADLINE_EXCEEDED`. */
 export class CriError extends Error {
-  readonly method: CriMethod
+  readonly method: string
   readonly code: string
-  constructor(method: CriMethod, socket: string, cause: ServiceError) {
+  constructor(path: string, socket: string, cause: ServiceError) {
     const code = status[cause.code] ?? String(cause.code)
-    super(`CRI ${method} on ${socket}: ${code}: ${cause.details}`, { cause })
+    const method = path.slice(path.lastIndexOf('/') + 1)
+    super(`${path.slice(1)} on ${socket}: ${code}: ${cause.details}`, { cause })
     this.name = 'CriError'
     this.method = method
     this.code = code
+  }
+}
+
+/** A connection to the unix socket `socket` (an absolute path). Nothing is sent before the first call. */
+export function openChannel(socket: string): Channel {
+  // The channel keeps a failed connection for a while; without this a runtime that starts up is seen seconds late.
+  const client = new Client(`unix:${socket}`, credentials.createInsecure(), {
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 1000,
+    'grpc.max_receive_message_length': 16 * 1024 * 1024, // what kubelet uses, remote_runtime.go maxMsgSize
+  })
+  return {
+    call(target, tables, request) {
+      return new Promise((resolve, reject) => {
+        client.makeUnaryRequest(
+          target.path,
+          (message: typeof request) => Buffer.from(encode(tables.request, message)),
+          (data) => decode(tables.response, data),
+          request,
+          headersOf(target),
+          { deadline: Date.now() + target.timeoutMs },
+          (error, response) => {
+            if (error) reject(new CriError(target.path, socket, error))
+            else if (response !== undefined) resolve(response)
+          },
+        )
+      })
+    },
+    close: () => client.close(),
   }
 }
 
@@ -41,29 +96,19 @@ export class CriError extends Error {
  * first call. `timeoutMs` is the deadline of calls that give none; kubelet's own default is two minutes.
  */
 export function openCri(socket: string, { timeoutMs = 120_000 } = {}): Cri {
-  // The channel keeps a failed connection for a while; without this a runtime that starts up is seen seconds late.
-  const client = new Client(`unix:${socket}`, credentials.createInsecure(), {
-    'grpc.initial_reconnect_backoff_ms': 100,
-    'grpc.max_reconnect_backoff_ms': 1000,
-    'grpc.max_receive_message_length': 16 * 1024 * 1024, // what kubelet uses, remote_runtime.go maxMsgSize
-  })
+  const channel = openChannel(socket)
   return {
-    call(method, request, options = { timeoutMs }) {
-      const tables: Methods[typeof method] = methods[method]
-      return new Promise((resolve, reject) => {
-        client.makeUnaryRequest(
-          `/runtime.v1.RuntimeService/${method}`,
-          (message: typeof request) => Buffer.from(encode(tables.request, message)),
-          (data) => decode(tables.response, data) as CriResponse<typeof method>,
-          request,
-          { deadline: Date.now() + options.timeoutMs },
-          (error, response) => {
-            if (error) reject(new CriError(method, socket, error))
-            else if (response !== undefined) resolve(response)
-          },
-        )
-      })
+    async call(method, request, options = { timeoutMs }) {
+      const tables: MethodTables<Shape, Shape> = methods[method]
+      const target = { path: `/runtime.v1.RuntimeService/${method}`, timeoutMs: options.timeoutMs }
+      return (await channel.call(target, tables, request)) as CriResponse<typeof method>
     },
-    close: () => client.close(),
+    close: channel.close,
   }
+}
+
+function headersOf({ headers = {} }: CallTarget): Metadata {
+  const metadata = new Metadata()
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  return metadata
 }

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle gc` beside a real containerd: containers of ctr are on no CRI list, and ctr forgets the DEL of one whose
+// process has ended. What containerd lists stays, whatever became of its namespace; what it forgot goes.
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openCri } from '../../src/cli/cri/client.ts'
+import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
+import { removePod, runPod } from './lab/pods.ts'
+
+const parts = ['bin/containerd', 'bin/containerd-shim-runc-v2', 'bin/ctr', 'bin/runc', 'cni/loopback', 'images/lab.tar']
+const missing = missingParts(parts, 'cni containerd')
+if (pluginType !== 'trestle') console.warn('skipped: gc is a command of trestle')
+const conflist = { cniVersion: '1.0.0', name: 'e2e', plugins: [{ type: 'trestle', podcidr: '10.88.0.0/28' }] }
+
+interface Judged {
+  readonly containerId: string
+  readonly verdict: string
+  readonly why: string
+}
+
+describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with containerd', () => {
+  let lab: Lab
+  let socket: string
+  let snapshotter: string
+  beforeAll(async () => {
+    const dir = await prepareLab({ '10-e2e.conflist': conflist })
+    lab = await openContainerdLab(dir)
+    socket = join(dir, 'containerd.sock')
+    // As containerd-up.sh chooses it.
+    const { stdout } = await lab.run('stat', ['-fc', '%T', dir])
+    snapshotter = stdout.trim() === 'overlayfs' ? 'native' : 'overlayfs'
+    await ctr('images', 'import', '--snapshotter', snapshotter, join(peers, 'images/lab.tar'))
+  })
+  afterAll(() => lab?.close())
+
+  /** ctr in the containerd namespace `demo`. */
+  const ctr = async (...words: readonly string[]): Promise<string> => {
+    const args = ['--address', socket, '--namespace', 'demo', ...words]
+    const env = { PATH: `${join(peers, 'bin')}:${process.env['PATH']}` }
+    const { stdout, stderr, exitCode } = await lab.run(join(peers, 'bin/ctr'), args, { env })
+    expect(exitCode, `ctr ${words.join(' ')}: ${stdout}${stderr}`).toBe(0)
+    return stdout
+  }
+  const runCtr = (id: string) =>
+    ctr('run', '-d', '--cni', '--snapshotter', snapshotter, 'lab.local/busybox:1', id, '/bin/sleep', '600')
+  const pidOf = async (id: string): Promise<string> => {
+    const line = (await ctr('tasks', 'list')).split('\n').find((each) => each.startsWith(`${id} `))
+    return line?.split(/ +/)[1] ?? ''
+  }
+  const gc = async (...words: readonly string[]): Promise<readonly Judged[]> => {
+    const args = ['gc', '-o', 'json', '--runtime-endpoint', `unix://${socket}`, ...words]
+    const { stdout, stderr } = await lab.run('/opt/cni/bin/trestle', args)
+    expect(stderr).toBe('')
+    return (JSON.parse(stdout) as { attachments: readonly Judged[] }).attachments
+  }
+  const verdictOf = async (id: string) => (await gc()).find(({ containerId }) => containerId === id)
+  /** As if ADD had been long ago. */
+  const makeOld = (id: string) => {
+    const change = 's/"startTime":"[0-9]*"/"startTime":"1"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00Z"/'
+    return lab.run('sed', ['-i', change, `/run/trestle/networks/e2e/attachments/${id}:eth0`])
+  }
+  /** The process ends, and with it its namespace: nobody calls the plugin. */
+  const end = async (id: string): Promise<void> => {
+    const pid = await pidOf(id)
+    await lab.run('kill', ['-KILL', pid])
+    for (let tries = 0; tries < 100 && (await lab.run('test', ['-e', `/proc/${pid}/ns/net`])).exitCode === 0; tries++)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+
+  it('keeps a container of ctr as long as containerd lists it, and collects it after', async () => {
+    await runCtr('web')
+    await makeOld('demo-web')
+    expect(await verdictOf('demo-web')).toMatchObject({ verdict: 'keep', why: 'the runtime lists it' })
+
+    await end('web')
+    expect(await verdictOf('demo-web')).toMatchObject({ verdict: 'keep', why: 'the runtime lists it' })
+
+    await ctr('tasks', 'rm', 'web')
+    await ctr('containers', 'rm', 'web')
+    expect(await verdictOf('demo-web')).toMatchObject({
+      verdict: 'collect',
+      why: 'unlisted, and its network namespace is gone',
+    })
+    await gc('--apply')
+    expect(await gc()).toEqual([])
+  })
+
+  it('keeps a young one that nobody lists', async () => {
+    await runCtr('young')
+    await end('young')
+    await ctr('tasks', 'rm', 'young')
+    await ctr('containers', 'rm', 'young')
+    expect(await verdictOf('demo-young')).toMatchObject({ verdict: 'keep', why: 'younger than five minutes' })
+    await makeOld('demo-young')
+    await gc('--apply')
+  })
+
+  it("keeps a pod's sandbox, and one that is unlisted with a namespace is only told", async () => {
+    const cri = openCri(socket, { timeoutMs: 20_000 })
+    try {
+      const pod = await runPod(cri, { name: 'pod' })
+      await makeOld(pod.id)
+      expect(await verdictOf(pod.id)).toMatchObject({ verdict: 'keep', why: 'the runtime lists it' })
+      await lab.run('ip', ['netns', 'add', 'stranger'])
+      const env = {
+        CNI_COMMAND: 'ADD',
+        CNI_CONTAINERID: 'stranger',
+        CNI_NETNS: '/run/netns/stranger',
+        CNI_IFNAME: 'eth0',
+        CNI_PATH: '/opt/cni/bin',
+      }
+      const input = JSON.stringify({ cniVersion: '1.0.0', name: 'e2e', ...conflist.plugins[0] })
+      const added = await lab.run('/opt/cni/bin/trestle', [], { env, input })
+      expect(added.exitCode, added.stdout).toBe(0)
+      await makeOld('stranger')
+      expect(await gc('--apply')).toContainEqual(
+        expect.objectContaining({ containerId: 'stranger', verdict: 'report' }),
+      )
+      expect(await verdictOf('stranger')).toMatchObject({ verdict: 'report' })
+      await removePod(cri, pod)
+    } finally {
+      cri.close()
+    }
+  })
+})
