@@ -2,9 +2,11 @@
 // `trestle gc`: collects what runtimes left behind. containerd never asks a plugin to (go-cni has no
 // caller for GC), so a person or a timer does.
 
-import { type Collected, collect, judgeAll } from '../commands/collect.ts'
+import { collect, judgeAll } from '../commands/collect.ts'
 import { openContext } from '../commands/context.ts'
+import { collectStrays, judgeStrays, misplaced, setAsideMisplaced } from '../commands/strays.ts'
 import type { Verdict } from '../plan/garbage.ts'
+import { reservationText, type StrayVerdict } from '../plan/strays.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { askRuntime, type Living } from './living.ts'
 
@@ -16,13 +18,15 @@ export const gcCommand: Command = {
   description:
     'Judges every attachment of every network. Collected is only what the runtime does not list, whose network ' +
     'namespace is gone, and which is older than five minutes; an unlisted one whose namespace exists is told and ' +
-    'stays. Without --apply nothing changes, and exit code 1 says that there is something to collect or to look at.',
+    'stays. Collected are also reservations of lost records and damaged files that no pod can have. Runtimes are asked ' +
+    'over CRI, and containerd for the containers of ctr and nerdctl. Without --apply nothing changes, and exit code 1 ' +
+    'says that there is something to collect or to look at.',
   options: {
     apply: { type: 'boolean', help: 'collect; without it only tell' },
     'runtime-endpoint': {
       type: 'string',
       value: 'SOCKET',
-      help: 'the CRI socket to ask; default: the first one found',
+      help: 'the socket of the runtime to ask; default: all that are found',
     },
     'no-runtime': { type: 'boolean', help: 'go by network namespaces alone' },
   },
@@ -34,50 +38,77 @@ async function run({ values, isJson, output }: Input): Promise<number> {
   const context = openContext(new AbortController().signal)
   const endpoint = values['runtime-endpoint'] as string | undefined
   const living = values['no-runtime'] === true ? { listed: undefined, source: 'not asked' } : await askRuntime(endpoint)
-  const verdicts = judgeAll(context, living.listed, Date.now())
   const isApplied = values['apply'] === true
+  const verdicts = judgeAll(context, living.listed)
+  const inTheWay = misplaced()
+  if (isApplied) setAsideMisplaced(inTheWay)
+  const strays = await judgeStrays(context, living.listed)
   const collected = isApplied ? await collect(context, verdicts) : []
-  const code = exitCodeFor(verdicts, isApplied ? collected : undefined)
-  if (isJson) {
-    const attachments = verdicts.map(({ record, verdict, why }) => ({ ...record.key, pod: record.pod, verdict, why }))
-    const failures = collected.flatMap(({ failures: each }) => each)
-    const document = {
-      formatVersion: 1,
-      command: 'gc',
-      runtime: living.source,
-      applied: isApplied,
-      attachments,
-      failures,
-      exitCode: code,
-    }
-    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  } else output.out(asText({ verdicts, collected, living, isApplied }))
+  const failures = [
+    ...collected.flatMap((each) => each.failures),
+    ...(isApplied ? await collectStrays(context, strays) : []),
+  ]
+  const swept: Swept = { verdicts, strays, inTheWay, collected: collected.length, failures, living, isApplied }
+  const code = exitCodeFor(swept)
+  output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
   return code
 }
 
-function exitCodeFor(verdicts: readonly Verdict[], collected: readonly Collected[] | undefined): number {
-  const isOpen = verdicts.some(
-    ({ verdict }) => verdict === 'report' || (verdict === 'collect' && collected === undefined),
-  )
-  const hasFailed = collected?.some(({ failures }) => failures.length > 0) ?? false
-  return isOpen || hasFailed ? exitCode.findings : exitCode.fine
+/** What was found, and what was done about it. `collected`: attachments. */
+interface Swept {
+  readonly verdicts: readonly Verdict[]
+  readonly strays: readonly StrayVerdict[]
+  readonly inTheWay: readonly string[]
+  readonly collected: number
+  readonly failures: readonly string[]
+  readonly living: Living
+  readonly isApplied: boolean
 }
 
-function asText(told: {
-  verdicts: readonly Verdict[]
-  collected: readonly Collected[]
-  living: Living
-  isApplied: boolean
-}): string {
-  const { verdicts, collected, living, isApplied } = told
-  const open = verdicts.filter(({ verdict }) => verdict !== 'keep')
-  const lines = open.map(({ record, verdict, why }) => {
-    const { network, containerId, ifName } = record.key
-    const pod = record.pod ? ` (${record.pod.namespace}/${record.pod.name})` : ''
-    return `  ${verdict.padEnd(7)}  ${network}  ${containerId.slice(0, 13)}  ${ifName}${pod}: ${why}\n`
-  })
-  const failures = collected.flatMap((each) => each.failures.map((failure) => `  owed     ${failure}\n`))
-  const count = (verdict: Verdict['verdict']) => verdicts.filter((each) => each.verdict === verdict).length
-  const ending = isApplied ? `${collected.length} collected` : `${count('collect')} to collect (--apply does it)`
-  return `runtime: ${living.source}\n${lines.join('')}${failures.join('')}${ending}, ${count('report')} to look at, ${count('keep')} kept\n`
+function exitCodeFor({ verdicts, strays, inTheWay, failures, isApplied }: Swept): number {
+  const all = [...verdicts, ...strays]
+  const toDo = all.some(({ verdict }) => verdict === 'collect') || inTheWay.length > 0
+  const isOpen = all.some(({ verdict }) => verdict === 'report') || (toDo && !isApplied) || failures.length > 0
+  return isOpen ? exitCode.findings : exitCode.fine
+}
+
+function asDocument(swept: Swept, code: number) {
+  const { verdicts, strays, inTheWay, failures, living, isApplied } = swept
+  return {
+    formatVersion: 1,
+    command: 'gc',
+    runtime: living.source,
+    applied: isApplied,
+    attachments: verdicts.map(({ record, verdict, why }) => ({ ...record.key, pod: record.pod, verdict, why })),
+    reservations: strays
+      .filter(({ verdict }) => verdict !== 'keep')
+      .map(({ reservation, verdict, why }) => ({ ...reservation, verdict, why })),
+    inTheWay,
+    failures,
+    exitCode: code,
+  }
+}
+
+function asText({ verdicts, strays, inTheWay, collected, failures, living, isApplied }: Swept): string {
+  const attachments = verdicts
+    .filter(({ verdict }) => verdict !== 'keep')
+    .map(({ record, verdict, why }) => {
+      const { network, containerId, ifName } = record.key
+      const pod = record.pod ? ` (${record.pod.namespace}/${record.pod.name})` : ''
+      return `  ${verdict.padEnd(7)}  ${network}  ${containerId.slice(0, 13)}  ${ifName}${pod}: ${why}\n`
+    })
+  const reservations = strays
+    .filter(({ verdict }) => verdict !== 'keep')
+    .map(({ reservation, verdict, why }) => `  ${verdict.padEnd(7)}  ${reservationText(reservation)}: ${why}\n`)
+  const paths = inTheWay.map((path) => `  collect  ${path}: no directory, though one belongs there\n`)
+  const owed = failures.map((failure) => `  owed     ${failure}\n`)
+  const all = [...verdicts, ...strays]
+  const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
+  const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
+  const ending = isApplied
+    ? `${collected + others} collected`
+    : `${count('collect') + inTheWay.length} to collect (--apply does it)`
+  const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
+  const lines = [...attachments, ...reservations, ...paths, ...owed].join('')
+  return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
 }

@@ -22,8 +22,7 @@ export const restoreCommand: Command = {
 async function run({ values, isJson, output }: Input): Promise<number> {
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
-  // Several operations may say the same of one link.
-  const missing = [...new Set(restored.differences.flatMap(({ found }) => found))]
+  const { missing } = restored
   const code = (isDry && missing.length > 0) || restored.lost.length > 0 ? exitCode.findings : exitCode.fine
   if (isJson) {
     const document = {
@@ -35,11 +34,11 @@ async function run({ values, isJson, output }: Input): Promise<number> {
       exitCode: code,
     }
     output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  } else output.out(asText(missing, restored, isDry))
+  } else output.out(asText(restored, isDry))
   return code
 }
 
-function asText(missing: readonly string[], { lost }: Restored, isDry: boolean): string {
+function asText({ missing, lost }: Restored, isDry: boolean): string {
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
     ...missing.map((text) => `  ${verb}  ${text}\n`),

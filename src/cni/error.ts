@@ -62,10 +62,22 @@ export function toCniError(thrown: unknown): CniError {
   if (thrown instanceof CniError) return thrown
   if (thrown instanceof AggregateError) return joinErrors(thrown.errors.map(toCniError))
   const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+  if (isSystemError(error)) {
+    // A full disk, a read-only file system, a directory where a file belongs: no defect of ours.
+    return new CniError(CniCode.ioFailure, oneLine(error.message), {
+      details: 'make the path writable, with free space; the call can be repeated',
+      cause: thrown,
+    })
+  }
   return new CniError(CniCode.internal, `internal error: ${oneLine(error.message)}`, {
     details: printable(error.stack ?? error.message),
     cause: thrown,
   })
+}
+
+/** A file operation that the kernel refused: node:fs tells call and path. */
+function isSystemError(error: Error & { readonly syscall?: unknown; readonly path?: unknown }): boolean {
+  return typeof error.syscall === 'string' && typeof error.path === 'string'
 }
 
 function joinErrors(errors: readonly CniError[]): CniError {

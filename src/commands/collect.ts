@@ -3,11 +3,12 @@
 // lists. What is collected is taken down as by DEL.
 
 import { CniCode, CniError } from '../cni/error.ts'
-import { judge, type Verdict } from '../plan/garbage.ts'
+import { judge, type Verdict, youngestMs } from '../plan/garbage.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { netnsState } from '../system/netns.ts'
 import { allRecords } from '../system/records.ts'
-import { networkFiles, requireState } from '../system/state.ts'
+import { isOlder } from '../system/stamp.ts'
+import { networkDirectories, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { detachAll, settleLeftovers } from './detach.ts'
 import { removeWhenEmpty } from './remove-network.ts'
@@ -24,7 +25,7 @@ export interface Collected extends Verdict {
  * Judges every finished attachment. Throws CniError 5 when namespaces cannot be told from plain files
  * here: in another mount namespace every pod would look dead.
  */
-export function judgeAll(context: CallContext, listed: Listed, nowMs: number): readonly Verdict[] {
+export function judgeAll(context: CallContext, listed: Listed): readonly Verdict[] {
   requireState()
   const records = allRecords().filter(({ isPending }) => !isPending)
   const facts = records.map(({ record }) => ({
@@ -32,7 +33,7 @@ export function judgeAll(context: CallContext, listed: Listed, nowMs: number): r
     netns: netnsState(record.netns),
     isThisBoot: record.writer.bootId === context.stamp.bootId,
     isListed: listed?.has(record.key.containerId),
-    ageMs: nowMs - Date.parse(record.createdAt),
+    isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
   }))
   const hidden = facts.find(
     ({ netns, record, isThisBoot }) => netns === 'unknown' && record.netns.path !== '' && isThisBoot,
@@ -49,9 +50,9 @@ export async function collect(context: CallContext, verdicts: readonly Verdict[]
     const failures = (await detachAll(context, networkFiles(each.record.key.network), [stored])).flat()
     collected.push({ ...each, failures: failures.map((failure) => failure.message) })
   }
-  for (const network of new Set(verdicts.map(({ record }) => record.key.network))) {
-    await settleLeftovers(context, networkFiles(network))
-    await removeWhenEmpty(context, networkFiles(network))
+  for (const files of networkDirectories()) {
+    await settleLeftovers(context, files)
+    await removeWhenEmpty(context, files)
   }
   return collected
 }

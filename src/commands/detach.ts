@@ -130,6 +130,8 @@ export async function reclaimClaim(
   claim: AttachmentRecord,
 ): Promise<boolean> {
   if (!isDead({ file: '', isPending: false, record: claim }, context)) return false
+  // The veth went with the pod; an ifb did not.
+  if ((await undo(context, { ...claim, spec: bareSpec(claim.key) })).length > 0) return false
   if (!(await removeLostElements(context, files, claim.key))) return false
   const releasing = { ...bareClaim(claim), writer: context.stamp }
   await releasePorts(releasing, undefined)

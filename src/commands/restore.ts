@@ -3,25 +3,28 @@
 // `nft flush ruleset`, a firewall's reload, a bridge that was removed. What holds is left alone.
 
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
-import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { type Difference, difference, forwardingKey } from '../plan/difference.ts'
+import { placeText } from '../plan/host-accept.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
 import type { Observed } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
 import { execute } from '../system/execute.ts'
+import { lackedAccepts } from '../system/host-accept.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeQueues, observeSysctls, observeTable, observeVlans } from '../system/observe.ts'
-import { allNetworks } from '../system/records.ts'
-import { requireState, stateRoot } from '../system/state.ts'
+import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
+import { chainedFiles, networkDirectories, requireState, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { stateLacks } from './mend-state.ts'
 import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
 
 const lockWaitMs = 10_000
 
-/** What was different, and what could not be made again: pods whose own interface is gone. */
+/** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {
-  readonly differences: readonly Difference[]
+  readonly missing: readonly string[]
   readonly lost: readonly string[]
 }
 
@@ -30,6 +33,8 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   requireState()
   const lock = { file: `${stateRoot()}/lock`, purpose: 'restore', owner: context.stamp, waitMs: lockWaitMs }
   return await withLock(lock, async () => {
+    const state = stateLacks(context)
+    if (apply) for (const lack of state) await lack.mend(context)
     const networks = allNetworks()
     const all = liveSpecs(context)
     const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
@@ -43,9 +48,25 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
     const observed: Observed = { host, ...(await lookFurther(context, links, rules)) }
     const differences = difference([...links, ...rules], observed)
     if (apply && differences.length > 0) await applyDifferences(context, differences, rules)
+    const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
-    return { differences, lost: all.filter((spec) => !isThere(spec)).map((spec) => describe(spec)) }
+    // Several operations may say the same of one link.
+    const found = new Set([...state.map(({ text }) => text), ...differences.flatMap((each) => each.found), ...accepts])
+    const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))
+    const lost = all.filter((spec) => !isThere(spec) && finished.has(textOf(spec.key)))
+    return { missing: [...found], lost: lost.map(describe) }
   })
+}
+
+/** Where a foreign firewall drops and our accept pair is not. */
+async function missingAcceptTexts({ run }: CallContext): Promise<readonly string[]> {
+  const texts: string[] = []
+  for (const files of networkDirectories().flatMap((each) => [each, chainedFiles(each)])) {
+    const network = knownNetwork(files)
+    const places = network?.hostAccept === undefined ? [] : await lackedAccepts(run, files, network)
+    texts.push(...places.map((place) => `the accept of ${network?.hostAccept} is missing in ${placeText(place)}`))
+  }
+  return texts
 }
 
 /** Rules go in as one transaction: all of them, when one is missing. */
@@ -66,11 +87,23 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
   ])
   const ofPods = attachments.flatMap((spec) => [
     ...portOps(spec),
+    ...hostEndOps(spec),
     ...hostOps(spec),
     ...queueingOps(spec),
     ...afterRuleOps(spec),
   ])
   return [...ofNetworks, ...ofPods.filter((op) => op.kind !== 'veth.add')]
+}
+
+/** What ADD says in one line with the creation of the pair. */
+function hostEndOps({ host, mtu }: AttachmentSpec): readonly Op[] {
+  if (host === undefined) return []
+  const { name: dev, mac } = host
+  return [
+    ...(mac === '' ? [] : [{ in: 'host', kind: 'link.mac', dev, mac, why: `set the MAC of ${dev}` } as const]),
+    { in: 'host', kind: 'link.mtu', dev, mtu: host.mtu ?? mtu, why: `set the MTU of ${dev}` },
+    { in: 'host', kind: 'link.up', dev, why: `set ${dev} up` },
+  ]
 }
 
 async function lookFurther(
@@ -92,6 +125,10 @@ async function lookFurther(
   const sysctls = observeSysctls([...keys, forwardingKey(4), forwardingKey(6)])
   const seen = { ...(table && { table }), ...(bridgeTable && { bridgeTable }), ...(queues && { queues }) }
   return { sysctls, ...seen, ...(vlans && { vlans }) }
+}
+
+function textOf(key: AttachmentKey): string {
+  return JSON.stringify(key)
 }
 
 function describe(spec: AttachmentSpec): string {

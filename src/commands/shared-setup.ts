@@ -18,7 +18,7 @@ import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
-import { allNetworks, allRecords, readNetwork, writeNetwork } from '../system/records.ts'
+import { allNetworks, allRecords, knownNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { chainedFiles, type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -47,7 +47,7 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const attachments = liveSpecs(context)
     const host = await lookAtBridge(context, setup.network, attachments)
     // Merged once more: another first ADD may have been here since the caller read it.
-    const before = readNetwork(setup.files)
+    const before = knownNetwork(setup.files)
     const network = asFound(mergeNetworks(before, setup.network, setup.namesSubnets), host)
     const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
     const links = bridgeOps(
@@ -89,7 +89,7 @@ export async function repairRules(context: CallContext): Promise<void> {
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
 export async function settleHostAccepts(context: CallContext): Promise<void> {
   for (const files of networkDirectories().flatMap((each) => [each, chainedFiles(each)])) {
-    const network = readNetwork(files)
+    const network = knownNetwork(files)
     if (network?.hostAccept) await settleHostAccept(context.run, files, network)
   }
 }

@@ -35,6 +35,11 @@ export function iptablesCommand(
   return { file: place.program, args: ['-w', lockWaitS, action, place.chain, ...match, '-j', 'ACCEPT'] }
 }
 
+/** The chain's rules, as commands. */
+export function iptablesListCommand({ program, chain }: Extract<AcceptPlace, { kind: 'iptables' }>): AcceptCommand {
+  return { file: program, args: ['-w', lockWaitS, '-S', chain] }
+}
+
 /** The chain with its rules' handles. */
 export function nftListCommand(place: Extract<AcceptPlace, { kind: 'nft' }>): AcceptCommand {
   return { file: 'nft', args: ['-a', '-f', '-'], stdin: `list chain ${chainText(place)}\n` }
@@ -74,6 +79,11 @@ export function acceptHandles(listing: string, bridge: string): readonly string[
 /** Adds the bridge to a firewalld zone or takes it out. At run time only: the rules die with the machine, as the bridge does. */
 export function firewalldCommand(action: 'add' | 'remove', zone: string, bridge: string): AcceptCommand {
   return { file: 'firewall-cmd', args: [`--zone=${zone}`, `--${action}-interface=${bridge}`] }
+}
+
+/** Asks for the zone that an interface is in. */
+export function firewalldZoneCommand(dev: string): AcceptCommand {
+  return { file: 'firewall-cmd', args: [`--get-zone-of-interface=${dev}`] }
 }
 
 function chainText({ family, table, chain }: Extract<AcceptPlace, { kind: 'nft' }>): string {

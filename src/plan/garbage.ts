@@ -14,8 +14,8 @@ export interface Facts {
   readonly netns: 'live' | 'gone' | 'unknown'
   readonly isThisBoot: boolean
   readonly isListed: boolean | undefined
-  /** Since ADD, in milliseconds; NaN where the record's time is none. */
-  readonly ageMs: number
+  /** Whether more than `youngestMs` have passed since ADD; false where that cannot be told. */
+  readonly isOld: boolean
 }
 
 /** What becomes of an attachment, and why. */
@@ -26,7 +26,7 @@ export interface Verdict {
 }
 
 /** Decides about one attachment. */
-export function judge({ record, netns, isThisBoot, isListed, ageMs }: Facts): Verdict {
+export function judge({ record, netns, isThisBoot, isListed, isOld }: Facts): Verdict {
   const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
   if (!isThisBoot) return say('collect', 'the machine was restarted since')
   if (isListed === true) return say('keep', 'the runtime lists it')
@@ -36,8 +36,7 @@ export function judge({ record, netns, isThisBoot, isListed, ageMs }: Facts): Ve
       : say('report', 'the runtime does not list it, but its network namespace exists')
   }
   if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
-  // A clock that jumped makes no age either: not older than five minutes is all that counts.
-  if (!(ageMs > youngestMs)) return say('keep', 'younger than five minutes')
+  if (!isOld) return say('keep', 'younger than five minutes')
   return say(
     'collect',
     isListed === undefined ? 'its network namespace is gone' : 'unlisted, and its network namespace is gone',

@@ -112,9 +112,26 @@ export function placeText(place: AcceptPlace): string {
 export function parseHostAccept(text: string): HostAccept | undefined {
   try {
     const value = JSON.parse(text) as Partial<HostAccept> | null
-    const isOne = typeof value?.bridge === 'string' && Array.isArray(value.places)
+    const isOne = typeof value?.bridge === 'string' && Array.isArray(value.places) && value.places.every(isPlace)
     return isOne ? (value as HostAccept) : undefined
   } catch {
     return undefined
+  }
+}
+
+/** The program of a place is started: only the variants that we ask for a FORWARD chain. */
+function isPlace(value: unknown): boolean {
+  const place = value as Readonly<Record<string, unknown>> | null
+  const areTexts = (...names: readonly string[]) =>
+    names.every((name) => /^[^\s"';{}#]+$/.test(String(place?.[name] ?? '')))
+  switch (place?.['kind']) {
+    case 'iptables':
+      return areTexts('chain') && /^ip6?tables(-nft|-legacy)?$/.test(String(place['program']))
+    case 'nft':
+      return areTexts('family', 'table', 'chain')
+    case 'firewalld':
+      return areTexts('zone')
+    default:
+      return false
   }
 }

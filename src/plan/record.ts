@@ -3,6 +3,7 @@
 // a record without `spec`: written before anything is reserved or made.
 
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from './attachment.ts'
+import { isSoundAttachment, isSoundNetwork } from './sound-spec.ts'
 
 /** Who wrote a file: tells a dead writer from a live one, and another machine state from this one. */
 export interface ProcessStamp {
@@ -53,40 +54,27 @@ export function parseRecord(text: string): AttachmentRecord | undefined {
     [key?.network, key?.containerId, key?.ifName, key?.role].every((part) => typeof part === 'string') &&
     typeof (value['writer'] as Partial<ProcessStamp> | undefined)?.bootId === 'string' &&
     typeof (value['netns'] as Partial<NetnsStamp> | undefined)?.path === 'string'
-  return isRecord ? withSoundSpec(value as unknown as AttachmentRecord) : undefined
+  return isRecord ? withSoundParts(value as unknown as AttachmentRecord) : undefined
 }
 
-/** A spec that another version wrote differently is not acted on: its record still says whose the reservations are. */
-function withSoundSpec(record: AttachmentRecord): AttachmentRecord {
-  const { spec, ...claim } = record
-  if (spec === undefined) return record
-  const lists: readonly unknown[] = [spec.ips, spec.routes, spec.defaultRoutes, spec.hostPorts?.ports ?? []]
-  const isSound =
-    typeof spec.key === 'object' && lists.every(Array.isArray) && spec.ips.every((ip) => isText(ip?.address))
-  return isSound ? record : claim
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string'
+/** Parts that another version wrote differently are not acted on: the record still says whose the reservations are. */
+function withSoundParts(record: AttachmentRecord): AttachmentRecord {
+  const { spec, network, pod, owed, adopted, ...claim } = record
+  const isOwed = Array.isArray(owed) && owed.every((each) => typeof each === 'string')
+  return {
+    ...claim,
+    ...(isSoundAttachment(spec) && sameKey(spec.key, claim.key) ? { spec } : {}),
+    ...(isSoundNetwork(network) ? { network } : {}),
+    ...(typeof pod?.name === 'string' && typeof pod.namespace === 'string' ? { pod } : {}),
+    ...(typeof adopted?.dataDir === 'string' ? { adopted } : {}),
+    ...(isOwed ? { owed } : {}),
+  }
 }
 
 /** A network's shared part from JSON text, or undefined when it is none. */
 export function parseNetwork(text: string): NetworkSpec | undefined {
-  const network = parseObject(text) as Partial<NetworkSpec> | undefined
-  if (network === undefined || !isText(network.name) || !Array.isArray(network.forwarding)) return undefined
-  const { masquerade, bridge, hairpin } = network
-  const lists: readonly unknown[] = [
-    masquerade === undefined ? [] : masquerade.subnets,
-    masquerade === undefined ? [] : masquerade.keep,
-    bridge === undefined ? [] : bridge.addresses,
-    hairpin ?? [],
-  ]
-  const isSound = lists.every(isTexts) && (bridge === undefined || (isText(bridge.name) && isText(bridge.mac)))
-  return isSound ? (network as NetworkSpec) : undefined
-}
-
-function isTexts(value: unknown): boolean {
-  return Array.isArray(value) && value.every(isText)
+  const network: unknown = parseObject(text)
+  return isSoundNetwork(network) ? network : undefined
 }
 
 /** Whether two keys are the same attachment. */

@@ -3,7 +3,7 @@
 // name: the kernel says who was first, without a lock, and the file says who it was (contract §4).
 // Releasing looks at the owner and removes the name in two steps, so that one takes the network's lock.
 
-import { renameSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import { type AttachmentRecord, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { withLock } from './lock.ts'
@@ -16,7 +16,7 @@ export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<stri
   const taken = new Set(namesIn(files.addresses))
   for (const address of namesIn(files.cooling)) {
     if (isCooling(`${files.cooling}/${address}`, cooldownS)) taken.add(address)
-    else rmSync(`${files.cooling}/${address}`, { force: true })
+    else rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
   }
   return taken
 }
@@ -87,13 +87,16 @@ function drop(files: NetworkFiles, address: string, cooldownS: number): void {
   }
   makeDirectory(files.cooling)
   const now = new Date()
-  utimesSync(file, now, now)
+  // Whatever somebody has made of the file: what a link points to is not ours to touch.
+  lutimesSync(file, now, now)
+  rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
   renameSync(file, `${files.cooling}/${address}`)
 }
 
+/** A clock that was set back makes the time of freeing one to come: no address waits longer than its cooldown for that. */
 function isCooling(file: string, cooldownS: number): boolean {
   try {
-    return cooldownS > 0 && Date.now() - statSync(file).mtimeMs < cooldownS * 1000
+    return cooldownS > 0 && Math.abs(Date.now() - lstatSync(file).mtimeMs) < cooldownS * 1000
   } catch {
     return false
   }

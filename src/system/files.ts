@@ -21,19 +21,26 @@ import { dirname } from 'node:path'
 const limitBytes = 1024 * 1024
 let written = 0
 
-/** The text of a file; undefined when there is none; 'unreadable' for a directory, link, device or a file over 1 MiB. */
+/** What open(2) says where no file of ours is: a link (O_NOFOLLOW), a socket, a device, a name that is none. */
+const neverOurs = ['ELOOP', 'ENXIO', 'ENODEV', 'ENAMETOOLONG']
+
+/**
+ * The text of a file; undefined when there is none; 'unreadable' for a directory, link, pipe, device or a file over
+ * 1 MiB. Throws what may be over the next time: too many open files say nothing about this one.
+ */
 export function readText(path: string): { readonly text: string } | 'unreadable' | undefined {
   let fd: number
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ENOENT' ? undefined : 'unreadable'
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (neverOurs.includes(code)) return 'unreadable'
+    if (code === 'ENOENT' || code === 'ENOTDIR') return undefined
+    throw error
   }
   try {
     const stat = fstatSync(fd)
     return stat.isFile() && stat.size <= limitBytes ? { text: readFileSync(fd, 'utf8') } : 'unreadable'
-  } catch {
-    return 'unreadable'
   } finally {
     closeSync(fd)
   }

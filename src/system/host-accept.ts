@@ -6,10 +6,13 @@ import { rmSync } from 'node:fs'
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import {
   type AcceptCommand,
+  acceptComment,
   acceptHandles,
   directions,
   firewalldCommand,
+  firewalldZoneCommand,
   iptablesCommand,
+  iptablesListCommand,
   nftDeleteCommand,
   nftInsertCommand,
   nftListCommand,
@@ -19,7 +22,7 @@ import { type AcceptPlace, type HostAccept, parseHostAccept, placeText, samePlac
 import { readText, writeText } from './files.ts'
 import { lookForDrops } from './foreign-firewalls.ts'
 import type { Run } from './runner.ts'
-import { chainedFiles, type NetworkFiles, networkDirectories } from './state.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories, setAside } from './state.ts'
 import { isOnPath } from './tools.ts'
 
 /**
@@ -30,8 +33,7 @@ export async function settleHostAccept(run: Run, files: NetworkFiles, network: N
   const old = readHostAccept(files)
   const bridge = network.hostAccept
   if (bridge === undefined) return await removeHostAccept(run, files)
-  const families = network.forwarding.length === 0 ? ([4, 6] as const) : network.forwarding
-  const places = await lookForDrops(run, { bridge, families, isOurs: isOurZone(old, bridge) })
+  const places = await placesOf(run, files, network)
   if (old !== undefined) {
     const kept = old.bridge === bridge ? places : []
     await takeOut(run, files, { ...old, places: old.places.filter((place) => !kept.some((p) => samePlace(p, place))) })
@@ -52,7 +54,50 @@ export async function removeHostAccept(run: Run, files: NetworkFiles): Promise<v
 /** What was put for the network. */
 export function readHostAccept(files: NetworkFiles): HostAccept | undefined {
   const found = readText(fileOf(files))
-  return found === undefined || found === 'unreadable' ? undefined : parseHostAccept(found.text)
+  if (found === undefined) return undefined
+  const accept = found === 'unreadable' ? undefined : parseHostAccept(found.text)
+  if (accept === undefined) setAside(fileOf(files))
+  return accept
+}
+
+/** The places without the whole accept pair of the bridge. A process for each. */
+export async function missingAccepts(run: Run, { bridge, places }: HostAccept): Promise<readonly AcceptPlace[]> {
+  const isThere = await Promise.all(places.map((place) => hasPair(run, place, bridge)))
+  return places.filter((_, at) => !isThere[at])
+}
+
+/** What settleHostAccept would put for the network: where its bridge is dropped and the pair is not there. */
+export async function lackedAccepts(
+  run: Run,
+  files: NetworkFiles,
+  network: NetworkSpec,
+): Promise<readonly AcceptPlace[]> {
+  const bridge = network.hostAccept
+  if (bridge === undefined) return []
+  return await missingAccepts(run, { bridge, places: await placesOf(run, files, network) })
+}
+
+async function placesOf(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly AcceptPlace[]> {
+  const bridge = network.hostAccept ?? ''
+  const families = network.forwarding.length === 0 ? ([4, 6] as const) : network.forwarding
+  return await lookForDrops(run, { bridge, families, isOurs: isOurZone(readHostAccept(files), bridge) })
+}
+
+async function hasPair(run: Run, place: AcceptPlace, bridge: string): Promise<boolean> {
+  switch (place.kind) {
+    case 'iptables': {
+      const listed = await run(iptablesListCommand(place))
+      return listed.code === 0 && directions.every((way) => listed.stdout.includes(`"${acceptComment(bridge, way)}"`))
+    }
+    case 'nft':
+      return (await ourHandles(run, place, bridge)).length === directions.length
+    case 'firewalld': {
+      const zone = await run(firewalldZoneCommand(bridge))
+      return zone.code === 0 && zone.stdout.trim() === place.zone
+    }
+    default:
+      return place satisfies never
+  }
 }
 
 function fileOf(files: NetworkFiles): string {

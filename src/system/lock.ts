@@ -5,13 +5,13 @@
 // dead holder cannot both replace it, nor can one remove the other's new lock. A breaker that died is
 // broken the same way, one `.break` further.
 
-import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { linkSync, lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
-import { makeDirectory, ownerMark } from './files.ts'
+import { linkOnce, makeDirectory, ownerMark, readText } from './files.ts'
 import { hasEnded } from './stamp.ts'
 
 interface Holder extends ProcessStamp {
@@ -90,6 +90,11 @@ async function tryBreak(request: LockRequest, own: string, depth: number): Promi
   try {
     // Only now does nobody else replace it: look again.
     if (!isAbandoned(request.file)) return false
+    if (isDirectory(request.file)) {
+      // No rename replaces a directory by a file: others may take the lock as soon as it is gone.
+      rmSync(request.file, { recursive: true, force: true })
+      return linkOnce(own, request.file)
+    }
     renameSync(own, request.file)
     return true
   } finally {
@@ -111,17 +116,22 @@ function isAbandoned(file: string): boolean {
 
 /** A lock that went meanwhile is as good as new: nobody breaks it. */
 function writtenMs(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
+  return lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()
 }
 
+function isDirectory(file: string): boolean {
+  return lstatSync(file, { throwIfNoEntry: false })?.isDirectory() ?? false
+}
+
+/** What cannot be read now (files.ts throws) may well be held; only what is no holder's text is nobody's. */
 function holderOf(file: string): Holder | 'unreadable' | undefined {
+  const found = readText(file)
+  if (found === undefined || found === 'unreadable') return found
   try {
-    const holder = JSON.parse(readFileSync(file, 'utf8')) as Holder
+    const holder = JSON.parse(found.text) as Holder
     return typeof holder?.pid === 'number' && typeof holder.bootId === 'string' ? holder : 'unreadable'
-  } catch (error) {
-    // What cannot be read now may well be held; only what is no holder's text is nobody's.
-    const { code } = error as NodeJS.ErrnoException
-    return code === undefined || code === 'EISDIR' || code === 'ELOOP' ? 'unreadable' : undefined
+  } catch {
+    return 'unreadable'
   }
 }
 

@@ -4,7 +4,7 @@
 
 import { renameSync, rmSync } from 'node:fs'
 import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
-import { recordFileName } from '../plan/names.ts'
+import { networkDirName, recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
 import { createText, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { chainedFiles, type NetworkFiles, networkDirectories, setAside } from './state.ts'
@@ -86,13 +86,24 @@ export function allRecords(): readonly StoredRecord[] {
   return networkDirectories().flatMap((files) => [...finishedRecords(files), ...pendingRecords(files)])
 }
 
-/** What the network's attachments share, as the last change to it wrote it. */
+/** What the network's attachments share, as the last change to it wrote it. One under another's name is not believed. */
 export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   const found = readText(files.network)
   if (found === undefined) return undefined
   const network = found === 'unreadable' ? undefined : parseNetwork(found.text)
-  if (network === undefined) setAside(files.network)
-  return network
+  if (network !== undefined && isOf(files, network)) return network
+  setAside(files.network)
+  return undefined
+}
+
+/** The same; where it was lost, as the newest attachment remembers it. Reads every record then. */
+export function knownNetwork(files: NetworkFiles): NetworkSpec | undefined {
+  const network = readNetwork(files)
+  if (network !== undefined || namesIn(files.attachments).length === 0) return network
+  const remembered = finishedRecords(files)
+    .filter(({ record }) => record.network !== undefined && isOf(files, record.network))
+    .sort((a, b) => (a.record.createdAt < b.record.createdAt ? 1 : -1))
+  return remembered[0]?.record.network
 }
 
 /** Writes what the network's attachments share. */
@@ -103,8 +114,16 @@ export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
 /** The shared parts of all networks. */
 export function allNetworks(): readonly NetworkSpec[] {
   return networkDirectories().flatMap((files) =>
-    [files, chainedFiles(files)].flatMap((each) => readNetwork(each) ?? []),
+    [files, chainedFiles(files)].flatMap((each) => knownNetwork(each) ?? []),
   )
+}
+
+/** What chained attachments share has a name of its own (plan/chained.ts); `going`: commands/remove-network.ts. */
+function isOf(files: NetworkFiles, { name }: NetworkSpec): boolean {
+  const directory = files.directory.slice(files.directory.lastIndexOf('/') + 1)
+  const isChained = /\/chained(\.going)?\.json$/.test(files.network)
+  if (name.endsWith('/chained') !== isChained) return false
+  return networkDirName(isChained ? name.slice(0, -'/chained'.length) : name) === directory
 }
 
 function recordsIn(directory: string, isPending: boolean): readonly StoredRecord[] {

@@ -28,6 +28,9 @@ export function machineId(): string {
   }
 }
 
+/** USER_HZ is 100 on every Linux (proc(5), clock ticks). */
+const tickMs = 10
+
 /** No call lasts longer (commands/context.ts gives it 20 s): what is older than this has no live writer. */
 const longestCallMs = 60_000
 
@@ -38,7 +41,7 @@ const longestCallMs = 60_000
  */
 export function hasEnded(stamp: ProcessStamp, writtenMs: number): boolean {
   if (stamp.bootId !== bootId()) return true
-  if (stamp.pidNamespace !== ownPidNamespace()) return Date.now() - writtenMs > longestCallMs
+  if (stamp.pidNamespace !== ownPidNamespace()) return isOlder(stamp, writtenMs, longestCallMs)
   const startTime = startTimeOf(String(stamp.pid))
   return startTime === undefined || startTime !== stamp.startTime
 }
@@ -46,6 +49,16 @@ export function hasEnded(stamp: ProcessStamp, writtenMs: number): boolean {
 /** Whether the call that wrote a record has ended. */
 export function isWriterGone(record: AttachmentRecord): boolean {
   return hasEnded(record.writer, Date.parse(record.createdAt))
+}
+
+/**
+ * Whether what a process of this boot wrote is older than `ageMs`, in either direction of a clock that was set: the
+ * time since the process started counts ticks since boot, and nobody sets those. Unknown is not older.
+ */
+export function isOlder(stamp: ProcessStamp, writtenMs: number, ageMs: number): boolean {
+  // Our own start stands for now: no call lasts long enough for the difference to matter.
+  const betweenStartsMs = (Number(startTimeOf('self')) - Number(stamp.startTime || Number.NaN)) * tickMs
+  return betweenStartsMs > ageMs && Math.abs(Date.now() - writtenMs) > ageMs
 }
 
 /** Our pid namespace, as `pid:[INODE]`. */

@@ -23,7 +23,7 @@ export async function sweep(files: NetworkFiles, owner: ProcessStamp): Promise<v
       // As a rule nothing is left: the expression need not be compiled then.
       const isTemporary = (isLockName || name.startsWith('.') || name.includes('lock')) && temporaryName.test(name)
       // A lock being made is no lock: its text is not whole before it has its name.
-      if (isTemporary && isLeft(name)) rmSync(file, { force: true })
+      if (isTemporary && isLeft(name)) rmSync(file, { force: true, recursive: true })
       if (!isTemporary && isLockName) {
         await removeAbandoned({ file, purpose: 'remove an abandoned lock', owner, waitMs: 0 })
       }

@@ -25,11 +25,12 @@ describe('the commands that look after state', () => {
       expect(host.cni('ADD', conf, { id: label, netns }).code).toBe(0)
       return netns
     })
-  /** Records carry their time: an attachment becomes old by writing another one. */
+  /** Records carry their time, and when their writer began: an attachment becomes old by writing others. */
   const makeOld = (label: string) => {
     const file = `${host.stateDir}/networks/gcnet/attachments/${label}:eth0`
     const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
-    writeFileSync(file, JSON.stringify({ ...record, createdAt: '2020-01-01T00:00:00.000Z' }))
+    const writer = { ...(record['writer'] as object), startTime: '1' }
+    writeFileSync(file, JSON.stringify({ ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }))
   }
 
   it('gc collects an old attachment whose namespace is gone, and only with --apply (pain 5: nobody collects garbage)', () => {

@@ -1,99 +1,202 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every file of the state directory damaged in every way: no verb crashes, no live pod's address is
-// given to another, and DEL still leaves nothing of its pod.
+// Every kind of file of the state directory damaged in every way: no verb crashes or hangs, no live pod's address or
+// host port is given to another, DEL still leaves nothing of its pod, `trestle restore` and `gc` heal.
+// TRESTLE_TEST_FULL=1 plays every combination; else a part of them that the printed seed chooses.
 
-import { rmSync } from 'node:fs'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { damages, filesBelow } from '../support/damage.ts'
-import { type Finished, type Host, openHost } from '../support/host.ts'
-import { addressesOf } from '../support/parallel.ts'
+import { readFileSync, truncateSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { cutLengths, damages, filesBelow, randomFrom } from '../support/damage.ts'
+import { type Finished, trestle } from '../support/host.ts'
+import { kinds, makeStateOld, openWorn, others, plain, port, type Worn, whole } from '../support/worn-state.ts'
 
-const conf = {
-  cniVersion: '1.1.0',
-  name: 'worn',
-  type: 'trestle',
-  podcidr: '10.94.0.0/28',
-  runtimeConfig: { portMappings: [{ hostPort: 18081, containerPort: 80, protocol: 'tcp' }] },
+const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
+const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
+const random = randomFrom(seed)
+/** A call lasts 20 s at most; nothing here has to wait for anybody. */
+const longestMs = 10_000
+
+console.log(`state damage: TRESTLE_TEST_SEED=${seed}${isFull ? ', everything' : ''}`)
+
+/** Runs a command of the executable on the node. */
+function command({ host }: Worn, ...words: readonly string[]): Finished {
+  return host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, ...words])
 }
-const plain = { ...conf, runtimeConfig: {} }
-const foreseen = (each: Finished) => each.code === 0 || (codeOf(each) !== undefined && codeOf(each) !== 999)
+
+/** Each call, and what it may answer: anything else is a crash, a hang, or somebody's address given away. */
+const calls: Readonly<Record<string, (worn: Worn) => string | undefined>> = {
+  'ADD of another pod': (worn) => {
+    const { host, p, q, fresh } = worn
+    const added = host.cni('ADD', plain, { id: 'f', netns: fresh })
+    const address = added.json?.ips?.[0]?.address.replace(/\/.*/, '') ?? ''
+    host.cni('DEL', plain, { id: 'f', netns: fresh })
+    if (added.code !== 0) return added.stdout
+    return [p.address, q.address].includes(address) ? `${address} was given out twice` : undefined
+  },
+  "ADD with a live pod's host port": ({ host, fresh }) => {
+    const conf = { ...plain, runtimeConfig: { portMappings: [port] } }
+    return refused(host.cni('ADD', conf, { id: 'f', netns: fresh }), 104)
+  },
+  "ADD with a live pod's address": ({ host, p, fresh }) =>
+    refused(host.cni('ADD', plain, { id: 'f', netns: fresh, args: `IP=${p.address}` }), 102),
+  CHECK: ({ host, p }) => answers(host.cni('CHECK', { ...whole, prevResult: p.result }, p.call), 0, 107),
+  'CHECK of a chained part': ({ host, q, qChained }) => answers(host.cni('CHECK', qChained, q.call), 0, 107),
+  STATUS: ({ host }) => answers(host.cni('STATUS', plain), 0),
+  GC: ({ host, p, q }) => {
+    const valid = [p, q].map(({ id }) => ({ containerID: id, ifname: 'eth0' }))
+    return answers(host.cni('GC', { ...plain, 'cni.dev/valid-attachments': valid }), 0)
+  },
+  restore: (worn) => exits(command(worn, 'restore'), 0),
+  gc: (worn) => exits(command(worn, 'gc', '--no-runtime', '--apply'), 0, 1),
+}
 
 describe('a damaged state directory', () => {
-  let host: Host
-  beforeEach(() => {
-    host = openHost()
+  let worn: Worn
+  beforeAll(() => {
+    worn = openWorn()
   })
-  afterEach(() => host.close())
+  afterAll(() => worn.close())
 
-  /** Three pods, one file damaged, every verb; what was wrong in words. */
-  const play = (file: string, damage: string): readonly string[] => {
-    const pods = ['p', 'q', 'r'].map((id) => ({
-      id,
-      netns: host.pod(`${id}${Math.random().toString(36).slice(2, 8)}`),
-    }))
-    const added = pods.map((pod) => host.cni('ADD', pod.id === 'p' ? conf : plain, pod))
-    const live = added.flatMap(addressesOf)
-    const all = filesBelow(host.stateDir)
-    const other = all.find(
-      (name) => name !== file && name.slice(0, name.lastIndexOf('/')) === file.slice(0, file.lastIndexOf('/')),
-    )
-    damages[damage]?.(`${host.stateDir}/${file}`, other && `${host.stateDir}/${other}`)
+  const damage = (kind: string, how: string): void =>
+    damages[how]?.({
+      file: worn.path(kind),
+      other: `${worn.host.stateDir}/${others[kind] ?? kinds['a finished record']}`,
+      outside: '/etc/hostname',
+    })
 
-    const fresh = { id: 's', netns: host.pod(`s${Math.random().toString(36).slice(2, 8)}`) }
-    const answers = [
-      host.cni('ADD', plain, fresh),
-      host.cni('STATUS', plain),
-      host.cni('CHECK', { ...plain, prevResult: added[1]?.json }, pods[1]),
-      host.cni('GC', {
-        ...plain,
-        'cni.dev/valid-attachments': [...pods, fresh].map(({ id }) => ({ containerID: id, ifname: 'eth0' })),
-      }),
-    ]
-    const dels = [...pods, fresh].map((pod) => host.cni('DEL', conf, pod))
-    // A reservation that names another pod is that pod's, and there is nothing to tell otherwise.
-    const reserved = filesBelow(host.stateDir).filter((name) => /\/addresses\/|^ports\//.test(name))
-    const withheld = damage === "another attachment's" ? [] : reserved
-    const links = host.run('ip', ['-o', 'link', 'show', 'type', 'veth']).stdout
+  /** What is wrong after a call on the damaged state, in words. */
+  const play = (what: string, name: string, spoil: () => void): readonly string[] => {
+    worn.reset()
+    spoil()
+    const begun = performance.now()
+    const answer = calls[name]?.(worn)
+    const tookMs = performance.now() - begun
     const wrong = [
-      ...answers.filter((each) => !foreseen(each)).map((each) => `not foreseen: ${each.stdout}${each.stderr}`),
-      ...(answers[0]?.code === 0 ? [] : [`ADD: ${answers[0]?.stdout}`]),
-      ...addressesOf(answers[0] as Finished)
-        .filter((address) => live.includes(address))
-        .map((address) => `${address} was given out twice`),
-      ...dels.filter(({ code }) => code !== 0).map(({ stdout }) => `DEL: ${stdout}`),
-      ...withheld.map((name) => `still reserved: ${name}`),
-      ...(links === '' ? [] : [`left: ${links}`]),
+      ...(answer === undefined ? [] : [answer]),
+      ...(tookMs > longestMs ? [`took ${tookMs.toFixed()} ms`] : []),
+      ...lostLinks(worn).map((link) => `${link} of a live pod is gone`),
     ]
-    for (const pod of [...pods, fresh]) host.removePod(pod.netns)
-    host.run('ip', ['link', 'del', 'cni0'])
-    host.run('nft', ['flush', 'ruleset'])
-    rmSync(host.stateDir, { recursive: true })
-    return wrong.map((each) => `${file} ${damage}: ${each}`)
+    return wrong.map((each) => `${what}, ${name}: ${each}`)
   }
 
+  it('has a file of every kind that is damaged here, and no other', () => {
+    const known = new Set(Object.values(kinds))
+    const isKnown = (file: string) => known.has(file) || /(q|d|e):eth0$|10\.94\.0\.[345]$/.test(file)
+    const files = filesBelow(worn.host.stateDir)
+    expect(files.filter((file) => !isKnown(file))).toEqual([])
+    expect([...known].filter((file) => !files.includes(file))).toEqual([])
+  })
+
   it.each(Object.keys(damages))(
-    'with any one file %s (pain 2: a damaged reservation is an address lost)',
-    (damage) => {
-      expect(filesOfThreePods().flatMap((file) => play(file, damage))).toEqual([])
+    'with one file %s (pain 2: a damaged reservation is an address lost)',
+    (how) => {
+      const names = Object.keys(calls)
+      const turn = seed + Object.keys(damages).indexOf(how)
+      const wrong = Object.keys(kinds).flatMap((kind, at) => {
+        // Over all damages, each kind meets every call.
+        const chosen = isFull ? names : [names[(at + turn) % names.length] ?? '']
+        const told = chosen.filter((name) => !isGivenAway(kind, how, name))
+        return told.flatMap((name) => play(`${kind}: ${how}`, name, () => damage(kind, how)))
+      })
+      expect(wrong).toEqual([])
     },
-    180_000,
+    isFull ? 600_000 : 180_000,
   )
 
-  const filesOfThreePods = (): readonly string[] => [
-    'networks/worn/network.json',
-    'networks/worn/last.0',
-    'networks/worn/attachments/p:eth0',
-    'networks/worn/addresses/10.94.0.2',
-    'ports/tcp:18081:4:any',
-  ]
+  it(
+    'with one file cut short anywhere',
+    () => {
+      const names = Object.keys(calls)
+      const wrong = Object.keys(kinds).flatMap((kind) => {
+        worn.reset()
+        const lengths = cutLengths(readFileSync(worn.path(kind), 'utf8'), random, 50)
+        const chosen = isFull ? lengths : sample(lengths, 3)
+        return chosen.flatMap((length) =>
+          play(`${kind}: cut to ${length}`, sample(names, 1)[0] ?? '', () => truncateSync(worn.path(kind), length)),
+        )
+      })
+      expect(wrong).toEqual([])
+    },
+    isFull ? 3_600_000 : 180_000,
+  )
+})
 
-  it('has the files that are damaged here', () => {
-    for (const id of ['p', 'q', 'r']) host.cni('ADD', id === 'p' ? conf : plain, { id, netns: host.pod(id) })
-    const kinds = filesBelow(host.stateDir).filter((file) => !/(q|r):eth0$|10\.94\.0\.[34]$/.test(file))
-    expect(kinds).toEqual([...filesOfThreePods()].sort())
+describe('after a file was damaged', () => {
+  const names = Object.keys(damages)
+  /** Every kind and every damage at least once. */
+  const pairs = Object.keys(kinds).flatMap((kind, at) =>
+    (isFull ? names : [names[(at + seed) % names.length] ?? '']).map((how) => [kind, how] as const),
+  )
+
+  it.each(pairs)('%s: %s, every DEL succeeds and gc leaves nothing', (kind, how) => {
+    const worn = openWorn()
+    try {
+      const { host, p, q, qChained, dead } = worn
+      const other = `${host.stateDir}/${others[kind] ?? kinds['a finished record']}`
+      damages[how]?.({ file: worn.path(kind), other, outside: '/etc/hostname' })
+      const dels = [
+        host.cni('DEL', whole, p.call),
+        host.cni('DEL', qChained, q.call),
+        host.cni('DEL', plain, q.call),
+        host.cni('DEL', plain, dead.call),
+        host.cni('DEL', whole, p.call),
+      ]
+      expect(dels.map(({ code, stdout }) => ({ code, stdout }))).toEqual(dels.map(() => ({ code: 0, stdout: '' })))
+      for (const { netns } of [p, q, dead]) host.removePod(netns)
+      makeStateOld(host.stateDir)
+      const swept = command(worn, 'gc', '--no-runtime', '--apply')
+      expect(swept.stdout + swept.stderr).toContain('0 to look at, 0 kept')
+      expect(swept.code, swept.stdout + swept.stderr).toBe(0)
+      expect(leftOf(worn)).toEqual([])
+    } finally {
+      worn.close()
+    }
   })
 })
 
-function codeOf({ json }: Finished): unknown {
-  return (json as { code?: unknown } | undefined)?.code
+/** Who removes a reservation without a trace gives it away, until `trestle restore` reserves it again. */
+function isGivenAway(kind: string, how: string, name: string): boolean {
+  return how === 'removed' && /^a reserved/.test(kind) && /^ADD with/.test(name)
+}
+
+/** What is left of pods: links, elements of their host ports, records and reservations. */
+function leftOf(worn: Worn): readonly string[] {
+  const { host } = worn
+  const links = ['veth', 'ifb'].flatMap((kind) =>
+    host.run('ip', ['-o', 'link', 'show', 'type', kind]).stdout.split('\n'),
+  )
+  const elements = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.split('\n')
+  const isState = (file: string) => /^(networks\/[^/]+\/(attachments|pending|addresses)|ports)\//.test(file)
+  return [
+    ...links.filter((line) => line !== ''),
+    ...elements.filter((line) => line.includes('18081')),
+    ...filesBelow(host.stateDir).filter(isState),
+  ]
+}
+
+/** Links of live pods that are no longer on the bridge. */
+function lostLinks({ host, p, q }: Worn): readonly string[] {
+  const shown = host.run('ip', ['-o', 'link', 'show', 'master', 'cni0']).stdout
+  return [p, q].map(({ hostLink }) => hostLink).filter((link) => !shown.includes(`${link}@`))
+}
+
+/** What of a CNI call is not foreseen. `codes`: 0 for success, else those of its error. */
+function answers(finished: Finished, ...codes: readonly number[]): string | undefined {
+  const code = finished.code === 0 ? 0 : (finished.json?.code ?? Number.NaN)
+  return codes.includes(code) ? undefined : `${finished.code} ${finished.stdout}${finished.stderr}`
+}
+
+function refused(finished: Finished, code: number): string | undefined {
+  return answers(finished, code)
+}
+
+function exits(finished: Finished, ...codes: readonly number[]): string | undefined {
+  return codes.includes(finished.code) ? undefined : `${finished.code} ${finished.stdout}${finished.stderr}`
+}
+
+/** Some of a list, chosen by the seed. */
+function sample<T>(list: readonly T[], count: number): readonly T[] {
+  const left = [...list]
+  return Array.from({ length: Math.min(count, left.length) }, () =>
+    left.splice(Math.floor(random() * left.length), 1),
+  ).flat()
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// State that follows from other state: a reservation from its attachment's record, what a network shares from what
+// its newest attachment remembers. Damaged or removed, it is written again.
+
+import { rmSync } from 'node:fs'
+import { type AttachmentRecord, sameKey } from '../plan/record.ts'
+import { type Reservation, reservationsOf, reservationText } from '../plan/strays.ts'
+import { holderOf } from '../system/addresses.ts'
+import { createText } from '../system/files.ts'
+import { withLock } from '../system/lock.ts'
+import { portHolder } from '../system/ports.ts'
+import { allRecords, findRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories, networkFiles, stateRoot } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+
+const lockWaitMs = 5000
+
+/** Something that is not as other state says. */
+export interface StateLack {
+  readonly text: string
+  readonly mend: (context: CallContext) => Promise<void>
+}
+
+/** What is missing or cannot be read. What another attachment has reserved is nobody's to take: CHECK tells it. */
+export function stateLacks(context: CallContext): readonly StateLack[] {
+  const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisBoot(context, record))
+  const reservations = records.flatMap(({ record }) => lackingReservations(record))
+  const parts = networkDirectories().flatMap((files) => [files, chainedFiles(files)])
+  return [...parts.flatMap(lackingNetwork), ...reservations]
+}
+
+function isOfThisBoot({ stamp }: CallContext, record: AttachmentRecord): boolean {
+  return record.writer.bootId === stamp.bootId
+}
+
+function lackingNetwork(files: NetworkFiles): readonly StateLack[] {
+  if (readNetwork(files) !== undefined) return []
+  const network = knownNetwork(files)
+  if (network === undefined) return []
+  return [{ text: `${files.network} is missing`, mend: async () => writeNetwork(files, network) }]
+}
+
+function lackingReservations(record: AttachmentRecord): readonly StateLack[] {
+  const own = reservationsOf(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
+  return own
+    .filter((reservation) => holderOfReservation(record, reservation) === undefined)
+    .map((reservation) => ({
+      text: `the reservation of ${reservationText(reservation)} is missing`,
+      mend: (context) => mend(context, record, reservation),
+    }))
+}
+
+/** Under the lock that a DEL holds while it gives reservations back: it may be over by then. */
+async function mend(context: CallContext, record: AttachmentRecord, reservation: Reservation): Promise<void> {
+  const files = networkFiles(record.key.network)
+  const isPort = reservation.network === undefined
+  const file = isPort ? `${stateRoot()}/ports.lock` : files.lock
+  const lock = { file, purpose: 'mend a reservation', owner: context.stamp, waitMs: lockWaitMs }
+  const path = isPort ? `${stateRoot()}/ports/${reservation.name}` : `${files.addresses}/${reservation.name}`
+  await withLock(lock, () => {
+    const now = findRecords(files, record.key).find(({ isPending }) => !isPending)?.record
+    const isStill = now !== undefined && sameKey(now.key, record.key) && now.createdAt === record.createdAt
+    if (!isStill || holderOfReservation(record, reservation) !== undefined) return
+    const { spec: _, network: __, ...claim } = record
+    rmSync(path, { recursive: true, force: true })
+    createText(path, JSON.stringify(claim))
+  })
+}
+
+function holderOfReservation({ key }: AttachmentRecord, { network, name }: Reservation): AttachmentRecord | undefined {
+  return network === undefined ? portHolder(name) : holderOf(networkFiles(key.network), name)
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// gc of reservations that no attachment accounts for, and of what stands where a directory of state belongs.
+
+import { lstatSync, rmSync } from 'node:fs'
+import { youngestMs } from '../plan/garbage.ts'
+import { aliasOf, hostLinkName, networkDirName } from '../plan/names.ts'
+import { type AttachmentRecord, sameKey } from '../plan/record.ts'
+import { judgeStray, type Reservation, reservationsOf, type StrayVerdict } from '../plan/strays.ts'
+import { holderOf } from '../system/addresses.ts'
+import { namesIn } from '../system/files.ts'
+import { withLock } from '../system/lock.ts'
+import { observeHost } from '../system/observe.ts'
+import { portHolder } from '../system/ports.ts'
+import { allRecords, knownNetwork, type StoredRecord } from '../system/records.ts'
+import { isOlder } from '../system/stamp.ts'
+import {
+  chainedFiles,
+  type NetworkFiles,
+  networkDirectories,
+  networkFiles,
+  setAside,
+  stateRoot,
+} from '../system/state.ts'
+import type { Listed } from './collect.ts'
+import type { CallContext } from './context.ts'
+import { isDead, reclaimClaim } from './detach.ts'
+
+const lockWaitMs = 5000
+
+/** A reservation where it is. */
+interface Kept {
+  readonly reservation: Reservation
+  readonly file: string
+  readonly holder: AttachmentRecord | undefined
+}
+
+/** Judges every reservation of every network and every host port. One process. */
+export async function judgeStrays(context: CallContext, listed: Listed): Promise<readonly StrayVerdict[]> {
+  const stored = allRecords()
+  const claimed = new Set(stored.flatMap(({ record }) => reservationsOf(record)).map(textOf))
+  const lost = await networksOfLostLinks(context, stored)
+  const hasLostPorts = lost.size > 0 || networkDirectories().some((files) => isThere(chainedFiles(files).network))
+  return kept().map(({ reservation, file, holder }) => {
+    const { network } = reservation
+    return judgeStray({
+      reservation,
+      holder,
+      isClaimed: claimed.has(textOf(reservation)),
+      holderHas: whatIsOf(holder, stored),
+      isHolderDead: holder !== undefined && isDead({ file, isPending: false, record: holder }, context),
+      isListed: holder && listed?.has(holder.key.containerId),
+      isOld: isOldFile(context, file, holder),
+      mayBeUnrecorded: network === undefined ? hasLostPorts : lost.has(network) || isForOthers(network, stored),
+    })
+  })
+}
+
+/** Gives back what is judged stray. Returns what failed. */
+export async function collectStrays(
+  context: CallContext,
+  verdicts: readonly StrayVerdict[],
+): Promise<readonly string[]> {
+  const failures: string[] = []
+  for (const { reservation, holder } of verdicts.filter(({ verdict }) => verdict === 'collect')) {
+    try {
+      const isLost = holder !== undefined && !allRecords().some(({ record }) => sameKey(record.key, holder.key))
+      if (isLost) await reclaimClaim(context, networkFiles(holder.key.network), holder)
+      else await drop(context, reservation)
+    } catch (error) {
+      failures.push((error as Error).message)
+    }
+  }
+  return failures
+}
+
+/** Sets aside what stands where a directory of state belongs: every call would stumble over it. Returns the paths. */
+export function misplaced(): readonly string[] {
+  const ofNetworks = namesIn(`${stateRoot()}/networks`).flatMap((name) => {
+    const files = networkFiles(name)
+    return [files.directory, files.locks, files.pending, files.attachments, files.addresses, files.cooling]
+  })
+  return [`${stateRoot()}/networks`, `${stateRoot()}/ports`, ...ofNetworks].filter(isNoDirectory)
+}
+
+/** Moves them out of the way. */
+export function setAsideMisplaced(paths: readonly string[]): void {
+  for (const path of paths) setAside(path)
+}
+
+/** One that changed hands since it was judged is left alone. */
+async function drop({ stamp }: CallContext, reservation: Reservation): Promise<void> {
+  const lock = { file: lockOf(reservation), purpose: 'collect a reservation', owner: stamp, waitMs: lockWaitMs }
+  await withLock(lock, () => {
+    const claimed = allRecords()
+      .flatMap(({ record }) => reservationsOf(record))
+      .map(textOf)
+    if (!claimed.includes(textOf(reservation))) rmSync(fileOf(reservation), { force: true, recursive: true })
+  })
+}
+
+function kept(): readonly Kept[] {
+  const addresses = networkDirectories().flatMap((files) =>
+    namesIn(files.addresses).map((name) => {
+      const reservation = { network: nameOf(files), name }
+      return { reservation, file: fileOf(reservation), holder: addressHolder(files, name) }
+    }),
+  )
+  const ports = namesIn(`${stateRoot()}/ports`).map((name) => {
+    const reservation = { name }
+    return { reservation, file: fileOf(reservation), holder: portHolder(name) }
+  })
+  return [...addresses, ...ports]
+}
+
+/** A claim of another network is nobody's here. */
+function addressHolder(files: NetworkFiles, name: string): AttachmentRecord | undefined {
+  const holder = holderOf(files, name)
+  return holder !== undefined && networkFiles(holder.key.network).directory === files.directory ? holder : undefined
+}
+
+function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredRecord[]) {
+  const own = stored.filter(({ record }) => holder !== undefined && sameKey(record.key, holder.key))
+  if (own.length === 0) return 'nothing'
+  return own.some(({ isPending, record }) => isPending || record.spec === undefined) ? 'pending' : 'others'
+}
+
+/** Networks with one of our links that has no record. */
+async function networksOfLostLinks(
+  context: CallContext,
+  stored: readonly StoredRecord[],
+): Promise<ReadonlySet<string>> {
+  const known = new Set(stored.map(({ record }) => aliasOf(record.key)))
+  const links = [...(await observeHost(context.run)).links.values()]
+  const lost = links.flatMap(({ name, alias = '' }) => {
+    const [, network = '', containerId = '', ifName = ''] = /^trestle:([^/]+)\/([^/]+)\/(.+)$/.exec(alias) ?? []
+    const key = { network, containerId, ifName, role: 'main' } as const
+    return network !== '' && hostLinkName(key) === name && !known.has(alias) ? [networkDirName(network)] : []
+  })
+  return new Set(lost)
+}
+
+/** A network that serves other plugins, whose links are not ours, or of which nothing is known any more. */
+function isForOthers(network: string, stored: readonly StoredRecord[]): boolean {
+  const isServing = ({ record: { key } }: StoredRecord) =>
+    key.role === 'ipam' && networkDirName(key.network) === network
+  return stored.some(isServing) || knownNetwork(networkFiles(network)) === undefined
+}
+
+/** By the holder's stamp, else by the time of the file: whoever damaged it did that later. */
+function isOldFile({ stamp }: CallContext, file: string, holder: AttachmentRecord | undefined): boolean {
+  const writtenMs = lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN
+  if (holder === undefined) return Math.abs(Date.now() - writtenMs) > youngestMs
+  return holder.writer.bootId !== stamp.bootId || isOlder(holder.writer, Date.parse(holder.createdAt), youngestMs)
+}
+
+function isNoDirectory(path: string): boolean {
+  const stat = lstatSync(path, { throwIfNoEntry: false })
+  return stat !== undefined && !stat.isDirectory()
+}
+
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined
+}
+
+function nameOf({ directory }: NetworkFiles): string {
+  return directory.slice(directory.lastIndexOf('/') + 1)
+}
+
+function fileOf({ network, name }: Reservation): string {
+  return network === undefined ? `${stateRoot()}/ports/${name}` : `${networkFiles(network).addresses}/${name}`
+}
+
+function lockOf({ network }: Reservation): string {
+  return network === undefined ? `${stateRoot()}/ports.lock` : networkFiles(network).lock
+}
+
+function textOf({ network, name }: Reservation): string {
+  return `${network ?? ''} ${name}`
+}
