@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
-# usage: scripts/peers.sh [cni] [containerd] [firewalld] [kube-proxy] [kindnet]
+# usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [kube-proxy] [kindnet]
 #   default: all but kindnet
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy
@@ -177,7 +177,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd firewalld kube-proxy}"; do
+for group in "${@:-cni containerd firewalld docker kube-proxy}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -187,8 +187,9 @@ for group in "${@:-cni containerd firewalld kube-proxy}"; do
         images
         ;;
       firewalld) unpacked firewalld firewalld dbus-daemon ;;
+      docker) unpacked docker docker.io ;;
       kube-proxy) kube_proxy ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, kube-proxy or kindnet"; exit 2 ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, docker, kube-proxy or kindnet"; exit 2 ;;
     esac
   done
 done
