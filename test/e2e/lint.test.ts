@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Cri, openCri } from '../../src/cli/cri/client.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
+import { runPod } from './lab/pods.ts'
 
 const parts = [
   'bin/containerd',
@@ -176,6 +177,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
       const ready = status?.conditions.find(({ type }) => type === 'NetworkReady')
       expect(ready?.status).toBe(used !== undefined)
       if (used === undefined) expect(ready?.message).toContain('cni plugin not initialized')
+      if (used === undefined) expect(await explained(reason)).not.toEqual([])
       await expectCnitool(said, files)
     },
   )
@@ -194,6 +196,23 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
       else expect(/"from":"([^"]+)"/.exec(seen)?.[1], ran.stderr).toBe(choice.file)
     }
   }
+
+  /** The ids that `trestle explain` finds in a text. */
+  async function explained(text: string): Promise<readonly string[]> {
+    const { stdout } = await lab.run('/opt/cni/bin/trestle', ['explain', '-o', 'json', '-'], { input: text })
+    return (JSON.parse(stdout) as { errors: { id: string }[] }).errors.map(({ id }) => id)
+  }
+
+  it('explain knows what containerd says of a pod that got no address, and of a plugin that is missing', async () => {
+    await put({ '10-a.conflist': list('10-a.conflist', 'a') })
+    await settled('10-a.conflist')
+    const noAddress = await runPod(cri, { name: 'bare' }).catch(String)
+    expect(await explained(String(noAddress))).toEqual(['no-pod-address'])
+    await put({ '05-b.conflist': list('05-b.conflist', 'b').replace('"marker"', '"absent"') })
+    await settled('05-b.conflist')
+    const noPlugin = await runPod(cri, { name: 'none' }).catch(String)
+    expect(await explained(String(noPlugin))).toEqual(['plugin-not-found'])
+  })
 
   it('a link to nothing stops it (pain 7: cni plugin not initialized)', async () => {
     await symlink('/nonexistent/target', join(dir, '05-b.conflist'))
