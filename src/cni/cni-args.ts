@@ -46,7 +46,7 @@ function pairsOf(text: string): { readonly pairs: ReadonlyMap<string, string>; r
     if (equals > 0) pairs.set(segment.slice(0, equals), segment.slice(equals + 1))
     else if (segment.trim() !== '') problems.push(`invalid pair ${JSON.stringify(segment.slice(0, 64))}`)
   }
-  return { pairs, problems }
+  return { pairs, problems: problems.slice(0, 8) }
 }
 
 function unknownProblems(pairs: ReadonlyMap<string, string>): readonly string[] {
@@ -55,8 +55,9 @@ function unknownProblems(pairs: ReadonlyMap<string, string>): readonly string[] 
     return [`IgnoreUnknown ${JSON.stringify(ignore.slice(0, 64))} is not 1, 0, true or false`]
   }
   if (ignore !== undefined && booleans[ignore] === true) return []
-  const unknown = [...pairs].filter(([key]) => !isKnown(key)).map(([key, value]) => `${key}=${value}`.slice(0, 64))
-  return unknown.length === 0 ? [] : [`unknown args ${JSON.stringify(unknown)}`]
+  // The value may be a secret, and there may be thousands.
+  const unknown = [...pairs.keys()].filter((key) => !isKnown(key)).map((key) => key.slice(0, 64))
+  return unknown.length === 0 ? [] : [`unknown args ${JSON.stringify(unknown.slice(0, 8))}`]
 }
 
 /** CNI_ARGS, split. Throws nothing: `problems` says what is wrong (contract §2, CNI_ARGS). */

@@ -149,7 +149,9 @@ function readVariables(env: Environment, verb: Verb): Readonly<Record<Variable, 
     if (problem === undefined) values[variable] = value
     else if (verb !== 'DEL' || need === 'required') {
       messages.push(`${variable}: ${problem.what}`)
-      details.push(`${variable}=${JSON.stringify(shorten(value))}: ${problem.hint}`)
+      // CNI_ARGS is made of the pod's metadata: what is wrong with it is in the message.
+      const shown = variable === 'CNI_ARGS' ? variable : `${variable}=${JSON.stringify(shorten(value))}`
+      details.push(`${shown}: ${problem.hint}`)
     }
   }
   if (missing.length > 0) {

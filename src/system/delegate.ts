@@ -5,6 +5,7 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import type { Verb } from '../cni/invocation.ts'
+import { masked } from '../cni/secrets.ts'
 import type { Output, Run } from './runner.ts'
 
 /** A call to a delegated plugin. `path`: CNI_PATH, split; `stdin`: the configuration as it came. */
@@ -60,19 +61,29 @@ function environmentOf(call: Delegation): Record<string, string> {
 }
 
 function errorOf(call: Delegation, output: Output): CniError {
-  const told = parseError(output.stdout)
-  if (told !== undefined) {
-    const details = [`from the IPAM plugin ${call.type}`, told.details].filter(Boolean).join(': ')
-    return new CniError(told.code, told.msg, { details })
+  const theirs = parseError(output.stdout)
+  if (theirs !== undefined) {
+    const details = [`from the IPAM plugin ${call.type}`, theirs.details].filter(Boolean).join(': ')
+    return new CniError(theirs.code, theirs.msg, { details })
   }
   const how = output.code === undefined ? `was ended by ${output.signal}` : `ended with status ${output.code}`
   return new CniError(
     CniCode.delegateFailed,
     `the IPAM plugin ${call.type} ${how} on ${call.verb} without an error object`,
     {
-      details: `stdout: ${oneLine(output.stdout.slice(0, 2000))}\nstderr: ${oneLine(output.stderr.slice(0, 2000))}`,
+      details: `stdout: ${told(output.stdout)}\nstderr: ${told(output.stderr)}`,
     },
   )
+}
+
+/** What a delegate printed, for `details`: the beginning on one line, without what sounds like a secret. */
+export function told(text: string): string {
+  return masked(oneLine(text.slice(0, 2000)))
+}
+
+/** A delegate's own words: as they are, but not without end. */
+function said(text: string): string {
+  return text.slice(0, 8000)
 }
 
 function parseError(stdout: string): { code: number; msg: string; details?: string } | undefined {
@@ -81,7 +92,7 @@ function parseError(stdout: string): { code: number; msg: string; details?: stri
     // The specification's codes begin at 1; runtimes read an unsigned integer.
     const isCode = typeof code === 'number' && Number.isInteger(code) && code >= 1 && code < 2 ** 32
     if (!isCode || typeof msg !== 'string') return undefined
-    return { code, msg, ...(typeof details === 'string' ? { details } : {}) }
+    return { code, msg: said(msg), ...(typeof details === 'string' ? { details: said(details) } : {}) }
   } catch {
     return undefined
   }

@@ -2,10 +2,11 @@
 // Where an attachment's addresses come from: our own pool, the configuration, or another plugin.
 
 import { parseCidr } from '../cni/address.ts'
+import { defined } from '../cni/config-routes.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { NetConf, PoolIpam, Range } from '../cni/net-conf.ts'
 import { readResult } from '../cni/result-shapes.ts'
-import type { Dns } from '../cni/route.ts'
+import type { Dns, Route } from '../cni/route.ts'
 import { firstFree } from '../plan/allocate.ts'
 import type { PodAddress } from '../plan/attachment.ts'
 import type { Lease } from '../plan/lease.ts'
@@ -15,7 +16,7 @@ import { chooseRequested, exhausted, requestTaken } from '../plan/request.ts'
 import { readResolvConf } from '../plan/resolv-conf.ts'
 import { staticLease } from '../plan/static.ts'
 import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from './addresses.ts'
-import { delegate } from './delegate.ts'
+import { delegate, told } from './delegate.ts'
 import { readText } from './files.ts'
 import { referenceAddresses } from './reference-leases.ts'
 import type { Run } from './runner.ts'
@@ -49,14 +50,23 @@ export async function delegatedLease(
   const result = parseAnswer(stdout, conf, call.type)
   if (result.ips.length === 0) {
     throw new CniError(CniCode.delegateFailed, `the IPAM plugin ${call.type} returned no address`, {
-      details: stdout.slice(0, 2000),
+      details: told(stdout),
     })
   }
   return {
     ips: result.ips.map(toPodAddress),
-    routes: result.routes,
-    ...(result.dns === undefined ? {} : { dns: result.dns }),
+    routes: result.routes.map(toRoute),
+    ...(result.dns === undefined ? {} : { dns: toDns(result.dns) }),
   }
+}
+
+/** A result may hold other keys, of any type and depth: nothing has looked at them, so they go no further. */
+function toRoute({ dst, gw, mtu, advmss, priority, table, scope }: Route): Route {
+  return { dst, ...defined({ gw, mtu, advmss, priority, table, scope }) }
+}
+
+function toDns({ nameservers, domain, search, options }: Dns): Dns {
+  return defined({ nameservers, domain, search, options })
 }
 
 async function reserveAll(request: LeaseRequest, ipam: PoolIpam): Promise<readonly PodAddress[]> {
@@ -140,7 +150,7 @@ function parseAnswer(stdout: string, conf: NetConf, type: string) {
       CniCode.delegateFailed,
       `the IPAM plugin ${type} answered ADD with something that is no result`,
       {
-        details: `${(cause as Error).message}\nstdout: ${stdout.slice(0, 2000)}`,
+        details: `${(cause as Error).message}\nstdout: ${told(stdout)}`,
         cause,
       },
     )

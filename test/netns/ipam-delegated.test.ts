@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ipam.type of another plugin: how it is called, and what becomes of its answers and its failures.
 
+import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
-import { answer, type InstalledIpam, installIpam, refuse, type Script } from '../support/ipam-plugin.ts'
+import { answer, type InstalledIpam, installIpam, leased, refuse, type Script } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, interfacesOf, ipamConf, later } from '../support/pods.ts'
 
@@ -66,6 +67,28 @@ describe('a delegated IPAM plugin', () => {
     expectSilent(host.cni('DEL', text, { ...call, env }))
     expect(plugin.stdin('DEL')).toBe(text)
     expect(plugin.env('DEL')).toMatchObject({ ...expected, CNI_COMMAND: 'DEL' })
+  })
+
+  it('is believed for the keys of a result only, whatever else is in it', () => {
+    const deep = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
+    const more = `"src":{"a":1},"nexthop":${deep}`
+    const text = leased.replace('"10.9.0.0/16"', `"10.9.0.0/16",${more}`).replace('"dns":{', `"dns":{${more},`)
+    const plugin = install({ ADD: 'cat answer' })
+    writeFileSync(`${plugin.path}/answer`, text)
+    const pod = attach(host, conf, { path: plugin.path })
+    expect(pod.result.routes).toEqual([{ dst: '10.9.0.0/16' }, { dst: '0.0.0.0/0', gw: '10.66.0.1' }])
+    expect(pod.result.dns).toEqual({ nameservers: ['10.66.0.53'] })
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it('that prints the configuration does not bring its secrets into the error', () => {
+    const plugin = install({ ADD: 'cat stdin.ADD; exit 1' })
+    const secret = { ...conf, args: { cni: { token: 'tops3cret' } }, 'api-key': 'tops3cret' }
+    const answered = host.cni('ADD', secret, { netns: host.pod('p'), path: plugin.path })
+    expectError(answered, 105, '"token":"***"')
+    expect(answered.stdout).not.toContain('tops3cret')
+    expectNothingLeft(host, before)
   })
 
   it('finds the interface made and up, as dhcp needs it', () => {

@@ -169,15 +169,15 @@ describe('CNI_ARGS', () => {
   )
 
   it.each([
-    ['FOO=bar', 'CNI_ARGS: ARGS: unknown args ["FOO=bar"]'],
-    ['FOO=bar;IgnoreUnknown=0', 'CNI_ARGS: ARGS: unknown args ["FOO=bar"]'],
-    ['ip=10.0.0.1', 'CNI_ARGS: ARGS: unknown args ["ip=10.0.0.1"]'],
+    ['FOO=bar', 'CNI_ARGS: ARGS: unknown args ["FOO"]'],
+    ['FOO=bar;IgnoreUnknown=0', 'CNI_ARGS: ARGS: unknown args ["FOO"]'],
+    ['ip=10.0.0.1', 'CNI_ARGS: ARGS: unknown args ["ip"]'],
     ['FOO', 'CNI_ARGS: ARGS: invalid pair "FOO"'],
     ['=x', 'CNI_ARGS: ARGS: invalid pair "=x"'],
     ['FOO;IgnoreUnknown=1', 'CNI_ARGS: ARGS: invalid pair "FOO"'],
     ['IgnoreUnknown=yes', 'CNI_ARGS: ARGS: IgnoreUnknown "yes" is not 1, 0, true or false'],
     ['IgnoreUnknown=toString', 'CNI_ARGS: ARGS: IgnoreUnknown "toString" is not 1, 0, true or false'],
-    ['__proto__=1', 'CNI_ARGS: ARGS: unknown args ["__proto__=1"]'],
+    ['__proto__=1', 'CNI_ARGS: ARGS: unknown args ["__proto__"]'],
   ])('refuses %j on ADD only', (text, message) => {
     expect(lineOf(errorOf(() => callOf('ADD', { CNI_ARGS: text })))).toBe(`(4) ${message}`)
     expect(callOf('DEL', { CNI_ARGS: text }).verb).toBe('DEL')
