@@ -3,16 +3,16 @@
 // JSON document or nothing, and nobody else writes to it. Builtins are imported at the top, so that
 // the start-up snapshot holds them compiled; environment and input are read inside main only.
 
-import { readSync, writeSync } from 'node:fs'
+import { writeSync } from 'node:fs'
 import { startupSnapshot } from 'node:v8'
 import { type DispatchOutput, dispatch } from './cni/dispatch.ts'
-import { CniCode, CniError, errorBody, toCniError } from './cni/error.ts'
+import { errorBody, toCniError } from './cni/error.ts'
 import { currentVersion } from './cni/version.ts'
+import { workMs } from './commands/context.ts'
 import { handlers } from './commands/handlers.ts'
 import { loadCli } from './load-cli.ts'
+import { readStdin } from './system/stdin.ts'
 import { warmUpForSnapshot } from './warm-up.ts'
-
-const stdinLimitBytes = 4 * 1024 * 1024
 
 // reallyExit skips exit handlers and pending asynchronous writes: everything was written synchronously.
 const { reallyExit } = process as unknown as { reallyExit(code: number): never }
@@ -31,9 +31,10 @@ function runCni(): void {
   process.on('SIGHUP', onSignal)
   process.on('uncaughtException', (error) => leave(failed(error)))
   process.on('unhandledRejection', (error) => leave(failed(error)))
-  dispatch({ env: process.env, stdin: readStdin }, handlers(interruption.signal)).then(leave, (error) =>
-    leave(failed(error)),
-  )
+  const startedMs = performance.now()
+  const { signal } = interruption
+  const stdin = () => readStdin({ endsAtMs: startedMs + workMs, signal })
+  dispatch({ env: process.env, stdin }, handlers(signal, startedMs)).then(leave, (error) => leave(failed(error)))
 }
 
 /**
@@ -66,21 +67,6 @@ function failed(error: unknown): DispatchOutput {
   return { stdout: `${JSON.stringify(errorBody(toCniError(error), currentVersion))}\n`, exitCode: 1 }
 }
 
-/** All of standard input. Throws CniError 5 past 4 MiB: the largest real one is a GC of a full node, 0.1 MiB. */
-function readStdin(): string {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for (;;) {
-    const chunk = Buffer.allocUnsafe(64 * 1024)
-    const got = whenReady(() => readSync(0, chunk))
-    if (got === 0) return Buffer.concat(chunks).toString('utf8')
-    bytes += got
-    if (bytes > stdinLimitBytes)
-      throw new CniError(CniCode.ioFailure, `the configuration on stdin is longer than ${stdinLimitBytes} bytes`)
-    chunks.push(chunk.subarray(0, got))
-  }
-}
-
 function writeAll(fd: number, text: string): void {
   const bytes = Buffer.from(text)
   let at = 0
@@ -93,9 +79,7 @@ function whenReady(attempt: () => number): number {
     try {
       return attempt()
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException
-      if (code === 'EOF') return 0
-      if (code !== 'EAGAIN') throw error
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
     }
   }

@@ -20,10 +20,10 @@ export interface Handlers {
   readonly status: (invocation: Invocation, conf: NetConf) => Promise<void>
 }
 
-/** `stdin` reads all of standard input; it is called once at most, and may throw. */
+/** `stdin` reads all of standard input; it is called once at most, and may throw or reject. */
 export interface DispatchInput {
   readonly env: Environment
-  readonly stdin: () => string
+  readonly stdin: () => string | Promise<string>
 }
 
 /** What the process is to write and return: one JSON document with a line break, or nothing. */
@@ -32,21 +32,23 @@ export interface DispatchOutput {
   readonly exitCode: 0 | 1
 }
 
-function readStdin(input: DispatchInput): string {
+async function readStdin(input: DispatchInput): Promise<string> {
   try {
-    return input.stdin()
+    return await input.stdin()
   } catch (cause) {
+    if (cause instanceof CniError) throw cause
     const reason = oneLine(cause instanceof Error ? cause.message : String(cause))
     throw new CniError(CniCode.ioFailure, `error reading from stdin: ${reason}`, { cause })
   }
 }
 
 /** VERSION must work whatever stdin is: CNI spec 1.1.0, section 3. */
-function answerVersion(input: DispatchInput): string {
+async function answerVersion(input: DispatchInput): Promise<string> {
   let cniVersion: CniVersion = currentVersion
   try {
-    cniVersion = readVersionRequest(input.stdin())
-  } catch {
+    cniVersion = readVersionRequest(await input.stdin())
+  } catch (cause) {
+    if (cause instanceof CniError && cause.code === CniCode.interrupted) throw cause
     // A stdin that cannot be read asks for no version.
   }
   return `${JSON.stringify({ cniVersion, supportedVersions })}\n`
@@ -87,8 +89,8 @@ export async function dispatch(input: DispatchInput, handlers: Handlers): Promis
   let stdin: string | undefined
   try {
     const invocation = readInvocation(input.env)
-    if (invocation.verb === 'VERSION') return { stdout: answerVersion(input), exitCode: 0 }
-    stdin = readStdin(input)
+    if (invocation.verb === 'VERSION') return { stdout: await answerVersion(input), exitCode: 0 }
+    stdin = await readStdin(input)
     return { stdout: await run(invocation, stdin, handlers), exitCode: 0 }
   } catch (thrown) {
     return failure(thrown, stdin === undefined ? currentVersion : callerVersion(stdin))

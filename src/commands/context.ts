@@ -10,7 +10,7 @@ import { ownStamp } from '../system/stamp.ts'
  * A call's deadline: shorter than a runtime's (contract §3). The last part is kept for taking back
  * what was made, with a runner that neither the deadline of the work nor a signal ends.
  */
-const workMs = 15_000
+export const workMs = 15_000
 const wholeMs = 20_000
 
 /** What every verb works with. */
@@ -24,12 +24,11 @@ export interface CallContext {
   readonly openNetns: (path: string) => OpenNetns
 }
 
-/** Starts the clock of a call. `signal`: aborted on SIGTERM or SIGINT. */
-export function openContext(signal: AbortSignal): CallContext {
-  const now = performance.now()
+/** `signal`: aborted on SIGTERM or SIGINT. `startedMs`: when the call began (performance.now() milliseconds). */
+export function openContext(signal: AbortSignal, startedMs = performance.now()): CallContext {
   return {
-    run: runnerUntil({ endsAtMs: now + workMs, signal }),
-    cleanup: runnerUntil({ endsAtMs: now + wholeMs }),
+    run: runnerUntil({ endsAtMs: startedMs + workMs, signal }),
+    cleanup: runnerUntil({ endsAtMs: startedMs + wholeMs }),
     stamp: ownStamp(),
     openNetns,
   }

@@ -11,14 +11,18 @@ import { del } from './del.ts'
 import { gc } from './gc.ts'
 import { status } from './status.ts'
 
-/** The verbs, each with a fresh clock. `signal`: aborted when the process is asked to end; DEL and GC finish all the same. */
-export function handlers(signal: AbortSignal): Handlers {
+/**
+ * The verbs. `signal`: aborted when the process is asked to end; DEL and GC finish all the same. `startedMs`: when the
+ * call began, waiting for its configuration included.
+ */
+export function handlers(signal: AbortSignal, startedMs: number): Handlers {
   return {
-    add: (call, conf) => told(add(openContext(signal), call, conf)),
-    del: (call, conf) => told(del(openContext(new AbortController().signal), call, conf), CniCode.tryAgainLater),
-    check: (call, conf) => told(check(openContext(signal), call, conf)),
-    gc: (call, conf) => told(gc(openContext(new AbortController().signal), call, conf)),
-    status: (call, conf) => told(status(openContext(signal), call, conf)),
+    add: (call, conf) => told(add(openContext(signal, startedMs), call, conf)),
+    del: (call, conf) =>
+      told(del(openContext(new AbortController().signal, startedMs), call, conf), CniCode.tryAgainLater),
+    check: (call, conf) => told(check(openContext(signal, startedMs), call, conf)),
+    gc: (call, conf) => told(gc(openContext(new AbortController().signal, startedMs), call, conf)),
+    status: (call, conf) => told(status(openContext(signal, startedMs), call, conf)),
   }
 }
 
