@@ -23,6 +23,9 @@ import { linkNameProblem, unsafeNameProblem } from './link-name.ts'
 const hint =
   'use matches like ip saddr != 10.0.0.0/8, iifname "eth0", meta mark 0x10, ct state new, or lists of values in { }'
 
+/** Every two prefixes of a list are compared. */
+const LONGEST_TEXT = 8192
+
 /** The tokens left to read, and where they came from. */
 interface Reader {
   readonly tokens: string[]
@@ -40,6 +43,7 @@ type Value = (token: string, reader: Reader) => string | undefined
  */
 export function readConditions(tokens: readonly string[] | undefined, family: Family, path: string): readonly string[] {
   const text = (tokens ?? []).join(' ')
+  if (text.length > LONGEST_TEXT) throw configError(path, `${text.length} characters`, `use at most ${LONGEST_TEXT}`)
   const reader = { tokens: text.match(/"[^"]*"|!=|==|[{},]|[^\s{},"]+|"/g) ?? [], family, path }
   const matches: string[] = []
   while (reader.tokens.length > 0) matches.push(readMatch(reader))

@@ -41,8 +41,10 @@ function trunkIds({ minID, maxID, id }: RawTrunk, path: string): readonly number
 
 function readTrunk(raw: readonly RawTrunk[] | undefined): readonly number[] | undefined {
   if (raw === undefined) return undefined
-  const ids = raw.flatMap((entry, index) => trunkIds(entry, `vlanTrunk[${index}]`))
-  return [...new Set(ids)].sort((a, b) => a - b)
+  // An entry may stand for 4094 VLANs: only the distinct ones are kept.
+  const ids = new Set<number>()
+  for (const [index, entry] of raw.entries()) for (const id of trunkIds(entry, `vlanTrunk[${index}]`)) ids.add(id)
+  return [...ids].sort((a, b) => a - b)
 }
 
 /**

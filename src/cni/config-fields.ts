@@ -22,12 +22,17 @@ export const flag = field<boolean>(
   (value) => typeof value === 'boolean',
 )
 
+/** Longer than any name, path or value of a real configuration: all of them go into records of 1 MiB at most. */
+const LONGEST_TEXT = 8192
+
 /** A string that can be put into a message or a file without changing its meaning. */
 export function isText(value: unknown): value is string {
-  return typeof value === 'string' && !hasControlCharacter(value)
+  return typeof value === 'string' && value.length <= LONGEST_TEXT && !hasControlCharacter(value)
 }
 
-export const text = field<string>('a string without control characters', 'use text in double quotes', isText)
+const textHint = `use text in double quotes, at most ${LONGEST_TEXT} characters`
+
+export const text = field<string>('a string without control characters', textHint, isText)
 
 export const absolutePath = field<string>('an absolute path', 'use a path that starts with /', (value) => {
   return isText(value) && (value === '' || value.startsWith('/'))
@@ -51,9 +56,13 @@ export function oneOf<const T extends string>(words: readonly T[]) {
   return field<T>(`one of ${list}`, `use ${list}`, (value) => (words as readonly unknown[]).includes(value))
 }
 
-/** A list; every entry is checked by `entry`. */
-export function list<T extends z.core.SomeType>(entry: T) {
-  return z.array(entry, `a list${BAR}use [ ... ]`)
+/** Work grows with the square of some lists, and each entry ends up in the kernel: routes of one pod, say. */
+const MOST_ENTRIES = 1024
+
+/** A list of at most `most` entries; every entry is checked by `entry`. */
+export function list<T extends z.core.SomeType>(entry: T, most = MOST_ENTRIES) {
+  const tooMany = `a list of at most ${most} entries${BAR}leave some of them out`
+  return z.array(entry, `a list${BAR}use [ ... ]`).check(z.maxLength(most, tooMany))
 }
 
 /** A key that may be left out. Scalars made by `field` are so already. */
@@ -70,16 +79,25 @@ export function openGroup<const T extends z.core.$ZodLooseShape>(shape: T) {
 }
 
 /** A list of strings; may be left out. */
-export const texts = optional(
-  list(z.custom<string>(isText, `a string without control characters${BAR}use text in double quotes`)),
-)
+export const texts = textsUpTo(MOST_ENTRIES)
+
+/** A list of at most `most` strings; may be left out. */
+export function textsUpTo(most: number) {
+  return optional(list(z.custom<string>(isText, `a string without control characters${BAR}${textHint}`), most))
+}
 
 /** An object of strings with keys of any name. */
 export const textMap = field<Readonly<Record<string, string>>>(
   'an object whose values are all strings',
-  'use {"key": "value"}, numbers in quotes too',
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value) && Object.values(value).every(isText),
+  `use {"key": "value"}, numbers in quotes too, at most ${MOST_ENTRIES} keys`,
+  isTextMap,
 )
+
+function isTextMap(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const values = Object.values(value)
+  return values.length <= MOST_ENTRIES && values.every(isText)
+}
 
 function valueAt(value: unknown, steps: readonly PathStep[]): unknown {
   let at = value

@@ -23,9 +23,42 @@ export interface ConfigHead {
 /** Deeper than any configuration; a bound on the recursion of what reads it. */
 const DEEPEST = 64
 
+/** More values than any configuration has, a GC of 16,000 attachments included; a bound on the time to read it. */
+const MOST_VALUES = 50_000
+
+/** A text shorter than this has no more values than that can be read in a few milliseconds. */
+const SHORT_TEXT = 64 * 1024
+
+const LONGEST_NAME = 8192
+
 function undecodable(message: string, details?: string): CniError {
   return new CniError(CniCode.decodingFailure, message, details === undefined ? {} : { details })
 }
+
+/**
+ * How often a value may begin in `text`, and how deep brackets go in it, strings left out: a bound that costs nothing
+ * but the reading, whether or not it is JSON. Stops where either is exceeded.
+ */
+function isTooMuch(text: string): 'values' | 'depth' | undefined {
+  let [values, depth, isInString] = [1, 0, false]
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (isInString) {
+      if (code === BACKSLASH) at++
+      else if (code === QUOTE) isInString = false
+    } else if (code === QUOTE) isInString = true
+    else if (code === COMMA) values++
+    else if (code === BRACKET || code === BRACE) {
+      values++
+      depth++
+    } else if (code === BRACKET + 2 || code === BRACE + 2) depth--
+    if (depth > DEEPEST) return 'depth'
+    if (values > MOST_VALUES) return 'values'
+  }
+  return undefined
+}
+
+const [QUOTE, COMMA, BRACKET, BACKSLASH, BRACE] = [0x22, 0x2c, 0x5b, 0x5c, 0x7b]
 
 function isTooDeep(value: unknown, left: number): boolean {
   if (typeof value !== 'object' || value === null) return false
@@ -46,14 +79,19 @@ function parse(text: string): unknown {
 
 /** stdin as one JSON object. Throws CniError decodingFailure, with line and column of what is wrong. */
 export function parseConfig(stdin: string): JsonObject {
+  const excess = stdin.length > SHORT_TEXT ? isTooMuch(stdin) : undefined
+  if (excess === 'values') throw undecodable(`error unmarshall network config: more than ${MOST_VALUES} values`)
+  if (excess === 'depth') throw tooDeep()
   const value = parse(stdin)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw undecodable(`error unmarshall network config: ${quote(value)} is not an object`, 'use { ... }')
   }
-  if (isTooDeep(value, DEEPEST)) {
-    throw undecodable(`error unmarshall network config: nested more than ${DEEPEST} levels deep`)
-  }
+  if (isTooDeep(value, DEEPEST)) throw tooDeep()
   return value as JsonObject
+}
+
+function tooDeep(): CniError {
+  return undecodable(`error unmarshall network config: nested more than ${DEEPEST} levels deep`)
 }
 
 function readName(root: JsonObject): string {
@@ -61,10 +99,14 @@ function readName(root: JsonObject): string {
   const hint = 'use letters, digits, _, . and -; the first is a letter or digit'
   if (name === '') throw new CniError(CniCode.invalidConfig, 'missing network name', { details: `name: ${hint}` })
   if (typeof name !== 'string') throw notA('name', name, { what: 'a string', hint })
+  if (name.length > LONGEST_NAME) throw notA('name', name, { what: `at most ${LONGEST_NAME} characters`, hint })
   if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return name
   const details = `name: ${quote(name)}; ${hint}`
   throw new CniError(CniCode.invalidConfig, 'invalid characters found in network name', { details })
 }
+
+/** NAME_MAX (include/uapi/linux/limits.h). */
+const LONGEST_FILE_NAME = 255
 
 /** Whether `text` is one file name: CNI spec 1.1.0, section 1, no path separators in `type`. */
 export function isPluginType(text: unknown): text is string {
@@ -73,6 +115,7 @@ export function isPluginType(text: unknown): text is string {
     text !== '' &&
     text !== '.' &&
     text !== '..' &&
+    text.length <= LONGEST_FILE_NAME &&
     !/[/\\]/.test(text) &&
     !hasControlCharacter(text)
   )

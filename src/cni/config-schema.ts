@@ -16,6 +16,7 @@ import {
   text,
   textMap,
   texts,
+  textsUpTo,
   UINT32_MAX,
   uint32,
 } from './config-fields.ts'
@@ -44,6 +45,14 @@ const port = integer(1, 65_535, 'a port')
 
 const range = group({ subnet: text, rangeStart: text, rangeEnd: text, gateway: text })
 
+const rangeSets = optional(list(list(range)))
+
+/** What keeps the address of the pod makes an element with every range of the network. */
+const MOST_DESTINATIONS = 256
+
+/** The attachments of a node: what JSON of the longest standard input can hold. */
+const MOST_ATTACHMENTS = 65_536
+
 const route = group({
   dst: text,
   gw: text,
@@ -64,7 +73,7 @@ const ipam = group({
   rangeStart: text,
   rangeEnd: text,
   gateway: text,
-  ranges: optional(list(list(range))),
+  ranges: rangeSets,
   routes: optional(list(route)),
   dataDir: absolutePath,
   resolvConf: absolutePath,
@@ -92,13 +101,13 @@ const attachment = group({ containerID: text, ifname: text })
 
 /** Under its name of the specification, and the one that libcni misspelt before 1.2.1. */
 const attachmentKeys = {
-  'cni.dev/valid-attachments': optional(list(attachment)),
-  'cni.dev/attachments': optional(list(attachment)),
+  'cni.dev/valid-attachments': optional(list(attachment, MOST_ATTACHMENTS)),
+  'cni.dev/attachments': optional(list(attachment, MOST_ATTACHMENTS)),
 }
 
 const runtimeConfig = group({
   portMappings: optional(list(portMapping)),
-  ipRanges: optional(list(list(range))),
+  ipRanges: rangeSets,
   bandwidth: optional(rates),
   ips: texts,
   mac: text,
@@ -168,7 +177,7 @@ export const configSchema = group({
   portIsolation: flag,
   enabledad: flag,
   disableContainerInterface: flag,
-  nonMasqueradeCIDRs: texts,
+  nonMasqueradeCIDRs: textsUpTo(MOST_DESTINATIONS),
   mtu,
   removeWhenEmpty: flag,
   ipam: optional(ipam),
@@ -193,7 +202,7 @@ export const ipamRoleSchema = group({
   type: text,
   ipam: optional(ipam),
   args: optional(group({ cni: optional(group({ ips: texts })) })),
-  runtimeConfig: optional(group({ ipRanges: optional(list(list(range))), ips: texts })),
+  runtimeConfig: optional(group({ ipRanges: rangeSets, ips: texts })),
   log,
   record,
   ...attachmentKeys,

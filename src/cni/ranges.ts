@@ -9,6 +9,9 @@ import { type Bounds, type RangeInput, readRange, refuse } from './range.ts'
 
 export type { RangeInput } from './range.ts'
 
+/** Every two ranges are compared, and each makes an element of our rules with every other. */
+const MOST_RANGES = 64
+
 /** The key path of a range set, or of a range in it: the sets come from several places of a configuration. */
 export type RangePath = (set: number, range?: number) => string
 
@@ -62,6 +65,8 @@ export function readRangeSets(
     const details = 'Give ipam.ranges, ipam.subnet or runtimeConfig.ipRanges (capability ipRanges), or use podcidr.'
     throw refuse(typeof path === 'string' ? path : 'ipam', 'no IP ranges specified', details)
   }
+  const count = input.reduce((sum, ranges) => sum + ranges.length, 0)
+  if (count > MOST_RANGES) throw refuse(pathOf(0), `${count} IP ranges`, `Give at most ${MOST_RANGES} in all sets.`)
   const sets = input.map((ranges, index) => readSet(ranges, index, pathOf))
   for (const [a, b, i, j] of pairs(sets)) {
     const both = a.flatMap((x) => b.filter((y) => isOverlap(x, y)).map((y) => `${windowOf(x)} and ${windowOf(y)}`))

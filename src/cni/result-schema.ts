@@ -6,6 +6,9 @@ import { integer, list, openGroup, optional, text, texts, UINT32_MAX, uint32 } f
 import { keyShapeOf } from './json-keys.ts'
 import type { CniVersion } from './version.ts'
 
+/** A chain of plugins adds to what each of them may be configured with. */
+const MOST_ENTRIES = 4096
+
 const dns = openGroup({ nameservers: texts, domain: text, search: texts, options: texts })
 
 const route = openGroup({
@@ -25,13 +28,13 @@ const ip = openGroup({ version: text, address: text, gateway: text, interface: i
 /** 0.3.0 and later. `ips[].version` is there up to 0.4.0. */
 export const listSchema = openGroup({
   cniVersion: text,
-  interfaces: optional(list(resultInterface)),
-  ips: optional(list(ip)),
-  routes: optional(list(route)),
+  interfaces: optional(list(resultInterface, MOST_ENTRIES)),
+  ips: optional(list(ip, MOST_ENTRIES)),
+  routes: optional(list(route, MOST_ENTRIES)),
   dns: optional(dns),
 })
 
-const familyEntry = openGroup({ ip: text, gateway: text, routes: optional(list(route)) })
+const familyEntry = openGroup({ ip: text, gateway: text, routes: optional(list(route, MOST_ENTRIES)) })
 
 /** 0.1.0 and 0.2.0. */
 export const pairSchema = openGroup({

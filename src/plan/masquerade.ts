@@ -75,17 +75,27 @@ function apart(pairs: readonly Pair[]): readonly Pair[] {
   const sorted = [...pairs].sort(
     (a, b) => a.source.prefixLength - b.source.prefixLength || a.destination.prefixLength - b.destination.prefixLength,
   )
-  const done: Pair[] = []
-  for (const pair of sorted) done.push(...remainder(pair, done))
-  return done
+  // By source: most sources do not contain each other, and their pairs need no look at all.
+  const done = new Map<string, { readonly source: Cidr; readonly pairs: Pair[] }>()
+  for (const pair of sorted) {
+    const { source } = pair
+    const covering = [...done.values()].filter((other) => contains(other.source, source))
+    const left = remainder(
+      pair,
+      covering.flatMap((other) => other.pairs),
+    )
+    const key = formatCidr(source)
+    const own = done.get(key)
+    if (own === undefined) done.set(key, { source, pairs: [...left] })
+    else own.pairs.push(...left)
+  }
+  return [...done.values()].flatMap(({ pairs: found }) => found)
 }
 
+/** What `covered`, pairs of sources that contain this one's, leave of the pair. */
 function remainder(pair: Pair, covered: readonly Pair[]): readonly Pair[] {
   let left: readonly Cidr[] = [pair.destination]
-  for (const other of covered) {
-    if (other.source.family !== pair.source.family || !contains(other.source, pair.source)) continue
-    left = left.flatMap((cidr) => cut(cidr, other.destination))
-  }
+  for (const other of covered) left = left.flatMap((cidr) => cut(cidr, other.destination))
   return left.map((destination) => ({ source: pair.source, destination }))
 }
 

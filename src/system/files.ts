@@ -18,7 +18,8 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 
-const limitBytes = 1024 * 1024
+/** No file of ours is longer, and none that is longer is read. */
+export const limitBytes = 1024 * 1024
 let written = 0
 
 /** What open(2) says where no file of ours is: a link (O_NOFOLLOW), a socket, a device, a name that is none. */

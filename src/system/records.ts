@@ -3,10 +3,11 @@
 // finishing is one rename, and a later call finds what a killed one left by listing one directory.
 
 import { renameSync, rmSync } from 'node:fs'
+import { CniCode, CniError } from '../cni/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
 import { networkDirName, recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
-import { createText, makeDirectory, namesIn, readText, writeText } from './files.ts'
+import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { chainedFiles, type NetworkFiles, networkDirectories, setAside } from './state.ts'
 
 /** A record and the file it is in. */
@@ -18,7 +19,7 @@ export interface StoredRecord {
 
 /** Claims the attachment for this call; false when there is a claim already. */
 export function claim(files: NetworkFiles, record: AttachmentRecord): boolean {
-  return createText(pendingFile(files, record.key), JSON.stringify(record))
+  return createText(pendingFile(files, record.key), textOf(record))
 }
 
 /** The claim's file: what reservations are linked to. */
@@ -28,7 +29,16 @@ export function pendingFile(files: NetworkFiles, key: AttachmentKey): string {
 
 /** Writes the claim anew, with everything that is about to be made, or with what is owed. */
 export function writePending(files: NetworkFiles, record: AttachmentRecord): void {
-  writeText(pendingFile(files, record.key), JSON.stringify(record))
+  writeText(pendingFile(files, record.key), textOf(record))
+}
+
+/** Throws CniError 7 for a record that could not be read again: a DEL would not know what to remove. */
+function textOf(record: AttachmentRecord): string {
+  const text = JSON.stringify(record)
+  if (Buffer.byteLength(text) <= limitBytes) return text
+  throw new CniError(CniCode.invalidConfig, `the attachment is too large: its record would have ${text.length} bytes`, {
+    details: `at most ${limitBytes}; use fewer host ports, routes, sysctls or DNS domains`,
+  })
 }
 
 /** The attachment is finished. */
