@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three projects, each run by its own command: `unit` is pure and parallel; `netns` and `e2e`
+// Projects, each run by its own command: `unit` and `fuzz` are pure and parallel; `netns` and `e2e`
 // make network namespaces and start processes, so their files run one after the other.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
@@ -26,6 +26,7 @@ export default defineConfig({
   test: {
     projects: [
       { root, test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 20_000 } },
+      { root, test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'] } },
       serial('netns'),
       serial('e2e'),
     ],

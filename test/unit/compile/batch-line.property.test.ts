@@ -1,40 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch line means the words it was made of, or is refused. The reader here is a port of iproute2's
-// own (lib/utils.c: getcmdline and makeargs).
+// A batch line means the words it was made of, or is refused.
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toBatchLine } from '../../../src/compile/batch-line.ts'
-
-const mostWords = 512
-
-/** The words `ip -batch` makes of a line, or undefined where it would stop or read on into the next line. */
-function readAsIproute2(line: string): readonly string[] | undefined {
-  if (/[\n\0]/.test(line)) return undefined
-  const hash = line.indexOf('#')
-  const kept = hash === -1 ? line : line.slice(0, hash)
-  // getcmdline joins the next line after a backslash before the newline.
-  if (kept.endsWith('\\')) return undefined
-  const words: string[] = []
-  let at = 0
-  for (;;) {
-    while (at < kept.length && /[ \t\r\n]/.test(kept.charAt(at))) at++
-    if (at >= kept.length) return words
-    if (words.length >= mostWords) return undefined
-    const quote = kept.charAt(at)
-    if (quote === "'" || quote === '"') {
-      const end = kept.indexOf(quote, at + 1)
-      if (end === -1) return undefined
-      words.push(kept.slice(at + 1, end))
-      at = end + 1
-    } else {
-      let end = at
-      while (end < kept.length && !/[ \t\r\n]/.test(kept.charAt(end))) end++
-      words.push(kept.slice(at, end))
-      at = end
-    }
-  }
-}
+import { readAsIproute2 } from '../../support/iproute2-words.ts'
 
 const awkward = fc.string({
   unit: fc.constantFrom('a', '1', '#', '\\', '"', "'", ' ', '\t', '\n', '\r', '\0', 'é', '-', '$', ';', '`'),

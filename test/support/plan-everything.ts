@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that is pure of an ADD and its DEL: names, specs, operations, batches, record and result, from a
+// configuration alone. What the kernel, the pool or a delegate would say is made up.
+
+import type { Invocation } from '../../src/cni/invocation.ts'
+import type { NetConf } from '../../src/cni/net-conf.ts'
+import type { Result } from '../../src/cni/result.ts'
+import { type Batch, toLanes } from '../../src/compile/batches.ts'
+import { firstFree } from '../../src/plan/allocate.ts'
+import { delegatedResult, resultOf } from '../../src/plan/answer.ts'
+import {
+  afterRuleOps,
+  detachOps,
+  hostOps,
+  podOps,
+  podSysctlOps,
+  podUndoOps,
+  queueingOps,
+} from '../../src/plan/attach.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../src/plan/attachment.ts'
+import { chainedNetwork, chainedResult, chainedSpec } from '../../src/plan/chained.ts'
+import { type Lease, noLease } from '../../src/plan/lease.ts'
+import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/loopback.ts'
+import { aliasOf } from '../../src/plan/names.ts'
+import type { ObservedLink, ObservedNamespace } from '../../src/plan/observed.ts'
+import type { Op } from '../../src/plan/op.ts'
+import { type AttachmentRecord, parseRecord } from '../../src/plan/record.ts'
+import { chooseRequested } from '../../src/plan/request.ts'
+import { attachmentSpec, networkSpec } from '../../src/plan/resolve.ts'
+import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../../src/plan/shared.ts'
+import { staticLease } from '../../src/plan/static.ts'
+import type { KnownNames } from './batch-grammar.ts'
+
+/** What an ADD would run and answer, and the record it would leave. */
+export interface Planned {
+  readonly batches: readonly Batch[]
+  readonly result: Result
+  readonly names: KnownNames
+  readonly record?: AttachmentRecord
+}
+
+/** Plans an ADD and the DEL after it. Throws CniError as the real one does. */
+export function planEverything(call: Invocation, conf: NetConf): Planned {
+  const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+  if (conf.mode === 'loopback' && conf.role !== 'ipam') return planLoopback(call, key)
+  if (conf.role === 'ipam') return { batches: [], result: delegatedResult(leaseOf(conf)), names: namesOf(key, []) }
+  return conf.role === 'chained' ? planChained(conf, key) : planMain(call, conf, key)
+}
+
+function planLoopback(call: Invocation, key: AttachmentKey): Planned {
+  const lo = linkCalled('lo', { addresses: ['127.0.0.1/8'] })
+  return { ...compiled([...loopbackOps, ...loopbackDownOps], key, []), result: loopbackResult(lo, call.netns) }
+}
+
+function planMain(call: Invocation, conf: NetConf, key: AttachmentKey): Planned {
+  const lease = leaseOf(conf)
+  const mtu = conf.mtu === 'auto' ? 1500 : conf.mtu
+  const spec = attachmentSpec({ key, conf, lease, mtu })
+  const network = networkSpec(conf, spec.ips, { mtu, machineId: 'machine' })
+  const ops = [...bridgeOps(network, [spec]), ...steadyBridgeOps(network), ...attachmentOps(spec, network)]
+  const links = [network.bridge?.name, network.bridge?.gateway?.name, network.bridge?.gateway?.peer]
+  return {
+    ...compiled(ops, key, [...links, spec.host?.name, spec.bandwidth?.egress?.ifb]),
+    result: resultOf({ spec, network, lease, netns: call.netns }),
+    record: recordOf(key, spec, network),
+  }
+}
+
+function planChained(conf: NetConf, key: AttachmentKey): Planned {
+  const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
+  const pod = namespaceOf([linkCalled(key.ifName, { kind: 'veth', index: 2, peerIndex: 7 })])
+  const host = namespaceOf([linkCalled('veth9', { kind: 'veth', index: 7, peerIndex: 2, master: 'cni9' })])
+  const ways = new Map(prevResult.ips.map(({ address }) => [address.replace(/\/.*/, ''), 'cni9']))
+  const spec = chainedSpec({ key, conf, prevResult, seen: { pod, host, ways } })
+  const network = chainedNetwork(conf, spec, host)
+  return {
+    ...compiled(attachmentOps(spec, network), key, ['cni9', 'veth9', spec.bandwidth?.egress?.ifb]),
+    result: chainedResult(prevResult, spec),
+    record: recordOf(key, spec, network),
+  }
+}
+
+function attachmentOps(spec: AttachmentSpec, network: NetworkSpec): readonly Op[] {
+  const source = { networks: [network], attachments: [spec] }
+  return [
+    ...ruleOps(source),
+    ...steadyRuleOps(source),
+    ...hostOps(spec),
+    ...queueingOps(spec),
+    ...podOps(spec),
+    ...podSysctlOps(spec),
+    ...afterRuleOps(spec),
+    ...podUndoOps(spec),
+    ...detachOps(spec, 4711),
+  ]
+}
+
+function compiled(ops: readonly Op[], key: AttachmentKey, links: readonly (string | undefined)[]) {
+  const { links: first, rules } = toLanes(ops)
+  return { batches: [...first, ...rules], names: namesOf(key, links) }
+}
+
+function namesOf(key: AttachmentKey, links: readonly (string | undefined)[]): KnownNames {
+  const known = ['lo', key.ifName, ...links].filter((name) => name !== undefined)
+  return { links: new Set(known), alias: aliasOf(key) }
+}
+
+/** What is on disk between ADD and DEL. Throws when the record cannot be read back. */
+function recordOf(key: AttachmentKey, spec: AttachmentSpec, network: NetworkSpec): AttachmentRecord {
+  const writer = { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' }
+  const netns = { path: '/run/netns/a', inode: 1 }
+  const record = { format: 1, key, writer, netns, createdAt: '', configDigest: '', spec, network } as const
+  const read = parseRecord(JSON.stringify(record))
+  if (read?.spec === undefined) throw new Error('the record cannot be read back')
+  return read
+}
+
+/** The addresses a pool gives first, those of the configuration, or what a delegate might answer. */
+function leaseOf({ ipam }: NetConf): Lease {
+  if (ipam.kind === 'none') return noLease
+  if (ipam.kind === 'static') return staticLease(ipam)
+  if (ipam.kind === 'delegated') {
+    return {
+      ips: [{ address: '10.77.0.5/24', gateway: '10.77.0.1' }, { address: 'fd00:77::5/64' }],
+      routes: [{ dst: '0.0.0.0/0' }],
+    }
+  }
+  const requested = chooseRequested(ipam.rangeSets, ipam.requested)
+  const ips = ipam.rangeSets.flatMap((ranges, at) => {
+    const chosen = requested[at] ?? firstFree(ranges, { exclude: ipam.exclude, taken: new Set() })
+    if (chosen === undefined) return []
+    const { subnet, gateway } = chosen.range
+    return [{ address: `${chosen.address}${subnet.slice(subnet.indexOf('/'))}`, gateway }]
+  })
+  return { ips, routes: ipam.routes }
+}
+
+function linkCalled(name: string, more: Partial<ObservedLink>): ObservedLink {
+  const plain = {
+    index: 1,
+    mac: '0a:00:00:00:00:01',
+    mtu: 1500,
+    up: true,
+    promisc: false,
+    allmulti: false,
+    addresses: [],
+  }
+  return { ...plain, name, ...more }
+}
+
+function namespaceOf(links: readonly ObservedLink[]): ObservedNamespace {
+  return { links: new Map(links.map((link) => [link.name, link])), routes: new Map() }
+}
