@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
-# usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [kube-proxy] [kindnet]
+# usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [kube-proxy] [cri-o] [kindnet]
 #   default: all but kindnet
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
-#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy
+#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool
 #   cni/     the reference plugins (and cni-kindnet)
 #   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
@@ -12,7 +12,7 @@
 # Exit code 1: something is missing; stderr names it.
 set -euo pipefail
 
-CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3
+CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3 OCICNI=0.5.1
 IMAGES=1   # raise it when make-image.mjs writes something else
 UNPACKED=1 # raise it when a list of Debian packages changes
 
@@ -165,6 +165,25 @@ kube_proxy() {
   fi
 }
 
+# CRI-O's own library for networks, as its small tool: what CRI-O would use, without CRI-O. Its deprecation cannot be
+# looked up everywhere, which ends `go install`; a module of our own does without.
+cri_o() {
+  local part="cri-o@$OCICNI" source="$peers/src/cri-o"
+  have "$part" && return
+  mkdir -p "$source"
+  if go_present && (
+    cd "$source"
+    printf 'module cri-o\ngo 1.25.0\nrequire github.com/cri-o/ocicni v%s\n' "$OCICNI" >go.mod
+    CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath' go build -p 2 -ldflags '-s -w' -o "$peers/bin/ocicnitool" \
+      github.com/cri-o/ocicni/tools/ocicnitool
+  ); then
+    done_with "$part"
+  else
+    say 'ocicnitool is left out: no Go new enough, or the build failed'
+    incomplete=1
+  fi
+}
+
 # For the bench only. cni-kindnet is a module without a published path, so it is built from a checkout.
 kindnet() {
   local source="$peers/src/kindnet/cmd/cni-kindnet"
@@ -177,7 +196,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd firewalld docker kube-proxy}"; do
+for group in "${@:-cni containerd firewalld docker kube-proxy cri-o}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -189,7 +208,8 @@ for group in "${@:-cni containerd firewalld docker kube-proxy}"; do
       firewalld) unpacked firewalld firewalld dbus-daemon ;;
       docker) unpacked docker docker.io ;;
       kube-proxy) kube_proxy ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, docker, kube-proxy or kindnet"; exit 2 ;;
+      cri-o) cri_o ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, docker, kube-proxy, cri-o or kindnet"; exit 2 ;;
     esac
   done
 done

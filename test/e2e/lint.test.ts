@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `trestle lint` says each runtime will use, against the runtimes themselves: containerd and cnitool on a private
 // machine, with the same directory.
-import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Cri, openCri } from '../../src/cli/cri/client.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
+import { clear, directories, type Files, lint, list, marker, put, type Said } from './lab/net-dirs.ts'
 import { runPod } from './lab/pods.ts'
 
 const parts = [
@@ -20,97 +21,6 @@ const parts = [
 ]
 const missing = missingParts(parts, 'cni containerd')
 if (pluginType !== 'trestle') missing.push('this file is about trestle')
-
-/** A plugin that says which file it was in, and makes nothing. */
-const marker = `#!/bin/sh
-case "$CNI_COMMAND" in
-  VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.3.1","0.4.0","1.0.0"]}' ;;
-  ADD) cat > /run/marker.seen; echo '{"cniVersion":"1.0.0","ips":[]}' ;;
-esac
-`
-const plugin = (file: string, more: object = {}) => ({ type: 'marker', from: file, ...more })
-const list = (file: string, name: string, more: object = {}) =>
-  JSON.stringify({ cniVersion: '1.0.0', name, plugins: [plugin(file)], ...more })
-const single = (file: string, name: string) => JSON.stringify({ cniVersion: '1.0.0', name, ...plugin(file) })
-const half = '{"name": "half", "plugins": ['
-
-/** What lint -o json says, as far as it is looked at here. */
-interface Said {
-  readonly findings: readonly { readonly id: string; readonly file: string }[]
-  readonly runtimes?: {
-    readonly containerd: { readonly file?: string }
-    readonly cnitool: readonly { readonly network: string; readonly choice: { readonly file?: string } }[]
-  }
-}
-
-type Files = Readonly<Record<string, string>>
-
-/** Directories by what is the matter with them: the files, what containerd uses, and a finding that says why. */
-const directories: readonly (readonly [what: string, files: Files, used: string | undefined, finding: string])[] = [
-  ['one list', { '10-a.conflist': list('10-a.conflist', 'a') }, '10-a.conflist', 'cni-version-old'],
-  [
-    'the order of bytes',
-    { '9-b.conflist': list('9-b.conflist', 'b'), '10-a.conf': single('10-a.conf', 'a') },
-    '10-a.conf',
-    'sorted-later',
-  ],
-  [
-    'a .conf beside the .conflist of one network',
-    { '10-a.conf': single('10-a.conf', 'a'), '10-a.conflist': list('10-a.conflist', 'a') },
-    '10-a.conf',
-    'runtimes-differ',
-  ],
-  [
-    'a backup',
-    { '05-b.conflist.bak': half, '10-a.conflist': list('10-a.conflist', 'a') },
-    '10-a.conflist',
-    'wrong-extension',
-  ],
-  [
-    'a broken file that comes first',
-    { '05-b.conflist': half, '10-a.conflist': list('10-a.conflist', 'a') },
-    undefined,
-    'containerd-stops',
-  ],
-  [
-    'a broken file that comes later',
-    { '10-a.conflist': list('10-a.conflist', 'a'), '20-b.conflist': half },
-    '10-a.conflist',
-    'json-syntax',
-  ],
-  [
-    'a plugin that is missing',
-    { '10-a.conflist': list('10-a.conflist', 'a').replace('"marker"', '"absent"') },
-    '10-a.conflist',
-    'plugin-missing',
-  ],
-  ['no file', {}, undefined, 'dir-empty'],
-  ['a file of no extension that counts', { '10-a.conflist.disabled': list('x', 'a') }, undefined, 'dir-empty'],
-  ['an empty file', { '10-a.conflist': '' }, undefined, 'file-empty'],
-  ['half a file', { '10-a.conflist': half }, undefined, 'json-syntax'],
-  ['a list without plugins', { '10-a.conflist': '{"cniVersion":"1.0.0","name":"a"}' }, undefined, 'plugins-missing'],
-  [
-    'an empty list',
-    { '10-a.conflist': '{"cniVersion":"1.0.0","name":"a","plugins":[]}' },
-    undefined,
-    'plugins-missing',
-  ],
-  ['a list in a .conf', { '10-a.conf': list('10-a.conf', 'a') }, undefined, 'list-in-conf'],
-  [
-    'a list without a name',
-    { '10-a.conflist': `{"plugins":[${JSON.stringify(plugin('x'))}]}` },
-    undefined,
-    'name-missing',
-  ],
-  ['a plugin without a type', { '10-a.conflist': '{"name":"a","plugins":[{}]}' }, undefined, 'type-missing'],
-  ['a version that is a number', { '10-a.conflist': list('x', 'a', { cniVersion: 1 }) }, undefined, 'wrong-type'],
-  [
-    'a capability that is a text',
-    { '10-a.conflist': `{"name":"a","plugins":[${JSON.stringify(plugin('x', { capabilities: { mac: 'yes' } }))}]}` },
-    undefined,
-    'wrong-type',
-  ],
-]
 
 describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
   let lab: Lab
@@ -130,24 +40,8 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     cri?.close()
     await lab?.close()
   })
-  afterEach(async () => {
-    for (const name of (await lab.run('ls', ['-A', '/etc/cni/net.d'])).stdout.split('\n').filter(Boolean)) {
-      await rm(join(dir, name), { recursive: true })
-    }
-  })
+  afterEach(() => clear(etc))
 
-  /** Files are moved into their place, as an installer does; a last one tells containerd to look at all of them. */
-  async function put(files: Files): Promise<void> {
-    for (const [name, text] of Object.entries(files)) {
-      await writeFile(join(etc, 'new'), text)
-      await rename(join(etc, 'new'), join(dir, name))
-    }
-    await writeFile(join(dir, 'zz-last'), '')
-    await rm(join(dir, 'zz-last'))
-  }
-  async function lint(): Promise<Said> {
-    return JSON.parse((await lab.run('/opt/cni/bin/trestle', ['lint', '-o', 'json'])).stdout) as Said
-  }
   /** The file of the network that containerd has loaded, as its marker says, or undefined; and why not. */
   async function loaded(): Promise<{ file: string | undefined; reason: string }> {
     const { info } = await cri.call('Status', { verbose: true })
@@ -167,8 +61,8 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
   it.each(directories)(
     '%s (pain 7: cni plugin not initialized; pain 8: the wrong file is chosen)',
     async (_, files, used, finding) => {
-      await put(files)
-      const said = await lint()
+      await put(etc, files)
+      const said = await lint(lab)
       expect(said.runtimes?.containerd.file).toBe(used)
       expect(said.findings.map(({ id }) => id)).toContain(finding)
       const { file, reason } = await settled(used)
@@ -204,11 +98,11 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
   }
 
   it('explain knows what containerd says of a pod that got no address, and of a plugin that is missing', async () => {
-    await put({ '10-a.conflist': list('10-a.conflist', 'a') })
+    await put(etc, { '10-a.conflist': list('10-a.conflist', 'a') })
     await settled('10-a.conflist')
     const noAddress = await runPod(cri, { name: 'bare' }).catch(String)
     expect(await explained(String(noAddress))).toEqual(['no-pod-address'])
-    await put({ '05-b.conflist': list('05-b.conflist', 'b').replace('"marker"', '"absent"') })
+    await put(etc, { '05-b.conflist': list('05-b.conflist', 'b').replace('"marker"', '"absent"') })
     await settled('05-b.conflist')
     const noPlugin = await runPod(cri, { name: 'none' }).catch(String)
     expect(await explained(String(noPlugin))).toEqual(['plugin-not-found'])
@@ -216,21 +110,21 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
 
   it('a link to nothing stops it (pain 7: cni plugin not initialized)', async () => {
     await symlink('/nonexistent/target', join(dir, '05-b.conflist'))
-    await put({ '10-a.conflist': list('10-a.conflist', 'a') })
-    const said = await lint()
+    await put(etc, { '10-a.conflist': list('10-a.conflist', 'a') })
+    const said = await lint(lab)
     expect(said.findings.map(({ id }) => id)).toEqual(expect.arrayContaining(['file-unreadable', 'containerd-stops']))
     expect(said.runtimes?.containerd.file).toBeUndefined()
     expect((await settled(undefined)).file).toBeUndefined()
   })
 
   it('a directory that is not the one containerd watches (pain 7: cni plugin not initialized)', async () => {
-    await put({ '10-a.conflist': list('10-a.conflist', 'a') })
+    await put(etc, { '10-a.conflist': list('10-a.conflist', 'a') })
     expect((await settled('10-a.conflist')).file).toBe('10-a.conflist')
-    expect((await lint()).findings.map(({ id }) => id)).not.toContain('dir-not-watched')
+    expect((await lint(lab)).findings.map(({ id }) => id)).not.toContain('dir-not-watched')
     await lab.run('mount', ['-t', 'tmpfs', 'tmpfs', '/etc/cni/net.d'])
     try {
       await lab.run('tee', ['/etc/cni/net.d/10-b.conflist'], { input: list('10-b.conflist', 'b') })
-      const said = await lint()
+      const said = await lint(lab)
       expect(said.findings.map(({ id }) => id)).toContain('dir-not-watched')
       expect(said.runtimes?.containerd.file).toBe('10-b.conflist')
       // What it would use if it looked; it does not.
@@ -243,7 +137,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
 
   it('a directory that is gone; containerd ends without it (pain 7: cni plugin not initialized)', async () => {
     await rm(dir, { recursive: true })
-    expect((await lint()).findings.map(({ id }) => id)).toEqual(['dir-missing'])
+    expect((await lint(lab)).findings.map(({ id }) => id)).toEqual(['dir-missing'])
     const isReady = async (): Promise<boolean> => {
       const answer = await cri.call('Status', {}, { timeoutMs: 2000 }).catch(() => undefined)
       return answer?.status?.conditions.some(({ type, status }) => type === 'NetworkReady' && status) ?? false
