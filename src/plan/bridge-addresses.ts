@@ -52,13 +52,32 @@ function isInTheWay(address: string, bridge: BridgeSpec, others: readonly Networ
 
 function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports: readonly ObservedLink[] }): CniError {
   const { bridge, foreign, ports } = found
-  const names = ports.map((port) => port.alias ?? port.name)
   const message = `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ${foreign.join(', ')}`
-  return new CniError(CniCode.bridgeConflict, message, {
-    details:
-      `plugged into ${bridge.name}: ${names.slice(0, 8).join(', ') || 'nothing'}${names.length > 8 ? `, and ${names.length - 8} more` : ''}. ` +
-      `Use another "bridge", set "forceAddress": true, or remove it: ip addr del ${foreign[0]} dev ${bridge.name}`,
-  })
+  return new CniError(CniCode.bridgeConflict, message, { details: `${usersOf(bridge.name, ports)}; ${cure(found)}` })
+}
+
+function usersOf(bridge: string, ports: readonly ObservedLink[]): string {
+  if (ports.length === 0)
+    return `nothing is plugged into ${bridge}, which trestle did not make: another CNI plugin may have left it`
+  const names = ports.map((port) => port.alias ?? port.name)
+  return `plugged into ${bridge}: ${names.slice(0, 8).join(', ')}${names.length > 8 ? `, and ${names.length - 8} more` : ''}`
+}
+
+/** An unused bridge goes whole: its other addresses and settings are of the same past. */
+function cure({
+  bridge,
+  foreign,
+  ports,
+}: {
+  bridge: BridgeSpec
+  foreign: readonly string[]
+  ports: readonly unknown[]
+}) {
+  const removal =
+    ports.length === 0
+      ? `the bridge: ip link del ${bridge.name}`
+      : `the address: ${foreign.map((cidr) => `ip addr del ${cidr} dev ${bridge.name}`).join('; ')}`
+  return `use another "bridge", set "forceAddress": true, or remove ${removal}`
 }
 
 function noBridge(name: string, kind: string | undefined): CniError {

@@ -70,17 +70,28 @@ export function requestTaken(set: NumberedSet, address: string, holder?: string)
   return new CniError(CniCode.addressUnavailable, `failed to allocate for range ${set.index}: ${what}`, { details })
 }
 
-/** The error for a set with no address left. `used`: how many of its usable addresses are given out. */
-export function exhausted(
-  set: NumberedSet,
-  use: { readonly used: number; readonly exclude: readonly string[] },
-): CniError {
+/** How full a set is. `used`: its usable addresses that are given out; `theirs`: how many host-local reserved, and where. */
+export interface PoolUse {
+  readonly used: number
+  readonly exclude: readonly string[]
+  readonly theirs: { readonly count: number; readonly directory: string }
+}
+
+/** The error for a set with no address left. */
+export function exhausted(set: NumberedSet, use: PoolUse): CniError {
   const total = capacity(set.ranges, use.exclude)
   const what = `no IP addresses available in range set: ${describeSet(set.ranges)}`
   const message = `failed to allocate for range ${set.index}: ${what} (${use.used} of ${total} used)`
   return new CniError(CniCode.poolExhausted, message, {
     details:
       '/run/trestle/networks/NAME/addresses says who has each address; `trestle gc` frees those of pods that are gone. ' +
+      fromBefore(use.theirs) +
       'If all are in use, the network needs a larger subnet or another range in this set.',
   })
+}
+
+/** Nobody but its DEL, a restart or adopt ends a reservation of the reference plugin. */
+function fromBefore({ count, directory }: PoolUse['theirs']): string {
+  if (count === 0) return ''
+  return `${count} were reserved by host-local, in ${directory}; \`trestle adopt --apply\` frees those of pods that are gone. `
 }

@@ -12,7 +12,7 @@ import type { PodAddress } from '../plan/attachment.ts'
 import type { Lease } from '../plan/lease.ts'
 import { noLease } from '../plan/lease.ts'
 import { describeHolder } from '../plan/record.ts'
-import { chooseRequested, exhausted, requestTaken } from '../plan/request.ts'
+import { chooseRequested, exhausted, type PoolUse, requestTaken } from '../plan/request.ts'
 import { readResolvConf } from '../plan/resolv-conf.ts'
 import { staticLease } from '../plan/static.ts'
 import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from './addresses.ts'
@@ -102,7 +102,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
     const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
     if (chosen === undefined) {
       if (hasReclaimed || (await request.reclaim()) === 0)
-        throw exhausted(set, { used: taken.size, exclude: ipam.exclude })
+        throw exhausted(set, { used: taken.size, exclude: ipam.exclude, theirs: theirsOf(request, ipam) })
       hasReclaimed = true
       taken = takenNow(request, ipam)
       continue
@@ -121,7 +121,12 @@ async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Ch
   if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
   if (!isTheirs && (await request.reclaim()) > 0 && reserveAddress(files, claimFile, chosen.address)) return chosen
   const holder = holderOf(files, chosen.address)
-  throw requestTaken(set, chosen.address, holder && describeHolder(holder))
+  const pod = isTheirs ? `the pod in ${dataDirOf(request.conf)}/${request.conf.name}/${chosen.address}` : undefined
+  throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : pod)
+}
+
+function theirsOf({ conf }: LeaseRequest, { dataDir }: PoolIpam): PoolUse['theirs'] {
+  return { count: referenceAddresses(dataDir, conf.name).length, directory: `${dataDir}/${conf.name}` }
 }
 
 function takenNow(request: LeaseRequest, ipam: PoolIpam): Set<string> {
