@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bare, masquerade } from './bench/case-bare.mjs'
 import { memory, processes } from './bench/case-resources.mjs'
+import { restore } from './bench/case-restore.mjs'
 import { pods, rules } from './bench/case-scale.mjs'
 import { start } from './bench/case-start.mjs'
 import { storm } from './bench/case-storm.mjs'
@@ -20,7 +21,7 @@ import { copyExecutables } from './bench/contenders.mjs'
 import { plot } from './bench/plot.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
-const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm }
+const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm, restore }
 
 function readOptions() {
   const options = {

@@ -47,13 +47,13 @@ export async function processes({ found, scratch }) {
   const counts = {}
   const first = node.pod()
   await node.call('ADD', { pod: first })
-  const atFirst = started(log)
+  const atFirst = started(readFileSync(log, 'utf8'))
   const pod = node.pod()
   const { result } = await node.call('ADD', { pod })
-  counts.ADD = started(log)
+  counts.ADD = started(readFileSync(log, 'utf8'))
   for (const verb of ['CHECK', 'DEL', 'STATUS', 'VERSION']) {
     await node.call(verb, { pod: { ...pod, runtimeConfig: {} }, prevResult: verb === 'CHECK' ? result : undefined })
-    counts[verb] = started(log)
+    counts[verb] = started(readFileSync(log, 'utf8'))
   }
   node.close()
   const limits = { ADD: 3, DEL: 3, CHECK: 4, STATUS: 0, VERSION: 0 }
@@ -63,9 +63,9 @@ export async function processes({ found, scratch }) {
   return { rows, notes: [`the first ADD of the node: ${atFirst.length} (${atFirst.join(', ')})`] }
 }
 
-/** Processes in a log of strace but the first; one that executes twice (nsenter, then ip) is one process. */
-function started(log) {
-  const lines = readFileSync(log, 'utf8').split('\n')
+/** Processes in strace's log but the first; one that executes twice (nsenter, then ip) is one process. */
+export function started(log) {
+  const lines = log.split('\n')
   const byPid = new Map()
   for (const line of lines) {
     const [, pid, file] = /^(\d+) +execve\("([^"]+)".* = 0$/.exec(line) ?? []

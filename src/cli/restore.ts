@@ -4,6 +4,8 @@
 import { openContext } from '../commands/context.ts'
 import { type Restored, restore } from '../commands/restore.ts'
 import { type Command, exitCode, type Input } from './command.ts'
+import { thisProgram } from './self.ts'
+import { restoreUnit } from './systemd-unit.ts'
 
 export const restoreCommand: Command = {
   name: 'restore',
@@ -14,12 +16,25 @@ export const restoreCommand: Command = {
     'Compares the state of every network with the host and makes what is missing: bridges and their ports, ' +
     'nftables rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. ' +
     'With --dry-run it only tells: exit code 1 when something is missing.',
-  options: { 'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' } },
-  examples: ['trestle restore', 'trestle restore --dry-run', 'trestle restore -o json'],
+  options: {
+    'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' },
+    'systemd-unit': { type: 'boolean', help: 'print a unit that runs this after a firewall was started or reloaded' },
+  },
+  examples: [
+    'trestle restore',
+    'trestle restore --dry-run',
+    'trestle restore -o json',
+    'trestle restore --systemd-unit',
+  ],
   run,
 }
 
 async function run({ values, isJson, output }: Input): Promise<number> {
+  if (values['systemd-unit'] === true) {
+    const { file, args } = thisProgram()
+    output.out(restoreUnit([file, ...args, 'restore']))
+    return exitCode.fine
+  }
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
   const { missing } = restored

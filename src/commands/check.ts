@@ -7,10 +7,12 @@ import type { NetConf, Role } from '../cni/net-conf.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
 import { expectedBy, expectedOps } from '../plan/expected.ts'
+import { placeText } from '../plan/host-accept.ts'
 import { reservationName } from '../plan/host-ports.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
+import { missingAccepts, readHostAccept } from '../system/host-accept.ts'
 import { portHolder } from '../system/ports.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
@@ -70,8 +72,20 @@ async function differences(context: CallContext, subject: Subject): Promise<read
     expected.spec,
     readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network,
   )
-  const observed = await observeFor(context, call.netns, ops)
-  return [...owed, ...reserved, ...expected.missing, ...difference(ops, observed).flatMap(({ found }) => found)]
+  const [observed, accepts] = await Promise.all([
+    observeFor(context, call.netns, ops),
+    acceptLacks(context, record.spec.chained ? chainedFiles(files) : files),
+  ])
+  const found = difference(ops, observed).flatMap((each) => each.found)
+  return [...owed, ...reserved, ...expected.missing, ...found, ...accepts]
+}
+
+/** A process for each place where an accept was put; none where no firewall dropped when the network was set up. */
+async function acceptLacks({ run }: CallContext, files: NetworkFiles): Promise<readonly string[]> {
+  const accept = readHostAccept(files)
+  if (accept === undefined) return []
+  const places = await missingAccepts(run, accept)
+  return places.map((place) => `the accept of ${accept.bridge} is missing in ${placeText(place)}`)
 }
 
 function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {

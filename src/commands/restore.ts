@@ -77,7 +77,10 @@ async function applyDifferences(
 ): Promise<void> {
   const missing = differences.map(({ op }) => op).filter((op) => !op.kind.startsWith('nft.'))
   const needsRules = differences.some(({ op }) => op.kind.startsWith('nft.'))
-  await execute({ run: context.run }, [...missing, ...(needsRules ? rules : [])])
+  // What route_localnet opens is closed by a rule, which comes first (afterRuleOps).
+  const isSetting = (op: Op) => op.kind === 'sysctl.write'
+  await execute({ run: context.run }, [...missing.filter((op) => !isSetting(op)), ...(needsRules ? rules : [])])
+  await execute({ run: context.run }, missing.filter(isSetting))
 }
 
 function linkOps(networks: readonly NetworkSpec[], attachments: readonly AttachmentSpec[]): readonly Op[] {
@@ -85,14 +88,24 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
     ...bridgeOps(network, attachments),
     ...(network.bridge ? bridgeSysctlOps(network.bridge) : []),
   ])
-  const ofPods = attachments.flatMap((spec) => [
-    ...portOps(spec),
-    ...hostEndOps(spec),
-    ...hostOps(spec),
-    ...queueingOps(spec),
-    ...afterRuleOps(spec),
-  ])
-  return [...ofNetworks, ...ofPods.filter((op) => op.kind !== 'veth.add')]
+  // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
+  const links = attachments.flatMap((spec) => [...portOps(spec), ...hostEndOps(spec), ...hostOps(spec)])
+  const all = [
+    ...ofNetworks,
+    ...links.filter((op) => op.kind !== 'veth.add'),
+    ...attachments.flatMap(queueingOps),
+    ...attachments.flatMap(afterRuleOps),
+  ]
+  return withoutRepeats(all)
+}
+
+/** Pods of one bridge say the same of it, and a port's place is said with the bridge and with the pod. */
+function withoutRepeats(ops: readonly Op[]): readonly Op[] {
+  const seen = new Set<string>()
+  return ops.filter((op) => {
+    const text = JSON.stringify(op)
+    return !seen.has(text) && seen.add(text)
+  })
 }
 
 /** What ADD says in one line with the creation of the pair. */

@@ -84,22 +84,26 @@ export async function observeVlans(run: Run): Promise<ReadonlyMap<string, readon
   return readVlans(output.stdout)
 }
 
-/** Queueing of the host's links: token buckets and ingress qdiscs in one process, a filter in one per link that has any. */
+/** Queueing of the host's links: token buckets and ingress qdiscs in one process, filters of those that have any in one more. */
 export async function observeQueues(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, ObservedQueue>> {
   const output = await run({ file: 'tc', args: ['-j', 'qdisc', 'show'] })
   requireSeen(output, 'tc')
-  const qdiscs = readDocuments(output.stdout)
-  const queues = names.map(async (name) => {
-    const own = qdiscs.filter((qdisc) => qdisc['dev'] === name)
-    const hasIngress = own.some((qdisc) => qdisc['kind'] === 'ingress')
-    return [name, readQueue(hasIngress ? [...own, ...(await filtersOf(run, name))] : own)] as const
-  })
-  return new Map(await Promise.all(queues))
+  const byName = Map.groupBy(readDocuments(output.stdout), (qdisc) => qdisc['dev'])
+  const qdiscsOf = (name: string) => byName.get(name) ?? []
+  const filtered = names.filter((name) => qdiscsOf(name).some((qdisc) => qdisc['kind'] === 'ingress'))
+  const filters = filtered.length === 0 ? new Map() : await observeFilters(run, filtered)
+  return new Map(names.map((name) => [name, readQueue([...qdiscsOf(name), ...(filters.get(name) ?? [])])]))
 }
 
-async function filtersOf(run: Run, name: string): Promise<readonly unknown[]> {
-  const output = await run({ file: 'tc', args: ['-j', 'filter', 'show', 'dev', name, 'parent', 'ffff:'] })
-  return readDocuments(output.stdout)
+/** A line of output for each link, which does not name it: where one has gone meanwhile, each is asked alone. */
+async function observeFilters(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, readonly unknown[]>> {
+  const lines = names.map((name) => toBatchLine(['filter', 'show', 'dev', name, 'parent', 'ffff:']))
+  const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${lines.join('\n')}\n` })
+  const answers = output.stdout.split('\n').filter((line) => line.startsWith('['))
+  if (answers.length === names.length) return new Map(names.map((name, at) => [name, readDocuments(answers[at] ?? '')]))
+  if (names.length === 1) return new Map()
+  const alone = await Promise.all(names.map((name) => observeFilters(run, [name])))
+  return new Map(alone.flatMap((each) => [...each]))
 }
 
 /** Sysctls of the pod by key. One process. */
