@@ -34,7 +34,7 @@ const ethernetMtu = 1500
  * addresses, 103 when the attachment exists, 11 when another call holds it, 100 when a tool fails.
  */
 export async function add(context: CallContext, call: Invocation, conf: NetConf): Promise<Result> {
-  requireState()
+  requireState(conf.name)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const addition = { context, call, conf, key, files: networkFiles(conf.name) }
   if (conf.role === 'ipam') return await addLease(addition)

@@ -22,7 +22,7 @@ import { observeFor } from './observe-attachment.ts'
 
 /** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
 export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
-  requireState()
+  requireState(conf.name)
   if (conf.mode === 'loopback') return await checkLoopback(context, call)
   const files = networkFiles(conf.name)
   const record = findRecord(files, call, conf)

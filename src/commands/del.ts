@@ -28,7 +28,7 @@ import { removeWhenEmpty } from './remove-network.ts'
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
   if (conf.isLoopback) return await delLoopback(context, call)
-  requireState()
+  requireState(conf.name)
   const files = networkFiles(conf.name)
   const records = rolesOf(conf).flatMap((role) => findRecords(files, keyOf(call, conf, role)))
   const meant = meantBy(conf, records)

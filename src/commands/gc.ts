@@ -15,7 +15,7 @@ import { removeWhenEmpty } from './remove-network.ts'
 
 /** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
 export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
-  requireState()
+  requireState(conf.name)
   const files = networkFiles(conf.name)
   const failures: Error[] = []
   if (conf.validAttachments !== undefined) {

@@ -22,7 +22,7 @@ const mostPorts = 1023
 /** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
 export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   try {
-    requireState()
+    requireState(conf.name)
     requireRoom()
   } catch (cause) {
     throw notReady((cause as CniError).message, (cause as CniError).details ?? '', cause)

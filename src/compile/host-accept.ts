@@ -3,6 +3,7 @@
 // bridge, so that whoever reads the chain knows whose they are.
 
 import { CniCode, CniError, printable } from '../cni/error.ts'
+import { patternNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
 import type { AcceptPlace } from '../plan/host-accept.ts'
 
 /** A command that changes a place, and what it is for. */
@@ -30,6 +31,7 @@ export function iptablesCommand(
   place: Extract<AcceptPlace, { kind: 'iptables' }>,
   rule: { readonly bridge: string; readonly direction: Direction },
 ): AcceptCommand {
+  requireNoPattern(rule.bridge)
   const comment = acceptComment(rule.bridge, rule.direction)
   const match = [rule.direction === 'in' ? '-i' : '-o', rule.bridge, '-m', 'comment', '--comment', comment]
   return { file: place.program, args: ['-w', lockWaitS, action, place.chain, ...match, '-j', 'ACCEPT'] }
@@ -38,6 +40,15 @@ export function iptablesCommand(
 /** The chain's rules, as commands. */
 export function iptablesListCommand({ program, chain }: Extract<AcceptPlace, { kind: 'iptables' }>): AcceptCommand {
   return { file: program, args: ['-w', lockWaitS, '-S', chain] }
+}
+
+/** The bridge of a chained attachment was named by somebody else: `br+` would be every bridge to iptables. */
+function requireNoPattern(bridge: string): void {
+  const problem = patternNameProblem(bridge) ?? unsafeNameProblem(bridge)
+  if (problem === undefined) return
+  throw new CniError(CniCode.invalidConfig, `"${printable(bridge)}" cannot be named in a rule: ${problem}`, {
+    details: 'set firewall.hostAccept to "off", or rename the bridge',
+  })
 }
 
 /** The chain with its rules' handles. */

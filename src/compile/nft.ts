@@ -21,7 +21,7 @@ export function nftText(op: NftOp): string {
       return [
         `add chain inet ${tableName} ${op.chain}`,
         `flush chain inet ${tableName} ${op.chain}`,
-        `add rule inet ${tableName} ${op.chain} ${op.expression} comment "${op.comment}"`,
+        `add rule inet ${tableName} ${op.chain} ${expressionText(op.expression)} comment "${op.comment}"`,
       ].join('\n')
     case 'nft.flush':
       return `flush set ${setAt(op.set)}`
@@ -71,6 +71,14 @@ function setAt(set: SetName): string {
 /** The key of a map's element; a set's element is its own key. */
 function keyOf(element: string): string {
   return element.split(' : ')[0] ?? element
+}
+
+/** Conditions come from the edge or from a record; in neither is a second statement. */
+function expressionText(expression: string): string {
+  if (/^[\w .:/@"{},!=+-]+$/.test(expression)) return expression
+  throw new CniError(CniCode.invalidConfig, `"${printable(expression)}" cannot be a rule of host ports`, {
+    details: 'conditions are matches of addresses, interfaces, marks and states',
+  })
 }
 
 /** Elements are addresses, ports and link names; a name with a star would be a pattern to nft. */

@@ -11,6 +11,12 @@ import { ownPidNamespace } from './stamp.ts'
 /** NSFS_MAGIC (include/uapi/linux/magic.h): what a namespace file's file system is. */
 const nsfsMagic = 0x6e736673
 
+/**
+ * O_PATH (include/uapi/asm-generic/fcntl.h), which Node has no name for: a device, pipe or socket in the path's place
+ * is only looked at, since opening one may wait, or do something (a watchdog starts). Children enter by the same path.
+ */
+const openPath = 0o10000000
+
 /** An open network namespace. */
 export interface OpenNetns {
   readonly fd: number
@@ -21,7 +27,7 @@ export interface OpenNetns {
 export function openNetns(path: string): OpenNetns {
   let fd: number
   try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    fd = openSync(path, constants.O_RDONLY | openPath)
   } catch (error) {
     throw wrongNetns(
       path,

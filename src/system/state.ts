@@ -65,19 +65,31 @@ export function networkDirectories(root = stateRoot()): readonly NetworkFiles[] 
 }
 
 /**
- * Makes the state directory when it is missing. Throws CniError 5 when it is not a directory of
- * ours alone: whoever can write there decides which addresses and links we remove.
+ * Makes the state directory when it is missing. Throws CniError 5 when it, or a directory in it that this call uses,
+ * is not a directory of ours alone: whoever can write there decides which addresses and links we remove, and a link
+ * would lead our writing elsewhere. `network`: the one that the call is about; without it all are looked at.
  */
-export function requireState(root = stateRoot()): void {
+export function requireState(network?: string): void {
+  const root = stateRoot()
   try {
     makeDirectory(root)
-    const stat = lstatSync(root)
-    const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
-    if (isOurs) return
   } catch (error) {
     throw unusable(root, (error as Error).message, error)
   }
-  throw unusable(root, 'it must be a directory owned by us that nobody else may write to')
+  const shared = ['', '/networks', '/ports', '/damaged'].map((name) => `${root}${name}`)
+  for (const directory of shared) requireOurs(directory)
+  const networks = network === undefined ? networkDirectories(root) : [networkFiles(network, root)]
+  for (const { directory, pending, attachments, addresses, cooling, locks } of networks) {
+    for (const each of [directory, pending, attachments, addresses, cooling, locks]) requireOurs(each)
+  }
+}
+
+/** A file in the place of a directory is damage, which other checks deal with; a directory that is not there yet is none. */
+function requireOurs(directory: string): void {
+  const stat = lstatSync(directory, { throwIfNoEntry: false })
+  if (stat === undefined || stat.isFile()) return
+  const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
+  if (!isOurs) throw unusable(directory, 'it must be a directory owned by us that nobody else may write to')
 }
 
 /** Throws CniError 5 when nothing can be written to the state directory: read-only or full. For STATUS. */

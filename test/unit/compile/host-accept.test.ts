@@ -40,6 +40,11 @@ describe('an accept pair', () => {
     for (const bridge of ['a*', 'a b', 'a"', '$x', '{'])
       expect(() => nftInsertCommand(chain, bridge)).toThrow('cannot be named')
   })
+  it('of iptables is refused for a bridge whose name iptables would read as a pattern or an option', () => {
+    const place = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
+    for (const bridge of ['br+', '!br', '-x', 'a"b'])
+      expect(() => iptablesCommand('-I', place, { bridge, direction: 'in' })).toThrow('cannot be named')
+  })
   it('of firewalld is of the running zone only', () => {
     expect(firewalldCommand('add', 'trusted', 'cni0').args).toEqual(['--zone=trusted', '--add-interface=cni0'])
   })

@@ -78,5 +78,7 @@ describe('the rest', () => {
       'flush chain inet trestle cond4_a',
       'add rule inet trestle cond4_a ct state new goto x comment "c"',
     ])
+    for (const expression of ['x; flush ruleset', 'x\nflush ruleset', 'x # y', 'x \\', '$x'])
+      expect(() => nftText({ ...chain, expression })).toThrow('cannot be a rule')
   })
 })
