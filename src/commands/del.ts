@@ -31,12 +31,14 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   requireState(conf.name)
   const files = networkFiles(conf.name)
   const records = rolesOf(conf).flatMap((role) => findRecords(files, keyOf(call, conf, role)))
-  const meant = meantBy(conf, records)
+  const { meant, isCertain } = meantBy(conf, records)
   for (const { record, isPending } of meant) {
     if (isPending && record.owed === undefined && !isWriterGone(record)) throw inProgress(call, record.writer.pid)
     await detachOrOwe(context, files, record)
   }
-  if (meant.length === 0) await removeUnrecorded(context, files, { call, conf })
+  if (meant.length === 0) await removeOthers(context, { call, conf })
+  const recorded = meant.map(({ record }) => record.key.role)
+  if (!isCertain) await removeUnrecorded(context, files, { call, conf, recorded })
   await settleLeftovers(context, files)
   await removeWhenEmpty(context, files)
   // The configuration may have changed since: the lease is with whoever gave it.
@@ -58,10 +60,13 @@ function rolesOf(conf: DelConf): readonly Role[] {
  * Both plugins of a list get the same ids: where the configuration is the one a chained attachment
  * was made with, that one is meant and no other; a configuration nobody knows means all of them.
  */
-function meantBy(conf: DelConf, records: readonly StoredRecord[]): readonly StoredRecord[] {
+function meantBy(
+  conf: DelConf,
+  records: readonly StoredRecord[],
+): { readonly meant: readonly StoredRecord[]; readonly isCertain: boolean } {
   const digest = configDigest(conf.stdin)
   const exact = records.filter(({ record }) => record.configDigest === digest)
-  return exact.length > 0 ? exact : records
+  return exact.length > 0 ? { meant: exact, isCertain: true } : { meant: records, isCertain: false }
 }
 
 async function detachOrOwe(context: CallContext, files: NetworkFiles, record: StoredRecord['record']): Promise<void> {
@@ -89,31 +94,32 @@ function failureOf({ code, syscall, path }: NodeJS.ErrnoException): string {
   return [`${code} on ${syscall}`, path].filter(Boolean).join(' ')
 }
 
-/** State was lost, or another plugin made the attachment: what can be told from the ids alone goes. */
+/**
+ * State was lost: what can be told from the ids alone goes. Of a list, any part may have lost its record while the
+ * other has one.
+ */
 async function removeUnrecorded(
   context: CallContext,
   files: NetworkFiles,
-  asked: { call: Invocation; conf: DelConf },
+  asked: { call: Invocation; conf: DelConf; recorded: readonly Role[] },
 ): Promise<void> {
-  const { call, conf } = asked
-  const key = keyOf(call, conf, conf.role)
-  await removeOthers(context, asked, key)
-  // Nothing of it as a rule: the second DEL of containerd writes no record and starts no process.
-  const isThere = key.role !== 'ipam' && [hostLinkName(key), ifbName(key)].some(linkExists)
-  if (!isThere && addressesOf(files, key).length === 0 && portsOf(key).length === 0) return
-  const createdAt = new Date().toISOString()
-  const netns = { path: '', inode: 0 }
-  const record = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
-  // A record of it that came meanwhile is a new ADD's.
-  if (claim(files, record)) await detachOrOwe(context, files, record)
+  const { call, conf, recorded } = asked
+  for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
+    const key = keyOf(call, conf, role)
+    // Nothing of it as a rule: the second DEL of containerd writes no record and starts no process.
+    const isThere = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
+    if (!isThere && addressesOf(files, key).length === 0 && portsOf(key).length === 0) continue
+    const createdAt = new Date().toISOString()
+    const netns = { path: '', inode: 0 }
+    const record = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
+    // A record of it that came meanwhile is a new ADD's.
+    if (claim(files, record)) await detachOrOwe(context, files, record)
+  }
 }
 
 /** The reference chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
-async function removeOthers(
-  context: CallContext,
-  { call, conf }: { call: Invocation; conf: DelConf },
-  key: AttachmentKey,
-): Promise<void> {
+async function removeOthers(context: CallContext, { call, conf }: { call: Invocation; conf: DelConf }): Promise<void> {
+  const key = keyOf(call, conf, conf.role)
   const dataDir = conf.dataDir ?? defaultDataDir
   // A chained part has none of the pod's addresses.
   if (conf.role === 'chained') return

@@ -6,6 +6,7 @@ import { CommandError } from '../compile/command-error.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { elementOps } from '../plan/host-ports.ts'
 import { hostLinkName } from '../plan/names.ts'
+import type { ObservedTable } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { elementsInTheWay, remainingElements } from '../plan/stale-elements.ts'
 import { addressesOf } from '../system/addresses.ts'
@@ -16,8 +17,8 @@ import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 
 /**
- * Removes the elements of an attachment that has reservations and no record. False when something may
- * be left, which is told on stderr: then the reservations must stay, for a later DEL to try again.
+ * Removes the elements of an attachment that has no record, found by its reservations and the name of its link. False
+ * when something may be left, which is told on stderr: then the reservations must stay, for a later DEL to try again.
  */
 export async function removeLostElements(
   context: CallContext,
@@ -27,13 +28,12 @@ export async function removeLostElements(
   const remains = {
     portNames: portsOf(key),
     addresses: addressesOf(files, key),
-    link: key.role === 'main' ? hostLinkName(key) : '',
+    link: key.role === 'ipam' ? '' : hostLinkName(key),
   }
-  if (remains.portNames.length === 0 && remains.addresses.length === 0) return true
+  // Delegated to, nothing of it but addresses was ever made.
+  if (key.role === 'ipam') return true
   try {
-    const table = await observeTable(context.cleanup, 'inet')
-    if (table === 'absent') return true
-    const ops = elementOps(remainingElements(table, remains), 'nft.del')
+    const ops = elementOps(remainingElements(await bothTables(context), remains), 'nft.del')
     const [failure] = await executeAll({ run: context.cleanup }, ops)
     if (failure === undefined) return true
     throw failure
@@ -41,6 +41,12 @@ export async function removeLostElements(
     process.stderr.write(`trestle: DEL: owed: ${(error as Error).message}\n`)
     return false
   }
+}
+
+async function bothTables({ cleanup }: CallContext): Promise<ObservedTable> {
+  const tables = await Promise.all([observeTable(cleanup, 'inet'), observeTable(cleanup, 'bridge')])
+  const elements = tables.flatMap((table) => (table === 'absent' ? [] : [...table.elements]))
+  return { rules: new Map(), elements: new Map(elements) }
 }
 
 /** Runs a plan with rules in it. Elements in the way, left from a lost record, are removed and the rules said once more. */

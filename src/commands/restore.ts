@@ -18,7 +18,7 @@ import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
 import { chainedFiles, networkDirectories, requireState, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { stateLacks } from './mend-state.ts'
-import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
+import { dropGone, liveSpecs, settleHostAccepts } from './shared-setup.ts'
 
 const lockWaitMs = 10_000
 
@@ -47,7 +47,10 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
     const rules = refilledRuleOps({ networks, attachments: all })
     const observed: Observed = { host, ...(await lookFurther(context, links, rules)) }
     const differences = difference([...links, ...rules], observed)
-    if (apply && differences.length > 0) await applyDifferences(context, differences, rules)
+    if (apply && differences.length > 0) {
+      await applyDifferences(context, differences, rules)
+      await dropGone(context, all)
+    }
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
     // Several operations may say the same of one link.

@@ -7,20 +7,21 @@ import { ownRuleRemovals } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
 import { difference, forwardingKey } from '../plan/difference.ts'
-import { bridgeMac } from '../plan/names.ts'
+import { bridgeMac, recordFileName } from '../plan/names.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared.ts'
 import { executeAll } from '../system/execute.ts'
+import { namesIn } from '../system/files.ts'
 import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { chainedFiles, type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories, networkFiles, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { executeWithRules } from './lost-elements.ts'
 
@@ -94,10 +95,17 @@ export async function settleHostAccepts(context: CallContext): Promise<void> {
   }
 }
 
-/** A DEL does not wait for the machine's lock: what it took out while we read and wrote is taken out once more. */
-async function dropGone(context: CallContext, written: readonly AttachmentSpec[]): Promise<void> {
+/**
+ * A DEL does not wait for the machine's lock: what it took out while we read and wrote is taken out once more. Its record
+ * goes a while after its rules, and its lock (detach.ts) last.
+ */
+export async function dropGone(context: CallContext, written: readonly AttachmentSpec[]): Promise<void> {
+  const goingOn = new Set(networkDirectories().flatMap(({ locks }) => namesIn(locks).map((name) => `${locks}/${name}`)))
   const now = new Set(liveSpecs(context).map(({ key }) => JSON.stringify(key)))
-  const gone = written.filter(({ key }) => !now.has(JSON.stringify(key)))
+  const gone = written.filter(
+    ({ key }) =>
+      goingOn.has(`${networkFiles(key.network).locks}/${recordFileName(key)}`) || !now.has(JSON.stringify(key)),
+  )
   await executeAll({ run: context.run }, gone.flatMap(ownRuleRemovals))
 }
 

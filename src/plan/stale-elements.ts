@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of host ports whose record is lost: found in the table by what is still known of them, and
+// Elements whose record is lost: found in the tables by what is still known of the attachment, and
 // removed as they are there. A map refuses a second target for a port, so they would keep the port
 // from its next owner.
 
@@ -7,7 +7,7 @@ import type { Element } from './masquerade.ts'
 import type { ObservedTable } from './observed.ts'
 import type { Op, SetName } from './op.ts'
 
-/** What is still known of an attachment: names of its host ports' reservations, its addresses, its link. */
+/** What is still known of an attachment: names of its host ports' reservations, its addresses, the link of its own. */
 export interface Remains {
   readonly portNames: readonly string[]
   readonly addresses: readonly string[]
@@ -15,6 +15,7 @@ export interface Remains {
 }
 
 const portMaps = ['ports4', 'ports6', 'anyports4', 'anyports6'] as const
+const linkSets = ['loopback', 'fenced', 'fencedpair', 'guarded', 'guardedmac'] as const
 const gateMaps = ['gates4', 'gates6', 'anygates4', 'anygates6'] as const
 
 /** The elements of an attachment without a record. */
@@ -30,13 +31,14 @@ export function remainingElements(table: ObservedTable, remains: Remains): reado
     elementsIn(table, set).filter(({ element }) => gateKeys.has(`${set} ${keyOf(element)}`)),
   )
   const masqueraded = new Set(ports.map(({ element }) => masqAllKeyOf(element)))
-  const others = (['masqall4', 'masqall6', 'self4', 'self6', 'loopback'] as const).flatMap((set) =>
-    elementsIn(table, set).filter(
-      ({ element }) =>
-        (set.startsWith('masqall') && masqueraded.has(element)) ||
-        (set.startsWith('self') && remains.addresses.includes(element.split(' . ')[0] ?? '')) ||
-        (set === 'loopback' && element === remains.link),
-    ),
+  // A chained attachment has reserved no address: its ports say whose they are.
+  const addresses = new Set([...remains.addresses, ...ports.map(({ element }) => podIpOf(element))])
+  const others = (['masqall4', 'masqall6', 'self4', 'self6', ...linkSets] as const).flatMap((set) =>
+    elementsIn(table, set).filter(({ element }) => {
+      if (set.startsWith('masqall')) return masqueraded.has(element)
+      const [first = ''] = element.split(' . ')
+      return set.startsWith('self') ? addresses.has(first) : first === remains.link
+    }),
   )
   return [...ports, ...gates, ...others].map(quoted)
 }
@@ -57,7 +59,10 @@ function elementsIn(table: ObservedTable, set: SetName): readonly Element[] {
 
 /** nft lists interface names without the quotes that it wants to read. */
 function quoted({ set, element }: Element): Element {
-  return { set, element: set === 'loopback' ? `"${element}"` : element }
+  if (!linkSets.some((each) => each === set)) return { set, element }
+  const [link, ...more] = element.split(' . ')
+  const rest = set === 'fencedpair' ? more.map((other) => `"${other}"`) : more
+  return { set, element: [`"${link}"`, ...rest].join(' . ') }
 }
 
 /** `tcp:8080:4:any` (host-ports.ts) to `anyports4 tcp . 8080`. */

@@ -7,6 +7,7 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
 import { networkDirName, recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
+import { sharesRules } from '../plan/shared.ts'
 import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { chainedFiles, type NetworkFiles, networkDirectories, setAside } from './state.ts'
 
@@ -106,15 +107,31 @@ export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   return undefined
 }
 
-/** The same; where it was lost, as the newest attachment remembers it. Reads every record then. */
+/** The same; where it was lost, as an attachment remembers it. */
 export function knownNetwork(files: NetworkFiles): NetworkSpec | undefined {
-  const network = readNetwork(files)
-  if (network !== undefined || namesIn(files.attachments).length === 0) return network
-  const remembered = finishedRecords(files)
-    .filter(({ record }) => record.network !== undefined && isOf(files, record.network))
-    .sort((a, b) => (a.record.createdAt < b.record.createdAt ? 1 : -1))
-  return remembered[0]?.record.network
+  return readNetwork(files) ?? (isChainedPart(files) ? chainedNetworkOfRecords(files) : networkOfRecords(files))
 }
+
+/** The newest record knows most. Without pods there is none, with pods the file is there as a rule. */
+function networkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
+  const names = namesIn(files.attachments).filter((name) => !roleSuffix.test(name))
+  const records = names.flatMap((name) => readStored(`${files.attachments}/${name}`, false)?.record ?? [])
+  const newest = records.sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
+  return newest.flatMap(({ network }) => network ?? []).find((network) => isOf(files, network))
+}
+
+/** Most networks have no chained part, and one that shares nothing has no file: every ADD comes here, so one record has to do. */
+function chainedNetworkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
+  const names = namesIn(files.attachments).filter((name) => name.endsWith(':chained'))
+  for (const name of names) {
+    const network = readStored(`${files.attachments}/${name}`, false)?.record.network
+    if (network !== undefined && isOf(files, network)) return sharesRules(network) || network.hostAccept ? network : undefined
+  }
+  return undefined
+}
+
+/** What the names of other records than those of main attachments end with (plan/names.ts). */
+const roleSuffix = /:(chained|ipam)$/
 
 /** Writes what the network's attachments share. */
 export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
@@ -128,12 +145,17 @@ export function allNetworks(): readonly NetworkSpec[] {
   )
 }
 
-/** What chained attachments share has a name of its own (plan/chained.ts); `going`: commands/remove-network.ts. */
+/** What chained attachments share has a name of its own (plan/chained.ts). */
 function isOf(files: NetworkFiles, { name }: NetworkSpec): boolean {
   const directory = files.directory.slice(files.directory.lastIndexOf('/') + 1)
-  const isChained = /\/chained(\.going)?\.json$/.test(files.network)
+  const isChained = isChainedPart(files)
   if (name.endsWith('/chained') !== isChained) return false
   return networkDirName(isChained ? name.slice(0, -'/chained'.length) : name) === directory
+}
+
+/** `going`: commands/remove-network.ts. */
+function isChainedPart({ network }: NetworkFiles): boolean {
+  return /\/chained(\.going)?\.json$/.test(network)
 }
 
 function recordsIn(directory: string, isPending: boolean): readonly StoredRecord[] {

@@ -63,6 +63,38 @@ describe('a record that is lost', () => {
     expectNothingLeft(host, before)
   })
 
+  it('leaves nothing in our tables of a pod whose MAC was guarded', () => {
+    const conf = netConf({ podcidr: undefined, macspoofchk: true })
+    const pod = attach(host, conf)
+    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).toContain(pod.hostLink)
+    cut('c1')
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).not.toContain('veth')
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it('leaves nothing in our tables of a chained attachment with a host port', () => {
+    const main = attach(host, netConf({ mode: 'ptp' }))
+    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', ...mapped, prevResult: main.result }
+    expect(host.cni('ADD', chained, main.call)).toMatchObject({ code: 0 })
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'self4']).stdout).toContain(main.address)
+    truncateSync(`${state.finished('c1')}:chained`, 40)
+    expectSilent(host.cni('DEL', chained, main.call))
+    expectSilent(host.cni('DEL', netConf({ mode: 'ptp' }), main.call))
+    withoutDamaged()
+    expectNothingLeft(host, before)
+  })
+
+  it('of a whole network is no reason to take the masquerade from its pods when another network comes', () => {
+    attach(host, plain)
+    rmSync(`${state.directory}/network.json`)
+    for (const id of ['c2', 'c3']) {
+      attach(host, netConf({ name: id, bridge: `br-${id}`, podcidr: `10.24${id.slice(1)}.0.0/24` }), { id })
+    }
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'masq4']).stdout).toContain('10.240.0.0/24')
+  })
+
   it('keeps no address from the next pod when its own is gone, as STATUS promises', () => {
     host.removePod(attach(host, single).netns)
     cut('c1')

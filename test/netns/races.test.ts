@@ -135,6 +135,29 @@ describe('calls at the same time', () => {
     expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8080')
   })
 
+  it('rules that come back between the removal of a host port and the end of its DEL come back without it', async () => {
+    attach(host, plain, { id: 'seed' })
+    const udp = { runtimeConfig: { portMappings: [{ hostPort: 8053, containerPort: 53, protocol: 'udp' }] } }
+    const gone = attach(host, netConf(udp), { id: 'c1' })
+    // The node's rules are set up for another network while a DEL is about to forget its pod.
+    const [writing, forgetting] = [gateAt('nft', 'udp . 8053'), gateAt('conntrack')]
+    try {
+      const other = netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' })
+      const adding = startCni(host, 'ADD', other, { id: 'c2', netns: host.pod('c2'), env: writing.env })
+      await until('the rules are about to be written', writing.isReached)
+      const deleting = startCni(host, 'DEL', netConf(udp), { ...gone.call, env: forgetting.env })
+      await until('the rules of the pod are gone', forgetting.isReached)
+      writing.open()
+      const added = await adding
+      forgetting.open()
+      expect([added.code, (await deleting).code], added.stdout).toEqual([0, 0])
+    } finally {
+      writing.close()
+      forgetting.close()
+    }
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8053')
+  })
+
   /** ADD of `p0` is held while it writes the shared rules; that of `p1`, begun meanwhile, writes them next. */
   const bothAtOnce = async ([first, second]: readonly [object, object]): Promise<void> => {
     const writing = startCni(host, 'ADD', first, { id: 'p0', netns: host.pod('p0'), env: gate.env })

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
  * Callers of the tool whose input has `text` wait until the gate is opened, then run it. `env` goes into
  * a call. Close it in a `finally` or `afterEach`: that opens it.
  */
-export function gateAt(tool: 'ip' | 'nft', text = '') {
+export function gateAt(tool: 'ip' | 'nft' | 'conntrack', text = '') {
   const directory = mkdtempSync(`${tmpdir()}/trestle-gate-`)
   const real = execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
   install(
@@ -18,7 +18,7 @@ export function gateAt(tool: 'ip' | 'nft', text = '') {
     `input="${directory}/input.$$"
 cat > "$input"
 exec < "$input"
-grep -q '${text}' "$input" || exec ${real} "$@"
+[ -z '${text}' ] || grep -q '${text}' "$input" || exec ${real} "$@"
 touch ${directory}/reached
 for i in $(seq 600); do [ -e ${directory}/open ] || [ ! -d ${directory} ] && break; sleep 0.02; done
 exec ${real} "$@"`,

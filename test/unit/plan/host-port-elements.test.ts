@@ -67,6 +67,20 @@ describe('without a record', () => {
     const found = remainingElements(tableOf(other), { portNames: [], addresses: [], link: 'veth0' })
     expect(found).toEqual([{ set: 'loopback', element: '"veth0"' }])
   })
+  it('of a chained attachment, which has reserved no address, the ports tell it', () => {
+    const table = tableOf(spec)
+    const elements = new Map([...table.elements, ['self4', new Set(['10.0.0.2 . 10.0.0.2', '10.0.0.3 . 10.0.0.3'])]])
+    const found = remainingElements({ ...table, elements } as ObservedTable, remains)
+    expect(found.filter(({ set }) => set === 'self4')).toEqual([{ set: 'self4', element: '10.0.0.2 . 10.0.0.2' }])
+  })
+  it('what names its own link is found, with the quotes that nft wants', () => {
+    const elements = new Map([
+      ['fencedpair', new Set(['veth9 . veth9', 'cni0 . cni0'])],
+      ['guardedmac', new Set(['veth9 . 02:00:00:00:00:01'])],
+    ])
+    const found = remainingElements({ rules: new Map(), elements } as ObservedTable, remains)
+    expect(sorted(found)).toEqual(['fencedpair "veth9" . "veth9"', 'guardedmac "veth9" . 02:00:00:00:00:01'])
+  })
   it('elements with another target are in the way, the same ones are not', () => {
     const wanted = (podIp: string) => [
       { in: 'host', kind: 'nft.add', set: 'anyports4', element: `tcp . 9090 : ${podIp} . 80`, why: '' } as const,
