@@ -108,7 +108,7 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
   },
   bridgeConflict: {
     meaning: 'the bridge cannot be used',
-    cause: 'the interface named `bridge` is no bridge, or has an address of another network',
+    cause: 'the interface named `bridge` is no bridge, has an address of another network, or has 1023 ports',
     cure: 'use another `bridge`, remove the address, or set `forceAddress`',
   },
   cleanupIncomplete: {

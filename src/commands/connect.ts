@@ -10,6 +10,7 @@ import { CommandError } from '../compile/command-error.ts'
 import { afterRuleOps, hostOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf } from '../plan/names.ts'
+import { mostBridgePorts } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
@@ -56,7 +57,10 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
   writePending(files, { ...connection.record, spec, network: wanted })
   const isSteady = isDeepStrictEqual(known, wanted) && (wanted.bridge === undefined || linkExists(wanted.bridge.name))
   const decided = { spec, network: wanted, own: connection.isMade ? [] : hostOps(spec) }
-  const made = isSteady ? await connectSteady(connection, decided) : await connectFirst(connection, decided)
+  const making = isSteady ? connectSteady(connection, decided) : connectFirst(connection, decided)
+  const made = await making.catch((error: unknown) => {
+    throw isBridgeFull(error) ? bridgeFull(wanted, error) : error
+  })
   await execute({ run: context.run }, afterRuleOps(spec))
   const ports = withoutConnections(spec.hostPorts?.ports ?? [])
   // The node's addresses are a dump of all links: not for pods that need none.
@@ -92,7 +96,7 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
   try {
     await execute(place, [...steadyBridgeOps(network), ...own])
   } catch (error) {
-    if (!(error instanceof CommandError)) throw error
+    if (!(error instanceof CommandError) || isBridgeFull(error)) throw error
     // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
     return await connectFirst(connection, { ...decided, own: ownStillMissing(own, error.op) })
   }
@@ -183,6 +187,22 @@ function interfaceExists(connection: Connection, cause: CommandError): CniError 
       cause,
     },
   )
+}
+
+/**
+ * The kernel tells: it counts the ports of others too, and at the moment of the call, where a count of ours before
+ * every ADD would cost time and still come too early.
+ */
+function isBridgeFull(error: unknown): boolean {
+  return error instanceof CommandError && error.op?.kind === 'veth.add' && error.reason === 'full'
+}
+
+function bridgeFull({ bridge }: NetworkSpec, cause: unknown): CniError {
+  const name = bridge?.name ?? ''
+  return new CniError(CniCode.bridgeConflict, `bridge ${name} is full: it has ${mostBridgePorts} ports`, {
+    details: `Linux allows no more on one bridge; use a second network with another "bridge", or see what is plugged in: ip link show master ${name}`,
+    cause,
+  })
 }
 
 function wantedNetwork(connection: Connection, spec: AttachmentSpec, known: NetworkSpec | undefined): NetworkSpec {

@@ -6,9 +6,11 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, PoolIpam } from '../cni/net-conf.ts'
 import { capacity, describeSet, rangeOf } from '../plan/allocate.ts'
+import { mostBridgePorts } from '../plan/network.ts'
 import { holderOf, takenAddresses } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
 import { namesIn } from '../system/files.ts'
+import { bridgePorts } from '../system/kernel-files.ts'
 import { readNetwork } from '../system/records.ts'
 import { referenceAddresses } from '../system/reference-leases.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireRoom, requireState } from '../system/state.ts'
@@ -16,8 +18,8 @@ import { isOnPath } from '../system/tools.ts'
 import type { CallContext } from './context.ts'
 import { isDead } from './detach.ts'
 
-/** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
-const mostPorts = 1023
+/** Few enough free ports of a bridge to say so, which an operator has to act on. */
+const fewPorts = 23
 
 /** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
 export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
@@ -83,14 +85,19 @@ function isReclaimable(context: CallContext, files: NetworkFiles, address: strin
   return record !== undefined && isDead({ file: '', isPending: false, record }, context)
 }
 
-function requireFreePort(conf: NetConf): void {
-  const onBridge = networkDirectories().filter((files) => readNetwork(files)?.bridge?.name === conf.bridge.name)
-  const ports = onBridge.reduce((sum, files) => sum + namesIn(files.attachments).filter(isMain).length, 0)
-  if (ports < mostPorts) return
-  throw notReady(
-    `bridge ${conf.bridge.name} has ${ports} of ${mostPorts} ports`,
-    'Linux allows no more on one bridge; use a second network with another "bridge"',
-  )
+function requireFreePort({ bridge: { name } }: NetConf): void {
+  const ports = bridgePorts(name) ?? recordedPorts(name)
+  const hint = 'Linux allows no more on one bridge; use a second network with another "bridge"'
+  const free = mostBridgePorts - ports
+  if (free <= 0) throw notReady(`bridge ${name} has ${ports} of ${mostBridgePorts} ports`, hint)
+  if (free > fewPorts) return
+  process.stderr.write(`trestle: STATUS: bridge ${name} has ${ports} of ${mostBridgePorts} ports: ${hint}\n`)
+}
+
+/** What our own records say, where the kernel's files do not show this network namespace. */
+function recordedPorts(bridge: string): number {
+  const onBridge = networkDirectories().filter((files) => readNetwork(files)?.bridge?.name === bridge)
+  return onBridge.reduce((sum, files) => sum + namesIn(files.attachments).filter(isMain).length, 0)
 }
 
 /** Only a main attachment has a port: `ID:IFNAME`, others have their role behind it. */

@@ -6,6 +6,9 @@ import { linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
 import { vlanGatewayOps } from './vlan.ts'
 
+/** BR_MAX_PORTS (net/bridge/br_private.h): 10 bits of port number, 0 is not used. */
+export const mostBridgePorts = 1023
+
 /** Forwarding for the network's families. */
 export function forwardingOps(network: NetworkSpec): readonly Op[] {
   return network.forwarding.map((family) => ({

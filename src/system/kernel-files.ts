@@ -35,6 +35,32 @@ function switchForwardingOn(family: 4 | 6, why: string): void {
   writeKey(key, '1', why)
 }
 
+/**
+ * How many ports a bridge has, whoever's they are; 0 without the bridge. Undefined where /sys shows another network
+ * namespace than ours: that of whoever mounted it.
+ */
+export function bridgePorts(name: string): number | undefined {
+  if (!isOwnSysfs()) return undefined
+  try {
+    return readdirSync(`/sys/class/net/${name}/brif`).length
+  } catch {
+    return 0
+  }
+}
+
+/** /proc always shows our own: the same links in both are the same namespace. */
+function isOwnSysfs(): boolean {
+  try {
+    // Two lines of headings; `bonding_masters` is a file of the bonding driver.
+    const lines = readFileSync('/proc/self/net/dev', 'latin1').trim().split('\n').slice(2)
+    const own = lines.map((line) => line.slice(0, line.indexOf(':')).trim())
+    const shown = readdirSync('/sys/class/net').filter((each) => each !== 'bonding_masters')
+    return own.sort().join('/') === shown.sort().join('/')
+  } catch {
+    return false
+  }
+}
+
 /** The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. */
 export function uplinkMtu(): number | undefined {
   const mtus = [...new Set([...defaultRouteLinks4(), ...defaultRouteLinks6()])]

@@ -17,7 +17,7 @@ describe('reasonOf', () => {
     ['RTNETLINK answers: Permission denied\n', 'denied'],
     ['RTNETLINK answers: Operation not permitted\n', 'denied'],
     ['RTNETLINK answers: Device or resource busy\n', 'busy'],
-    ['RTNETLINK answers: Exchange full\n', 'busy'],
+    ['RTNETLINK answers: Exchange full\n', 'full'],
     ['RTNETLINK answers: Invalid argument\n', 'invalid'],
     ['Error: Nexthop has invalid gateway.\n', 'invalid'],
     ['Error: argument "x" is wrong: Invalid "mtu" value\n', 'invalid'],
