@@ -56,9 +56,9 @@ function strip(part: keyof typeof shared, text: string): string {
   return lines.join('\n')
 }
 
-/** Our table may stay with its sets, chains and rules, and with the elements of networks; elements of pods may not. */
+/** Our tables may stay with their sets, chains and rules, and with the elements of networks; elements of pods may not. */
 function foreignRules(text: string): string {
-  return text.replace(/^table inet trestle \{\n[\s\S]*?^\}\n/gm, (table) => {
+  return text.replace(/^table (?:inet|bridge) trestle \{\n[\s\S]*?^\}\n/gm, (table) => {
     const sets = [...table.matchAll(/^\t(?:set|map) (\S+) \{\n([\s\S]*?)^\t\}\n/gm)]
     const left = sets.filter(
       ([, name, body]) => !networkSets.includes(name ?? '') && body?.includes('elements = ') && !onlyBridges.test(body),

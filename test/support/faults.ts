@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os'
 const tools = ['ip', 'nft', 'nsenter', 'tc', 'sysctl'] as const
 type Tool = (typeof tools)[number]
 
-/** What happens at a call. `line` is the line of its input, from 1, that a fault replaces. */
+/** What happens at a call; `slow` is a second. `line` is the line of its input, from 1, that a fault replaces. */
 export type Fault =
-  | { readonly kind: 'error' | 'kill-before' | 'kill-after' | 'term-before' | 'term-after' | 'hang' }
+  | { readonly kind: 'error' | 'kill-before' | 'kill-after' | 'term-before' | 'term-after' | 'hang' | 'slow' }
   | { readonly kind: 'bad-line' | 'no-line-number'; readonly line: number }
 
 /** One process that trestle started: the nth of its tool, and the lines it was given. */
@@ -92,6 +92,8 @@ function scriptOf(tool: Tool, fault: Fault): string {
       return 'echo "Error: injected by the test" >&2\nexit 1\n'
     case 'hang':
       return 'exec sleep 60\n'
+    case 'slow':
+      return 'sleep 1\n'
     case 'kill-before':
       return 'kill -KILL $PPID\nexit 1\n'
     case 'kill-after':

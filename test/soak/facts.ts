@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is: the files of the state directory, read without trestle's own reader, and the kernel's links,
+// rules and the pods' addresses.
+
+import { readdirSync, readFileSync } from 'node:fs'
+import { readTable } from '../../src/compile/read-nft.ts'
+import type { AttachmentKey, AttachmentSpec } from '../../src/plan/attachment.ts'
+import type { Host } from '../support/host.ts'
+import { inPodJson, onHostJson } from '../support/pods.ts'
+import type { Pod, World } from './world.ts'
+
+/** A record as far as it can be read. `file`: below the state directory. */
+export interface RecordFact {
+  readonly file: string
+  readonly isPending: boolean
+  readonly key?: AttachmentKey
+  readonly spec?: AttachmentSpec
+}
+
+/** A reservation: of an address in a network, or of a host port. `holder`: whom it names. */
+export interface Reservation {
+  readonly file: string
+  readonly network?: string
+  readonly name: string
+  readonly holder?: AttachmentKey
+}
+
+/** A link of the host. */
+export interface LinkFact {
+  readonly name: string
+  readonly alias: string
+}
+
+/** An element of one of our sets. */
+export interface ElementFact {
+  readonly set: string
+  readonly element: string
+}
+
+/** A pod that its runtime takes for running, and what its namespace has. */
+export interface PodFact {
+  readonly id: string
+  readonly network: string
+  /** From the result of its ADD, without prefix length. */
+  readonly given: readonly string[]
+  readonly had: readonly string[]
+}
+
+/** Everything that the invariants are about. */
+export interface Facts {
+  readonly records: readonly RecordFact[]
+  readonly addresses: readonly Reservation[]
+  readonly ports: readonly Reservation[]
+  readonly links: readonly LinkFact[]
+  readonly elements: readonly ElementFact[]
+  readonly pods: readonly PodFact[]
+}
+
+/** Looks at everything. */
+export function lookAt({ host, pods }: World): Facts {
+  const networks = namesIn(`${host.stateDir}/networks`)
+  const inNetworks = (part: string) =>
+    networks.flatMap((network) =>
+      namesIn(`${host.stateDir}/networks/${network}/${part}`).map((name) => ({
+        network,
+        name,
+        file: `networks/${network}/${part}/${name}`,
+      })),
+    )
+  const recordOf = (isPending: boolean) => (named: { readonly file: string }) => {
+    const { key, spec } = readJson(host, named.file)
+    return { file: named.file, isPending, ...(key ? { key } : {}), ...(spec ? { spec } : {}) }
+  }
+  const reservationOf = (named: { readonly file: string; readonly name: string; readonly network?: string }) => {
+    const { key } = readJson(host, named.file)
+    return { ...named, ...(key ? { holder: key } : {}) }
+  }
+  const live = [...pods.values()].filter(({ state }) => state === 'live')
+  return {
+    records: [...inNetworks('attachments').map(recordOf(false)), ...inNetworks('pending').map(recordOf(true))],
+    addresses: inNetworks('addresses').map(reservationOf),
+    ports: namesIn(`${host.stateDir}/ports`).map((name) => reservationOf({ name, file: `ports/${name}` })),
+    links: linksOf(host),
+    elements: [...elementsOf(host, 'inet'), ...elementsOf(host, 'bridge')],
+    pods: live.map((pod) => podFact(host, pod)),
+  }
+}
+
+function linksOf(host: Host): readonly LinkFact[] {
+  const shown = onHostJson(host, ['link', 'show']) as readonly { readonly ifname: string; readonly ifalias?: string }[]
+  return shown.map(({ ifname, ifalias = '' }) => ({ name: ifname, alias: ifalias }))
+}
+
+function elementsOf(host: Host, family: 'inet' | 'bridge'): readonly ElementFact[] {
+  const { code, stdout } = host.run('nft', ['-j', 'list', 'table', family, 'trestle'])
+  if (code !== 0) return []
+  return [...readTable(stdout).elements].flatMap(([set, elements]) =>
+    [...elements].map((element) => ({ set, element })),
+  )
+}
+
+function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {
+  const shown = inPodJson(host, netns, ['addr', 'show', 'scope', 'global'])
+  const had = shown.flatMap(({ addr_info = [] }) => addr_info.flatMap(({ local }) => local ?? []))
+  const given = (result?.ips ?? []).map(({ address }) => address.replace(/\/.*/, ''))
+  return { id, network: slot.network, given, had }
+}
+
+/** What of it is JSON; a file that is none, or is gone by now, has nothing. */
+function readJson(host: Host, file: string): { readonly key?: AttachmentKey; readonly spec?: AttachmentSpec } {
+  try {
+    return JSON.parse(readFileSync(`${host.stateDir}/${file}`, 'utf8')) ?? {}
+  } catch {
+    return {}
+  }
+}
+
+/** Names in a directory, without the temporary ones. */
+export function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory)
+      .filter((name) => !name.startsWith('.'))
+      .sort()
+  } catch {
+    return []
+  }
+}

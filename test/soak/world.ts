@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime's side of a soak: which pods there are, and what it does with a pod as containerd does it: ADD through the
+// list, on failure DEL; DEL, then the namespace goes, then DEL once more without it.
+
+import { rmSync } from 'node:fs'
+import { openFaults } from '../support/faults.ts'
+import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'
+import { runCni } from './calls.ts'
+import { pluginsOf, type Slot, slots } from './networks.ts'
+import type { Disturbance, PodCall } from './steps.ts'
+
+/** live: ADD succeeded; failed: an ADD or DEL of it did not end well, and DEL is due; dead: its namespace went behind the runtime's back. */
+export interface Pod {
+  readonly id: string
+  readonly slot: Slot
+  readonly netns: string
+  state: 'live' | 'failed' | 'dead'
+  /** The last result of the list. */
+  result: Answer | undefined
+}
+
+/** A node with pods, and what has been counted so far. `complaints`: answers that no call may give. */
+export interface World {
+  readonly host: Host
+  readonly faults: ReturnType<typeof openFaults>
+  readonly pods: Map<number, Pod>
+  /** Pods that lost their slot before their DEL. */
+  readonly former: Set<Pod>
+  readonly counts: Map<string, number>
+  complaints: string[]
+  made: number
+}
+
+/** A node without pods. Close it at the end. */
+export function openWorld(): World & { readonly close: () => void } {
+  const host = openHost()
+  const faults = openFaults()
+  const close = (): void => {
+    faults.close()
+    host.close()
+  }
+  return { host, faults, pods: new Map(), former: new Set(), counts: new Map(), complaints: [], made: 0, close }
+}
+
+/** Adds one to a counter of the closing line. */
+export function count(world: World, what: string, by = 1): void {
+  world.counts.set(what, (world.counts.get(what) ?? 0) + by)
+}
+
+/** What was done to a slot. `isStrict`: nothing is damaged or disturbed, so that only success will do. */
+export async function callPod(world: World, call: PodCall, isStrict: boolean): Promise<void> {
+  if (call.disturbance)
+    count(world, `fault ${call.disturbance.kind === 'tool' ? call.disturbance.fault.kind : call.disturbance.signal}`)
+  const strict = isStrict && call.disturbance === undefined
+  if (call.verb === 'ADD') await addPod(world, call, strict)
+  else await delPod(world, call, strict)
+}
+
+async function addPod(world: World, call: PodCall, isStrict: boolean): Promise<void> {
+  const slot = slots[call.slot] as Slot
+  const now = world.pods.get(call.slot)
+  if (now?.state === 'live') return await addAgain(world, now, call)
+  if (now !== undefined) world.former.add(now)
+  world.made += 1
+  const id = `s${call.slot}n${world.made}`
+  const pod: Pod = { id, slot, netns: world.host.pod(id), state: 'failed', result: undefined }
+  world.pods.set(call.slot, pod)
+  let result: Answer | undefined
+  for (const [at, conf] of pluginsOf(slot).entries()) {
+    const sent = result === undefined ? conf : { ...conf, prevResult: result }
+    const added = await send(world, { verb: 'ADD', pod, conf: sent, disturbance: disturbedAt(call, slot, at) })
+    if (added.code !== 0) return expectNone(world, isStrict, `ADD of ${id}`, added)
+    result = added.json
+  }
+  pod.result = result
+  pod.state = 'live'
+}
+
+/** A second ADD is refused and harms nothing: the invariants see to the latter. */
+async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promise<void> {
+  const [conf = {}] = pluginsOf(pod.slot)
+  const refused = await send(world, { verb: 'ADD', pod, conf, disturbance })
+  const isRefused = refused.code === 1 && [103, 11].includes(refused.json?.code ?? 0)
+  if (!isRefused && disturbance === undefined) {
+    world.complaints.push(`a second ADD of ${pod.id} was not refused: ${refused.stdout}`)
+  }
+  // A runtime would not know it for a live one any more.
+  if (refused.code === 0) pod.state = 'failed'
+}
+
+async function delPod(world: World, call: PodCall, isStrict: boolean): Promise<void> {
+  const slot = slots[call.slot] as Slot
+  const pod = world.pods.get(call.slot) ?? nobody(slot)
+  const first = await delList(world, pod, { withNetns: call.withNetns, call })
+  if (first !== undefined) {
+    pod.state = pod.state === 'dead' ? 'dead' : 'failed'
+    return expectNone(world, isStrict, `DEL of ${pod.id}`, first)
+  }
+  dropNetns(world, pod)
+  const second = await delList(world, pod, { withNetns: false })
+  if (second !== undefined) expectNone(world, isStrict, `second DEL of ${pod.id}`, second)
+  if (second === undefined) world.pods.delete(call.slot)
+  else pod.state = 'dead'
+}
+
+/** DEL of a pod until nothing of it is left, by a runtime that nothing disturbs. */
+export async function removePod(world: World, pod: Pod): Promise<void> {
+  for (const withNetns of [pod.state !== 'dead', false]) {
+    const failed = await delList(world, pod, { withNetns })
+    if (failed !== undefined) world.complaints.push(`DEL of ${pod.id}: ${failed.stdout}`)
+    dropNetns(world, pod)
+  }
+  world.former.delete(pod)
+  if (world.pods.get(pod.slot.number) === pod) world.pods.delete(pod.slot.number)
+}
+
+/** DEL through the list, in reverse order. Returns the first call that failed. */
+async function delList(
+  world: World,
+  pod: Pod,
+  how: { readonly withNetns: boolean; readonly call?: PodCall },
+): Promise<Finished | undefined> {
+  for (const [at, conf] of [...pluginsOf(pod.slot).entries()].reverse()) {
+    const sent = pod.result === undefined || !how.withNetns ? conf : { ...conf, prevResult: pod.result }
+    const disturbance = how.call && disturbedAt(how.call, pod.slot, at)
+    const done = await send(world, {
+      verb: 'DEL',
+      pod: how.withNetns ? pod : { ...pod, netns: '' },
+      conf: sent,
+      disturbance,
+    })
+    if (done.code !== 0) return done
+  }
+  return undefined
+}
+
+/** CHECK of every plugin of a pod's list. Returns what was found different. */
+export async function checkPod(world: World, pod: Pod): Promise<readonly string[]> {
+  const wrong: string[] = []
+  for (const conf of pluginsOf(pod.slot)) {
+    const done = await send(world, { verb: 'CHECK', pod, conf: { ...conf, prevResult: pod.result } })
+    if (done.code !== 0) wrong.push(`CHECK of ${pod.id} (${pod.slot.network}): ${done.json?.details ?? done.stdout}`)
+  }
+  return wrong
+}
+
+/** A call about a network: GC with the pods that the runtime still lists, STATUS, or DEL of a container that never was. */
+export async function callNetwork(
+  world: World,
+  asked: { readonly verb: 'GC' | 'STATUS' | 'DEL'; readonly network: string; readonly listed?: readonly Pod[] },
+): Promise<Finished> {
+  const slot = slots.find(({ network }) => network === asked.network) as Slot
+  const listed = (asked.listed ?? []).map(({ id }) => ({ containerID: id, ifname: 'eth0' }))
+  let last: Finished | undefined
+  for (const conf of pluginsOf(slot)) {
+    const sent = asked.verb === 'GC' ? { ...conf, 'cni.dev/valid-attachments': listed } : conf
+    const pod = asked.verb === 'DEL' ? nobody(slot) : { ...nobody(slot), id: '' }
+    last = await send(world, { verb: asked.verb, pod, conf: sent })
+    if (last.code !== 0) return last
+  }
+  return last as Finished
+}
+
+/** A container that never was. */
+function nobody(slot: Slot): Pod {
+  return { id: `nobody${slot.number}`, slot, netns: '', state: 'dead', result: undefined }
+}
+
+/** The namespace goes, and what was in it. */
+export function dropNetns(world: World, { netns }: Pod): void {
+  if (netns === '') return
+  world.host.run('umount', ['-l', netns])
+  rmSync(netns, { force: true })
+}
+
+/** A list of one is disturbed at its one plugin. */
+function disturbedAt({ plugin, disturbance }: PodCall, slot: Slot, at: number): Disturbance | undefined {
+  return at === plugin % pluginsOf(slot).length ? disturbance : undefined
+}
+
+async function send(
+  world: World,
+  { verb, pod, conf, disturbance }: { verb: Verb; pod: Pod; conf: object; disturbance?: Disturbance | undefined },
+): Promise<Finished> {
+  count(world, verb)
+  const call = { id: pod.id, netns: pod.netns, ...(pod.id === '' ? { ifName: '' } : {}) }
+  const done = await runCni(world.host, world.faults, { verb, conf, call, disturbance })
+  const isKilled = done.code === -1
+  const isWordless = done.code === 0 ? verb !== 'ADD' && done.stdout !== '' : done.json?.code === undefined
+  if (!isKilled && (isWordless || done.json?.code === 999)) {
+    world.complaints.push(`${verb} of ${pod.id} answered ${done.code}: ${done.stdout}${done.stderr}`)
+  }
+  if (isKilled && disturbance === undefined)
+    world.complaints.push(`${verb} of ${pod.id} hung or crashed: ${done.stderr}`)
+  return done
+}
+
+function expectNone(world: World, isStrict: boolean, what: string, { code, stdout, stderr }: Finished): void {
+  if (isStrict) world.complaints.push(`${what} failed (${code}): ${stdout}${stderr}`)
+}
