@@ -125,7 +125,8 @@ function chainedNetworkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
   const names = namesIn(files.attachments).filter((name) => name.endsWith(':chained'))
   for (const name of names) {
     const network = readStored(`${files.attachments}/${name}`, false)?.record.network
-    if (network !== undefined && isOf(files, network)) return sharesRules(network) || network.hostAccept ? network : undefined
+    if (network !== undefined && isOf(files, network))
+      return sharesRules(network) || network.hostAccept ? network : undefined
   }
   return undefined
 }

@@ -2,7 +2,7 @@
 // What happens to a node behind everybody's back. Each damage says which pods cannot be whole any more: the runtime
 // deletes those.
 
-import { rmSync } from 'node:fs'
+import { rmSync, statSync, truncateSync } from 'node:fs'
 import { hostLinkName } from '../../src/plan/names.ts'
 import { damages as fileDamages, filesBelow } from '../support/damage.ts'
 import { namesIn } from './facts.ts'
@@ -19,8 +19,8 @@ export interface Choice {
 /** Does the damage; returns the pods that are not whole any more. */
 type Damage = (world: World, choice: Choice) => readonly Pod[]
 
-/** Files that are somebody's for ever: what they say instead cannot be told from the truth. */
-const fileDamageNames = Object.keys(fileDamages).filter((name) => name !== "another attachment's")
+/** Not another attachment's text: that cannot be told from the truth. */
+const fileDamageNames = ['cut', ...Object.keys(fileDamages).filter((name) => !name.includes("another attachment's"))]
 
 const damages: Readonly<Record<string, Damage>> = {
   'the ruleset is flushed': ({ host }) => none(host.run('nft', ['flush', 'ruleset'])),
@@ -86,7 +86,9 @@ function damageFile(world: World, { chosen, how }: Choice): readonly Pod[] {
   const file = at(files, chosen)
   if (file === undefined) return []
   const owners = ownersOf(world, file)
-  fileDamages[at(fileDamageNames, how) ?? '']?.(`${stateDir}/${file}`)
+  const [path, name] = [`${stateDir}/${file}`, at(fileDamageNames, how) ?? '']
+  if (name === 'cut') truncateSync(path, Math.floor(statSync(path).size * how * fileDamageNames.length))
+  else fileDamages[name]?.({ file: path, other: path, outside: '/etc/hostname' })
   return owners
 }
 

@@ -2,7 +2,7 @@
 // What there is: the files of the state directory, read without trestle's own reader, and the kernel's links,
 // rules and the pods' addresses.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { readTable } from '../../src/compile/read-nft.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../src/plan/attachment.ts'
 import type { Host } from '../support/host.ts'
@@ -108,8 +108,10 @@ function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {
 
 /** What of it is JSON; a file that is none, or is gone by now, has nothing. */
 function readJson(host: Host, file: string): { readonly key?: AttachmentKey; readonly spec?: AttachmentSpec } {
+  const path = `${host.stateDir}/${file}`
   try {
-    return JSON.parse(readFileSync(`${host.stateDir}/${file}`, 'utf8')) ?? {}
+    // A pipe would never end.
+    return lstatSync(path).isFile() ? (JSON.parse(readFileSync(path, 'utf8')) ?? {}) : {}
   } catch {
     return {}
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers that depend on a seed alone, so that a soak can be repeated.
 
+import { randomFrom as fractionsFrom } from '../support/damage.ts'
+
 /** A source of random choices. */
 export interface Random {
   /** 0 or more, less than 1. */
@@ -11,15 +13,9 @@ export interface Random {
   readonly chance: (probability: number) => boolean
 }
 
-/** A generator with 32 bits of state: mulberry32, of which every seed has the full period. */
+/** Choices that follow from a seed of 32 bits. */
 export function randomFrom(seed: number): Random {
-  let state = seed >>> 0
-  const fraction = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
+  const fraction = fractionsFrom(seed)
   const between = (low: number, high: number): number => low + Math.floor(fraction() * (high - low + 1))
   return {
     fraction,
