@@ -2,12 +2,14 @@
 // `trestle lint`: what is wrong with a configuration, and what each runtime makes of a directory of them.
 
 import { statSync } from 'node:fs'
-import { type Command, exitCode, type Input } from '../command.ts'
+import { type Command, exitCode, type Input, UsageError } from '../command.ts'
 import { readInputText } from '../read-input.ts'
+import { checks, isCheckId } from './checks.ts'
 import { lintDirectory } from './directory.ts'
 import { choicesText } from './directory-findings.ts'
 import { lintText } from './file.ts'
 import type { Finding } from './finding.ts'
+import { nearestWord } from './nearest-word.ts'
 import { extensionOf, type Prediction } from './predict.ts'
 import { openPrograms, type Programs } from './programs.ts'
 import { countsOf, countsText, findingText } from './report.ts'
@@ -31,6 +33,8 @@ export const lintCommand: Command = {
       value: 'DIR',
       help: 'where the plugins are; several with : between (default /opt/cni/bin)',
     },
+    skip: { type: 'string', value: 'IDS', help: 'leave out findings with these ids, commas between' },
+    list: { type: 'boolean', help: 'list the ids of all findings, and look at nothing' },
     strict: { type: 'boolean', help: 'warnings make exit code 1, too' },
   },
   examples: ['trestle lint', 'trestle lint 10-pods.conflist', 'trestle lint --bin-dir /usr/lib/cni - <net.conf'],
@@ -45,9 +49,31 @@ interface Linted {
 }
 
 function run(input: Input): number {
+  if (input.values['list'] === true) return listChecks(input)
+  const skipped = skippedIds(input)
   const programs = openPrograms(String(input.values['bin-dir'] ?? '/opt/cni/bin').split(':'))
   const name = input.words[0] ?? '/etc/cni/net.d'
-  return report(input, isDirectory(name) ? lintDirectory(name, programs) : lintFile(name, programs))
+  const linted = isDirectory(name) ? lintDirectory(name, programs) : lintFile(name, programs)
+  return report(input, { ...linted, findings: linted.findings.filter(({ id }) => !skipped.includes(id)) })
+}
+
+/** The ids of --skip. Throws UsageError for one that no finding has: it would be skipped for ever. */
+function skippedIds({ values }: Input): readonly string[] {
+  const ids = String(values['skip'] ?? '')
+    .split(',')
+    .filter((id) => id !== '')
+  const wrong = ids.find((id) => !isCheckId(id))
+  if (wrong === undefined) return ids
+  const meant = nearestWord(wrong, Object.keys(checks))
+  throw new UsageError(`--skip ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
+}
+
+function listChecks({ isJson, output }: Input): number {
+  const all = Object.entries(checks).map(([id, check]) => ({ id, ...check }))
+  const document = { formatVersion: 1, command: 'lint', checks: all, exitCode: exitCode.fine }
+  const lines = all.map(({ id, severity, meaning }) => `${severity.padEnd(7)}  ${id.padEnd(26)}  ${meaning}\n`)
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : lines.join(''))
+  return exitCode.fine
 }
 
 /** A name that nothing has is a directory, unless it ends as a configuration does. */

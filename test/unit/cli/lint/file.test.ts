@@ -3,6 +3,7 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { checks } from '../../../../src/cli/lint/checks.ts'
 import { fileChecks } from '../../../../src/cli/lint/checks-file.ts'
 import { lintText } from '../../../../src/cli/lint/file.ts'
 import type { Finding } from '../../../../src/cli/lint/finding.ts'
@@ -276,5 +277,19 @@ describe('trestle lint FILE', () => {
     const args = ['lint', 'conf-examples/pod-network.conflist', '--bin-dir', '/nonexistent/bin']
     expect((await runCli(args)).code).toBe(0)
     expect((await runCli([...args, '--strict'])).code).toBe(1)
+  })
+
+  it('--skip leaves findings out, --list has every id, and a wrong id is a usage error', async () => {
+    const args = ['lint', 'test/unit/cli/lint/trailing-comma.conflist', '--bin-dir', '/nonexistent/bin']
+    expect(await runCli([...args, '--skip', 'json-syntax'])).toMatchObject({
+      code: 0,
+      stdout: '0 errors, 0 warnings, 0 notes in 1 file\n',
+    })
+    const { stderr } = await runCli([...args, '--skip', 'json-syntx'])
+    expect(stderr).toContain('did you mean "json-syntax"?')
+    const { code, stdout } = await runCli(['lint', '--list'])
+    expect(code).toBe(0)
+    for (const [id, { severity }] of Object.entries(checks))
+      expect(stdout).toMatch(new RegExp(`^${severity} +${id} `, 'm'))
   })
 })
