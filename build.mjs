@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole build: two bundles, one executable, its sums. `--arm64` also cross-builds for arm64 (without a
+// The whole build: two bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
 // startup snapshot), `--empty` makes the empty executable and prints the start-up time beside it.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
 import { gateBundle } from './scripts/bundle-gate.mjs'
 import { pack } from './scripts/pack.mjs'
+import { sbom } from './scripts/sbom.mjs'
 import { startTimes } from './scripts/start-time.mjs'
 
 process.chdir(import.meta.dirname)
@@ -49,12 +50,14 @@ async function bundle(entry, outfile) {
 }
 
 mkdirSync('dist', { recursive: true })
-gateBundle(await bundle('src/main.ts', dist('trestle.cjs')))
-await bundle('src/cli/main.ts', dist('cli.cjs'))
+const cni = await bundle('src/main.ts', dist('trestle.cjs'))
+gateBundle(cni)
+const metafiles = { 'trestle.cjs': cni, 'cli.cjs': await bundle('src/cli/main.ts', dist('cli.cjs')) }
+writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
 
 const input = { entry: dist('trestle.cjs'), assets: { 'cli.cjs': dist('cli.cjs') } }
 await pack({ ...input, output: dist('trestle') })
-const names = ['trestle', 'trestle.cjs', 'cli.cjs']
+const names = ['trestle', 'trestle.cjs', 'cli.cjs', 'trestle.cdx.json']
 if (flags.arm64) {
   try {
     await pack({ ...input, output: dist('trestle-arm64'), arch: 'arm64' })

