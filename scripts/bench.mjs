@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bare, masquerade } from './bench/case-bare.mjs'
+import { locks } from './bench/case-locks.mjs'
 import { memory, processes } from './bench/case-resources.mjs'
 import { restore } from './bench/case-restore.mjs'
 import { pods, rules } from './bench/case-scale.mjs'
@@ -21,7 +22,7 @@ import { copyExecutables } from './bench/contenders.mjs'
 import { plot } from './bench/plot.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
-const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm, restore }
+const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm, restore, locks }
 
 function readOptions() {
   const options = {

@@ -65,8 +65,9 @@ async function adopt(
   targets: readonly Target[],
   how: { isApplied: boolean; isNamed: boolean },
 ): Promise<readonly Entry[]> {
-  const until = runnerUntil({ endsAtMs: performance.now() + wholeMs })
-  const context: CallContext = { run: until, cleanup: until, stamp: ownStamp(), openNetns }
+  const whole = { endsAtMs: performance.now() + wholeMs }
+  const until = runnerUntil(whole)
+  const context: CallContext = { run: until, cleanup: until, work: whole, whole, stamp: ownStamp(), openNetns }
   if (how.isApplied) requireState()
   const { links } = await observeHost(context.run)
   const entries: Entry[] = []

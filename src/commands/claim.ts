@@ -82,7 +82,8 @@ export async function undoneOnError<T>(
     const { context, files, call, conf } = addition
     const stored = findRecords(files, record.key)
     const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
-    const failures = [...(await detach(context, files, latest))]
+    // A lock that stays held: the claim is there for a later call, and the error that counts is the first one.
+    const failures = [...(await detach(context, files, latest).catch((failure: Error) => [failure]))]
     if (conf.ipam.kind === 'delegated') {
       // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
       await delegateDel(context, call, { type: conf.ipam.type, stdin: conf.stdin }).catch((failure: Error) =>

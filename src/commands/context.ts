@@ -3,7 +3,7 @@
 
 import type { ProcessStamp } from '../plan/record.ts'
 import { type OpenNetns, openNetns } from '../system/netns.ts'
-import { type Run, runnerUntil } from '../system/runner.ts'
+import { type Deadline, type Run, runnerUntil } from '../system/runner.ts'
 import { ownStamp } from '../system/stamp.ts'
 
 /**
@@ -19,6 +19,9 @@ export interface CallContext {
   readonly run: Run
   /** For undoing and for DEL. */
   readonly cleanup: Run
+  /** When the work has to be over, and the whole call: for waiting on locks. */
+  readonly work: Deadline
+  readonly whole: Deadline
   readonly stamp: ProcessStamp
   /** Opens CNI_NETNS (system/netns.ts); the warm-up of the build has another one. */
   readonly openNetns: (path: string) => OpenNetns
@@ -26,10 +29,7 @@ export interface CallContext {
 
 /** `signal`: aborted on SIGTERM or SIGINT. `startedMs`: when the call began (performance.now() milliseconds). */
 export function openContext(signal: AbortSignal, startedMs = performance.now()): CallContext {
-  return {
-    run: runnerUntil({ endsAtMs: startedMs + workMs, signal }),
-    cleanup: runnerUntil({ endsAtMs: startedMs + wholeMs }),
-    stamp: ownStamp(),
-    openNetns,
-  }
+  const work = { endsAtMs: startedMs + workMs, signal }
+  const whole = { endsAtMs: startedMs + wholeMs }
+  return { run: runnerUntil(work), cleanup: runnerUntil(whole), work, whole, stamp: ownStamp(), openNetns }
 }

@@ -53,7 +53,7 @@ export async function detach(
 ): Promise<readonly Error[]> {
   const file = `${files.locks}/${recordFileName(record.key)}`
   const lock = { file, purpose: 'take an attachment down', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock(lock, async () => {
+  return await withLock({ ...lock, deadline: context.whole }, async () => {
     const same = findRecords(files, record.key).filter((stored) => stored.record.createdAt === record.createdAt)
     // The finished record says more than a claim; a claim alone is all there is to give back.
     const now = same.find((stored) => stored.record.spec !== undefined) ?? same[0]
@@ -78,8 +78,8 @@ async function takeDown(context: CallContext, files: NetworkFiles, found: Attach
   // From here on others may take its addresses and ports: a record that is left must not claim them.
   writePending(files, bareClaim(releasing))
   forgetFinished(files, record.key)
-  await releasePorts(releasing, ports)
-  await releaseAddresses(files, releasing)
+  await releasePorts(releasing, ports, context.whole)
+  await releaseAddresses(files, releasing, context.whole)
   forget(files, record.key)
   return []
 }
@@ -134,8 +134,8 @@ export async function reclaimClaim(
   if ((await undo(context, { ...claim, spec: bareSpec(claim.key) })).length > 0) return false
   if (!(await removeLostElements(context, files, claim.key))) return false
   const releasing = { ...bareClaim(claim), writer: context.stamp }
-  await releasePorts(releasing, undefined)
-  await releaseAddresses(files, releasing)
+  await releasePorts(releasing, undefined, context.whole)
+  await releaseAddresses(files, releasing, context.whole)
   return true
 }
 
@@ -148,7 +148,7 @@ async function oneAtATime(
   find: () => readonly StoredRecord[],
 ): Promise<number> {
   const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock(lock, async () => {
+  return await withLock({ ...lock, deadline: context.whole }, async () => {
     const left = await detachAll(context, files, find())
     return left.filter((failures) => failures.length === 0).length
   })

@@ -57,7 +57,7 @@ async function mend(context: CallContext, record: AttachmentRecord, reservation:
   const file = isPort ? `${stateRoot()}/ports.lock` : files.lock
   const lock = { file, purpose: 'mend a reservation', owner: context.stamp, waitMs: lockWaitMs }
   const path = isPort ? `${stateRoot()}/ports/${reservation.name}` : `${files.addresses}/${reservation.name}`
-  await withLock(lock, () => {
+  await withLock({ ...lock, deadline: context.work }, () => {
     const now = findRecords(files, record.key).find(({ isPending }) => !isPending)?.record
     const isStill = now !== undefined && sameKey(now.key, record.key) && now.createdAt === record.createdAt
     if (!isStill || holderOfReservation(record, reservation) !== undefined) return

@@ -32,6 +32,7 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
     purpose: 'remove an empty network',
     owner: context.stamp,
     waitMs: lockWaitMs,
+    deadline: context.whole,
   }
   try {
     await withLock(lock, async () => {

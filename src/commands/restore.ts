@@ -32,7 +32,7 @@ export interface Restored {
 export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
   requireState()
   const lock = { file: `${stateRoot()}/lock`, purpose: 'restore', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock(lock, async () => {
+  return await withLock({ ...lock, deadline: context.work }, async () => {
     const state = stateLacks(context)
     if (apply) for (const lack of state) await lack.mend(context)
     const networks = allNetworks()

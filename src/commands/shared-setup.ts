@@ -155,5 +155,6 @@ function sysctls(network: NetworkSpec): readonly Op[] {
 }
 
 async function underLock<T>(context: CallContext, purpose: string, body: () => Promise<T>): Promise<T> {
-  return await withLock({ file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs: lockWaitMs }, body)
+  const lock = { file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs: lockWaitMs }
+  return await withLock({ ...lock, deadline: context.work }, body)
 }

@@ -61,7 +61,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
   const found = { live: live.map(describe), removes, stays: parts.stays }
   if (!apply || live.length > 0) return { ...found, failures: [] }
   const lock = { file: `${stateRoot()}/lock`, purpose: 'uninstall', owner: context.stamp, waitMs: lockWaitMs }
-  const failures = await withLock(lock, async () => await remove(context, parts))
+  const failures = await withLock({ ...lock, deadline: context.whole }, async () => await remove(context, parts))
   if (failures.length === 0) removeEmptyRoot()
   return { ...found, failures }
 }

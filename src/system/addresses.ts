@@ -7,6 +7,7 @@ import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import { type AttachmentRecord, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { withLock } from './lock.ts'
+import type { Deadline } from './runner.ts'
 import { type NetworkFiles, setAside } from './state.ts'
 
 const lockWaitMs = 5000
@@ -55,7 +56,11 @@ export function writeLastGiven(files: NetworkFiles, set: number, address: string
 }
 
 /** Gives back every address of an attachment; those that changed hands meanwhile are left alone. */
-export async function releaseAddresses(files: NetworkFiles, record: AttachmentRecord): Promise<void> {
+export async function releaseAddresses(
+  files: NetworkFiles,
+  record: AttachmentRecord,
+  deadline?: Deadline,
+): Promise<void> {
   const known = record.spec?.ips.map((ip) => ip.address.slice(0, ip.address.indexOf('/')))
   const reserved = namesIn(files.addresses)
   const candidates =
@@ -63,8 +68,8 @@ export async function releaseAddresses(files: NetworkFiles, record: AttachmentRe
       ? reserved.filter((address) => isHeldBy(files, address, record))
       : known.filter((address) => reserved.includes(address))
   if (candidates.length === 0) return
-  const owner = record.writer
-  await withLock({ file: files.lock, purpose: 'release addresses', owner, waitMs: lockWaitMs }, () => {
+  const lock = { file: files.lock, purpose: 'release addresses', owner: record.writer, waitMs: lockWaitMs }
+  await withLock({ ...lock, ...(deadline && { deadline }) }, () => {
     for (const address of candidates) {
       const holder = holderOf(files, address)
       // One that cannot be read any more is ours where our record says so.

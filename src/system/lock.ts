@@ -12,18 +12,23 @@ import { isDeepStrictEqual } from 'node:util'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
 import { linkOnce, makeDirectory, ownerMark, readText } from './files.ts'
+import type { Deadline } from './runner.ts'
 import { hasEnded } from './stamp.ts'
 
 interface Holder extends ProcessStamp {
   readonly purpose: string
 }
 
-/** How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. */
+/**
+ * How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. `deadline`: of the call
+ * or of its work; waits of one call after another must not add up past it. A free lock is taken even then.
+ */
 export interface LockRequest {
   readonly file: string
   readonly purpose: string
   readonly owner: ProcessStamp
   readonly waitMs: number
+  readonly deadline?: Deadline
 }
 
 const deepestBreak = 8
@@ -31,13 +36,15 @@ const longestPauseMs = 8
 
 /**
  * Runs `body` while holding the lock. Throws CniError 11, naming the holder, when it is not free
- * within `waitMs`.
+ * within `waitMs` or before the deadline, and 106 when the deadline's signal comes.
  */
 export async function withLock<T>(request: LockRequest, body: () => T | Promise<T>): Promise<T> {
-  const until = performance.now() + request.waitMs
+  const from = performance.now()
+  const until = Math.min(from + request.waitMs, request.deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
   let pauseMs = 0.5
   while (!(await tryLock(request, 0))) {
-    if (performance.now() > until) throw busy(request)
+    if (performance.now() > until) throw busy(request, performance.now() - from)
+    if (request.deadline?.signal?.aborted) throw interrupted(request)
     await sleep(pauseMs * (0.5 + Math.random()))
     pauseMs = Math.min(pauseMs * 2, longestPauseMs)
   }
@@ -135,10 +142,14 @@ function holderOf(file: string): Holder | 'unreadable' | undefined {
   }
 }
 
-function busy(request: LockRequest): CniError {
+function interrupted({ file, purpose }: LockRequest): CniError {
+  return new CniError(CniCode.interrupted, `interrupted by a signal while waiting for ${file}`, { details: purpose })
+}
+
+function busy(request: LockRequest, waitedMs: number): CniError {
   const holder = holderOf(request.file)
   const who = typeof holder === 'object' ? `process ${holder.pid} (${holder.purpose})` : 'others'
   return new CniError(CniCode.tryAgainLater, `${request.file} is held by ${who}`, {
-    details: `waited ${request.waitMs} ms to ${request.purpose}; a holder that has ended is replaced, this one runs`,
+    details: `waited ${Math.round(waitedMs)} ms to ${request.purpose}; a holder that has ended is replaced, this one runs`,
   })
 }

@@ -9,6 +9,7 @@ import { isPortConflict, reservationName } from '../plan/host-ports.ts'
 import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, namesIn, readText } from './files.ts'
 import { withLock } from './lock.ts'
+import type { Deadline } from './runner.ts'
 import { stateRoot } from './state.ts'
 
 const lockWaitMs = 5000
@@ -29,7 +30,11 @@ export async function reservePorts(request: PortRequest, ports: readonly HostPor
 }
 
 /** Gives back every port of an attachment. */
-export async function releasePorts(record: AttachmentRecord, ports: readonly HostPort[] | undefined): Promise<void> {
+export async function releasePorts(
+  record: AttachmentRecord,
+  ports: readonly HostPort[] | undefined,
+  deadline?: Deadline,
+): Promise<void> {
   const reserved = namesIn(portsDirectory())
   const wanted = ports?.map(reservationName)
   const candidates = wanted === undefined ? reserved : wanted.filter((name) => reserved.includes(name))
@@ -39,6 +44,7 @@ export async function releasePorts(record: AttachmentRecord, ports: readonly Hos
     purpose: 'release host ports',
     owner: record.writer,
     waitMs: lockWaitMs,
+    ...(deadline && { deadline }),
   }
   await withLock(lock, () => {
     for (const name of candidates) {

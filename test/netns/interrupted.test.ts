@@ -11,6 +11,7 @@ import { environment, type Finished, type Host, openHost, snapshot, trestle } fr
 import { answer, type InstalledIpam, installIpam } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, interfacesOf, ipamConf, netConf } from '../support/pods.ts'
+import { holdLock } from '../support/stamps.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -123,6 +124,21 @@ describe('a signal in the middle of ADD', () => {
     expectError(host.cni('DEL', slow, call), 11, String(child.pid))
     child.kill('SIGTERM')
     await ended
+    expectNothingLeft(host, before)
+  })
+})
+
+describe('SIGTERM', () => {
+  it('ends an ADD that waits for a lock, which takes its claim back', async () => {
+    const free = holdLock(`${host.stateDir}/lock`)
+    const { child, ended } = start(netConf(), { CNI_NETNS: host.pod('a'), CNI_CONTAINERID: 'c1' })
+    const claim = `${host.stateDir}/networks/net/pending/c1:eth0`
+    await appears(claim)
+    await sleep(500)
+    child.kill('SIGTERM')
+    expectError(await ended, 106, 'while waiting for')
+    expect(existsSync(claim)).toBe(false)
+    free()
     expectNothingLeft(host, before)
   })
 })

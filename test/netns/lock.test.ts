@@ -12,6 +12,9 @@ const minutes = 60_000
 const waiterCount = 50
 const rounds = 20
 
+/** The longest wait of one lock (commands/shared-setup.ts). */
+const callWaitsMs = 10_000
+
 describe('the lock', () => {
   let processes: ReturnType<typeof openLockProcesses>
   let waiters: LockProcess[]
@@ -95,6 +98,15 @@ describe('the lock', () => {
     },
     minutes,
   )
+
+  it(`gives each of ${waiterCount} waiters its turn within the time that a call waits`, async () => {
+    const job = { ...newLock(), waitMs: callWaitsMs, holdMs: 20 }
+    const answers = await Promise.all(waiters.map((waiter) => waiter.ask(job)))
+    expect(answers.filter((answer) => answer?.is !== 'counted')).toEqual([])
+    const waits = answers.map((answer) => (answer?.is === 'counted' ? (answer.waitedMs ?? 0) : callWaitsMs))
+    expect(Math.max(...waits)).toBeLessThan(callWaitsMs)
+    expect(readFileSync(job.counter, 'utf8')).toBe(String(waiterCount))
+  })
 
   it('waits for a live holder no longer than asked, and names it', async () => {
     const { file, counter } = newLock()

@@ -9,16 +9,20 @@ import type { CniError } from '../../src/cni/error.ts'
 import { withLock } from '../../src/system/lock.ts'
 import { ownStamp } from '../../src/system/stamp.ts'
 
-/** `counter`: a file to add 1 to, by reading and writing, which loses counts unless the lock excludes. Without: hold for ever. */
+/**
+ * `counter`: a file to add 1 to, by reading and writing, which loses counts unless the lock excludes. Without: hold for
+ * ever. `holdMs`: how long the lock is kept for it.
+ */
 export interface Job {
   readonly file: string
   readonly waitMs: number
   readonly counter?: string
+  readonly holdMs?: number
 }
 
-/** What became of a job. */
+/** What became of a job. `waitedMs`: until the lock was had. */
 export type Answer =
-  | { readonly is: 'held' | 'counted' }
+  | { readonly is: 'held' | 'counted'; readonly waitedMs?: number }
   | { readonly is: 'refused'; readonly code: number; readonly message: string }
 
 for await (const line of createInterface({ input: process.stdin })) {
@@ -26,15 +30,17 @@ for await (const line of createInterface({ input: process.stdin })) {
   writeAnswer(answer)
 }
 
-async function run({ file, waitMs, counter }: Job): Promise<Answer> {
+async function run({ file, waitMs, counter, holdMs = 0.2 }: Job): Promise<Answer> {
+  const from = performance.now()
   const purpose = counter === undefined ? 'hold it' : 'count'
   try {
     return await withLock({ file, purpose, owner: ownStamp(), waitMs }, async () => {
       if (counter === undefined) return await holdForEver()
+      const waitedMs = performance.now() - from
       const seen = Number(readFileSync(counter, 'utf8'))
-      await sleep(0.2)
+      await sleep(holdMs)
       writeFileSync(counter, String(seen + 1))
-      return { is: 'counted' }
+      return { is: 'counted', waitedMs }
     })
   } catch (error) {
     const { code, message } = error as CniError
