@@ -25,6 +25,7 @@ import { type Connection, connect } from './connect.ts'
 import type { CallContext } from './context.ts'
 import { reclaimDead } from './detach.ts'
 import { addLoopback } from './loopback.ts'
+import { recallPods } from './recall.ts'
 
 /** MTU of Ethernet, where no default route tells better. */
 const ethernetMtu = 1500
@@ -111,6 +112,7 @@ async function addLease(addition: Addition): Promise<Result> {
 
 async function leaseOf(addition: Addition): Promise<Lease> {
   const { context, conf, files, key } = addition
+  if (key.role === 'main' && conf.ipam.kind === 'pool') recallPods(context, files, conf.name)
   const reclaim = () => reclaimDead(context, files)
   return await ownLease({ conf, files, claimFile: pendingFile(files, key), reclaim })
 }

@@ -4,7 +4,7 @@
 
 import { rmSync } from 'node:fs'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
-import { type Reservation, reservationsOf, reservationText } from '../plan/strays.ts'
+import { type Reservation, recordReservations, reservationText } from '../plan/strays.ts'
 import { holderOf } from '../system/addresses.ts'
 import { createText } from '../system/files.ts'
 import { withLock } from '../system/lock.ts'
@@ -41,7 +41,7 @@ function lackingNetwork(files: NetworkFiles): readonly StateLack[] {
 }
 
 function lackingReservations(record: AttachmentRecord): readonly StateLack[] {
-  const own = reservationsOf(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
+  const own = recordReservations(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
   return own
     .filter((reservation) => holderOfReservation(record, reservation) === undefined)
     .map((reservation) => ({

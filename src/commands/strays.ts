@@ -5,7 +5,7 @@ import { lstatSync, rmSync } from 'node:fs'
 import { youngestMs } from '../plan/garbage.ts'
 import { aliasOf, hostLinkName, networkDirName } from '../plan/names.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
-import { judgeStray, type Reservation, reservationsOf, type StrayVerdict } from '../plan/strays.ts'
+import { judgeStray, type Reservation, recordReservations, type StrayVerdict } from '../plan/strays.ts'
 import { holderOf } from '../system/addresses.ts'
 import { namesIn } from '../system/files.ts'
 import { withLock } from '../system/lock.ts'
@@ -37,7 +37,7 @@ interface Kept {
 /** Judges every reservation of every network and every host port. One process. */
 export async function judgeStrays(context: CallContext, listed: Listed): Promise<readonly StrayVerdict[]> {
   const stored = allRecords()
-  const claimed = new Set(stored.flatMap(({ record }) => reservationsOf(record)).map(textOf))
+  const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
   const lost = await networksOfLostLinks(context, stored)
   const hasLostPorts = lost.size > 0 || networkDirectories().some((files) => isThere(chainedFiles(files).network))
   return kept().map(({ reservation, file, holder }) => {
@@ -92,7 +92,7 @@ async function drop({ stamp }: CallContext, reservation: Reservation): Promise<v
   const lock = { file: lockOf(reservation), purpose: 'collect a reservation', owner: stamp, waitMs: lockWaitMs }
   await withLock(lock, () => {
     const claimed = allRecords()
-      .flatMap(({ record }) => reservationsOf(record))
+      .flatMap(({ record }) => recordReservations(record))
       .map(textOf)
     if (!claimed.includes(textOf(reservation))) rmSync(fileOf(reservation), { force: true, recursive: true })
   })

@@ -11,7 +11,7 @@ import { gateElements } from './port-conditions.ts'
 
 /** The pod's host ports, or undefined when it asks for none. A port is served in each family the pod has. */
 export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
-  const ports = conf.portMappings.flatMap((mapping) => portsOf(mapping, ips))
+  const ports = conf.portMappings.flatMap((mapping) => hostPortsOf(mapping, ips))
   if (ports.length === 0) return undefined
   const { snat = true, masqAll = false, conditionsV4 = [], conditionsV6 = [] } = conf.portmap ?? {}
   return {
@@ -75,7 +75,8 @@ export function isPortConflict(a: string, b: string): boolean {
   )
 }
 
-function portsOf(mapping: PortMapping, ips: readonly PodAddress[]): readonly HostPort[] {
+/** One mapping as host ports, one for each family that the pod has. */
+export function hostPortsOf(mapping: PortMapping, ips: readonly PodAddress[]): readonly HostPort[] {
   const hostIp = mapping.hostIP === undefined ? undefined : parseAddress(mapping.hostIP)
   return ([4, 6] as const).flatMap((family) => {
     const ip = ips.find(({ address }) => address.includes(':') === (family === 6))

@@ -2,6 +2,7 @@
 // Reservations that no attachment accounts for: of a record that was lost, or a file that was damaged. What a pod
 // may still use stays and is told.
 
+import type { AttachmentKey, HostPort, PodAddress } from './attachment.ts'
 import { reservationName } from './host-ports.ts'
 import { networkDirName } from './names.ts'
 import type { AttachmentRecord } from './record.ts'
@@ -10,6 +11,13 @@ import type { AttachmentRecord } from './record.ts'
 export interface Reservation {
   readonly network?: string
   readonly name: string
+}
+
+/** What an attachment has that is reserved. */
+export interface Reserving {
+  readonly key: AttachmentKey
+  readonly ips: readonly PodAddress[]
+  readonly ports: readonly HostPort[]
 }
 
 /** What is known of a reservation. */
@@ -56,13 +64,15 @@ export function judgeStray(facts: StrayFacts): StrayVerdict {
 }
 
 /** The names under which an attachment has addresses and host ports reserved. */
-export function reservationsOf({ key, spec }: AttachmentRecord): readonly Reservation[] {
-  if (spec === undefined) return []
-  const addresses = spec.ips.map(({ address }) => ({
-    network: networkDirName(key.network),
-    name: address.slice(0, address.indexOf('/')),
-  }))
-  return [...addresses, ...(spec.hostPorts?.ports ?? []).map((port) => ({ name: reservationName(port) }))]
+export function reservationsOf({ key, ips, ports }: Reserving): readonly Reservation[] {
+  const network = networkDirName(key.network)
+  const addresses = ips.map(({ address }) => ({ network, name: address.slice(0, address.indexOf('/')) }))
+  return [...addresses, ...ports.map((port) => ({ name: reservationName(port) }))]
+}
+
+/** The same of a record; a claim tells nothing. */
+export function recordReservations({ key, spec }: AttachmentRecord): readonly Reservation[] {
+  return spec === undefined ? [] : reservationsOf({ key, ips: spec.ips, ports: spec.hostPorts?.ports ?? [] })
 }
 
 /** A reservation in words. */

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first ADD of a network may be the first after somebody removed the state directory under live pods. What
+// libcni remembers of those is reserved before anything is given out: no live pod loses its address or host port.
+
+import { existsSync } from 'node:fs'
+import { hostPortsOf } from '../plan/host-ports.ts'
+import { type CachedAttachment, cachedTypes, podIpsOf, readCached } from '../plan/libcni-cache.ts'
+import type { AttachmentRecord } from '../plan/record.ts'
+import { mappingsOf } from '../plan/remembered-ports.ts'
+import { reservationsOf } from '../plan/strays.ts'
+import { createText, namesIn, readText } from '../system/files.ts'
+import { netnsState, stampOf } from '../system/netns.ts'
+import { findRecords } from '../system/records.ts'
+import { cacheDirectory } from '../system/reference-chain.ts'
+import { type NetworkFiles, stateRoot } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+
+/**
+ * Reserves what live pods of the network have, where nothing is known of the network: a claim without a record, as a
+ * lost record leaves it. Their DEL releases it, and their end does. Reads libcni's cache once per network and boot.
+ */
+export function recallPods(context: CallContext, files: NetworkFiles, network: string): void {
+  if (existsSync(files.network)) return
+  for (const cached of remembered(network)) {
+    const netns = stampOf(cached.netns)
+    const { containerId, ifName } = cached
+    const key = { network, containerId, ifName, role: 'main' } as const
+    if (netnsState(netns) !== 'live' || findRecords(files, key).length > 0) continue
+    const createdAt = new Date().toISOString()
+    const claim = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
+    reserve(files, claim, cached)
+  }
+}
+
+function remembered(network: string): readonly CachedAttachment[] {
+  const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
+  const entries = names.flatMap((name) => {
+    const file = readText(`${cacheDirectory}/${name}`)
+    return file === undefined || file === 'unreadable' ? [] : (readCached(name, file.text, network) ?? [])
+  })
+  // Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`).
+  return entries.filter((cached) => cachedTypes(cached)[0] === 'trestle')
+}
+
+function reserve(files: NetworkFiles, claim: AttachmentRecord, cached: CachedAttachment): void {
+  const ips = podIpsOf(cached).map(({ address }) => ({ address }))
+  const ports = mappingsOf(cached.capabilityArgs).flatMap((mapping) => hostPortsOf(mapping, ips))
+  for (const { network, name } of reservationsOf({ key: claim.key, ips, ports })) {
+    createText(
+      network === undefined ? `${stateRoot()}/ports/${name}` : `${files.addresses}/${name}`,
+      JSON.stringify(claim),
+    )
+  }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A state directory that was removed under live pods, and one that nothing can be written to: no live pod's address or
+// host port is given away, no call ends with an internal error, and afterwards every DEL leaves nothing.
+
+import { execFileSync } from 'node:child_process'
+import { readdirSync, rmSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../support/allowance.ts'
+import { missingCnitool, openRuntime, type Runtime } from '../support/cnitool.ts'
+import { type Finished, type Host, openHost, snapshot } from '../support/host.ts'
+import { expectError, expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../support/pods.ts'
+
+const missing = missingCnitool([])
+if (missing !== undefined) console.log(missing)
+
+const plugin = { type: 'trestle', podcidr: '10.240.0.0/24', capabilities: { portMappings: true } }
+const list = { cniVersion: '1.0.0', name: 'gone', plugins: [plugin] }
+const ports = (hostPort: number, upper = false) => {
+  const mapping = { hostPort, containerPort: 80, protocol: 'tcp' }
+  // containerd's names (go-cni, types.go).
+  return { portMappings: [upper ? { HostPort: hostPort, ContainerPort: 80, Protocol: 'tcp' } : mapping] }
+}
+
+describe.skipIf(missing !== undefined)('state that was removed under live pods', () => {
+  let host: Host
+  let runtime: Runtime
+  let before: ReturnType<typeof snapshot>
+  beforeEach(() => {
+    host = openHost()
+    before = snapshot(host)
+    runtime = openRuntime(host, 'gone')
+    runtime.write(list)
+  })
+  afterEach(() => {
+    runtime.close()
+    host.close()
+  })
+
+  const add = (label: string, capabilities: object = {}) => {
+    const netns = host.pod(label)
+    return { netns, added: runtime.tool('add', netns, capabilities) }
+  }
+  const addressIn = ({ stdout }: Finished): string =>
+    (JSON.parse(stdout) as { ips: readonly { address: string }[] }).ips[0]?.address ?? ''
+  const reserved = (what: string): readonly string[] => readdirSync(`${host.stateDir}/${what}`)
+
+  it.each([false, true])('gives nothing of theirs away that libcni remembers (ports in capitals: %s)', (upper) => {
+    const [one, two] = [add('one', ports(8080, upper)), add('two')]
+    for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
+
+    const third = add('three')
+    expect(third.added.code, third.added.stderr).toBe(0)
+    expect([one, two].map(({ added }) => addressIn(added))).not.toContain(addressIn(third.added))
+    expect([...reserved('networks/gone/addresses')].sort()).toEqual(['10.240.0.2', '10.240.0.3', '10.240.0.4'])
+    const thief = add('thief', ports(8080))
+    expect(thief.added.code).not.toBe(0)
+    expect(thief.added.stdout + thief.added.stderr).toContain('host port 8080/tcp is taken')
+
+    for (const [{ netns }, capabilities] of [
+      [one, ports(8080, upper)],
+      [two, {}],
+      [third, {}],
+    ] as const)
+      expect(runtime.tool('del', netns, capabilities)).toMatchObject({ code: 0 })
+    expectNothingLeft(host, before)
+  })
+
+  it('is free again when those pods are gone', () => {
+    const { netns } = add('one')
+    for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
+    host.removePod(netns)
+    expect(addressIn(add('two').added)).toBe('10.240.0.2/24')
+  })
+})
+
+const conf = netConf({ runtimeConfig: ports(8080) })
+/** Each makes a tmpfs useless, and usable again. */
+const troubles: readonly (readonly [string, string, (directory: string) => void, (directory: string) => void])[] = [
+  [
+    'full',
+    'size=96k',
+    (directory) => execFileSync('sh', ['-c', `dd if=/dev/zero of=${directory}/fill bs=1k 2>/dev/null || true`]),
+    (directory) => rmSync(`${directory}/fill`),
+  ],
+  [
+    'without inodes',
+    'nr_inodes=60',
+    (directory) =>
+      execFileSync(
+        'sh',
+        ['-c', `mkdir ${directory}/fill; i=0; while touch ${directory}/fill/$i 2>/dev/null; do i=$((i+1)); done`],
+        {
+          stdio: 'ignore',
+        },
+      ),
+    (directory) => rmSync(`${directory}/fill`, { recursive: true }),
+  ],
+  [
+    'read-only',
+    'size=1m',
+    (directory) => execFileSync('mount', ['-o', 'remount,ro', directory]),
+    (directory) => execFileSync('mount', ['-o', 'remount,rw', directory]),
+  ],
+]
+
+describe.each(troubles)('a state directory that is %s', (_, options, spoil, mend) => {
+  let host: Host
+  let before: ReturnType<typeof snapshot>
+  let pod: Pod
+  beforeEach(() => {
+    host = openHost()
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `mode=700,${options}`, 'tmpfs', host.stateDir])
+    before = snapshot(host)
+    pod = attach(host, conf)
+  })
+  afterEach(() => {
+    execFileSync('umount', ['-l', host.stateDir])
+    host.close()
+  })
+
+  it('keeps what it has: calls fail with a known code, and work again afterwards', () => {
+    const other = host.pod('other')
+    const running = snapshot(host)
+    spoil(host.stateDir)
+    expectError(host.cni('ADD', netConf(), { id: 'c2', netns: other }), 5)
+    expect({ ...snapshot(host), state: '' }).toEqual({ ...running, state: '' })
+    expectError(host.cni('STATUS', netConf()), 50)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [{ containerID: 'c1', ifname: 'eth0' }] }))
+    expectError(later(host, 'DEL', { conf, pod }), 11)
+
+    mend(host.stateDir)
+    expectSilent(host.cni('STATUS', netConf()))
+    const added = attach(host, netConf(), { id: 'c2', netns: other })
+    expect(added.address).not.toBe(pod.address)
+    for (const each of [pod, added]) expectSilent(later(host, 'DEL', { conf, pod: each }))
+    expectNothingLeft(host, before)
+  })
+})
