@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Projects, each run by its own command: `unit` and `fuzz` are pure and parallel; `netns` and `e2e`
-// make network namespaces and start processes, so their files run one after the other.
+// make network namespaces and start processes, so their files run one after the other; `faults` does too, but
+// each of its files has a node of its own and waits much: three run at a time.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
@@ -21,6 +22,12 @@ function serial(name: string) {
   }
 }
 
+const { test: alike } = serial('faults')
+const faults = {
+  root,
+  test: { ...alike, fileParallelism: true, maxWorkers: 3, globalSetup: ['test/support/fault-table.ts'] },
+}
+
 export default defineConfig({
   root,
   test: {
@@ -29,6 +36,7 @@ export default defineConfig({
       { root, test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'] } },
       serial('netns'),
       serial('e2e'),
+      faults,
     ],
   },
 })

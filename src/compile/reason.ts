@@ -7,7 +7,7 @@ export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid
 const reasons: readonly (readonly [RegExp, Reason])[] = [
   [/File exists|already exists|conflicts with|interval overlaps/i, 'exists'],
   [
-    /No such (file|device|process)|Cannot find device|does not exist|No such file or directory|Cannot find specified qdisc|handle of zero/i,
+    /No such (file|device|process)|Cannot find device|does not exist|No such file or directory|Cannot find specified qdisc|handle of zero|Invalid handle/i,
     'absent',
   ],
   [/Permission denied|Operation not permitted|Read-only file system|IPv6 is disabled/i, 'denied'],

@@ -10,8 +10,7 @@ import { type Host, openHost, snapshot } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
 import { reservedPorts, stateOf } from '../support/stamps.ts'
-import { haveStrace, tracedCni } from '../support/strace.ts'
-import { changingCalls } from '../support/syscall-rounds.ts'
+import { haveStrace, nameChanges, tracedCni } from '../support/strace.ts'
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
 const mapped = (more: object = {}) => netConf({ runtimeConfig: { portMappings: [mapping(8080)], ...more } })
@@ -42,7 +41,7 @@ describe('after a DEL that was killed while it forgot its pod', () => {
       const state = stateOf(host, 'net')
       const files = [state.finished('c1'), state.pending('c1')]
       const call = { verb: 'DEL', conf, id: 'c1', netns: gone.netns } as const
-      const at = { calls: changingCalls, what: 'signal=KILL', when, paths: files }
+      const at = { calls: nameChanges, what: 'signal=KILL', when, paths: files }
       if (!tracedCni(host, call, at).hit) {
         expect(when, 'DEL changes the record').toBeGreaterThan(1)
         return

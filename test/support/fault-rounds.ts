@@ -1,147 +1,214 @@
 // SPDX-License-Identifier: Apache-2.0
-// One round per fault: a call that meets it, then what a runtime does next, then DEL of everything.
-// Each round returns what was wrong afterwards, in words; nothing is the wanted answer.
+// One round per fault: a call that meets it, then what a runtime does next, then DEL of everything. Each round
+// tells what was wrong afterwards, in words; nothing is the wanted answer.
 
-import { withoutShared } from './allowance.ts'
-import { describeFault, type Fault, type openFaults, type ToolCall } from './faults.ts'
-import { type Finished, type Host, openHost, type Snapshot, snapshot, type Verb } from './host.ts'
+import { addressOf, type FaultNode, hostPorts, type Look, mustWork } from './fault-node.ts'
+import { type Net, prefixOf } from './fault-sets.ts'
+import type { Finished, Verb } from './host.ts'
+import { outside } from './traffic.ts'
 
-/** A network with every kind of object trestle makes, in both families. */
-export const richConf = {
-  cniVersion: '1.1.0',
-  name: 'rich',
-  type: 'trestle',
-  podcidr: ['10.88.0.0/24', 'fd88::/64'],
-  firewall: { ingressPolicy: 'same-bridge' },
-  bandwidth: { ingressRate: 8_000_000, ingressBurst: 800_000 },
-  tuning: { sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' } },
-  runtimeConfig: { portMappings: [{ hostPort: 18080, containerPort: 80, protocol: 'udp' }] },
+export const roundVerbs = ['first ADD', 'steady ADD', 'DEL', 'GC'] as const
+export type RoundVerb = (typeof roundVerbs)[number]
+
+/** The call that is to meet a fault. */
+export interface StruckCall {
+  readonly verb: Verb
+  readonly conf: object
+  readonly id: string
+  readonly netns: string
+  readonly path?: string
 }
 
-/** Another pod of the same network; a host port has one owner. */
-const plainConf = { ...richConf, runtimeConfig: {} }
+/** What a struck call left. `hit`: whether it met its fault. */
+export type Struck = Finished & { readonly hit: boolean }
 
-/** Where a fault is put: at which call of which verb. */
-export interface Round {
-  readonly faults: ReturnType<typeof openFaults>
-  readonly at: Pick<ToolCall, 'tool' | 'nth'>
-  readonly fault: Fault
+/** A fault. `kind`: its name in the table; `mayFail`: whether DEL may end with this code of an error. */
+export interface Strike {
+  readonly kind: string
+  readonly what: string
+  readonly mayFail: (code: number) => boolean
+  readonly run: (node: FaultNode, call: StruckCall) => Promise<Struck>
 }
 
-/** A prepared node and the state its calls must come back to. */
-export interface Stage {
-  readonly host: Host
-  readonly before: Snapshot
-  readonly pods: Readonly<Record<string, string>>
+/** What a round found: leaks, addresses lost or given twice, and everything else that was wrong. `after`: the node then. */
+export interface Trial {
+  readonly kind: string
+  readonly hit: boolean
+  readonly leaks: readonly string[]
+  readonly addresses: readonly string[]
+  readonly wrong: readonly string[]
+  readonly after: Look
 }
 
-/** The tool calls of a verb without any fault. */
-export function callsOf(faults: Round['faults'], situation: 'first' | 'steady', verb: 'ADD' | 'DEL' | 'GC') {
-  return onStage(situation, (stage) => {
-    if (verb !== 'ADD') mustWork('ADD', stage.host.cni('ADD', richConf, callOf(stage, 'a')))
-    faults.reset()
-    mustWork(verb, faulty(stage, faults, verb))
-    return faults.seen()
-  })
+/** A round under way. */
+interface Round {
+  readonly node: FaultNode
+  readonly net: Net
+  readonly before: Look
+  readonly strike: Strike
 }
 
-/** ADD meets the fault; the runtime tries again with a new container id, then removes both. */
-export function addRound(situation: 'first' | 'steady', round: Round): readonly string[] {
-  return onStage(situation, (stage) => {
-    const wrong: string[] = []
-    round.faults.reset(round.at, round.fault)
-    const added = faulty(stage, round.faults, 'ADD')
-    if (added.code > 0) wrong.push(...differences(stage, 'after the failed ADD'), ...noErrorObject(added))
-    wrong.push(...retried(stage), ...removed(stage, ['a', 'b']))
-    return named(round, wrong)
-  })
+/** A finding: `part` is where a look differs, or nothing of it. */
+interface Finding {
+  readonly part?: string
+  readonly text: string
 }
 
-/** DEL or GC meets the fault; another pod comes meanwhile; the call is sent again. */
-export function removeRound(verb: 'DEL' | 'GC', round: Round): readonly string[] {
-  return onStage('steady', (stage) => {
-    mustWork('ADD', stage.host.cni('ADD', richConf, callOf(stage, 'a')))
-    round.faults.reset(round.at, round.fault)
-    const first = faulty(stage, round.faults, verb)
-    const wrong = verb === 'DEL' && first.code > 0 ? [`DEL ended with ${first.code}: ${first.stdout}`] : []
-    wrong.push(...retried(stage))
-    const again = faulty(stage, round.faults, verb, 'b')
-    if (again.code !== 0) wrong.push(`${verb} again ended with ${again.code}: ${again.stdout}`)
-    return named(round, [...wrong, ...removed(stage, ['a', 'b'])])
-  })
-}
-
-/** Pods a and b wait to be attached; `steady` has pod z attached already. */
-export function onStage<T>(situation: 'first' | 'steady', body: (stage: Stage) => T): T {
-  const host = openHost()
-  try {
-    const pods = { a: host.pod('a'), b: host.pod('b'), z: host.pod('z') }
-    if (situation === 'steady') mustWork('ADD', host.cni('ADD', plainConf, { id: 'z', netns: pods.z }))
-    return body({ host, pods, before: snapshot(host) })
-  } finally {
-    host.close()
+/** Plays a round. `before`: the node as it was; it must be so again. */
+export async function play(on: { node: FaultNode; before: Look }, verb: RoundVerb, strike: Strike): Promise<Trial> {
+  const { node, before } = on
+  const net = verb === 'first ADD' ? node.freshNet() : node.steadyNet
+  const round = { node, net, before, strike }
+  const { hit, found } = verb.endsWith('ADD')
+    ? await struckAdd(round)
+    : await struckRemoval(round, verb as 'DEL' | 'GC')
+  const { after, left } = removed(round)
+  const all: readonly Finding[] = [...found, ...left]
+  const told = (isOne: (finding: Finding) => boolean) =>
+    all.filter(isOne).map(({ part, text }) => `${verb}, ${strike.what}: ${part ? `${part}: ` : ''}${text}`)
+  return {
+    kind: strike.kind,
+    hit,
+    addresses: told(isAddress),
+    leaks: told((each) => each.part !== undefined && !isAddress(each)),
+    wrong: told((each) => each.part === undefined && !isAddress(each)),
+    after,
   }
 }
 
-/** What differs from the start, shared objects aside. */
-export function differences({ host, before }: Stage, when: string): readonly string[] {
-  const [was, is] = [settled(withoutShared(before)), settled(withoutShared(snapshot(host)))]
-  return (Object.keys(is) as (keyof Snapshot)[]).flatMap((part) =>
-    is[part] === was[part] ? [] : [`${when}, ${part} was\n${was[part]}\nand is\n${is[part]}`],
-  )
+const isAddress = ({ part, text }: Finding) =>
+  part === 'addresses' || part === 'leases' || (part === 'state' && text.includes('/addresses/'))
+
+/** ADD meets the fault; the runtime tries again with a new container id, and with the pod's host port. */
+async function struckAdd(round: Round) {
+  const { node, net, strike } = round
+  const port = node.set.hasPorts ? hostPorts.subject : undefined
+  const plugins = node.set.plugins(net, port)
+  const call = node.callOf('a')
+  let prevResult: object | undefined
+  for (const conf of plugins.slice(0, -1)) prevResult = mustWork('ADD', node.host.cni('ADD', conf, call)).json
+  const start = plugins.length > 1 ? node.look() : round.before
+  const conf = { ...plugins.at(-1), ...(prevResult ? { prevResult } : {}) }
+  const struck = await strike.run(node, { verb: 'ADD', conf, ...call })
+  const failed = struck.code > 0 ? [...differences(start, node.look()), ...noErrorObject(struck)] : []
+  const isAttached = struck.code === 0
+  const retry = retried(round, {
+    port: port && (isAttached ? hostPorts.other : port),
+    mayHold: struck.code < 0,
+    held: isAttached ? [addressOf(struck)] : [],
+  })
+  return { hit: struck.hit, found: [...failed, ...retry] }
 }
 
-/** The kernel tells of a carrier a moment later (net/core/link_watch.c): nothing that a call leaves behind. */
-function settled(taken: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  const links = taken['links']?.replace(/NO-CARRIER,|,LOWER_UP/g, '') ?? ''
-  return { ...taken, links, routes: taken['routes']?.replace(/ linkdown/g, '') ?? '' }
+/** DEL or GC meets the fault; the next pod comes with the same host port; GC is sent again. */
+async function struckRemoval(round: Round, verb: 'DEL' | 'GC') {
+  const { node, net, strike } = round
+  const port = node.set.hasPorts ? hostPorts.subject : undefined
+  mustWork('ADD', node.addList(net, 'a', port))
+  const flow = makeFlow(node, port)
+  const plugins = node.set.plugins(net, port)
+  const listed = (ids: readonly string[]) => ({
+    'cni.dev/valid-attachments': ids.map((id) => ({ containerID: id, ifname: 'eth0' })),
+  })
+  const conf = { ...plugins.at(-1), ...(verb === 'GC' ? listed(['y', 'z']) : {}) }
+  const struck = await strike.run(node, { verb, conf, ...node.callOf('a') })
+  const isRefused = verb === 'DEL' && struck.code > 0 && !strike.mayFail(struck.json?.code ?? 0)
+  const refused = isRefused ? [{ text: `DEL ended with ${struck.code}: ${struck.stdout}` }] : []
+  const retry = retried(round, { port, mayHold: struck.code !== 0, held: [] })
+  const again =
+    verb === 'DEL'
+      ? []
+      : collected(
+          round,
+          plugins.map((each) => ({ ...each, ...listed(['y', 'z', 'b']) })),
+        )
+  return { hit: struck.hit, found: [...flow, ...refused, ...retry, ...again] }
 }
 
-function faulty(stage: Stage, faults: Round['faults'], verb: Verb, alsoValid?: string): Finished {
-  const valid = ['z', alsoValid].filter((id) => id !== undefined)
-  const listed = valid.map((id) => ({ containerID: id, ifname: 'eth0' }))
-  const conf = verb === 'GC' ? { ...richConf, 'cni.dev/valid-attachments': listed } : richConf
-  // FAULT_INSIDE lets the harness's own nsenter pass; trestle does not hand it on to its tools.
-  return stage.host.cni(verb, conf, { ...callOf(stage, 'a'), env: { PATH: faults.path, FAULT_INSIDE: '1' } })
-}
-
-/** The next pod of the network comes, reaches its gateway, and finds the bridge fully set up. */
-export function retried(stage: Stage): readonly string[] {
-  const again = stage.host.cni('ADD', plainConf, callOf(stage, 'b'))
-  if (again.code !== 0) return [`ADD with a new container id ended with ${again.code}: ${again.stdout}`]
-  const ping = stage.host.inPod(stage.pods['b'] ?? '', 'ping', ['-c1', '-W2', '10.88.0.1'])
-  const ra = stage.host.run('sysctl', ['-n', 'net.ipv6.conf.cni0.accept_ra']).stdout.trim()
+/** GC once more, without a fault: it works, and what it does not list is gone. */
+function collected({ node }: Round, confs: readonly object[]): readonly Finding[] {
+  const failed = confs.map((conf) => node.host.cni('GC', conf, node.callOf('a'))).filter(({ code }) => code !== 0)
   return [
-    ...(ping.code === 0 ? [] : ['the new pod does not reach its gateway']),
-    ...(ra === '0' ? [] : [`the bridge takes router advertisements: accept_ra is ${ra}`]),
+    ...failed.map(({ code, stdout }) => ({ text: `GC again ended with ${code}: ${stdout}` })),
+    ...linksOf(node, ['a'], 'after GC'),
   ]
 }
 
-/** DEL of these pods, twice as containerd does; then nothing of them is left. */
-export function removed(stage: Stage, ids: readonly string[]): readonly string[] {
-  const dels = [...ids, ...ids].map((id) => stage.host.cni('DEL', richConf, callOf(stage, id)))
-  const links = ids.map((id) => stage.host.inPod(stage.pods[id] ?? '', 'ip', ['-br', 'link', 'show', 'dev', 'eth0']))
+/**
+ * The next pod of the network comes, reaches its gateway, and finds the bridge fully set up. `mayHold`: the call before
+ * it may have left its pod attached, whose host port is then free only after DEL. `held`: addresses of others.
+ */
+function retried(
+  round: Round,
+  of: { port: number | undefined; mayHold: boolean; held: readonly string[] },
+): readonly Finding[] {
+  const { node, net } = round
+  let again = node.addList(net, 'b', of.port)
+  if (again.json?.code === 104 && of.mayHold) {
+    node.delList(net, 'a')
+    node.delList(net, 'b')
+    again = node.addList(net, 'b', of.port)
+  }
+  if (again.code !== 0) return [{ text: `ADD with a new container id ended with ${again.code}: ${again.stdout}` }]
+  const address = addressOf(again)
+  const isGivenTwice = [...of.held, ...(net === node.steadyNet ? node.addresses : [])].includes(address)
+  const ping = node.host.inPod(node.pods['b'] ?? '', 'ping', ['-c1', '-W2', `${prefixOf(net)}.1`])
   return [
-    ...dels.flatMap((each) => (each.code === 0 ? [] : [`DEL ended with ${each.code}: ${each.stdout}`])),
-    ...links.flatMap((each) => (each.code === 0 ? [`a pod still has ${each.stdout.trim()}`] : [])),
-    ...differences(stage, 'after every DEL'),
+    ...(isGivenTwice ? [{ part: 'addresses', text: `${address} is given twice` }] : []),
+    ...(ping.code === 0 ? [] : [{ text: 'the new pod does not reach its gateway' }]),
+    ...acceptsAdvertisements(node, net),
+    ...makeFlow(node, of.port),
   ]
 }
 
-function callOf(stage: Stage, id: string) {
-  return { id, netns: stage.pods[id] ?? '' }
+function acceptsAdvertisements({ host, set }: FaultNode, { bridge }: Net): readonly Finding[] {
+  if (!set.hasBridge) return []
+  const ra = host.run('sysctl', ['-n', `net.ipv6.conf.${bridge}.accept_ra`]).stdout.trim()
+  return ra === '0' ? [] : [{ text: `the bridge takes router advertisements: accept_ra is ${ra}` }]
+}
+
+/** A datagram from outside to the host port makes a conntrack entry, which DEL must take away. */
+function makeFlow(node: FaultNode, port: number | undefined): readonly Finding[] {
+  if (port === undefined) return []
+  node.host.inPod(node.internet, 'bash', ['-c', `echo x >/dev/udp/${outside.node4}/${port}`])
+  const flows = node.host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', `${port}`]).stdout
+  return flows.includes(`dport=${port}`) ? [] : [{ text: `a datagram to host port ${port} made no conntrack entry` }]
+}
+
+/** DEL of a, twice as containerd does, and of b; then nothing of them is left. */
+function removed({ node, net, before }: Round) {
+  const failed = [...node.delList(net, 'a'), ...node.delList(net, 'a', ''), ...node.delList(net, 'b')]
+  const after = node.look()
+  const left = [
+    ...failed.map(({ code, stdout }) => ({ text: `DEL ended with ${code}: ${stdout}` })),
+    ...linksOf(node, ['a', 'b'], 'after DEL'),
+    ...differences(before, after),
+  ]
+  return { after, left }
+}
+
+function linksOf(node: FaultNode, ids: readonly string[], when: string): readonly Finding[] {
+  return ids.flatMap((id) => {
+    const link = node.host.inPod(node.pods[id] ?? '', 'ip', ['-br', 'link', 'show', 'dev', 'eth0'])
+    return link.code === 0 ? [{ part: 'links', text: `${when} pod ${id} still has ${link.stdout.trim()}` }] : []
+  })
+}
+
+/** Lines that came or went, by part of the look. */
+function differences(before: Look, after: Look): readonly Finding[] {
+  return Object.keys(after).flatMap((part) => {
+    const [was, is] = [before[part]?.split('\n') ?? [], after[part]?.split('\n') ?? []]
+    const lines = [
+      ...is.filter((line) => !was.includes(line)).map((line) => `+${line}`),
+      ...was.filter((line) => !is.includes(line)).map((line) => `-${line}`),
+    ]
+    return lines.map((text) => ({ part, text }))
+  })
 }
 
 /** A failed ADD tells why, with a code for what is foreseen. */
-export function noErrorObject({ json, stdout }: Finished): readonly string[] {
+function noErrorObject({ json, stdout }: Finished): readonly Finding[] {
   const { code, msg } = (json ?? {}) as { code?: unknown; msg?: unknown }
-  return typeof code === 'number' && typeof msg === 'string' && code !== 999 ? [] : [`no error object: ${stdout}`]
-}
-
-function named({ at, fault }: Round, wrong: readonly string[]): readonly string[] {
-  return wrong.map((each) => `${at.tool} call ${at.nth}, ${describeFault(fault)}: ${each}`)
-}
-
-function mustWork(verb: Verb, { code, stdout, stderr }: Finished): void {
-  if (code !== 0) throw new Error(`${verb} without a fault ended with ${code}: ${stdout}${stderr}`)
+  const isTold = typeof code === 'number' && typeof msg === 'string' && code !== 999
+  return isTold ? [] : [{ text: `no error object: ${stdout}` }]
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults put between trestle and its tools: wrappers of ip, nft and nsenter, first on PATH, that keep
-// what each call was given and do at one chosen call what a test asks: fail, or end their caller.
+// Faults put between trestle and the processes it starts: wrappers of its tools, first on PATH, and of an IPAM
+// plugin. They keep what each call was given and do at one chosen call what a test asks: fail, or end their caller.
 
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { basename } from 'node:path'
 
-const tools = ['ip', 'nft', 'nsenter', 'tc', 'sysctl'] as const
-type Tool = (typeof tools)[number]
+const tools = ['ip', 'nft', 'nsenter', 'tc', 'sysctl', 'conntrack'] as const
+/** A tool, or the IPAM plugin that `openFaults` was given. */
+type Tool = (typeof tools)[number] | 'ipam'
 
 /** What happens at a call; `slow` is a second. `line` is the line of its input, from 1, that a fault replaces. */
 export type Fault =
@@ -22,12 +24,16 @@ export interface ToolCall {
   readonly lines: readonly string[]
 }
 
-/** Makes the wrappers in a directory of their own. `path` goes into a call's PATH. */
-export function openFaults() {
+/**
+ * Makes the wrappers in a directory of their own. `path` goes into a call's PATH. `plugin`: an IPAM plugin's file;
+ * its wrapper has the same name in `directory`, for CNI_PATH.
+ */
+export function openFaults(plugin?: string) {
   const directory = mkdtempSync(`${tmpdir()}/trestle-faults-`)
   const calls = `${directory}/calls`
   mkdirSync(calls)
-  for (const tool of tools) writeFileSync(`${directory}/${tool}`, wrapper(tool, calls), { mode: 0o755 })
+  for (const tool of tools) writeFileSync(`${directory}/${tool}`, wrapper(tool, realPath(tool), calls), { mode: 0o755 })
+  if (plugin) writeFileSync(`${directory}/${basename(plugin)}`, wrapper('ipam', plugin, calls), { mode: 0o755 })
   const path = `${directory}:${process.env['PATH']}`
 
   /** The calls since the last `reset`, in no order between tools. */
@@ -43,7 +49,7 @@ export function openFaults() {
     if (at && fault) writeFileSync(`${calls}/plan.${at.tool}.${at.nth}`, scriptOf(at.tool, fault))
   }
   const close = (): void => rmSync(directory, { recursive: true, force: true })
-  return { path, seen, reset, close }
+  return { directory, path, seen, reset, close }
 }
 
 /** The faults worth trying at a call: every kind, and every line of a batch, reported and unreported. */
@@ -64,15 +70,15 @@ export function describeFault(fault: Fault): string {
 
 /** Whether a line fails with its number or without one matters only to what is undone: the ends of a batch will do. */
 function lineFaults(line: number, last: number): readonly Fault[] {
-  const isEnd = line === 1 || line === last || process.env['FAULTS'] === 'all'
+  const isEnd = line === 1 || line === last
   return [{ kind: 'bad-line', line }, ...(isEnd ? [{ kind: 'no-line-number', line } as const] : [])]
 }
 
-/** What trestle starts counts; what nsenter starts in the pod does not (FAULT_INSIDE). */
-function wrapper(tool: Tool, calls: string): string {
-  const real = realPath(tool)
+/** What trestle starts counts; what nsenter starts in the pod does not (FAULT_INSIDE). A plugin has all of trestle's environment. */
+function wrapper(tool: Tool, real: string, calls: string): string {
+  const isInside = tool === 'ipam' ? '' : `[ -n "$FAULT_INSIDE" ] && exec ${real} "$@"`
   return `#!/bin/sh
-[ -n "$FAULT_INSIDE" ] && exec ${real} "$@"
+${isInside}
 export FAULT_INSIDE=1
 n=1
 while ! mkdir "${calls}/${tool}.$n" 2>/dev/null; do n=$((n + 1)); done
@@ -115,13 +121,15 @@ function replaceLine(line: number, by: string): string {
   return `sed '${line}s/.*/${by}/' "$call/stdin" > "$call/stdin.bad" && mv "$call/stdin.bad" "$call/stdin"\n`
 }
 
-function realPath(tool: Tool): string {
+function realPath(tool: string): string {
   return execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
 }
 
 function readCall(calls: string, name: string): ToolCall {
   const dot = name.lastIndexOf('.')
-  const read = (file: string) => readFileSync(`${calls}/${name}/${file}`, 'utf8')
+  // A process whose caller was killed may not have come that far.
+  const text = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '')
+  const read = (file: string) => text(`${calls}/${name}/${file}`)
   const lines = read('stdin')
     .split('\n')
     .filter((line) => line !== '')

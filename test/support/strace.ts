@@ -4,6 +4,9 @@
 import { execa, execaSync } from 'execa'
 import { type Answer, environment, type Finished, type Host, trestle, type Verb } from './host.ts'
 
+/** The calls that change names on disk. */
+export const nameChanges = 'link,linkat,rename,renameat,renameat2,unlink,unlinkat'
+
 /** Whether strace is here and may trace. */
 export function haveStrace(): boolean {
   return execaSync('strace', ['-o', '/dev/null', 'true'], { reject: false }).exitCode === 0
@@ -26,16 +29,24 @@ export interface TracedCall {
   readonly conf: unknown
   readonly id: string
   readonly netns: string
+  /** CNI_PATH, where a plugin is to be found. */
+  readonly path?: string
 }
 
-/** Runs a CNI call under strace. `when` past the last such call: it runs undisturbed. */
-export function tracedCni(host: Host, call: TracedCall, at: Injection): Finished & { readonly hit: boolean } {
+/** What a traced call left. `hit`: whether it met its fault; `log`: what strace saw. */
+export type Traced = Finished & { readonly hit: boolean; readonly log: string }
+
+/**
+ * Runs a CNI call under strace. `when` past the last such call: it runs undisturbed. strace counts each name in
+ * `calls` by itself: with several, the first that comes to `when` is it.
+ */
+export function tracedCni(host: Host, call: TracedCall, at: Injection): Traced {
   const log = `${host.stateDir}.strace`
   const { exitCode, stdout, stderr } = execaSync('nsenter', commandOf(host, at, log), optionsOf(host, call))
   const traced = execaSync('cat', [log], { reject: false }).stdout
   execaSync('rm', ['-f', log])
   const hit = traced.includes('INJECTED') || traced.includes('killed by SIGKILL')
-  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout), hit }
+  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout), hit, log: traced }
 }
 
 /** Starts one without waiting for its end. */

@@ -12,6 +12,7 @@ describe('reasonOf', () => {
     ['Cannot find device "veth0"\nCommand failed -:2\n', 'absent'],
     ['Device "veth0" does not exist.\nCommand failed -:1\n', 'absent'],
     ['RTNETLINK answers: No such process\n', 'absent'],
+    ['Error: Invalid handle.\nCommand failed -:1\n', 'absent'],
     ['RTNETLINK answers: No such device\n', 'absent'],
     ['/dev/stdin:1:20-26: Error: No such file or directory; did you mean table ‘x’ in family inet?\n', 'absent'],
     ['RTNETLINK answers: Permission denied\n', 'denied'],

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults on the first ADD of a node: no bridge, no table, no state.
+
+import { expect, it } from 'vitest'
+import { openFaultNode } from '../support/fault-node.ts'
+import { featureSets } from '../support/fault-sets.ts'
+import { listingTools, toolStrikes } from '../support/fault-strikes.ts'
+import { isLong, undisturbed, wrongOf } from '../support/fault-suite.ts'
+import type { ToolCall } from '../support/faults.ts'
+
+const minutes = 60_000
+const sets = isLong ? Object.values(featureSets) : [featureSets.whole]
+
+it.each(sets)(
+  '$title: the first ADD of a node, at a process that it starts',
+  async (set) => {
+    const onNode = async (play: (node: Awaited<ReturnType<typeof openFaultNode>>) => Promise<readonly string[]>) => {
+      const node = await openFaultNode(set, true)
+      try {
+        return await play(node)
+      } finally {
+        node.close()
+      }
+    }
+    const seen: ToolCall[] = []
+    const wrong = [...(await onNode((node) => undisturbed(node, 'first ADD', listingTools(seen))))]
+    expect(seen.length).toBeGreaterThan(0)
+    for (const strike of toolStrikes(seen, isLong ? 'all' : 'two')) {
+      wrong.push(...(await onNode((node) => wrongOf(node, 'first ADD', [strike], 'first ADD of the node'))))
+    }
+    expect(wrong).toEqual([])
+  },
+  30 * minutes,
+)

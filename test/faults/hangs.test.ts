@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that hangs until the call's own deadline, on nodes side by side since they only wait.
+
+import { expect, it } from 'vitest'
+import { type FaultNode, openFaultNode } from '../support/fault-node.ts'
+import { type RoundVerb, roundVerbs, type Strike } from '../support/fault-rounds.ts'
+import { type FeatureSet, featureSets } from '../support/fault-sets.ts'
+import { hangStrikes, listingTools } from '../support/fault-strikes.ts'
+import { isLong, undisturbed, wrongOf } from '../support/fault-suite.ts'
+import type { ToolCall } from '../support/faults.ts'
+
+const minutes = 60_000
+/** The whole call's time (contract §3), and what a loaded machine takes beside. */
+const limitMs = 20_000 + 4_000
+const sets: readonly FeatureSet[] = isLong ? Object.values(featureSets) : [featureSets.whole]
+
+it.each(sets)(
+  '$title: every verb ends within its deadline, and leaves nothing half done',
+  async (set) => {
+    const found = await onNode(set, async (node) => {
+      const wrong: string[] = []
+      const strikes: [RoundVerb, Strike][] = []
+      for (const verb of roundVerbs) {
+        const seen: ToolCall[] = []
+        wrong.push(...(await undisturbed(node, verb, listingTools(seen))))
+        strikes.push(...few(hangStrikes(seen)).map((strike) => [verb, strike] as [RoundVerb, Strike]))
+      }
+      return { wrong, strikes }
+    })
+    const late: string[] = []
+    const [ready, ended] = [meeting(found.strikes.length), meeting(found.strikes.length)]
+    const wrong = await Promise.all(
+      found.strikes.map(async ([verb, strike]) => {
+        const tell = (ms: number) => late.push(`${verb}, ${strike.what}: took ${ms} ms`)
+        const waiting = sideBySide(strike, { ready, ended, late: tell })
+        return await onNode(set, (node) => wrongOf(node, verb, [waiting]))
+      }),
+    )
+    expect([...found.wrong, ...wrong.flat(), ...late]).toEqual([])
+  },
+  15 * minutes,
+)
+
+/** In a short run the first and the last process of a verb. */
+function few(strikes: readonly Strike[]): readonly Strike[] {
+  return isLong ? strikes : strikes.filter((_, at) => at === 0 || at === strikes.length - 1)
+}
+
+/**
+ * The struck calls run side by side, while this process only waits: preparing nodes and looking at them would keep it
+ * from reading what the calls say. `late`: told of a call that took too long.
+ */
+function sideBySide(strike: Strike, of: { ready: Meeting; ended: Meeting; late: (ms: number) => void }): Strike {
+  return {
+    ...strike,
+    run: async (node, call) => {
+      await of.ready()
+      const from = performance.now()
+      const struck = await strike.run(node, call)
+      const tookMs = Math.round(performance.now() - from)
+      if (tookMs > limitMs) of.late(tookMs)
+      await of.ended()
+      return struck
+    },
+  }
+}
+
+type Meeting = () => Promise<void>
+
+/** Resolves for everybody once `count` have come. */
+function meeting(count: number): Meeting {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let come = 0
+  return async () => {
+    come += 1
+    if (come === count) resolve()
+    await promise
+  }
+}
+
+async function onNode<T>(set: FeatureSet, play: (node: FaultNode) => Promise<T>): Promise<T> {
+  const node = await openFaultNode(set)
+  try {
+    return await play(node)
+  } finally {
+    node.close()
+  }
+}

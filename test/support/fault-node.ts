@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node for fault rounds: pods that have been there before and talk the whole time, an outside world that
+// talks to them through host ports, and a look at everything a fault could leave behind or take away.
+
+import { existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { withoutShared } from './allowance.ts'
+import { echoPort, type FeatureSet, leasing, type Net } from './fault-sets.ts'
+import { openFaults } from './faults.ts'
+import { type Call, type Finished, type Host, openHost, snapshot, type Verb } from './host.ts'
+import { type InstalledIpam, installIpam } from './ipam-plugin.ts'
+import { openStreams, type Streams } from './streams.ts'
+import { addUplink, outside } from './traffic.ts'
+
+/** How long a stream may be silent before it is called broken, and then some. */
+const silenceMs = 2600
+const lifetimeMs = 3_600_000
+
+/** Host ports: of the neighbour, of the pod that was there before, of the pod that meets the fault. */
+export const hostPorts = { neighbour: 28080, before: 28081, subject: 28082, other: 28083 }
+
+/** The network with pods that were there before; the others are for first ADDs. */
+const steadyNet: Net = { name: 'steady', bridge: 'br-steady', number: 0 }
+
+const neighbour = {
+  cniVersion: '1.1.0',
+  name: 'neighbour',
+  type: 'trestle',
+  bridge: 'br-near',
+  podcidr: '10.59.0.0/24',
+  runtimeConfig: {
+    portMappings: ['tcp', 'udp'].map((protocol) => ({
+      hostPort: hostPorts.neighbour,
+      containerPort: echoPort,
+      protocol,
+    })),
+  },
+}
+
+/** No streams. */
+const silence = { count: 0, broken: async (): Promise<readonly string[]> => [], close: () => undefined }
+
+/** Opens the node and starts the streams; `isEmpty`: with neither streams nor pods that were there before. Close it with `close`. */
+export async function openFaultNode(set: FeatureSet, isEmpty = false) {
+  const host = openHost()
+  const ipam = installIpam(leasing)
+  const faults = openFaults(`${ipam.path}/scripted`)
+  const internet = addUplink(host)
+  const pods: Readonly<Record<string, string>> = Object.fromEntries(
+    ['a', 'b', 'y', 'z', 'near'].map((name) => [name, host.pod(name)]),
+  )
+  const calls = callsOn(host, { set, pods, path: ipam.path })
+  const { addresses, talk } = isEmpty
+    ? { addresses: [], talk: silence }
+    : await populate({ host, set, internet, pods, addList: calls.addList })
+  let nets = 0
+  const close = (): void => {
+    talk.close()
+    faults.close()
+    ipam.remove()
+    host.close()
+  }
+  const freshNet = (): Net => {
+    nets += 1
+    return { name: `first${nets}`, bridge: `br-f${nets}`, number: nets }
+  }
+  const look = (): Look => lookAt(host, ipam)
+  return { host, set, pods, internet, faults, steadyNet, addresses, freshNet, look, close, talk, ...calls }
+}
+
+/** The neighbour of another network, y and z of this one, and the streams between them. */
+async function populate(of: {
+  host: Host
+  set: FeatureSet
+  internet: string
+  pods: Readonly<Record<string, string>>
+  addList: ReturnType<typeof callsOn>['addList']
+}) {
+  const { host, set, pods, internet, addList } = of
+  mustWork('the neighbour', host.cni('ADD', neighbour, { id: 'near', netns: pods['near'] ?? '' }))
+  const y = mustWork('y', addList(steadyNet, 'y', set.hasPorts ? hostPorts.before : undefined))
+  const z = mustWork('z', addList(steadyNet, 'z'))
+  const talk = await startTalk({ internet, pods, hasPorts: set.hasPorts, address: addressOf(y) })
+  return { addresses: [addressOf(y), addressOf(z)], talk }
+}
+
+export type FaultNode = Awaited<ReturnType<typeof openFaultNode>>
+
+/** What is there, as text by part: shared objects are left out. `flows`: conntrack entries to the subjects' host ports. */
+export type Look = Readonly<Record<string, string>>
+
+function lookAt(host: Host, ipam: InstalledIpam): Look {
+  const taken = withoutShared(snapshot(host))
+  const qdiscs = host.run('tc', ['qdisc', 'show']).stdout
+  const flows = host.run('conntrack', ['-L', '-p', 'udp']).stdout.split('\n')
+  const subjects = new RegExp(`dport=(${hostPorts.subject}|${hostPorts.other}) `)
+  const leases = existsSync(`${ipam.path}/leases`) ? host.run('ls', [`${ipam.path}/leases`]).stdout : ''
+  return {
+    ...taken,
+    // Carrier is told later, and with it come the kernel's own routes of IPv6 links: they are as the links are.
+    routes: taken.routes.replace(/ linkdown/g, '').replace(/^(\w+ )?(fe80::|ff00::).*\n/gm, ''),
+    qdiscs: qdiscs.replace(/^.* dev br-.*\n/gm, ''),
+    flows: flows.filter((line) => subjects.test(line)).join('\n'),
+    leases,
+  }
+}
+
+/** Calls of the whole list, as libcni makes them. */
+function callsOn(host: Host, on: { set: FeatureSet; pods: Readonly<Record<string, string>>; path: string }) {
+  const callOf = (id: string): Call & { id: string; netns: string } => ({
+    id,
+    netns: on.pods[id] ?? '',
+    path: on.path,
+  })
+  const addList = (net: Net, id: string, hostPort?: number): Finished => {
+    let prevResult: object | undefined
+    let last: Finished | undefined
+    for (const conf of on.set.plugins(net, hostPort)) {
+      last = host.cni('ADD', { ...conf, ...(prevResult ? { prevResult } : {}) }, callOf(id))
+      if (last.code !== 0) return last
+      prevResult = last.json
+    }
+    return last as Finished
+  }
+  /** In reverse order; `netns` empty as in containerd's second DEL. The failures. */
+  const delList = (net: Net, id: string, netns = on.pods[id] ?? ''): readonly Finished[] =>
+    on.set
+      .plugins(net)
+      .toReversed()
+      .map((conf) => host.cni('DEL', conf, { ...callOf(id), netns }))
+      .filter(({ code }) => code !== 0)
+  return { callOf, addList, delList }
+}
+
+/** Streams between y and z, and from outside to the neighbour's host port and y's. */
+async function startTalk(of: {
+  internet: string
+  pods: Readonly<Record<string, string>>
+  hasPorts: boolean
+  address: string
+}) {
+  const open = (netns: string | undefined) => openStreams(netns ?? '', echoPort, lifetimeMs)
+  const [far, near, y, z] = [
+    await open(of.internet),
+    await open(of.pods['near']),
+    await open(of.pods['y']),
+    await open(of.pods['z']),
+  ]
+  const host = (port: number) => ({ address: outside.node4, port })
+  const all: readonly (readonly [Streams, string, { address: string; port: number }])[] = [
+    [z, 'from pod to pod', { address: of.address, port: echoPort }],
+    [far, 'to the neighbour’s host port', host(hostPorts.neighbour)],
+    ...(of.hasPorts ? [[far, 'to a host port of the network', host(hostPorts.before)] as const] : []),
+  ]
+  const start = (name: string) => {
+    for (const [from, what, target] of all) {
+      if (name === `TCP ${what}`) from.start(name.replaceAll(' ', '_'), target)
+      if (name === `UDP ${what}`) from.startUdp(name.replaceAll(' ', '_'), target)
+    }
+  }
+  const names = all.flatMap(([, what]) => [`TCP ${what}`, `UDP ${what}`])
+  names.forEach(start)
+  const [inside, outer] = [
+    [y, z],
+    [far, near],
+  ]
+  const told = () => [...inside, ...outer].flatMap((each) => each.broken)
+  const echoes = () => new Map([...z.echoes, ...far.echoes])
+  await soon('the first echo of every stream', () =>
+    names.every((name) => (echoes().get(name.replaceAll(' ', '_')) ?? 0) > 0),
+  )
+  let seen = 0
+  return {
+    /** How many run. */
+    count: names.length,
+    /** Those that broke since the last call, in words; they are started again. Waits until a silent one would be told. */
+    broken: async (): Promise<readonly string[]> => {
+      await sleep(silenceMs)
+      const news = told().slice(seen)
+      seen += news.length
+      for (const each of news) start(each.replace(/:.*/, '').replaceAll('_', ' '))
+      return news
+    },
+    close: () => {
+      for (const each of [...inside, ...outer]) each.close()
+    },
+  }
+}
+
+async function soon(what: string, isSo: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000
+  while (!isSo()) {
+    if (performance.now() > end) throw new Error(`never came: ${what}`)
+    await sleep(50)
+  }
+}
+
+/** The first address of an ADD's result, without prefix length. */
+export function addressOf(added: Finished): string {
+  return added.json?.ips?.[0]?.address.replace(/\/.*/, '') ?? ''
+}
+
+/** Throws when a call that meets no fault fails. */
+export function mustWork(what: string | Verb, finished: Finished): Finished {
+  const { code, stdout, stderr } = finished
+  if (code !== 0) throw new Error(`${what} without a fault ended with ${code}: ${stdout}${stderr}`)
+  return finished
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fault rounds of one kind of network as tests: every verb with every fault, and streams between other pods
+// that run the whole time. FAULTS=short tries fewer.
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type FaultNode, openFaultNode } from './fault-node.ts'
+import { play, type RoundVerb, roundVerbs, type Strike, type Trial } from './fault-rounds.ts'
+import { type FeatureSet, featureSets } from './fault-sets.ts'
+import { listingSystemCalls, listingTools, type SystemCall, syscallStrike, toolStrikes } from './fault-strikes.ts'
+import { addRow } from './fault-table.ts'
+import type { ToolCall } from './faults.ts'
+import { haveStrace } from './strace.ts'
+
+const minutes = 60_000
+
+/** Whether everything is tried. */
+export const isLong = process.env['FAULTS'] !== 'short'
+
+/** Tests of one kind of network. */
+export function faultSuite(name: keyof typeof featureSets): void {
+  const set: FeatureSet = featureSets[name]
+  describe(`${set.title}: a call that meets a fault (pain 6: an ADD cut short leaves half a network)`, () => {
+    let node: FaultNode
+    beforeAll(async () => {
+      node = await openFaultNode(set)
+    })
+    afterAll(() => node?.close())
+
+    it.each(roundVerbs)(
+      '%s, at a process that it starts',
+      async (verb) => {
+        const seen: ToolCall[] = []
+        const first = await undisturbed(node, verb, listingTools(seen))
+        expect(seen.length).toBeGreaterThan(0)
+        expect([
+          ...first,
+          ...(await wrongOf(node, verb, toolStrikes(seen, isLong ? 'all' : name === 'whole' ? 'four' : 'two'))),
+        ]).toEqual([])
+      },
+      30 * minutes,
+    )
+
+    it.each(isLong || name === 'whole' ? roundVerbs : [])(
+      '%s, killed or refused at a system call of its own',
+      async (verb) => {
+        if (!haveStrace()) return skipped()
+        const seen: SystemCall[] = []
+        const first = await undisturbed(node, verb, listingSystemCalls(seen))
+        expect(seen.map((call) => call.name)).toEqual(expect.arrayContaining(['rename', 'unlink']))
+        const strikes = [
+          ...chosen(seen).map((call) => syscallStrike(call, 'signal=KILL')),
+          ...(name === 'whole' ? refusals(seen, verb) : []),
+        ]
+        expect([...first, ...(await wrongOf(node, verb, strikes))]).toEqual([])
+      },
+      30 * minutes,
+    )
+  })
+}
+
+/** In a short run only what changes names on disk. */
+function chosen(seen: readonly SystemCall[]): readonly SystemCall[] {
+  return isLong ? seen : seen.filter(({ name }) => /^(link|rename|unlink)/.test(name))
+}
+
+/** What a full or broken disk refuses; in a short run of one verb only. */
+function refusals(seen: readonly SystemCall[], verb: RoundVerb): readonly Strike[] {
+  if (!isLong && verb !== 'steady ADD') return []
+  const making = seen.filter(({ name }) => /^(link|rename|mkdir|openat)/.test(name))
+  const broken = making.filter(({ name }) => /^(link|rename)/.test(name))
+  return [
+    ...broken.map((call) => syscallStrike(call, 'error=EIO')),
+    ...(isLong ? making.map((call) => syscallStrike(call, 'error=ENOSPC')) : []),
+  ]
+}
+
+/** Plays the rounds one after the other on a node, counts them, and returns what was wrong. `name`: of the verb in the table. */
+export async function wrongOf(
+  node: FaultNode,
+  verb: RoundVerb,
+  strikes: readonly Strike[],
+  name: string = verb,
+): Promise<readonly string[]> {
+  const trials: Trial[] = []
+  let before = node.look()
+  for (const strike of strikes) {
+    const trial = await play({ node, before }, verb, strike)
+    trials.push(trial)
+    before = trial.after
+  }
+  const broken = await node.talk.broken()
+  count(node, name, { trials, broken })
+  return [...trials.flatMap(wrongIn), ...broken]
+}
+
+/** A round without a fault, which tells the call's processes or system calls. */
+export async function undisturbed(node: FaultNode, verb: RoundVerb, strike: Strike): Promise<readonly string[]> {
+  return wrongIn(await play({ node, before: node.look() }, verb, strike))
+}
+
+/** Everything that a round found. */
+function wrongIn({ leaks, addresses, wrong }: Trial): readonly string[] {
+  return [...leaks, ...addresses, ...wrong]
+}
+
+/** Adds rounds to the table. Only what met its fault counts as tried. */
+function count(node: FaultNode, verb: string, of: { trials: readonly Trial[]; broken: readonly string[] }): void {
+  const hit = of.trials.filter((trial) => trial.hit)
+  const kinds: Record<string, number> = {}
+  for (const { kind } of hit) kinds[kind] = (kinds[kind] ?? 0) + 1
+  addRow({
+    set: node.set.title,
+    verb,
+    tried: hit.length,
+    survived: hit.filter((trial) => wrongIn(trial).length === 0).length,
+    leaks: of.trials.filter(({ leaks }) => leaks.length > 0).length,
+    addresses: of.trials.filter(({ addresses }) => addresses.length > 0).length,
+    streams: node.talk.count,
+    broken: of.broken.length,
+    kinds,
+  })
+}
+
+function skipped(): void {
+  console.log('skipped: strace is not installed or may not trace')
+}
