@@ -9,12 +9,14 @@ import { difference } from '../plan/difference.ts'
 import { expectedBy, expectedOps } from '../plan/expected.ts'
 import { placeText } from '../plan/host-accept.ts'
 import { reservationName } from '../plan/host-ports.ts'
+import { ownMacOps } from '../plan/network.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
 import { missingAccepts, readHostAccept } from '../system/host-accept.ts'
 import { portHolder } from '../system/ports.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
+import { machineId } from '../system/stamp.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { checkLoopback } from './loopback.ts'
@@ -68,10 +70,9 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
     return [...owed, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
-  const ops = expectedOps(
-    expected.spec,
-    readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network,
-  )
+  const network = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
+  const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
+  const ops = [...expectedOps(expected.spec, network), ...ownMac]
   const [observed, accepts] = await Promise.all([
     observeFor(context, call.netns, ops),
     acceptLacks(context, record.spec.chained ? chainedFiles(files) : files),

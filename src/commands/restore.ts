@@ -6,7 +6,7 @@ import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { type Difference, difference, forwardingKey } from '../plan/difference.ts'
 import { placeText } from '../plan/host-accept.ts'
-import { bridgeSysctlOps } from '../plan/network.ts'
+import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Observed } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
@@ -15,6 +15,7 @@ import { lackedAccepts } from '../system/host-accept.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeQueues, observeSysctls, observeTable, observeVlans } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
+import { machineId } from '../system/stamp.ts'
 import { chainedFiles, networkDirectories, requireState, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { stateLacks } from './mend-state.ts'
@@ -89,7 +90,7 @@ async function applyDifferences(
 function linkOps(networks: readonly NetworkSpec[], attachments: readonly AttachmentSpec[]): readonly Op[] {
   const ofNetworks = networks.flatMap((network) => [
     ...bridgeOps(network, attachments),
-    ...(network.bridge ? bridgeSysctlOps(network.bridge) : []),
+    ...(network.bridge ? [...bridgeSysctlOps(network.bridge), ...ownMacOps(network.bridge, machineId())] : []),
   ])
   // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
   const links = attachments.flatMap((spec) => [...portOps(spec), ...hostEndOps(spec), ...hostOps(spec)])

@@ -2,7 +2,7 @@
 // The operations for what a network's attachments share: forwarding, the bridge, its addresses.
 
 import type { BridgeSpec, NetworkSpec } from './attachment.ts'
-import { linkLocalCidr } from './names.ts'
+import { bridgeMac, linkLocalCidr } from './names.ts'
 import type { Op } from './op.ts'
 import { vlanGatewayOps } from './vlan.ts'
 
@@ -65,4 +65,13 @@ export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
     value: '0',
     why: `ignore router advertisements on ${name}`,
   }))
+}
+
+/**
+ * The MAC of a bridge of our making: pods keep it as their gateway's, whoever sets another one (a network manager).
+ * That of somebody else's bridge may follow its ports. `machineId`: see bridgeMac.
+ */
+export function ownMacOps({ name, mac }: BridgeSpec, machineId: string): readonly Op[] {
+  if (mac !== bridgeMac(name, machineId)) return []
+  return [{ in: 'host', kind: 'link.mac', dev: name, mac, why: `set the MAC of ${name}` }]
 }
