@@ -89,6 +89,12 @@ const ofList = {
     cause: '`type` is the file name of the plugin; without it the whole file is refused',
     cure: 'add "type": "trestle"',
   },
+  'chained-first': {
+    severity: 'error',
+    meaning: 'the first plugin of a list needs one before it',
+    cause: 'it works on the interface that an earlier plugin made (prevResult); ADD is refused',
+    cure: 'put the plugin that makes the interface first',
+  },
 } as const satisfies CheckTexts
 
 /** Keys and values. */
@@ -192,6 +198,12 @@ const ofPrograms = {
     meaning: 'the directory of the plugins has no file of this name',
     cause: 'ADD ends with "failed to find plugin"; containerd calls the node ready all the same',
     cure: 'install it, or correct `type`',
+  },
+  'type-not-trestle': {
+    severity: 'error',
+    meaning: 'trestle is installed under another name',
+    cause: 'with a `type` that is not "trestle" it takes itself for the IPAM plugin of another one',
+    cure: 'name the file trestle, and use "type": "trestle"',
   },
   'plugin-not-executable': {
     severity: 'error',

@@ -2,6 +2,7 @@
 // What is wrong with a directory as a whole, from what each runtime makes of it.
 
 import { join } from 'node:path'
+import { oneLine } from '../../cni/error.ts'
 import type { FileLint } from './file.ts'
 import { type Finding, findingIn } from './finding.ts'
 import { overlapOf, subnetsOf } from './overlaps.ts'
@@ -115,14 +116,15 @@ function named(choice: Choice): string {
 
 /** The choices in words, a line each, for the end of the report. */
 export function choicesText({ containerd, crio, cnitool }: Prediction): string {
-  const line = (who: string, choice: Choice) =>
-    choice.file === undefined
-      ? `${who} uses nothing: ${choice.reason}`
-      : `${who} uses ${choice.file} (network ${choice.network || 'without a name'})`
-  return [
-    line('containerd', containerd),
-    line('CRI-O', crio),
-    ...cnitool.map(({ network, choice }) => line(`cnitool ${network}`, choice)),
-    '',
-  ].join('\n')
+  const lines = [
+    choiceText('containerd', containerd),
+    choiceText('CRI-O', crio),
+    ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
+  ]
+  return `${lines.map(oneLine).join('\n')}\n`
+}
+
+function choiceText(who: string, choice: Choice): string {
+  if (choice.file === undefined) return `${who} uses nothing: ${choice.reason}`
+  return `${who} uses ${choice.file} (network ${choice.network || 'without a name'})`
 }

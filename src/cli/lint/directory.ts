@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A directory of configurations as the runtimes see it: every file looked at, and which one each runtime uses.
 
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { directoryFindings, type LookedAt } from './directory-findings.ts'
 import { type FileLint, lintText } from './file.ts'
@@ -67,8 +67,14 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
   return { lint, candidate: { name, load, programProblem: programProblem(load, programs) } }
 }
 
+/** A runtime reads it whole, whatever its size; nobody writes such a configuration. */
+const longestBytes = 64 * 1024 * 1024
+
 function textOf(file: string): { readonly text: string } | { readonly problem: string } {
   try {
+    const stat = statSync(file)
+    if (!stat.isFile()) return { problem: `it is ${stat.isDirectory() ? 'a directory' : 'no regular file'}` }
+    if (stat.size > longestBytes) return { problem: `it has ${stat.size} bytes` }
     return { text: readFileSync(file, 'utf8') }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException

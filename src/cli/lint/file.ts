@@ -9,7 +9,7 @@ import { type Form, formOf, type ListRead, type PluginEntry, readList } from './
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
 import { readSource } from './read-source.ts'
-import { commonKeys, referenceShape } from './reference-keys.ts'
+import { chainedTypes, commonKeys, referenceShape } from './reference-keys.ts'
 import { ownSemantics, pluginSemantics } from './semantics.ts'
 import { unknownKeys, withKeys } from './unknown-keys.ts'
 import { keysWithoutEffect } from './without-effect.ts'
@@ -90,10 +90,17 @@ function lintOther(entry: PluginEntry, type: string, head: NetworkHead): readonl
   const ipam = lookUp(conf, 'ipam')
   const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
   const delegated = ipamType === 'trestle' ? delegatedToUs(entry, head) : []
+  const found = [...keysOfOurs, ...delegated, ...tooEarly(entry, type)]
   const shape = referenceShape(type, ipamType)
-  if (shape === undefined) return [...keysOfOurs, ...delegated]
+  if (shape === undefined) return found
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
-  return [...keysOfOurs, ...delegated, ...unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))]
+  return [...found, ...unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))]
+}
+
+function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[] {
+  if (index > 0 || !chainedTypes.includes(type)) return []
+  const message = `${type} is the first plugin, and works on the interface of one before it`
+  return [{ id: 'chained-first', message, steps: [...steps, 'type'], isAboutValue: true }]
 }
 
 /** Another plugin with trestle as its IPAM: the keys in `ipam` are ours. */

@@ -100,7 +100,7 @@ function fromRuntime(conf: Fields, { index }: PluginEntry, { version }: NetworkH
   }
   return {
     ...(Object.keys(given).length > 0 ? { runtimeConfig: given } : {}),
-    ...(index > 0 || conf['mode'] === 'chained' ? { prevResult: resultOf(version) } : {}),
+    ...(index > 0 ? { prevResult: resultOf(version) } : {}),
   }
 }
 
@@ -117,12 +117,15 @@ function pathOf({ message }: CniError): string {
 }
 
 function problemOf(error: CniError, { steps }: PluginEntry): Found {
+  const id = idOf(error)
+  if (id === 'chained-first') return { id, message: 'mode chained needs a plugin before it', steps: [...steps, 'mode'] }
   const at: readonly Step[] = [...steps, ...stepsOf(pathOf(error))]
-  return { id: idOf(error), message: error.message, cure: error.details, steps: at }
+  return { id, message: error.message, cure: error.details, steps: at }
 }
 
 function idOf(error: CniError): CheckId {
   if (error.code === CniCode.unsupportedField) return 'unsupported-value'
+  if (/must be called as chained plugin/.test(error.message)) return 'chained-first'
   if (!/^(ipam|podcidr)\b/.test(pathOf(error))) return 'invalid-value'
   if (/overlap/.test(error.message)) return 'ranges-overlap'
   return /invalid range set|no IP ranges|in CIDR notation/.test(error.message) ? 'range-invalid' : 'invalid-value'

@@ -3,8 +3,9 @@
 // are started for VERSION only, which changes nothing (CNI spec 1.1.0, section 2).
 
 import { spawnSync } from 'node:child_process'
-import { accessSync, closeSync, constants, openSync, readdirSync, readSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { accessSync, closeSync, constants, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { isSea } from 'node:sea'
 import { isPluginType } from '../../cni/config-json.ts'
 import { elfBuffer, formatProblem } from './elf.ts'
 import type { Found } from './finding.ts'
@@ -53,7 +54,7 @@ interface Program {
 function lookAt(type: string, directories: readonly string[]): Program {
   const found = isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
   if (found === undefined) return { problem: missing(type, directories), versions: [] }
-  const problem = startProblem(found)
+  const problem = startProblem(found) ?? nameProblem(found, type)
   if (problem !== undefined) return { problem, versions: [] }
   return versionsOf(found)
 }
@@ -67,6 +68,14 @@ function missing(type: string, directories: readonly string[]): Problem {
   const message = `there is no plugin ${shown(type)} in ${directories.join(', ')}`
   if (meant === undefined) return { id: 'plugin-missing', message, cure: undefined }
   return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
+}
+
+/** This executable, or a link to it, under a name of its own. */
+function nameProblem(file: string, type: string): Problem | undefined {
+  if (type === 'trestle') return undefined
+  const isCopy = isSea() && statSync(file).size === statSync(process.execPath).size
+  if (!isCopy && basename(realpathSync(file)) !== 'trestle') return undefined
+  return { id: 'type-not-trestle', message: `${file} is trestle under another name`, cure: undefined }
 }
 
 /** What keeps the kernel from starting the file. */

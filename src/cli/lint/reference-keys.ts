@@ -63,3 +63,6 @@ export function referenceShape(type: string, ipamType: unknown): KeyShape | unde
   const ipam = typeof ipamType === 'string' && Object.hasOwn(ipams, ipamType) ? ipams[ipamType] : undefined
   return shapeOf([...commonKeys, ...own], { dns, vlanTrunk: trunk, ...(ipam === undefined ? {} : { ipam }) })
 }
+
+/** Plugins that work on the interface of an earlier one. */
+export const chainedTypes: readonly string[] = ['portmap', 'bandwidth', 'firewall', 'tuning', 'sbr', 'vrf']

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings as people read them: place first, as compilers print it, so that editors jump there.
 
+import { oneLine } from '../../cni/error.ts'
 import type { Severity } from './checks.ts'
 import type { Finding } from './finding.ts'
 
@@ -20,12 +21,12 @@ export function findingText(finding: Finding, hasColour: boolean): string {
   const number = String(finding.line ?? '')
   const lines =
     excerpt === undefined ? [] : [`${number.padStart(6)} | ${excerpt[0]}`, `${' '.repeat(6)} | ${excerpt[1]}`]
-  const more = severity === 'note' ? [] : [`       cause: ${cause}`, `       cure: ${cure}`]
-  return [`${placeOf(finding)}: ${word}: ${message} [${id}]`, ...lines, ...more, ''].join('\n')
+  const more = severity === 'note' ? [] : [`       cause: ${cause}`, `       cure: ${oneLine(cure)}`]
+  return [`${placeOf(finding)}: ${word}: ${oneLine(message)} [${id}]`, ...lines, ...more, ''].join('\n')
 }
 
 function placeOf({ file, line, column }: Finding): string {
-  const name = file === '-' ? '<stdin>' : file
+  const name = file === '-' ? '<stdin>' : oneLine(file)
   return line === undefined ? name : `${name}:${line}:${column}`
 }
 

@@ -143,8 +143,10 @@ describe('why there is no network (pain 7: "cni plugin not initialized" without 
     symlinkSync('/nonexistent/target', join(dir, '10-a.conflist'))
     mkdirSync(join(root, 'folder'))
     symlinkSync(join(root, 'folder'), join(dir, '20-b.conflist'))
+    symlinkSync('/dev/zero', join(dir, '30-c.conf'))
     const { about, uses } = look({})
-    expect(about).toEqual(expect.arrayContaining(['file-unreadable 10-a.conflist', 'file-unreadable 20-b.conflist']))
+    const unreadable = ['10-a.conflist', '20-b.conflist', '30-c.conf'].map((name) => `file-unreadable ${name}`)
+    expect(about).toEqual(expect.arrayContaining(unreadable))
     expect(uses[0]).toBe('containerd uses nothing: 10-a.conflist: it is a link to nothing')
   })
 
@@ -161,6 +163,13 @@ describe('why there is no network (pain 7: "cni plugin not initialized" without 
     expect(uses[0]).toBe('containerd uses 10-a.conflist (network a)')
     expect(look({}, '/nonexistent/bin').about).toContain('bin-dir-missing')
   })
+})
+
+it('names are printed with their control characters made visible', async () => {
+  look({ '10-\x1b[31m.conflist': list('a\x1b[2J') })
+  const { stdout } = await runCli(['lint', dir, '--bin-dir', join(root, 'bin')])
+  expect(stdout).toContain('10-\\x1b[31m.conflist')
+  expect(stdout).not.toMatch(/[\x00-\x08\x0b-\x1f]/)
 })
 
 it('subnets of two networks that overlap are told, of one network in two files not', () => {

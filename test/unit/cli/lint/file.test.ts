@@ -230,6 +230,16 @@ const cases: readonly (readonly [title: string, text: string, found: readonly st
     list({ ...net, runtimeConfig: { mac: '02:00:00:00:00:01' } }),
     ['runtime-config-in-file "runtimeConfig" runtimeConfig is what a runtime puts in, and is in the file'],
   ],
+  [
+    'a chained plugin that comes first',
+    list({ mode: 'chained', sbr: {} }),
+    ['chained-first "mode" mode chained needs a plugin before it'],
+  ],
+  [
+    'a reference plugin that comes first and is none to begin with',
+    reference({ type: 'portmap' }),
+    ['chained-first "portmap" portmap is the first plugin, and works on the interface of one before it'],
+  ],
 ]
 
 describe('lint of a file', () => {
@@ -245,7 +255,7 @@ describe('lint of a file', () => {
 
   it('has a file for every check that needs no program', () => {
     const seen = new Set(cases.flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
-    const elsewhere = ['file-unreadable', 'bin-dir-missing']
+    const elsewhere = ['file-unreadable', 'bin-dir-missing', 'type-not-trestle']
     const missing = Object.keys(fileChecks).filter((id) => !seen.has(id) && !id.startsWith('plugin-'))
     expect(missing).toEqual(elsewhere)
   })

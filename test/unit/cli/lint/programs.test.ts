@@ -43,6 +43,7 @@ beforeAll(() => {
   install('cut', elf(process.arch === 'arm64' ? 183 : 62, 5_000_000))
   mkdirSync(join(bin, 'folder'))
   symlinkSync('/nonexistent/target', join(bin, 'dangling'))
+  symlinkSync('trestle', join(bin, 'pod-network'))
 })
 afterAll(() => rmSync(bin, { recursive: true }))
 
@@ -50,7 +51,7 @@ afterAll(() => rmSync(bin, { recursive: true }))
 function lint(plugin: object, cniVersion = '1.1.0'): readonly string[] {
   const text = JSON.stringify({ cniVersion, name: 'n', plugins: [plugin] })
   return lintText('10-n.conflist', text, openPrograms([bin]))
-    .findings.filter(({ id }) => id.startsWith('plugin-') || id === 'bin-dir-missing')
+    .findings.filter(({ id }) => /^plugin-|^bin-dir-missing$|^type-not/.test(id))
     .map(({ id, message }) => `${id} ${message.replaceAll(bin, 'BIN')}`)
 }
 
@@ -79,6 +80,12 @@ describe('a plugin that is missing or cannot be started (pain 10: the node is re
   it('cut short by a copy that was not finished', () => {
     expect(lint({ type: 'cut' })).toEqual([
       'plugin-wrong-format BIN/cut: it is cut short: 120 of at least 5000000 bytes',
+    ])
+  })
+
+  it('that is trestle under another name, where type and file are the same and yet wrong', () => {
+    expect(lint({ type: 'pod-network', podcidr: '10.240.0.0/24' })).toEqual([
+      'type-not-trestle BIN/pod-network is trestle under another name',
     ])
   })
 
