@@ -3,7 +3,6 @@
 // JSON document or nothing, and nobody else writes to it. Builtins are imported at the top, so that
 // the start-up snapshot holds them compiled; environment and input are read inside main only.
 
-import { writeSync } from 'node:fs'
 import { startupSnapshot } from 'node:v8'
 import { type DispatchOutput, dispatch } from './cni/dispatch.ts'
 import { errorBody, toCniError } from './cni/error.ts'
@@ -11,6 +10,7 @@ import { currentVersion } from './cni/version.ts'
 import { workMs } from './commands/context.ts'
 import { handlers } from './commands/handlers.ts'
 import { loadCli } from './load-cli.ts'
+import { writeAll } from './system/output.ts'
 import { readStdin } from './system/stdin.ts'
 import { warmUpForSnapshot } from './warm-up.ts'
 
@@ -65,24 +65,6 @@ function leave({ stdout, exitCode }: DispatchOutput): never {
 
 function failed(error: unknown): DispatchOutput {
   return { stdout: `${JSON.stringify(errorBody(toCniError(error), currentVersion))}\n`, exitCode: 1 }
-}
-
-function writeAll(fd: number, text: string): void {
-  const bytes = Buffer.from(text)
-  let at = 0
-  while (at < bytes.length) at += whenReady(() => writeSync(fd, bytes, at))
-}
-
-/** A pipe may be non-blocking: EAGAIN is tried again a millisecond later. */
-function whenReady(attempt: () => number): number {
-  for (;;) {
-    try {
-      return attempt()
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
-    }
-  }
 }
 
 if (startupSnapshot.isBuildingSnapshot()) {

@@ -6,17 +6,19 @@
 import { mkdtempSync, openSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { dispatch } from './cni/dispatch.ts'
+import { dispatch, type Handlers } from './cni/dispatch.ts'
 import { toCniError } from './cni/error.ts'
 import { add } from './commands/add.ts'
 import { check } from './commands/check.ts'
 import { type CallContext, openContext } from './commands/context.ts'
 import { del } from './commands/del.ts'
 import { gc } from './commands/gc.ts'
+import { handlers as realHandlers } from './commands/handlers.ts'
 import { status } from './commands/status.ts'
 import { chains } from './plan/ruleset.ts'
 import { openNetns } from './system/netns.ts'
 import type { Command, Run } from './system/runner.ts'
+import { podNetwork, tableListing, warmUpEdge, warmUpPlan } from './warm-up-parts.ts'
 
 /** No gateway: the build must not switch this machine's forwarding on. */
 const config = {
@@ -99,7 +101,22 @@ async function everyVerb(): Promise<readonly string[]> {
   for (let pod = 0; pod < pods; pod++) await call('DEL', {}, pod)
   // Ends at a setting of the bridge, which is not there: the way back is warm as well.
   await dispatch(inputOf('ADD', pods, features), handlers())
+  await warmUpEdge()
+  await warmUpPodNetwork()
   return problems
+}
+
+/** STATUS starts no process, so it is asked for real; an ADD of the same configuration is only planned. */
+async function warmUpPodNetwork(): Promise<void> {
+  const input = (verb: string) => ({ ...inputOf(verb, pods, {}), stdin: () => JSON.stringify(podNetwork) })
+  const { signal } = new AbortController()
+  await dispatch(input('STATUS'), realHandlers(signal, performance.now()))
+  const context = harmless(openContext(signal))
+  const add: Handlers['add'] = async (_, conf) => {
+    await warmUpPlan(context, conf)
+    return { interfaces: [], ips: [], routes: [] }
+  }
+  await dispatch(input('ADD'), { ...handlers(), add })
 }
 
 function inputOf(verb: string, pod: number, more: object) {
@@ -142,8 +159,13 @@ function openAnything(path: string) {
 function echoing(run: Run): Run {
   return async (command: Command) => {
     const output = await run({ ...command, file: 'cat', args: [] })
-    return { ...output, stdout: command.file === 'nft' ? ruleComments() : '[{}]\n' }
+    return { ...output, stdout: answerTo(command) }
   }
+}
+
+function answerTo({ file, args }: Command): string {
+  if (file === 'nft') return args.includes('-j') ? tableListing : ruleComments()
+  return '[{}]\n'
 }
 
 function ruleComments(): string {

@@ -21,10 +21,10 @@ interface Reader {
 
 /**
  * All of standard input; a promise only where its end has not come yet. Throws or rejects with CniError: 5 past 4 MiB
- * or where the end does not come before the deadline, 106 when the signal comes first.
+ * or where the end does not come before the deadline, 106 when the signal comes first. `fd`: the build's warm-up has another.
  */
-export function readStdin(deadline: Deadline): string | Promise<string> {
-  const reader = { fd: unblocked(), chunks: [], bytes: 0 }
+export function readStdin(deadline: Deadline, fd = 0): string | Promise<string> {
+  const reader = { fd: unblocked(fd), chunks: [], bytes: 0 }
   return readAvailable(reader) ? textOf(reader) : readRest(reader, deadline)
 }
 
@@ -32,19 +32,19 @@ export function readStdin(deadline: Deadline): string | Promise<string> {
  * Standard input as a descriptor whose reads return at once. What a pipe or terminal is opened as anew is ours alone;
  * a socket cannot be opened by name, and a file never waits.
  */
-function unblocked(): number {
-  const stat = fstatSync(0)
-  if (stat.isFile()) return 0
+function unblocked(fd: number): number {
+  const stat = fstatSync(fd)
+  if (stat.isFile()) return fd
   if (stat.isSocket()) {
     // Made for one effect: libuv makes the descriptor non-blocking. `manualStart`: the stream reads nothing itself.
-    const options = { fd: 0, readable: true, writable: false, manualStart: true }
+    const options = { fd, readable: true, writable: false, manualStart: true }
     new Socket(options).unref()
-    return 0
+    return fd
   }
   try {
-    return openSync('/proc/self/fd/0', constants.O_RDONLY | constants.O_NONBLOCK)
+    return openSync(`/proc/self/fd/${fd}`, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch {
-    return 0
+    return fd
   }
 }
 
