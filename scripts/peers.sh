@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
-# usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [kube-proxy] [cri-o] [kindnet]
+# usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [networkd] [networkmanager]
+#        [kube-proxy] [cri-o] [kindnet]
 #   default: all but kindnet
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool
@@ -196,7 +197,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd firewalld docker kube-proxy cri-o}"; do
+for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-proxy cri-o}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -207,9 +208,11 @@ for group in "${@:-cni containerd firewalld docker kube-proxy cri-o}"; do
         ;;
       firewalld) unpacked firewalld firewalld dbus-daemon ;;
       docker) unpacked docker docker.io ;;
+      networkd) unpacked networkd systemd ;;
+      networkmanager) unpacked networkmanager network-manager dbus-daemon ;;
       kube-proxy) kube_proxy ;;
       cri-o) cri_o ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, docker, kube-proxy, cri-o or kindnet"; exit 2 ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o or kindnet"; exit 2 ;;
     esac
   done
 done
