@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where an attachment's addresses come from: our own pool, the configuration, or another plugin.
 
+import { realpathSync } from 'node:fs'
 import { parseCidr } from '../cni/address.ts'
 import { defined } from '../cni/config-routes.ts'
 import { CniCode, CniError } from '../cni/error.ts'
@@ -139,12 +140,21 @@ function dataDirOf(conf: NetConf): string {
   return conf.ipam.kind === 'pool' ? conf.ipam.dataDir : ''
 }
 
+/** The administrator's own file: with systemd-resolved /etc/resolv.conf is a link. */
 function readDns(path: string): Dns {
-  const found = readText(path)
+  const found = readText(followed(path))
   if (found !== undefined && found !== 'unreadable') return readResolvConf(found.text)
   throw new CniError(CniCode.ioFailure, `cannot read ipam.resolvConf ${path}`, {
-    details: 'it must be a file of at most 1 MiB, and no symbolic link',
+    details: 'it must be a file of at most 1 MiB',
   })
+}
+
+function followed(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
 }
 
 function parseAnswer(stdout: string, conf: NetConf, type: string) {

@@ -2,7 +2,7 @@
 // Strings that would mean something to a shell, a batch of ip, nft, the kernel or a file system: refused
 // with the right code before anything is touched, or, where they are legal names, taken literally.
 
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft, expectUntouched } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
@@ -119,6 +119,26 @@ describe('a hostile string', () => {
     const added = host.cni('ADD', text, { netns })
     expect(added.json?.interfaces?.[2]?.mtu, added.stdout).toBe(1500)
     expectSilent(host.cni('DEL', text, { netns }))
+    expectNothingLeft(host, before)
+  })
+})
+
+describe('ipam.resolvConf', () => {
+  const withFile = (resolvConf: string) => ipamConf({ type: 'host-local', subnet: range, resolvConf })
+
+  it('may be a link, as /etc/resolv.conf is with systemd-resolved', () => {
+    const [file, link] = [`${host.stateDir}/resolv.conf`, `${host.stateDir}/link`]
+    writeFileSync(file, 'nameserver 10.96.0.10\nsearch a.b\n')
+    symlinkSync('resolv.conf', link)
+    const pod = attach(host, withFile(link), { netns })
+    expect(pod.result.dns).toEqual({ nameservers: ['10.96.0.10'], search: ['a.b'] })
+    expectSilent(later(host, 'DEL', { conf: withFile(link), pod }))
+  })
+
+  it('that is no file is refused with code 5, and nothing waits or is left', () => {
+    host.run('mkfifo', [`/run/${host.name}-pipe`])
+    for (const path of [`/run/${host.name}-pipe`, '/dev/zero', '/proc', '/none'])
+      expectError(host.cni('ADD', withFile(path), { netns }), 5, 'ipam.resolvConf')
     expectNothingLeft(host, before)
   })
 })
