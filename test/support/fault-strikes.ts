@@ -124,6 +124,8 @@ function systemCallsIn(log: string): readonly SystemCall[] {
     if (name === undefined) return []
     const nth = (counts.get(name) ?? 0) + 1
     counts.set(name, nth)
-    return name === 'openat' && !line.includes('O_CREAT') ? [] : [{ name, nth }]
+    // A directory that is there changes nothing, and no disk is too full to say so.
+    const changesNothing = name === 'openat' ? !line.includes('O_CREAT') : line.includes('= -1 EEXIST')
+    return changesNothing ? [] : [{ name, nth }]
   })
 }
