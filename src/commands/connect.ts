@@ -11,10 +11,10 @@ import { afterRuleOps, hostOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf } from '../plan/names.ts'
 import { mostBridgePorts } from '../plan/network.ts'
-import type { Op } from '../plan/op.ts'
+import type { Op, TableFamily } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
-import { isBaseComplete } from '../plan/ruleset.ts'
+import { isBaseComplete, tableOf } from '../plan/ruleset.ts'
 import { steadyBridgeOps, steadyRuleOps, tablesOf } from '../plan/shared.ts'
 import { flowsBeforeAdd, withoutConnections } from '../plan/stale-flows.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
@@ -108,12 +108,22 @@ export async function sayRules(context: CallContext, spec: AttachmentSpec): Prom
   const ops = steadyRuleOps({ networks: allNetworks(), attachments: [spec] })
   if (ops.length === 0) return
   try {
-    const printed = await execute({ run: context.run }, ops)
+    // A process for each table: of two `list table` in one input, nft 1.0.6 looks at the last one's table only
+    // (src/cache.c, the filter), and does not find the other.
+    const parts = tablesOf(ops).map((table) => ops.filter((op) => isOfTable(op, table)))
+    const said = await Promise.allSettled(parts.map((part) => execute({ run: context.run }, part)))
+    for (const each of said) if (each.status === 'rejected') throw each.reason
+    const printed = said.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
     if (isBaseComplete(printed.map((each) => each.stdout).join(''), tablesOf(ops))) return
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
   }
   await repairRules(context)
+}
+
+function isOfTable(op: Op, table: TableFamily): boolean {
+  if (op.kind === 'nft.base.show') return op.table === table
+  return (op.kind === 'nft.add' ? tableOf(op.set) : 'inet') === table
 }
 
 async function setUp(connection: Connection, network: NetworkSpec, own: readonly Op[]): Promise<NetworkSpec> {

@@ -77,9 +77,10 @@ export function forget(files: NetworkFiles, key: AttachmentKey): void {
 /** The finished record of an attachment, or what a call in progress or a killed one left. */
 export function findRecords(files: NetworkFiles, key: AttachmentKey): readonly StoredRecord[] {
   const name = recordFileName(key)
-  return [readStored(`${files.attachments}/${name}`, false), readStored(`${files.pending}/${name}`, true)].filter(
-    (stored) => stored !== undefined,
-  )
+  // A record goes from pending to finished: read in this order, none is missed on its way.
+  const pending = readStored(`${files.pending}/${name}`, true)
+  const finished = readStored(`${files.attachments}/${name}`, false)
+  return [finished, pending].filter((stored) => stored !== undefined)
 }
 
 /** All finished records of a network. */
@@ -94,7 +95,11 @@ export function pendingRecords(files: NetworkFiles): readonly StoredRecord[] {
 
 /** Every record of every network. */
 export function allRecords(): readonly StoredRecord[] {
-  return networkDirectories().flatMap((files) => [...finishedRecords(files), ...pendingRecords(files)])
+  return networkDirectories().flatMap((files) => {
+    // In this order, as above: one that is missed here is taken for gone, and its rules are removed.
+    const pending = pendingRecords(files)
+    return [...finishedRecords(files), ...pending]
+  })
 }
 
 /** What the network's attachments share, as the last change to it wrote it. One under another's name is not believed. */

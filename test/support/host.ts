@@ -38,6 +38,8 @@ export interface Finished {
 
 /** One CNI call. `conf`: the configuration, as an object or as the text to send. */
 export interface Call {
+  /** In place of the executable under test. */
+  readonly file?: string
   readonly id?: string
   readonly netns?: string
   readonly ifName?: string

@@ -7,7 +7,7 @@ import { type Answer, type Call, environment, type Finished, type Host, trestle,
 /** Starts one call without waiting for the ones before it. */
 export async function startCni(host: Host, verb: Verb, conf: unknown, call: Call = {}): Promise<Finished> {
   const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
-  const { exitCode, stdout, stderr } = await execa('nsenter', [`--net=${host.path}`, '--', trestle], {
+  const { exitCode, stdout, stderr } = await execa('nsenter', [`--net=${host.path}`, '--', call.file ?? trestle], {
     input: typeof conf === 'string' ? conf : JSON.stringify(conf),
     env,
     extendEnv: false,
