@@ -65,6 +65,9 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
 
 async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
   const { call, conf, files, record } = subject
+  if (record.otherFormat !== undefined) {
+    process.stderr.write(`trestle: CHECK: record of format ${record.otherFormat}: only reservations are compared\n`)
+  }
   const owed = (record.owed ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
   const reserved = [...reservationLacks(files, record), ...portLacks(record)]
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)

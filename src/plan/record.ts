@@ -26,6 +26,8 @@ export interface NetnsStamp {
 /** What is known of one attachment. Times are ISO 8601. */
 export interface AttachmentRecord {
   readonly format: 1
+  /** The record was written by a version with another format: only what every version has is read of it. */
+  readonly otherFormat?: number
   readonly key: AttachmentKey
   readonly writer: ProcessStamp
   readonly netns: NetnsStamp
@@ -45,16 +47,23 @@ export interface AttachmentRecord {
   readonly owed?: readonly string[]
 }
 
-/** A record from JSON text, or undefined when it is none: truncated, of another shape, or newer than we know. */
+/**
+ * A record from JSON text, or undefined when it is none: truncated or of another shape. One of another format, before
+ * an upgrade or after a downgrade, is no damage: whose it is can be read, and DEL finds the rest by names, reservations
+ * and rules, as for a record that was lost.
+ */
 export function parseRecord(text: string): AttachmentRecord | undefined {
   const value = parseObject(text)
   const key = value?.['key'] as Partial<AttachmentKey> | undefined
   const isRecord =
-    value?.['format'] === 1 &&
+    typeof value?.['format'] === 'number' &&
     [key?.network, key?.containerId, key?.ifName, key?.role].every((part) => typeof part === 'string') &&
     typeof (value['writer'] as Partial<ProcessStamp> | undefined)?.bootId === 'string' &&
     typeof (value['netns'] as Partial<NetnsStamp> | undefined)?.path === 'string'
-  return isRecord ? withSoundParts(value as unknown as AttachmentRecord) : undefined
+  if (!isRecord) return undefined
+  const { format, spec, network, ...claim } = value as unknown as AttachmentRecord
+  if (format === 1) return withSoundParts(value as unknown as AttachmentRecord)
+  return withSoundParts({ ...claim, format: 1, otherFormat: format })
 }
 
 /** Parts that another version wrote differently are not acted on: the record still says whose the reservations are. */
