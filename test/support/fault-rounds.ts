@@ -22,11 +22,11 @@ export interface StruckCall {
 /** What a struck call left. `hit`: whether it met its fault. */
 export type Struck = Finished & { readonly hit: boolean }
 
-/** A fault. `kind`: its name in the table; `mayFail`: whether DEL may end with this code of an error. */
+/** A fault. `kind`: its name in the table; `mayFail`: whether DEL may end with this error. */
 export interface Strike {
   readonly kind: string
   readonly what: string
-  readonly mayFail: (code: number) => boolean
+  readonly mayFail: (code: number, msg: string) => boolean
   readonly run: (node: FaultNode, call: StruckCall) => Promise<Struck>
 }
 
@@ -112,7 +112,7 @@ async function struckRemoval(round: Round, verb: 'DEL' | 'GC') {
   })
   const conf = { ...plugins.at(-1), ...(verb === 'GC' ? listed(['y', 'z']) : {}) }
   const struck = await strike.run(node, { verb, conf, ...node.callOf('a') })
-  const isRefused = verb === 'DEL' && struck.code > 0 && !strike.mayFail(struck.json?.code ?? 0)
+  const isRefused = verb === 'DEL' && struck.code > 0 && !strike.mayFail(struck.json?.code ?? 0, struck.json?.msg ?? '')
   const refused = isRefused ? [{ text: `DEL ended with ${struck.code}: ${struck.stdout}` }] : []
   const retry = retried(round, { port, mayHold: struck.code !== 0, held: [] })
   const again =

@@ -35,8 +35,8 @@ export function toolStrike(at: ToolCall, fault: Fault): Strike {
   return {
     kind: kinds[fault.kind],
     what: `${at.tool} call ${at.nth}, ${describeFault(fault)}`,
-    // A delegate's error is passed on (contract §3, DEL).
-    mayFail: () => at.tool === 'ipam',
+    // A delegate's error is passed on (contract §3, DEL); so is that no time was left for it after a tool that hung.
+    mayFail: (code, msg) => at.tool === 'ipam' || (code === 11 && /\/scripted did not finish/.test(msg)),
     run: async (node, call) => {
       node.faults.reset(at, fault)
       const finished = await withWrappers(node, call)
