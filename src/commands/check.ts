@@ -10,6 +10,7 @@ import { expectedBy, expectedOps } from '../plan/expected.ts'
 import { placeText } from '../plan/host-accept.ts'
 import { reservationName } from '../plan/host-ports.ts'
 import { ownMacOps } from '../plan/network.ts'
+import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
@@ -76,12 +77,23 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const network = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
   const ops = [...expectedOps(expected.spec, network), ...ownMac]
-  const [observed, accepts] = await Promise.all([
-    observeFor(context, call.netns, ops),
+  const [found, accepts] = await Promise.all([
+    lookTwice(context, call.netns, ops),
     acceptLacks(context, record.spec.chained ? chainedFiles(files) : files),
   ])
-  const found = difference(ops, observed).flatMap((each) => each.found)
   return [...owed, ...reserved, ...expected.missing, ...found, ...accepts]
+}
+
+/**
+ * What does not hold. A set that another call is filling anew is listed as empty for a moment: nf_tables_commit
+ * makes the old elements inactive before the set has its new ones (net/netfilter/nft_set_pipapo.c). So what is
+ * missing in a table is looked for again.
+ */
+async function lookTwice(context: CallContext, netns: string, ops: readonly Op[]): Promise<readonly string[]> {
+  const first = difference(ops, await observeFor(context, netns, ops))
+  const isOfRules = first.some(({ op }) => op.kind.startsWith('nft.'))
+  const found = isOfRules ? difference(ops, await observeFor(context, netns, ops)) : first
+  return found.flatMap((each) => each.found)
 }
 
 /** A process for each place where an accept was put; none where no firewall dropped when the network was set up. */
