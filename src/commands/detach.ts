@@ -2,39 +2,25 @@
 // Takes one attachment down from its record alone: DEL, the undo of a failed ADD, GC, and the
 // settling of what a killed call left are all this one story.
 
-import { CniCode, CniError, toCniError } from '../cni/error.ts'
+import { rmSync } from 'node:fs'
+import { toCniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
-import { CommandError } from '../compile/command-error.ts'
-import { detachOps, podUndoOps } from '../plan/attach.ts'
 import { bareSpec } from '../plan/bare.ts'
 import { recordFileName } from '../plan/names.ts'
-import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
-import { flowsAfterDel } from '../plan/stale-flows.ts'
 import { holderOf, releaseAddresses } from '../system/addresses.ts'
-import { deleteFlows } from '../system/conntrack.ts'
 import { delegate } from '../system/delegate.ts'
-import { executeAll } from '../system/execute.ts'
 import { namesIn } from '../system/files.ts'
-import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
-import { closeNetns, netnsState, type OpenNetns } from '../system/netns.ts'
+import { netnsState } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
-import {
-  findRecords,
-  finishedRecords,
-  forget,
-  forgetFinished,
-  pendingRecords,
-  type StoredRecord,
-  writePending,
-} from '../system/records.ts'
-import { removeReference } from '../system/reference-chain.ts'
+import { findRecords, finishedRecords, pendingFile, pendingRecords, type StoredRecord } from '../system/records.ts'
 import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
 import type { CallContext } from './context.ts'
 import { removeLostElements } from './lost-elements.ts'
+import { bareClaim, takeDown, undo } from './take-down.ts'
 
 const lockWaitMs = 10_000
 
@@ -54,45 +40,25 @@ export async function detach(
   const file = `${files.locks}/${recordFileName(record.key)}`
   const lock = { file, purpose: 'take an attachment down', owner: context.stamp, waitMs: lockWaitMs }
   return await withLock({ ...lock, deadline: context.whole }, async () => {
-    const same = findRecords(files, record.key).filter((stored) => stored.record.createdAt === record.createdAt)
-    // The finished record says more than a claim; a claim alone is all there is to give back.
-    const now = same.find((stored) => stored.record.spec !== undefined) ?? same[0]
-    return now === undefined ? [] : await takeDown(context, files, now.record)
+    const now = storedNow(files, record)
+    if (now !== 'refused') return now === undefined ? [] : await takeDown(context, files, now)
+    rmSync(pendingFile(files, record.key), { force: true })
+    return []
   })
 }
 
-async function takeDown(context: CallContext, files: NetworkFiles, found: AttachmentRecord): Promise<readonly Error[]> {
-  // Without a spec, links are found by their names, and reservations by what they say themselves.
-  const record = found.spec === undefined ? { ...found, spec: bareSpec(found.key), isLost: true as const } : found
-  const failures = await undo(context, record)
-  if (failures.length > 0) {
-    const owed = failures.map((failure) => failure.message)
-    writePending(files, { ...record, writer: context.stamp, owed })
-    forgetFinished(files, record.key)
-    return failures
-  }
-  if (record.isLost && !(await removeLostElements(context, files, record.key))) return [elementsLeft(record)]
-  const releasing = { ...(record.isLost ? bareClaim(record) : record), writer: context.stamp }
-  const ports = record.isLost ? undefined : (record.spec?.hostPorts?.ports ?? [])
-  await deleteFlows(context.cleanup, flowsAfterDel(ports ?? []))
-  // From here on others may take its addresses and ports: a record that is left must not claim them.
-  writePending(files, bareClaim(releasing))
-  forgetFinished(files, record.key)
-  await releasePorts(releasing, ports, context.whole)
-  await releaseAddresses(files, releasing, context.whole)
-  forget(files, record.key)
-  return []
-}
-
-function elementsLeft({ key }: AttachmentRecord): CniError {
-  return new CniError(CniCode.cleanupIncomplete, `rules of ${key.ifName} of container ${key.containerId} may be left`, {
-    details: 'stderr says why; its reservations stay until a later call removes them',
-  })
-}
-
-/** A record of reservations alone, as before anything was made. */
-function bareClaim({ spec: _, network: __, owed: ___, isLost: ____, ...claim }: AttachmentRecord): AttachmentRecord {
-  return claim
+/** The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made nothing. */
+function storedNow(files: NetworkFiles, record: AttachmentRecord): AttachmentRecord | 'refused' | undefined {
+  const stored = findRecords(files, record.key)
+  const same = stored.filter((each) => each.record.createdAt === record.createdAt)
+  if (
+    same.every((each) => each.isPending && each.record.spec === undefined) &&
+    0 < same.length &&
+    same.length < stored.length
+  )
+    return 'refused'
+  // The finished record says more than a claim; a claim alone is all there is to give back.
+  return (same.find((each) => each.record.spec !== undefined) ?? same[0])?.record
 }
 
 /**
@@ -190,58 +156,4 @@ export async function delegateDel(
 
 function isLeftover({ record }: StoredRecord): boolean {
   return record.owed !== undefined || isWriterGone(record)
-}
-
-async function undo(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
-  if (record.spec === undefined) return []
-  const ops = detachOps(record.spec, removalGroup(context)).filter(isStillNeeded)
-  const inPod = await undoInPod(context, record, podUndoOps(record.spec))
-  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, ops))]
-  if (failures.length > 0 || record.adopted === undefined) return failures
-  const addresses = record.spec.ips.map(({ address }) => address.slice(0, address.indexOf('/')))
-  return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
-}
-
-/**
- * What stays in a namespace that outlives the attachment. Where the namespace is gone, so is that; what the kernel
- * refuses there is the pod's own doing since, told and not owed.
- */
-async function undoInPod(
-  context: CallContext,
-  record: AttachmentRecord,
-  ops: readonly Op[],
-): Promise<readonly Error[]> {
-  if (ops.length === 0 || netnsState(record.netns) !== 'live') return []
-  const netns = openIfThere(context, record.netns.path)
-  if (netns === undefined) return []
-  try {
-    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, ops)
-    const refused = failures.filter((failure) => failure instanceof CommandError)
-    for (const each of refused) process.stderr.write(`trestle: left in the sandbox: ${each.message}\n`)
-    return failures.filter((failure) => !(failure instanceof CommandError))
-  } finally {
-    closeNetns(netns)
-  }
-}
-
-/** A namespace may go between the look and the opening. */
-function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
-  try {
-    return context.openNetns(path)
-  } catch {
-    return undefined
-  }
-}
-
-/** A link that is gone needs no process: containerd's second DEL then starts none. */
-function isStillNeeded(op: Op, _at: number, ops: readonly Op[]): boolean {
-  const isOfLink = op.kind === 'link.del' || op.kind === 'link.group' || op.kind === 'qdisc.del'
-  if (isOfLink || op.kind === 'port.isolation') return linkExists(op.dev)
-  if (op.kind === 'group.del') return ops.some((other) => other.kind === 'link.group' && linkExists(other.dev))
-  return true
-}
-
-/** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
-export function removalGroup(context: CallContext): number {
-  return 0x40000000 + context.stamp.pid
 }

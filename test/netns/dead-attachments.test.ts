@@ -2,14 +2,14 @@
 // Attachments whose pod is gone, or that the runtime no longer lists: all that they have goes, whichever
 // call meets them, and one that cannot be taken down does not keep the others.
 
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
 import { type InstalledIpam, installIpam } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
-import { attach, ipamConf, netConf } from '../support/pods.ts'
-import { holdLock, reservedPorts, stateOf } from '../support/stamps.ts'
+import { attach, ipamConf, later, netConf } from '../support/pods.ts'
+import { holdLock, livingStamp, reservedPorts, stateOf } from '../support/stamps.ts'
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
 const mapped = (...ports: readonly number[]) => ({ runtimeConfig: { portMappings: ports.map(mapping) } })
@@ -48,6 +48,19 @@ describe('a dead attachment', () => {
 
     expectSilent(host.cni('DEL', netConf(mapped(8080)), next.call))
     expectNothingLeft(host, before)
+  })
+
+  it('that is only the claim of a killed second ADD goes, and leaves the live attachment all it has', () => {
+    const pod = attach(host, netConf(mapped(8080)), { id: 'c1' })
+    const { spec: _, network: __, ...claim } = JSON.parse(readFileSync(state.finished('c1'), 'utf8'))
+    // As ADD writes it before it looks for a finished record: its writer's pid is somebody else's by now.
+    const writer = { ...livingStamp(), startTime: '1' }
+    writeFileSync(state.pending('c1'), JSON.stringify({ ...claim, writer, createdAt: '2026-01-01T00:00:00.000Z' }))
+    attach(host, netConf(), { id: 'c2' })
+    expect(existsSync(state.pending('c1'))).toBe(false)
+    expectSilent(later(host, 'CHECK', { conf: netConf(mapped(8080)), pod }))
+    expect(reservedPorts(host)).toHaveLength(1)
+    expect(state.names('addresses')).toHaveLength(2)
   })
 
   it("of another network loses everything there, when this network's pod takes its host port", () => {

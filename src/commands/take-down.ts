@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Undoes one attachment from its record: links, rules, flows, what stays in a sandbox that lives on, and last
+// its reservations. What fails is written into the record as owed.
+
+import { CniCode, CniError } from '../cni/error.ts'
+
+import { CommandError } from '../compile/command-error.ts'
+
+import { detachOps, podUndoOps } from '../plan/attach.ts'
+
+import { bareSpec } from '../plan/bare.ts'
+
+import type { Op } from '../plan/op.ts'
+
+import type { AttachmentRecord } from '../plan/record.ts'
+
+import { flowsAfterDel } from '../plan/stale-flows.ts'
+
+import { releaseAddresses } from '../system/addresses.ts'
+
+import { deleteFlows } from '../system/conntrack.ts'
+
+import { executeAll } from '../system/execute.ts'
+
+import { linkExists } from '../system/kernel-files.ts'
+
+import { closeNetns, netnsState, type OpenNetns } from '../system/netns.ts'
+
+import { releasePorts } from '../system/ports.ts'
+
+import { forget, forgetFinished, writePending } from '../system/records.ts'
+
+import { removeReference } from '../system/reference-chain.ts'
+
+import type { NetworkFiles } from '../system/state.ts'
+
+import type { CallContext } from './context.ts'
+
+import { removeLostElements } from './lost-elements.ts'
+
+/** Undoes and forgets the attachment, or writes down what is owed and returns the failures. Its lock is held (detach.ts). */
+export async function takeDown(
+  context: CallContext,
+  files: NetworkFiles,
+  found: AttachmentRecord,
+): Promise<readonly Error[]> {
+  // Without a spec, links are found by their names, and reservations by what they say themselves.
+  const record = found.spec === undefined ? { ...found, spec: bareSpec(found.key), isLost: true as const } : found
+  const failures = await undo(context, record)
+  if (failures.length > 0) {
+    const owed = failures.map((failure) => failure.message)
+    writePending(files, { ...record, writer: context.stamp, owed })
+    forgetFinished(files, record.key)
+    return failures
+  }
+  if (record.isLost && !(await removeLostElements(context, files, record.key))) return [elementsLeft(record)]
+  const releasing = { ...(record.isLost ? bareClaim(record) : record), writer: context.stamp }
+  const ports = record.isLost ? undefined : (record.spec?.hostPorts?.ports ?? [])
+  await deleteFlows(context.cleanup, flowsAfterDel(ports ?? []))
+  // From here on others may take its addresses and ports: a record that is left must not claim them.
+  writePending(files, bareClaim(releasing))
+  forgetFinished(files, record.key)
+  await releasePorts(releasing, ports, context.whole)
+  await releaseAddresses(files, releasing, context.whole)
+  forget(files, record.key)
+  return []
+}
+
+function elementsLeft({ key }: AttachmentRecord): CniError {
+  return new CniError(CniCode.cleanupIncomplete, `rules of ${key.ifName} of container ${key.containerId} may be left`, {
+    details: 'stderr says why; its reservations stay until a later call removes them',
+  })
+}
+
+/** A record of reservations alone, as before anything was made. */
+export function bareClaim({
+  spec: _,
+  network: __,
+  owed: ___,
+  isLost: ____,
+  ...claim
+}: AttachmentRecord): AttachmentRecord {
+  return claim
+}
+
+/** Undoes what the record's spec says, on the host and in a sandbox that lives on. Returns the failures; what is gone is none. */
+export async function undo(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
+  if (record.spec === undefined) return []
+  const ops = detachOps(record.spec, removalGroup(context)).filter(isStillNeeded)
+  const inPod = await undoInPod(context, record, podUndoOps(record.spec))
+  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, ops))]
+  if (failures.length > 0 || record.adopted === undefined) return failures
+  const addresses = record.spec.ips.map(({ address }) => address.slice(0, address.indexOf('/')))
+  return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
+}
+
+/**
+ * What stays in a namespace that outlives the attachment. Where the namespace is gone, so is that; what the kernel
+ * refuses there is the pod's own doing since, told and not owed.
+ */
+async function undoInPod(
+  context: CallContext,
+  record: AttachmentRecord,
+  ops: readonly Op[],
+): Promise<readonly Error[]> {
+  if (ops.length === 0 || netnsState(record.netns) !== 'live') return []
+  const netns = openIfThere(context, record.netns.path)
+  if (netns === undefined) return []
+  try {
+    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, ops)
+    const refused = failures.filter((failure) => failure instanceof CommandError)
+    for (const each of refused) process.stderr.write(`trestle: left in the sandbox: ${each.message}\n`)
+    return failures.filter((failure) => !(failure instanceof CommandError))
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+/** A namespace may go between the look and the opening. */
+function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
+  try {
+    return context.openNetns(path)
+  } catch {
+    return undefined
+  }
+}
+
+/** A link that is gone needs no process: containerd's second DEL then starts none. */
+function isStillNeeded(op: Op, _at: number, ops: readonly Op[]): boolean {
+  const isOfLink = op.kind === 'link.del' || op.kind === 'link.group' || op.kind === 'qdisc.del'
+  if (isOfLink || op.kind === 'port.isolation') return linkExists(op.dev)
+  if (op.kind === 'group.del') return ops.some((other) => other.kind === 'link.group' && linkExists(other.dev))
+  return true
+}
+
+/** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
+function removalGroup(context: CallContext): number {
+  return 0x40000000 + context.stamp.pid
+}
