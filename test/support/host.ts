@@ -124,7 +124,10 @@ export function snapshot(host: Host): Snapshot {
       .replace(/ (state|qdisc|mode|group|qlen) \S+/g, '')
       // Carrier is told later (net/core/link_watch.c), how much later depends on the machine.
       .replace(/NO-CARRIER,|,LOWER_UP/g, ''),
-    routes: host.run('ip', ['route', 'show', 'table', 'all']).stdout,
+    // Link-local routes of IPv6 come when the kernel has checked the address, and go with the link.
+    routes: host
+      .run('ip', ['route', 'show', 'table', 'all'])
+      .stdout.replace(/^(?:local |anycast )?fe80::\S* dev .*\n|^multicast ff00::\/8 dev .*\n/gm, ''),
     rules: host.run('nft', ['-s', 'list', 'ruleset']).stdout,
     sysctls: host.run('sysctl', ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding', 'net.ipv6.conf.all.accept_ra'])
       .stdout,
