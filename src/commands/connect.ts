@@ -57,7 +57,9 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
   writePending(files, { ...connection.record, spec, network: wanted })
   const isSteady = isDeepStrictEqual(known, wanted) && (wanted.bridge === undefined || linkExists(wanted.bridge.name))
   const decided = { spec, network: wanted, own: connection.isMade ? [] : hostOps(spec) }
-  const making = isSteady ? connectSteady(connection, decided) : connectFirst(connection, decided)
+  const making = isSteady
+    ? connectSteady(connection, decided)
+    : connectFirst(connection, { ...decided, unlessMade: true })
   const made = await making.catch((error: unknown) => {
     throw isBridgeFull(error) ? bridgeFull(wanted, error) : error
   })
@@ -69,13 +71,17 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
 }
 
 /** The network's first ADD, or one after its configuration changed: shared parts are set up under the lock. */
-async function connectFirst(connection: Connection, { spec, network, own }: Decided): Promise<Connected> {
-  const asIs = await withLeftoverRemoved(connection, spec, () => setUp(connection, network, own))
+async function connectFirst(connection: Connection, decided: Decided): Promise<Connected> {
+  const { spec, network, own } = decided
+  const asIs = await withLeftoverRemoved(connection, spec, () => setUp(connection, decided))
+  if (asIs === undefined) return await connectSteady(connection, { spec, network, own })
   return await finishPod(connection, { spec, network: asIs })
 }
 
+/** `unlessMade`: the shared parts may have been set up since they were looked at. */
 interface Decided extends Connected {
   readonly own: readonly Op[]
+  readonly unlessMade?: true
 }
 
 /** The usual ADD: rules beside links, nothing looked at beforehand. */
@@ -126,12 +132,11 @@ function isOfTable(op: Op, table: TableFamily): boolean {
   return (op.kind === 'nft.add' ? tableOf(op.set) : 'inet') === table
 }
 
-async function setUp(connection: Connection, network: NetworkSpec, own: readonly Op[]): Promise<NetworkSpec> {
+async function setUp(connection: Connection, decided: Decided): Promise<NetworkSpec | undefined> {
   const { context, files, netns } = connection
   return await setUpShared(context, {
+    ...decided,
     files,
-    network,
-    own,
     netnsFd: netns.fd,
     namesSubnets: connection.conf.ipam.kind === 'pool',
   })

@@ -3,6 +3,7 @@
 // under the machine's lock, from state and from what the kernel has: everything of every live
 // attachment, not only the caller's part (contract §3, ADD).
 
+import { isDeepStrictEqual } from 'node:util'
 import { ownRuleRemovals } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
@@ -19,7 +20,7 @@ import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
-import { allNetworks, allRecords, knownNetwork, writeNetwork } from '../system/records.ts'
+import { allNetworks, allRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { chainedFiles, type NetworkFiles, networkDirectories, networkFiles, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -35,15 +36,18 @@ export interface SharedSetup {
   readonly namesSubnets: boolean
   readonly own: readonly Op[]
   readonly netnsFd: number
+  /** Nothing is done when another call has set up the same meanwhile: of many first ADDs one does it. */
+  readonly unlessMade?: true
 }
 
 /**
  * Makes the network's bridge, forwarding and rules be as wanted, whatever is there, then runs the
  * caller's own operations. Returns the network as it is: an existing bridge keeps its MAC and MTU.
- * Throws CniError 108 when the bridge has an address of another network.
+ * Undefined where nothing was done (`unlessMade`). Throws CniError 108 when the bridge has an address of another network.
  */
-export async function setUpShared(context: CallContext, setup: SharedSetup): Promise<NetworkSpec> {
+export async function setUpShared(context: CallContext, setup: SharedSetup): Promise<NetworkSpec | undefined> {
   return await underLock(context, `set up network ${setup.network.name}`, async () => {
+    if (setup.unlessMade && isMade(setup)) return undefined
     const others = allNetworks().filter((other) => other.name !== setup.network.name)
     const attachments = liveSpecs(context)
     const host = await lookAtBridge(context, setup.network, attachments)
@@ -68,6 +72,12 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     writeNetwork(setup.files, network)
     return network
   })
+}
+
+function isMade({ files, network }: SharedSetup): boolean {
+  return (
+    isDeepStrictEqual(readNetwork(files), network) && (network.bridge === undefined || linkExists(network.bridge.name))
+  )
 }
 
 /** The operations that do not hold. VLANs of ports are looked at where there are any. */
