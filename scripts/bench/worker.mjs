@@ -1,10 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs inside the network namespace that plays a node, one for each contender: calls plugins as libcni does and
 // times them. Jobs come over the IPC channel, so that series of several contenders can be interleaved.
-import { spawn, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** Calls that may run at once: each has a pipe. */
+const mostAtOnce = 32
 
 const tickMs = 10 // USER_HZ is 100 on every Linux (proc(5), clock_t)
+
+const directory = mkdtempSync(join(tmpdir(), 'trestle-bench-worker-'))
+const pipes = Array.from({ length: mostAtOnce }, (_, at) => join(directory, `${at}`))
+execFileSync('mkfifo', pipes)
+process.on('exit', () => rmSync(directory, { recursive: true, force: true }))
+
+/**
+ * Runs `body` with a descriptor to read `input` from: a pipe, as runtimes give it. Node's own spawn gives a socket,
+ * which no runtime does.
+ */
+function withPipe(input, body) {
+  const path = pipes.pop()
+  // Held while the other ends are opened, which would wait for each other.
+  const both = openSync(path, constants.O_RDWR)
+  const [reader, writer] = [openSync(path, constants.O_RDONLY), openSync(path, constants.O_WRONLY)]
+  writeSync(writer, input)
+  closeSync(writer)
+  closeSync(both)
+  const done = () => {
+    closeSync(reader)
+    pipes.push(path)
+  }
+  return body(reader, done)
+}
 
 /** CPU of all processes that this one has waited for, theirs included, in ms (proc_pid_stat(5), fields 16 and 17). */
 function childrenCpuMs() {
@@ -46,7 +75,11 @@ function runChain(job) {
   let result = job.prevResult
   for (const plugin of orderOf(job)) {
     const { file, args, env, input } = callOf(job, plugin, result)
-    const done = spawnSync(file, args, { env, input })
+    const done = withPipe(input, (stdin, end) => {
+      const ended = spawnSync(file, args, { env, stdio: [stdin, 'pipe', 'pipe'] })
+      end()
+      return ended
+    })
     if (done.status !== 0) {
       throw new Error(`${file} ${job.verb}: exit ${done.status ?? done.signal}: ${done.stdout}${done.stderr}`)
     }
@@ -57,17 +90,18 @@ function runChain(job) {
 
 function runOne({ file, args, env, input }) {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { env })
-    const printed = []
-    child.stdout.on('data', (chunk) => printed.push(chunk))
-    child.stderr.on('data', (chunk) => printed.push(chunk))
-    child.on('error', reject)
-    child.on('close', (code) => {
-      const text = Buffer.concat(printed).toString('utf8')
-      code === 0 ? resolve(text) : reject(new Error(`${file}: exit ${code}: ${text}`))
+    withPipe(input, (stdin, end) => {
+      const child = spawn(file, args, { env, stdio: [stdin, 'pipe', 'pipe'] })
+      const printed = []
+      child.stdout.on('data', (chunk) => printed.push(chunk))
+      child.stderr.on('data', (chunk) => printed.push(chunk))
+      child.on('error', reject)
+      child.on('close', (code) => {
+        end()
+        const text = Buffer.concat(printed).toString('utf8')
+        code === 0 ? resolve(text) : reject(new Error(`${file}: exit ${code}: ${text}`))
+      })
     })
-    child.stdin.on('error', () => {})
-    child.stdin.end(input)
   })
 }
 
