@@ -34,7 +34,8 @@ it.each([
     'nft delete element inet trestle anyports4 { tcp . 999 }',
     '999',
   ],
-  ['a qdisc', 'tc qdisc add dev up0 root pfifo', 'tc qdisc del dev up0 root', 'pfifo'],
+  // On a link that no stream passes: a new qdisc drops what is on its way.
+  ['a qdisc', 'tc qdisc add dev lo root pfifo', 'tc qdisc del dev lo root', 'pfifo'],
 ])('%s that is left is a leak', async (_, line, mend, name) => {
   const trial = await played(line)
   expect(trial.leaks.join('\n')).toContain(name)
