@@ -49,8 +49,8 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
     const observed: Observed = { host, ...(await lookFurther(context, links, rules)) }
     const differences = difference([...links, ...rules], observed)
     if (apply && differences.length > 0) {
-      await applyDifferences(context, differences, rules)
-      await dropGone(context, all)
+      // Also where it failed: rules are written beside links, and a link may have gone with its DEL meanwhile.
+      await applyDifferences(context, differences, rules).finally(() => dropGone(context, all))
     }
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)

@@ -65,8 +65,9 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const hadRules = before !== undefined && sharesRules(before)
     const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
-    await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
-    await dropGone(context, attachments)
+    // Also where it failed: rules are written beside links, and a link may have gone with its DEL meanwhile.
+    const place = { run: context.run, netnsFd: setup.netnsFd }
+    await executeWithRules(place, ops).finally(() => dropGone(context, attachments))
     await settleHostAccept(context.run, setup.files, network)
     // Last: a setup that was cut short is not taken for a finished one by the next ADD.
     writeNetwork(setup.files, network)

@@ -3,39 +3,22 @@
 // its reservations. What fails is written into the record as owed.
 
 import { CniCode, CniError } from '../cni/error.ts'
-
 import { CommandError } from '../compile/command-error.ts'
-
 import { detachOps, podUndoOps } from '../plan/attach.ts'
-
 import { bareSpec } from '../plan/bare.ts'
-
 import type { Op } from '../plan/op.ts'
-
 import type { AttachmentRecord } from '../plan/record.ts'
-
 import { flowsAfterDel } from '../plan/stale-flows.ts'
-
 import { releaseAddresses } from '../system/addresses.ts'
-
 import { deleteFlows } from '../system/conntrack.ts'
-
 import { executeAll } from '../system/execute.ts'
-
 import { linkExists } from '../system/kernel-files.ts'
-
 import { closeNetns, netnsState, type OpenNetns } from '../system/netns.ts'
-
 import { releasePorts } from '../system/ports.ts'
-
 import { forget, forgetFinished, writePending } from '../system/records.ts'
-
 import { removeReference } from '../system/reference-chain.ts'
-
 import type { NetworkFiles } from '../system/state.ts'
-
 import type { CallContext } from './context.ts'
-
 import { removeLostElements } from './lost-elements.ts'
 
 /** Undoes and forgets the attachment, or writes down what is owed and returns the failures. Its lock is held (detach.ts). */
