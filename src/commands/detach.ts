@@ -154,6 +154,7 @@ export async function delegateDel(
   await delegate(context.cleanup, { ...delegated, verb: 'DEL', path: call.path, attachment: call })
 }
 
+/** What a killed call left, or a DEL that owes something: not what a running one is taking down. */
 function isLeftover({ record }: StoredRecord): boolean {
-  return record.owed !== undefined || isWriterGone(record)
+  return isWriterGone(record)
 }

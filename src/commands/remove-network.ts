@@ -14,7 +14,7 @@ import { observeHost } from '../system/observe.ts'
 import { allNetworks, readNetwork } from '../system/records.ts'
 import { chainedFiles, type NetworkFiles, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { dropGone, liveSpecs } from './shared-setup.ts'
+import { liveSpecs } from './shared-setup.ts'
 
 const lockWaitMs = 5000
 
@@ -59,13 +59,11 @@ async function removeShared(
   const others = allNetworks()
   const links = network === undefined ? [] : await unusedLinks(context, network, others)
   // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
-  const attachments = liveSpecs(context)
-  const rules = refilledRuleOps({ networks: others, attachments }, true)
+  const rules = refilledRuleOps({ networks: others, attachments: liveSpecs(context) }, true)
   const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
   for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules])) {
     process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
   }
-  await dropGone(context, attachments)
   for (const part of parts) await removeHostAccept(context.cleanup, part)
 }
 

@@ -19,7 +19,7 @@ import { machineId } from '../system/stamp.ts'
 import { chainedFiles, networkDirectories, requireState, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { stateLacks } from './mend-state.ts'
-import { dropGone, liveSpecs, settleHostAccepts } from './shared-setup.ts'
+import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
 
 const lockWaitMs = 10_000
 
@@ -48,10 +48,7 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
     const rules = refilledRuleOps({ networks, attachments: all })
     const observed: Observed = { host, ...(await lookFurther(context, links, rules)) }
     const differences = difference([...links, ...rules], observed)
-    if (apply && differences.length > 0) {
-      // Also where it failed: rules are written beside links, and a link may have gone with its DEL meanwhile.
-      await applyDifferences(context, differences, rules).finally(() => dropGone(context, all))
-    }
+    if (apply && differences.length > 0) await applyDifferences(context, differences, rules)
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
     // Several operations may say the same of one link.

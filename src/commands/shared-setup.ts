@@ -4,25 +4,22 @@
 // attachment, not only the caller's part (contract §3, ADD).
 
 import { isDeepStrictEqual } from 'node:util'
-import { ownRuleRemovals } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
 import { difference, forwardingKey } from '../plan/difference.ts'
-import { bridgeMac, recordFileName } from '../plan/names.ts'
+import { bridgeMac } from '../plan/names.ts'
 import { bridgeSysctlOps } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared.ts'
-import { executeAll } from '../system/execute.ts'
-import { namesIn } from '../system/files.ts'
 import { settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { chainedFiles, type NetworkFiles, networkDirectories, networkFiles, stateRoot } from '../system/state.ts'
+import { chainedFiles, type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { executeWithRules } from './lost-elements.ts'
 
@@ -65,9 +62,7 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const hadRules = before !== undefined && sharesRules(before)
     const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
-    // Also where it failed: rules are written beside links, and a link may have gone with its DEL meanwhile.
-    const place = { run: context.run, netnsFd: setup.netnsFd }
-    await executeWithRules(place, ops).finally(() => dropGone(context, attachments))
+    await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
     await settleHostAccept(context.run, setup.files, network)
     // Last: a setup that was cut short is not taken for a finished one by the next ADD.
     writeNetwork(setup.files, network)
@@ -93,7 +88,6 @@ export async function repairRules(context: CallContext): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
     const source = { networks: allNetworks(), attachments: liveSpecs(context) }
     await executeWithRules({ run: context.run }, refilledRuleOps(source))
-    await dropGone(context, source.attachments)
     await settleHostAccepts(context)
   })
 }
@@ -107,20 +101,9 @@ export async function settleHostAccepts(context: CallContext): Promise<void> {
 }
 
 /**
- * A DEL does not wait for the machine's lock: what it took out while we read and wrote is taken out once more. Its record
- * goes a while after its rules, and its lock (detach.ts) last.
+ * Attachments of this boot, made or being made; not those that a DEL is taking down or could take down only in part. To be
+ * read under the machine's lock by whoever writes their rules: a DEL waits for its holder (take-down.ts).
  */
-export async function dropGone(context: CallContext, written: readonly AttachmentSpec[]): Promise<void> {
-  const goingOn = new Set(networkDirectories().flatMap(({ locks }) => namesIn(locks).map((name) => `${locks}/${name}`)))
-  const now = new Set(liveSpecs(context).map(({ key }) => JSON.stringify(key)))
-  const gone = written.filter(
-    ({ key }) =>
-      goingOn.has(`${networkFiles(key.network).locks}/${recordFileName(key)}`) || !now.has(JSON.stringify(key)),
-  )
-  await executeAll({ run: context.run }, gone.flatMap(ownRuleRemovals))
-}
-
-/** Attachments of this boot, made or being made; not those that a DEL could only take down in part. */
 export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
   const live = allRecords().filter(
     ({ record }) => record.writer.bootId === context.stamp.bootId && record.owed === undefined,

@@ -4,7 +4,7 @@
 
 import { CniCode, CniError } from '../cni/error.ts'
 import { CommandError } from '../compile/command-error.ts'
-import { detachOps, podUndoOps } from '../plan/attach.ts'
+import { detachOps, ownRuleRemovals, podUndoOps } from '../plan/attach.ts'
 import { bareSpec } from '../plan/bare.ts'
 import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
@@ -13,13 +13,16 @@ import { releaseAddresses } from '../system/addresses.ts'
 import { deleteFlows } from '../system/conntrack.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
+import { waitForHolder } from '../system/lock.ts'
 import { closeNetns, netnsState, type OpenNetns } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
 import { forget, forgetFinished, writePending } from '../system/records.ts'
 import { removeReference } from '../system/reference-chain.ts'
-import type { NetworkFiles } from '../system/state.ts'
+import { type NetworkFiles, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { removeLostElements } from './lost-elements.ts'
+
+const rebuildWaitMs = 10_000
 
 /** Undoes and forgets the attachment, or writes down what is owed and returns the failures. Its lock is held (detach.ts). */
 export async function takeDown(
@@ -29,6 +32,7 @@ export async function takeDown(
 ): Promise<readonly Error[]> {
   // Without a spec, links are found by their names, and reservations by what they say themselves.
   const record = found.spec === undefined ? { ...found, spec: bareSpec(found.key), isLost: true as const } : found
+  await leaveRebuilds(context, files, record)
   const failures = await undo(context, record)
   if (failures.length > 0) {
     const owed = failures.map((failure) => failure.message)
@@ -47,6 +51,26 @@ export async function takeDown(
   await releaseAddresses(files, releasing, context.whole)
   forget(files, record.key)
   return []
+}
+
+/**
+ * Who rebuilds the rules of all pods reads the records under the machine's lock (shared-setup.ts). From the mark on it
+ * leaves this attachment out, and who has read before the mark is waited for: what is removed is not written once more,
+ * even where that call fails or is killed. Throws CniError 11 when it takes too long.
+ */
+async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: AttachmentRecord): Promise<void> {
+  if (record.isLost || record.spec === undefined || ownRuleRemovals(record.spec).length === 0) return
+  if (record.owed === undefined) {
+    try {
+      writePending(files, { ...record, writer: context.stamp, owed: ['its removal has not ended'] })
+      forgetFinished(files, record.key)
+    } catch {
+      // A full disk must not keep links and rules: they go, and the record stays (del.ts, detachOrOwe).
+    }
+  }
+  const purpose = `remove the rules of ${record.key.ifName} of container ${record.key.containerId}`
+  const lock = { file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs: rebuildWaitMs }
+  await waitForHolder({ ...lock, deadline: context.whole })
 }
 
 function elementsLeft({ key }: AttachmentRecord): CniError {

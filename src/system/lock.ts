@@ -39,20 +39,40 @@ const longestPauseMs = 8
  * within `waitMs` or before the deadline, and 106 when the deadline's signal comes.
  */
 export async function withLock<T>(request: LockRequest, body: () => T | Promise<T>): Promise<T> {
-  const from = performance.now()
-  const until = Math.min(from + request.waitMs, request.deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
-  let pauseMs = 0.5
-  while (!(await tryLock(request, 0))) {
-    if (performance.now() > until) throw busy(request, performance.now() - from)
-    if (request.deadline?.signal?.aborted) throw interrupted(request)
-    await sleep(pauseMs * (0.5 + Math.random()))
-    pauseMs = Math.min(pauseMs * 2, longestPauseMs)
-  }
+  await poll(request, () => tryLock(request, 0))
   try {
     return await body()
   } finally {
     rmSync(request.file, { force: true })
   }
+}
+
+/**
+ * Waits until whoever holds the lock now has let it go or has ended; who takes it after that is not waited for. Nothing
+ * is taken. Throws as `withLock` does.
+ */
+export async function waitForHolder(request: LockRequest): Promise<void> {
+  const first = identityOf(request.file)
+  if (first === undefined) return
+  await poll(request, () => identityOf(request.file) !== first || isAbandoned(request.file))
+}
+
+async function poll(request: LockRequest, isDone: () => boolean | Promise<boolean>): Promise<void> {
+  const from = performance.now()
+  const until = Math.min(from + request.waitMs, request.deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
+  let pauseMs = 0.5
+  while (!(await isDone())) {
+    if (performance.now() > until) throw busy(request, performance.now() - from)
+    if (request.deadline?.signal?.aborted) throw interrupted(request)
+    await sleep(pauseMs * (0.5 + Math.random()))
+    pauseMs = Math.min(pauseMs * 2, longestPauseMs)
+  }
+}
+
+/** Which file has the name: each holder has made its own (tryLock). */
+function identityOf(file: string): string | undefined {
+  const found = lstatSync(file, { throwIfNoEntry: false })
+  return found && `${found.ino} ${found.ctimeMs}`
 }
 
 /** Removes a lock that a dead holder left, when there is one; a held lock is left alone. */

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
-import { startCni } from '../support/parallel.ts'
+import { startCni, startCommand } from '../support/parallel.ts'
 import { addressesOf, attach, interfacesOf, netConf } from '../support/pods.ts'
 import { makePending, reservedPorts, stateOf, until } from '../support/stamps.ts'
 import { haveStrace, startTracedCni } from '../support/strace.ts'
@@ -135,28 +135,56 @@ describe('calls at the same time', () => {
     expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8080')
   })
 
-  it('rules that come back between the removal of a host port and the end of its DEL come back without it', async () => {
+  const udp = { runtimeConfig: { portMappings: [{ hostPort: 8053, containerPort: 53, protocol: 'udp' }] } }
+  const other = netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' })
+
+  it('rules that are set up between the removal of a host port and the end of its DEL are without it', async () => {
     attach(host, plain, { id: 'seed' })
-    const udp = { runtimeConfig: { portMappings: [{ hostPort: 8053, containerPort: 53, protocol: 'udp' }] } }
     const gone = attach(host, netConf(udp), { id: 'c1' })
-    // The node's rules are set up for another network while a DEL is about to forget its pod.
-    const [writing, forgetting] = [gateAt('nft', 'udp . 8053'), gateAt('conntrack')]
+    const forgetting = gateAt('conntrack')
     try {
-      const other = netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' })
-      const adding = startCni(host, 'ADD', other, { id: 'c2', netns: host.pod('c2'), env: writing.env })
-      await until('the rules are about to be written', writing.isReached)
       const deleting = startCni(host, 'DEL', netConf(udp), { ...gone.call, env: forgetting.env })
       await until('the rules of the pod are gone', forgetting.isReached)
-      writing.open()
-      const added = await adding
+      const added = await startCni(host, 'ADD', other, { id: 'c2', netns: host.pod('c2') })
       forgetting.open()
       expect([added.code, (await deleting).code], added.stdout).toEqual([0, 0])
     } finally {
-      writing.close()
       forgetting.close()
     }
     expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8053')
   })
+
+  it.each(['restore', 'first ADD of another network'])(
+    'rules that a %s writes, and is killed then, go with the DEL of their pod that came meanwhile',
+    async (what) => {
+      attach(host, plain, { id: 'seed' })
+      const routed = netConf({
+        ...udp,
+        podcidr: undefined,
+        mode: 'ptp',
+        name: 'routed',
+        ipam: { type: 'trestle', ranges: [[{ subnet: '10.9.0.0/24' }]] },
+      })
+      const gone = attach(host, routed, { id: 'c1' })
+      expect(host.run('nft', ['flush', 'ruleset']).code).toBe(0)
+      const writing = gateAt('nft', 'udp . 8053', 'thenKilled')
+      try {
+        const rebuilding =
+          what === 'restore'
+            ? startCommand(host, ['restore'], writing.env)
+            : startCni(host, 'ADD', other, { id: 'c2', netns: host.pod('c2'), env: writing.env })
+        await until('the rules are about to be written', writing.isReached)
+        const deleting = startCni(host, 'DEL', routed, gone.call)
+        await Promise.race([deleting, sleep(1000)])
+        writing.open()
+        expect((await rebuilding).code, 'killed').not.toBe(0)
+        expectSilent(await deleting)
+      } finally {
+        writing.close()
+      }
+      expect(host.run('nft', ['list', 'ruleset']).stdout).not.toMatch(/8053|10\.9\.0\.2|veth/)
+    },
+  )
 
   /** ADD of `p0` is held while it writes the shared rules; that of `p1`, begun meanwhile, writes them next. */
   const bothAtOnce = async ([first, second]: readonly [object, object]): Promise<void> => {

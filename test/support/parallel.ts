@@ -7,8 +7,27 @@ import { type Answer, type Call, environment, type Finished, type Host, trestle,
 /** Starts one call without waiting for the ones before it. */
 export async function startCni(host: Host, verb: Verb, conf: unknown, call: Call = {}): Promise<Finished> {
   const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
-  const { exitCode, stdout, stderr } = await execa('nsenter', [`--net=${host.path}`, '--', call.file ?? trestle], {
-    input: typeof conf === 'string' ? conf : JSON.stringify(conf),
+  const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
+  return await start(host, [call.file ?? trestle], { env, input })
+}
+
+/** Starts one of the commands for people without waiting for it. `env` is added to PATH and the state directory. */
+export async function startCommand(
+  host: Host,
+  words: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Finished> {
+  const whole = { PATH: process.env['PATH'] ?? '', TRESTLE_STATE_DIR: host.stateDir, ...env }
+  return await start(host, [trestle, ...words], { env: whole, input: '' })
+}
+
+async function start(
+  host: Host,
+  words: readonly string[],
+  { env, input }: { readonly env: Record<string, string>; readonly input: string },
+): Promise<Finished> {
+  const { exitCode, stdout, stderr } = await execa('nsenter', [`--net=${host.path}`, '--', ...words], {
+    input,
     env,
     extendEnv: false,
     reject: false,

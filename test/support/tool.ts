@@ -6,10 +6,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 
 /**
- * Callers of the tool whose input has `text` wait until the gate is opened, then run it. `env` goes into
- * a call. Close it in a `finally` or `afterEach`: that opens it.
+ * Callers of the tool whose input has `text` wait until the gate is opened, then run it; with `thenKilled` its caller
+ * gets SIGKILL after that. `env` goes into a call. Close it in a `finally` or `afterEach`: that opens it.
  */
-export function gateAt(tool: 'ip' | 'nft' | 'conntrack', text = '') {
+export function gateAt(tool: 'ip' | 'nft' | 'conntrack', text = '', thenKilled?: 'thenKilled') {
   const directory = mkdtempSync(`${tmpdir()}/trestle-gate-`)
   const real = execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
   install(
@@ -21,7 +21,7 @@ exec < "$input"
 [ -z '${text}' ] || grep -q '${text}' "$input" || exec ${real} "$@"
 touch ${directory}/reached
 for i in $(seq 600); do [ -e ${directory}/open ] || [ ! -d ${directory} ] && break; sleep 0.02; done
-exec ${real} "$@"`,
+${thenKilled ? `${real} "$@"; kill -KILL $PPID` : `exec ${real} "$@"`}`,
   )
   const close = (): void => rmSync(directory, { recursive: true, force: true })
   return {
