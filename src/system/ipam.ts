@@ -19,7 +19,7 @@ import { staticLease } from '../plan/static.ts'
 import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from './addresses.ts'
 import { delegate, told } from './delegate.ts'
 import { readText } from './files.ts'
-import { referenceAddresses } from './reference-leases.ts'
+import { referenceAddresses, referenceLastGiven } from './reference-leases.ts'
 import type { Run } from './runner.ts'
 import type { NetworkFiles } from './state.ts'
 
@@ -96,7 +96,7 @@ interface NumberedSet {
 /** The next free address of a range set; what others take meanwhile is passed over. */
 async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedSet): Promise<Chosen> {
   const { files } = request
-  const last = lastGiven(files, set.index)
+  const last = lastGiven(files, set.index) ?? referenceLastGiven(ipam.dataDir, request.conf.name, set.index)
   let taken = takenNow(request, ipam)
   let hasReclaimed = false
   for (;;) {

@@ -24,6 +24,15 @@ export function referenceAddresses(dataDir: string, network: string): readonly s
   return addressFiles(directory).filter((name) => isSince(`${directory}/${name}`, startedMs))
 }
 
+/**
+ * The address that the reference host-local gave out last from a range set: the round robin of a network that was
+ * switched goes on there. Neighbours still know an address that was freed just now by its last pod's MAC.
+ */
+export function referenceLastGiven(dataDir: string, network: string, set: number): string | undefined {
+  const found = readText(`${dataDir}/${network}/last_reserved_ip.${set}`)
+  return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
+}
+
 /** Every reservation of a network, whatever its age. */
 export function referenceLeases(dataDir: string, network: string): readonly ReferenceLease[] {
   const directory = `${dataDir}/${network}`

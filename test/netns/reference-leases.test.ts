@@ -51,7 +51,15 @@ describe.each([
 
   it('from before the machine started no longer count', () => {
     utimesSync(file(2), 1000, 1000)
-    expect(attach(host, conf, { id: 'a' }).address).toBe('10.240.0.2')
+    const given = ['a', 'b', 'c'].map((id) => attach(host, conf, { id }).address)
+    expect(given).toEqual(['10.240.0.5', '10.240.0.6', '10.240.0.2'])
+  })
+
+  it('say where to go on: neighbours may still know the address of a pod that just went by its MAC', () => {
+    for (const at of [2, 3, 4]) expectSilent(host.cni('DEL', conf, { id: `old${at}`, netns: '' }))
+    expect(attach(host, conf, { id: 'a' }).address).toBe('10.240.0.5')
+    writeFileSync(`${directory}/net/last_reserved_ip.0`, '10.240.0.2')
+    expect(attach(host, conf, { id: 'b' }).address, 'its own last one counts from then on').toBe('10.240.0.6')
   })
 
   it('of other networks, and files that are no address, mean nothing', () => {

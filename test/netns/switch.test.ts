@@ -116,13 +116,16 @@ function endStreams(number: number, pod: Pod): void {
 
 /** Every stream has got echoes since the last look. */
 async function expectAllFlow(): Promise<void> {
-  const count = () => [
-    ...live().map(({ streams }) => streams.echoes.get('out') ?? 0),
-    ...[...pods.keys()].map((number) => far.echoes.get(`in${number}`) ?? 0),
-  ]
-  const before = count()
+  const counts = () =>
+    new Map(
+      [...pods].flatMap(([number, { streams }]) => [
+        [`out${number}`, streams.echoes.get('out') ?? 0],
+        [`in${number}`, far.echoes.get(`in${number}`) ?? 0],
+      ]),
+    )
+  const before = counts()
   await sleep(700)
-  const stalled = count().filter((now, at) => now <= (before[at] ?? 0))
+  const stalled = [...counts()].filter(([name, echoes]) => echoes <= (before.get(name) ?? 0))
   expect([stalled, far.broken, live().flatMap(({ streams }) => streams.broken)]).toEqual([[], [], []])
 }
 

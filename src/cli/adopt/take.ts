@@ -13,9 +13,8 @@ import type { Op } from '../../plan/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/record.ts'
 import type { ReferenceOwner } from '../../plan/reference-chain.ts'
 import { mergeNetworks, networkSpec } from '../../plan/resolve.ts'
-import { holderOf, lastGiven, releaseAddresses, reserveAddress, writeLastGiven } from '../../system/addresses.ts'
+import { holderOf, releaseAddresses, reserveAddress } from '../../system/addresses.ts'
 import { executeAll } from '../../system/execute.ts'
-import { readText } from '../../system/files.ts'
 import { closeNetns, openNetns } from '../../system/netns.ts'
 import { releasePorts, reservePorts } from '../../system/ports.ts'
 import { claim, forget, pendingFile, readNetwork, writeAdopted } from '../../system/records.ts'
@@ -83,7 +82,6 @@ export async function serve(
   const netns = openNetns(first.live.netns.path)
   try {
     const files = networkFiles(network.name)
-    keepRoundRobin(first)
     await setUpShared(context, { files, network, own: [], netnsFd: netns.fd, namesSubnets: false })
   } finally {
     closeNetns(netns)
@@ -118,18 +116,6 @@ function reserveAddresses({ spec, conf }: Taking): void {
     if (holder !== undefined && sameKey(holder.key, spec.key)) continue
     const whose = holder === undefined ? 'someone else' : describeHolder(holder)
     throw new CniError(CniCode.addressUnavailable, `${bare} is reserved by ${whose}`)
-  }
-}
-
-/** New pods go on where host-local was. */
-function keepRoundRobin(taking: Taking): void {
-  const { conf } = taking
-  if (conf.ipam.kind !== 'pool') return
-  const files = networkFiles(conf.name)
-  for (const index of conf.ipam.rangeSets.keys()) {
-    const last = readText(`${dataDirOf(taking)}/${conf.name}/last_reserved_ip.${index}`)
-    if (last === undefined || last === 'unreadable' || lastGiven(files, index) !== undefined) continue
-    writeLastGiven(files, index, last.text.trim())
   }
 }
 
