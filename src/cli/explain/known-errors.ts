@@ -219,4 +219,15 @@ const ofPods: readonly KnownError[] = [
   },
 ]
 
+/** An error of trestle with none of the words that are known: what to make of it. Looked for last. */
+export const ownError: KnownError = {
+  id: 'trestle-failed',
+  pattern: /type=\\?"trestle\\?" failed \(\w+\): \S/,
+  who: 'trestle',
+  meaning: 'trestle refused the call, or something that it runs failed',
+  cause:
+    'the words behind "failed (…): " name what failed and on what; those behind the first semicolon are its details',
+  cure: 'do what the details say; `trestle explain` without words lists all codes',
+}
+
 export const knownErrors: readonly KnownError[] = [...ofConfiguration, ...ofPods]

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of a pasted text: errors of others by their words, and our own codes, as JSON or by their messages.
 
+import { CniCode } from '../../cni/error.ts'
 import { type ErrorCode, errorCodes } from '../error-codes.ts'
-import { type KnownError, knownErrors } from './known-errors.ts'
-
-/** How the messages of our codes begin or what they hold, where a runtime prints them without the code. */
-const ownMessages: readonly (readonly [code: number, pattern: RegExp])[] = [
-  [101, /no IP addresses available in range set/],
-  [102, /requested address|is reserved by|failed to allocate for range \d+: (?!no IP addresses)/],
-  [103, /container \S+ already has \S+ on network/],
-  [104, /host port \S+ .*is taken/],
-  [105, /cannot find the IPAM plugin|the IPAM plugin \S+ (?:was ended|ended with|returned no|answered)/],
-  [108, /already has an IP address different from|already exists but is not a bridge|was made without VLAN filtering/],
-  [109, /rules of \S+ of container \S+ may be left/],
-  [11, /another call is working on|did not finish in time|cannot write down what is owed/],
-]
+import { type KnownError, knownErrors, ownError } from './known-errors.ts'
+import { failedCommand, ownMessages } from './own-messages.ts'
 
 /** What a text holds, the most telling first. `said`: the words that were recognised. */
 export interface Recognised {
@@ -32,14 +22,21 @@ export function recognise(text: string): Recognised {
     const found = known.pattern.exec(whole)
     return found === null ? [] : [{ ...known, said: found[0] }]
   })
-  // kubelet and containerd quote what they pass on: \"code\":101.
-  const numbers = [...whole.matchAll(/\\?"code\\?":\s*(\d{1,3})\b/g)].map((match) => Number(match[1]))
-  const byMessage = ownMessages.filter(([, pattern]) => pattern.test(whole)).map(([code]) => code)
-  const codes = errorCodes.filter(({ code }) => [...numbers, ...byMessage].includes(code))
-  return { errors, codes }
+  // kubelet and containerd quote what they pass on: \"code\":101. `trestle try` begins a line with "code 101:".
+  const numbers = [...whole.matchAll(/(?:\\?"code\\?":|^\s*code:?)\s*(\d{1,3})\b/gm)].map((match) => Number(match[1]))
+  const said = [...numbers, ...codesByMessage(whole)]
+  const codes = errorCodes.filter(({ code }) => said.includes(code))
+  const own = errors.length + codes.length > 0 ? null : ownError.pattern.exec(whole)
+  return { errors: own === null ? errors : [{ ...ownError, said: own[0] }], codes }
+}
+
+/** The codes of our own messages. The quoted command tells something only where the message before it does not. */
+function codesByMessage(text: string): readonly number[] {
+  const codes = ownMessages.filter(([, pattern]) => pattern.test(text)).map(([code]) => code)
+  return codes.length === 0 && failedCommand.test(text) ? [CniCode.commandFailed] : codes
 }
 
 /** The known error with this id. */
 export function knownError(id: string): KnownError | undefined {
-  return knownErrors.find((known) => known.id === id)
+  return [...knownErrors, ownError].find((known) => known.id === id)
 }
