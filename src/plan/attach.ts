@@ -10,6 +10,7 @@ import { fenceLink } from './fence.ts'
 import { elementOps, localnetOps, ownPortElements, sharedPortElements } from './host-ports.ts'
 import type { Element } from './masquerade.ts'
 import { aliasOf, linkLocalCidr } from './names.ts'
+import { ignoreRouters } from './network.ts'
 import type { Op } from './op.ts'
 import { conditionOps } from './port-conditions.ts'
 import { sbrOps, sbrUndoOps } from './sbr.ts'
@@ -105,9 +106,10 @@ export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
   return [...chains, ...elementOps([...(isLinkOwn(spec) ? [] : guardElements(spec)), ...ownElements(spec)])]
 }
 
-/** Settings that may only follow the rules which guard them. */
+/** Kernel settings of the host's links: some may only follow the rules which guard them. */
 export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
-  return spec.hostPorts === undefined ? [] : localnetOps(spec.hostPorts)
+  const { host, hostPorts } = spec
+  return [...(host ? [ignoreRouters(host.name)] : []), ...(hostPorts ? localnetOps(hostPorts) : [])]
 }
 
 /**

@@ -179,7 +179,9 @@ function matches(there: ObservedRoute, route: PodRoute): boolean {
 }
 
 function sysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
-  if (!observed.sysctls.has(key)) return []
+  // A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement.
+  const isWithout = observed.sysctls.get(key) === undefined && key.startsWith('net/ipv6/conf/') && value === '0'
+  if (!observed.sysctls.has(key) || isWithout) return []
   return differs(key.replaceAll('/', '.'), observed.sysctls.get(key) ?? 'absent', value)
 }
 

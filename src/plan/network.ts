@@ -56,15 +56,20 @@ function hasIpv6(bridge: BridgeSpec): boolean {
   return bridge.addresses.some((cidr) => cidr.includes(':'))
 }
 
-/** A pod must not change the host's routes by advertising itself as a router on the bridge. */
+/** Kernel settings of a bridge and its gateway link. */
 export function bridgeSysctlOps(bridge: BridgeSpec): readonly Op[] {
-  return [bridge.name, ...(bridge.gateway ? [bridge.gateway.name] : [])].map((name) => ({
+  return [bridge.name, ...(bridge.gateway ? [bridge.gateway.name] : [])].map(ignoreRouters)
+}
+
+/** A pod must not change the host's routes by advertising itself as a router on the link `name` (CVE-2020-10749). */
+export function ignoreRouters(name: string): Op {
+  return {
     in: 'host',
     kind: 'sysctl.write',
     key: `net/ipv6/conf/${name}/accept_ra`,
     value: '0',
     why: `ignore router advertisements on ${name}`,
-  }))
+  }
 }
 
 /**

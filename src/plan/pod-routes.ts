@@ -12,7 +12,9 @@ export function podRoutes(
 ): { routes: readonly Route[]; defaultRoutes: readonly Route[] } {
   const complete = routes.map((route) => throughGateway(route, ips))
   const wanted = isDefaultGateway ? ips.flatMap(defaultThrough) : []
-  const families = new Set(complete.filter(isPlainDefault).map((route) => route.dst))
+  // As in the reference bridge: one with a gateway of its own, in whatever table and metric, is the one meant.
+  const named = routes.filter((route) => isDefault(route) && route.gw !== undefined)
+  const families = new Set([...complete.filter(isPlainDefault), ...named].map((route) => route.dst))
   const missing = wanted.filter((route) => !families.has(route.dst))
   return {
     routes: distinct(complete.filter((route) => !isPlainDefault(route))),
@@ -33,8 +35,11 @@ function defaultThrough(ip: PodAddress): readonly Route[] {
 
 /** A default route in the main table with the default metric; another table or metric is asked for on purpose. */
 function isPlainDefault(route: Route): boolean {
-  const isDefault = route.dst === '0.0.0.0/0' || route.dst === '::/0'
-  return isDefault && route.table === undefined && route.priority === undefined
+  return isDefault(route) && route.table === undefined && route.priority === undefined
+}
+
+function isDefault({ dst }: Route): boolean {
+  return dst === '0.0.0.0/0' || dst === '::/0'
 }
 
 function firstOfEach(routes: readonly Route[]): readonly Route[] {

@@ -41,6 +41,12 @@ describe('CHECK of a routed pod says so when', () => {
     )
   const onHost = (what: string, del: string, said: RegExp): Breakage => gone(what, { add: '', del }, said)
   each(routed, [
+    {
+      what: 'the host end takes router advertisements',
+      lines: ['sysctl -qw net.ipv6.conf.VETH.accept_ra=1'],
+      said: [/^net\.ipv6\.conf\.veth\w+\.accept_ra is 1, not 0$/],
+      mend: 'restore',
+    },
     onHost(
       'the IPv4 host route',
       'ip route del 10.240.0.2',

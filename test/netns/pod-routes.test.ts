@@ -77,6 +77,15 @@ describe('routes of the configuration', () => {
     expect(defaults(pod.netns)).toMatchObject([{ gateway: '10.240.0.1', dev: 'eth0' }])
     expect(pod.result.routes).toEqual([{ dst: '0.0.0.0/0' }])
   })
+
+  it('of the default with a gateway and a metric are in place of that of isDefaultGateway', () => {
+    const routes = [{ dst: '0.0.0.0/0', gw: '10.240.0.77', priority: 50 }]
+    const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/24', routes })
+    const pod = attach(host, conf)
+    expect(defaults(pod.netns)).toMatchObject([{ gateway: '10.240.0.77', metric: 50 }])
+    expect(defaults(pod.netns)).toHaveLength(1)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
 })
 
 describe('a second default route on net1', () => {
