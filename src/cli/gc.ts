@@ -15,12 +15,13 @@ export const gcCommand: Command = {
   words: '',
   maxWords: 0,
   summary: 'collect what dead pods left: addresses, ports, links, rules',
-  description:
-    'Judges every attachment of every network. Collected is only what the runtime does not list, whose network ' +
-    'namespace is gone, and which is older than five minutes; an unlisted one whose namespace exists is told and ' +
-    'stays. Collected are also reservations of lost records and damaged files that no pod can have. Runtimes are asked ' +
-    'over CRI, and containerd for the containers of ctr and nerdctl. Without --apply nothing changes, and exit code 1 ' +
-    'says that there is something to collect or to look at.',
+  description: [
+    'Judges every attachment of every network. Collected is only what the runtime does not list, whose network',
+    'namespace is gone, and which is older than five minutes; an unlisted one whose namespace exists is told and',
+    'stays. Collected are also reservations of lost records and damaged files that no pod can have. Runtimes are',
+    'asked over CRI, and containerd for the containers of ctr and nerdctl. Without --apply nothing changes, and exit',
+    'code 1 says that there is something to collect or to look at.',
+  ].join('\n'),
   options: {
     apply: { type: 'boolean', help: 'collect; without it only tell' },
     'runtime-endpoint': {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts of help, from the commands themselves.
 
-import type { Command, Option } from './command.ts'
+import { type Command, exitCode, type Option } from './command.ts'
 
 /** Options that every command has. */
 export const commonOptions = {
@@ -21,7 +21,7 @@ export function overview(commands: readonly Command[]): string {
     ...commands.map((command) => `  trestle ${usageOf(command).padEnd(width)}   ${command.summary}`),
     '',
     'Options of every command:',
-    ...Object.entries(commonOptions).map(([name, option]) => optionLine(name, option)),
+    ...optionLines(commonOptions),
     '',
     exitCodes,
     '',
@@ -33,14 +33,13 @@ export function overview(commands: readonly Command[]): string {
 
 /** Help of one command. */
 export function commandHelp(command: Command): string {
-  const options = Object.entries({ ...command.options, ...commonOptions })
   return [
     `usage: trestle ${usageOf(command)} [options]`,
     '',
     command.description,
     '',
     'Options:',
-    ...options.map(([name, option]) => optionLine(name, option)),
+    ...optionLines({ ...command.options, ...commonOptions }),
     '',
     exitCodes,
     '',
@@ -54,8 +53,25 @@ function usageOf(command: Command): string {
   return `${command.name} ${command.words}`.trimEnd()
 }
 
-function optionLine(name: string, option: Option): string {
-  const short = option.short === undefined ? '    ' : `-${option.short}, `
-  const value = option.value === undefined ? '' : ` ${option.value}`
-  return `  ${`${short}--${name}${value}`.padEnd(22)}  ${option.help}`
+function optionLines(options: Command['options']): readonly string[] {
+  const all = Object.entries(options).map(([name, option]) => ({ left: optionWords(name, option), help: option.help }))
+  const width = Math.max(...all.map(({ left }) => left.length))
+  return all.map(({ left, help }) => `  ${left.padEnd(width)}  ${help}`)
+}
+
+function optionWords(name: string, { short, value }: Option): string {
+  return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`
+}
+
+/** Help as data: what each command has. */
+export function helpDocument(commands: readonly Command[]) {
+  const all = commands.map(({ name, words, summary, description, options, examples }) => ({
+    name,
+    words,
+    summary,
+    description,
+    options: Object.entries({ ...options, ...commonOptions }).map(([option, about]) => ({ name: option, ...about })),
+    examples,
+  }))
+  return { formatVersion: 1, command: 'help', commands: all, exitCode: exitCode.fine }
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line for people. A second bundle: nothing of it is loaded when a runtime calls.
 
-import { parseArgs } from 'node:util'
 import { toCniError } from '../cni/error.ts'
 import { adoptCommand } from './adopt.ts'
+import { isJsonAsked, readInput } from './arguments.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
 import { convertCommand } from './convert.ts'
 import { explainCommand } from './explain.ts'
 import { gcCommand } from './gc.ts'
-import { commandHelp, commonOptions, overview } from './help.ts'
+import { commandHelp, helpDocument, overview } from './help.ts'
 import { lintCommand } from './lint/command.ts'
+import { nearestWord } from './lint/nearest-word.ts'
 import { type Output, standardOutput } from './output.ts'
 import { planCommand } from './plan.ts'
 import { restoreCommand } from './restore.ts'
@@ -49,70 +50,81 @@ export async function run(args: readonly string[], output: Output): Promise<numb
   const [word = 'help', ...rest] = args
   const hidden = internal[word]
   if (hidden !== undefined) return await hidden(rest, output)
-  if (word === 'help' || word === '--help' || word === '-h') return help(rest, output)
-  const name = word === '--version' || word === '-V' ? 'version' : word
-  const command = commands.find((each) => each.name === name)
-  if (command === undefined) return unknown(word, output)
-  return await runCommand(command, rest, output)
+  const name = aliases[word] ?? word
+  const command = [...commands, helpCommand].find((each) => each.name === name)
+  try {
+    if (command === undefined) throw unknown(word)
+    const input = readInput(command, rest, output)
+    return input.values['help'] === true ? tell(command, input) : await command.run(input)
+  } catch (thrown) {
+    return failed(thrown, { command, isJson: isJsonAsked(args), output })
+  }
 }
 
-function help([name]: readonly string[], output: Output): number {
-  const command = commands.find((each) => each.name === name)
-  if (name !== undefined && command === undefined) return unknown(name, output)
-  output.out(command === undefined ? overview(commands) : commandHelp(command))
+const aliases: Readonly<Record<string, string>> = {
+  '--help': 'help',
+  '-h': 'help',
+  '--version': 'version',
+  '-V': 'version',
+}
+
+/** Not in the list of commands that it prints. */
+const helpCommand: Command = {
+  name: 'help',
+  words: '[COMMAND]',
+  maxWords: 1,
+  summary: 'print all commands, or the help of one',
+  description: 'Prints all commands, or the help of one.',
+  options: {},
+  examples: ['trestle help', 'trestle help gc'],
+  run: (input) => {
+    const [name] = input.words
+    const command = commands.find((each) => each.name === name)
+    if (name !== undefined && command === undefined) throw unknown(name)
+    return tell(command, input)
+  },
+}
+
+/** Prints the help of a command, or of all. */
+function tell(command: Command | undefined, { isJson, output }: Input): number {
+  const text = command === undefined ? overview(commands) : commandHelp(command)
+  const document = helpDocument(command === undefined ? commands : [command])
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : text)
   return exitCode.fine
 }
 
-function unknown(word: string, output: Output): number {
+function unknown(word: string): UsageError {
+  if (word.startsWith('-')) return new UsageError(`"${word}" is no command: the command comes first, then its options`)
   const names = commands.map((command) => command.name)
-  output.err(
-    `trestle: there is no command "${word}"; there are ${names.join(', ')}\nusage: trestle COMMAND [options]\n`,
-  )
-  return exitCode.usage
+  const meant = nearestWord(word, names)
+  const hint = meant === undefined ? `there are ${names.join(', ')}` : `did you mean "${meant}"?`
+  return new UsageError(`there is no command "${word}"; ${hint}`)
 }
 
-async function runCommand(command: Command, args: readonly string[], output: Output): Promise<number> {
-  let isJson = false
-  try {
-    const input = readInput(command, args, output)
-    if (input.values['help'] === true) {
-      output.out(commandHelp(command))
-      return exitCode.fine
-    }
-    isJson = input.isJson
-    return await command.run(input)
-  } catch (thrown) {
-    if (!(thrown instanceof UsageError)) return couldNotLook(thrown, { command, isJson, output })
-    output.err(`trestle: ${thrown.message}\nusage: trestle ${`${command.name} ${command.words}`.trimEnd()} [options]\n`)
-    return exitCode.usage
-  }
+interface About {
+  readonly command: Command | undefined
+  readonly isJson: boolean
+  readonly output: Output
 }
 
-function readInput(command: Command, args: readonly string[], output: Output): Input {
-  const options = { ...command.options, ...commonOptions }
-  const { values, positionals } = parsed(args, options)
-  const format = values['output'] ?? 'text'
-  if (format !== 'text' && format !== 'json') throw new UsageError(`--output ${format}: use text or json`)
-  const surplus = positionals[command.maxWords]
-  if (surplus !== undefined) throw new UsageError(`"${surplus}" is one word too many`)
-  return { words: positionals, values, isJson: format === 'json', output }
+/** What went wrong, for people on stderr, and with `-o json` as the one document on stdout. Returns the exit code. */
+function failed(thrown: unknown, { command, isJson, output }: About): number {
+  const { exitCode: code, error, more } = thrown instanceof UsageError ? misused(thrown, command) : couldNotLook(thrown)
+  const document = { formatVersion: 1, command: command?.name ?? 'trestle', error, exitCode: code }
+  if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+  output.err(`trestle: ${error.msg}\n${more}`)
+  return code
 }
 
-function parsed(args: readonly string[], options: Command['options']) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message)
-  }
+function misused({ message }: UsageError, command: Command | undefined) {
+  const words = command === undefined ? 'COMMAND' : `${command.name} ${command.words}`.trimEnd()
+  const usage = `usage: trestle ${words} [options]`
+  return { exitCode: exitCode.usage, error: { msg: message, details: usage }, more: `${usage}\n` }
 }
 
-function couldNotLook(thrown: unknown, about: { command: Command; isJson: boolean; output: Output }): number {
-  const { command, isJson, output } = about
+function couldNotLook(thrown: unknown) {
   const { code, message, details } = toCniError(thrown)
   const error = { code, msg: message, ...(details === undefined ? {} : { details }) }
-  const document = { formatVersion: 1, command: command.name, error, exitCode: exitCode.couldNotLook }
-  if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  const more = details === undefined ? '' : `  ${details.replaceAll('\n', '\n  ')}\n`
-  output.err(`trestle: ${message}\n${more}`)
-  return exitCode.couldNotLook
+  const more = details === undefined ? '' : `  ${details.trimEnd().replaceAll('\n', '\n  ')}\n`
+  return { exitCode: exitCode.couldNotLook, error, more }
 }

@@ -12,10 +12,11 @@ export const restoreCommand: Command = {
   words: '',
   maxWords: 0,
   summary: 'rebuild bridges, ports, rules and limits from state after a flush',
-  description:
-    'Compares the state of every network with the host and makes what is missing: bridges and their ports, ' +
-    'nftables rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. ' +
-    'With --dry-run it only tells: exit code 1 when something is missing.',
+  description: [
+    'Compares the state of every network with the host and makes what is missing: bridges and their ports, nftables',
+    'rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. With --dry-run',
+    'it only tells: exit code 1 when something is missing. Exit code 1 also for an interface that is lost.',
+  ].join('\n'),
   options: {
     'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' },
     'systemd-unit': { type: 'boolean', help: 'print a unit that runs this after a firewall was started or reloaded' },
@@ -32,7 +33,9 @@ export const restoreCommand: Command = {
 async function run({ values, isJson, output }: Input): Promise<number> {
   if (values['systemd-unit'] === true) {
     const { file, args } = thisProgram()
-    output.out(restoreUnit([file, ...args, 'restore']))
+    const unit = restoreUnit([file, ...args, 'restore'])
+    const document = { formatVersion: 1, command: 'restore', unit, exitCode: exitCode.fine }
+    output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : unit)
     return exitCode.fine
   }
   const isDry = values['dry-run'] === true

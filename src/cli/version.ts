@@ -27,7 +27,8 @@ export const versionCommand: Command = {
   run: ({ isJson, output }) => {
     const { version, commit } = buildInfo()
     const node = process.version.slice(1)
-    const document = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
+    const build = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
+    const document = { formatVersion: 1, command: 'version', ...build, exitCode: exitCode.fine }
     const text = [
       `trestle ${version} (${commit}), Node ${node}, ${process.arch}`,
       `CNI ${supportedVersions.join(', ')}`,

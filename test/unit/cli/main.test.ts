@@ -25,6 +25,11 @@ describe('help', () => {
     },
   )
 
+  it.each([[], ...commands.map(({ name }) => [name])])('%s fits a terminal of 120 columns', async (...names) => {
+    const { stdout } = await runCli(['help', ...names])
+    expect(stdout.split('\n').filter((line) => line.length > 120)).toEqual([])
+  })
+
   it('hides what try starts inside its namespaces', async () => {
     expect((await runCli([])).stdout).not.toContain('__')
   })
@@ -34,7 +39,14 @@ describe('usage errors', () => {
   it.each([
     [['nonsense'], 'there is no command "nonsense"'],
     [['help', 'nonsense'], 'there is no command "nonsense"'],
-    [['version', '--bogus'], "Unknown option '--bogus'"],
+    [['nonsense'], 'there are try, lint,'],
+    [['lnit'], 'did you mean "lint"?'],
+    [['-o', 'yaml'], '"-o" is no command: the command comes first'],
+    [['help', 'try', 'lint'], '"lint" is one word too many'],
+    [['version', '--bogus'], 'there is no option "--bogus"; there are --output, --help'],
+    [['gc', '--aply'], 'there is no option "--aply"; did you mean --apply?'],
+    [['gc', '-x'], 'there is no option "-x"; there are --apply'],
+    [['gc', '--apply=yes'], "Option '--apply' does not take an argument"],
     [['version', 'word'], '"word" is one word too many'],
     [['version', '-o', 'yaml'], '--output yaml: use text or json'],
     [['version', '-o'], 'argument missing'],
@@ -44,6 +56,37 @@ describe('usage errors', () => {
     expect([code, stdout]).toEqual([2, ''])
     expect(stderr).toContain(message)
     expect(stderr).toContain('usage: trestle')
+  })
+})
+
+describe('with -o json', () => {
+  it.each([
+    ['nonsense', '-o', 'json'],
+    ['-o', 'json'],
+    ['help', 'nonsense', '--output=json'],
+    ['version', '--bogus', '-ojson'],
+    ['version', 'word', '-o', 'json'],
+    ['explain', 'abc', '--output', 'json'],
+    ['lint', '--skip', 'abc', '-o', 'json'],
+  ])('%j is one document with the exit code', async (...args) => {
+    const { code, json, stderr } = await runCli(args)
+    expect(code).toBe(2)
+    expect(json).toMatchObject({ formatVersion: 1, error: { msg: expect.any(String) }, exitCode: 2 })
+    expect(stderr).toContain('usage: trestle')
+  })
+
+  it.each([[['help']], [['--help']], [['gc', '--help']], [['help', 'gc']]])('%j is help as data', async (args) => {
+    const { code, json, stderr } = await runCli([...args, '-o', 'json'])
+    expect([code, stderr]).toEqual([0, ''])
+    const gc = { name: 'gc', options: expect.arrayContaining([expect.objectContaining({ name: 'apply' })]) }
+    const all = expect.arrayContaining([expect.objectContaining(gc)])
+    expect(json).toMatchObject({ formatVersion: 1, command: 'help', commands: all, exitCode: 0 })
+  })
+
+  it('the unit of restore is in a document', async () => {
+    const { code, json } = await runCli(['restore', '--systemd-unit', '-o', 'json'])
+    expect(code).toBe(0)
+    expect(json).toMatchObject({ command: 'restore', unit: expect.stringContaining('[Service]'), exitCode: 0 })
   })
 })
 
@@ -72,6 +115,7 @@ describe('version', () => {
   it('prints one document with -o json', async () => {
     const { code, json } = await runCli(['version', '-o', 'json'])
     expect(code).toBe(0)
+    expect(json).toMatchObject({ formatVersion: 1, command: 'version', exitCode: 0 })
     expect(json).toMatchObject({ version: expect.any(String), cniVersions: expect.arrayContaining(['0.1.0', '1.1.0']) })
   })
 })
