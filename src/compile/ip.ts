@@ -139,6 +139,7 @@ function routeWords(route: PodRoute, dev: string): readonly string[] {
     ...(route.src === undefined ? [] : ['src', route.src]),
     ...numberWord('mtu', route.mtu),
     ...numberWord('advmss', route.advmss),
+    ...(route.onlink ? ['onlink'] : []),
   ]
 }
 

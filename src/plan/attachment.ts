@@ -117,8 +117,8 @@ export interface ChainedSpec {
   readonly fence?: 'same-bridge' | 'isolated'
 }
 
-/** A route of the pod; `src` as in ip-route(8). */
-export type PodRoute = Route & { readonly src?: string }
+/** A route of the pod; `src` and `onlink` as in ip-route(8). */
+export type PodRoute = Route & { readonly src?: string; readonly onlink?: true }
 
 /** Everything of one attachment. `mtu` in bytes. */
 export interface AttachmentSpec {
@@ -131,7 +131,7 @@ export interface AttachmentSpec {
   readonly ips: readonly PodAddress[]
   readonly routes: readonly PodRoute[]
   /** Default routes that are added only where the pod has none of that family yet. */
-  readonly defaultRoutes: readonly Route[]
+  readonly defaultRoutes: readonly PodRoute[]
   /** Leave the pod's end down and without addresses (disableContainerInterface). */
   readonly podLinkDown: boolean
   /** IPv6 duplicate address detection stays on (enabledad). */

@@ -4,26 +4,16 @@
 
 import { formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
 import type { NetConf, Range } from '../cni/net-conf.ts'
-import type {
-  AttachmentKey,
-  AttachmentSpec,
-  BridgePort,
-  BridgeSpec,
-  NetworkSpec,
-  PodAddress,
-  PodRoute,
-} from './attachment.ts'
+import type { AttachmentKey, AttachmentSpec, BridgePort, BridgeSpec, NetworkSpec, PodAddress } from './attachment.ts'
 import { bandwidthSpec } from './bandwidth.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
 import { podRoutes } from './pod-routes.ts'
+import { routedPodRoutes } from './routed-pod.ts'
 import { routedBySource, subnetRoutes } from './sbr.ts'
 import { tuningSpec } from './tuning.ts'
 import { portVlans, vlanGateway } from './vlan.ts'
-
-/** RT_SCOPE_LINK (linux/rtnetlink.h). */
-const linkScope = 253
 
 /** What the machine tells before anything is decided. `mtu` in bytes, already chosen for "auto". */
 export interface Surroundings {
@@ -31,7 +21,7 @@ export interface Surroundings {
   readonly machineId: string
 }
 
-/** Everything of the attachment, from its configuration and lease. */
+/** Everything of the attachment, from its configuration and lease. Throws CniError 7 for a routed pod without gateway. */
 export function attachmentSpec(input: {
   readonly key: AttachmentKey
   readonly conf: NetConf
@@ -47,7 +37,7 @@ export function attachmentSpec(input: {
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
   const given = podRoutes(input.lease.routes, ips, conf.bridge.isDefaultGateway)
-  const all = isRouted ? { ...given, routes: [...ips.flatMap(routedPodRoutes), ...given.routes] } : given
+  const all = isRouted ? routedPodRoutes(ips, given) : given
   const links = isRouted ? [] : ips.flatMap(subnetRoutes)
   const routes = routedBySource(conf.sbr, all, { ips, links, usedTables: input.usedTables ?? new Set() })
   return {
@@ -124,16 +114,6 @@ function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
     isolated,
     ...defined({ vlans: portVlans(bridge), onlyMac: bridge.macspoofchk ? mac : undefined }),
   }
-}
-
-/** The reference ptp's routes in the pod: the gateway by the link, the rest of the subnet through it. */
-function routedPodRoutes({ address, gateway }: PodAddress): readonly PodRoute[] {
-  if (gateway === undefined) return []
-  const src = address.slice(0, address.indexOf('/'))
-  const subnet = subnetOf(address)
-  const isHost = /\/(32|128)$/.test(subnet)
-  const toGateway = { dst: `${gateway}/${gateway.includes(':') ? 128 : 32}`, src, scope: linkScope }
-  return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, src }]
 }
 
 function fenceOf({ firewall }: NetConf): NetworkSpec['fence'] {

@@ -88,6 +88,32 @@ describe('routes of the configuration', () => {
   })
 })
 
+describe('routes of a routed pod', () => {
+  it('may go through a neighbour in the subnet, which the reference ptp sets as well', () => {
+    const routes = [{ dst: '10.1.0.0/16', gw: '10.240.0.9' }, { dst: '0.0.0.0/0' }]
+    const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/24', routes }, { mode: 'ptp' })
+    const pod = attach(host, conf)
+    const route = inPodJson(host, pod.netns, ['route', 'show', '10.1.0.0/16'])[0]
+    expect(route).toMatchObject({ gateway: '10.240.0.9', dev: 'eth0', flags: ['onlink'] })
+    expect(defaults(pod.netns)).toMatchObject([{ gateway: '10.240.0.1', flags: [] }])
+    expect(pod.result.routes).toEqual(routes)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
+  it('need a gateway: an address without one is refused and leaves nothing', () => {
+    const conf = netConf({
+      podcidr: undefined,
+      mode: 'ptp',
+      ipam: { type: 'static', addresses: [{ address: '10.240.0.5/24' }] },
+    })
+    const netns = host.pod('a')
+    const before = snapshot(host)
+    expectError(host.cni('ADD', conf, { netns }), 7, '10.240.0.5/24 has no gateway')
+    expect(inPodJson(host, netns, ['link', 'show'])).toHaveLength(1)
+    expectNothingLeft(host, before)
+  })
+})
+
 describe('a second default route on net1', () => {
   it('is not added: that of eth0 stays alone, and the result does not name it', () => {
     const first = attach(host, dual)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway by the link, all
+// else through a gateway (reference-plugins.md §2.7).
+
+import { formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
+import { CniCode, CniError } from '../cni/error.ts'
+import type { Route } from '../cni/route.ts'
+import type { PodAddress, PodRoute } from './attachment.ts'
+
+/** RT_SCOPE_LINK (linux/rtnetlink.h). */
+const linkScope = 253
+
+/** What podRoutes (pod-routes.ts) gives, or the same for a routed pod. */
+interface Routes {
+  readonly routes: readonly PodRoute[]
+  readonly defaultRoutes: readonly PodRoute[]
+}
+
+/** `given` with the routes of the addresses before them. Throws CniError invalidConfig for an address without gateway. */
+export function routedPodRoutes(ips: readonly PodAddress[], given: Routes): Routes {
+  const direct = (route: Route) => (isBeyondGateway(route, ips) ? { ...route, onlink: true as const } : route)
+  return {
+    routes: [...ips.flatMap(addressRoutes), ...given.routes.map(direct)],
+    defaultRoutes: given.defaultRoutes.map(direct),
+  }
+}
+
+function addressRoutes({ address, gateway }: PodAddress): readonly PodRoute[] {
+  if (gateway === undefined) throw noGateway(address)
+  const src = address.slice(0, address.indexOf('/'))
+  const cidr = parseCidr(address)
+  const subnet = cidr === undefined ? address : formatCidr(networkOf(cidr))
+  const isHost = /\/(32|128)$/.test(subnet)
+  const toGateway = { dst: `${gateway}/${gateway.includes(':') ? 128 : 32}`, src, scope: linkScope }
+  return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, src }]
+}
+
+/**
+ * A gateway of the subnet that is not the pod's: the kernel would look for it behind the pod's gateway and
+ * refuse the route. The reference adds routes while the subnet is still on the link.
+ */
+function isBeyondGateway({ gw }: Route, ips: readonly PodAddress[]): boolean {
+  const at = gw === undefined ? undefined : parseAddress(gw)
+  if (at === undefined || ips.some(({ gateway }) => gateway === gw)) return false
+  return ips.some(({ address }) => {
+    const cidr = parseCidr(address)
+    return cidr !== undefined && includes(cidr, at)
+  })
+}
+
+function noGateway(address: string): CniError {
+  return new CniError(CniCode.invalidConfig, `ipam: ${address} has no gateway, and mode ptp routes through one`, {
+    details: 'give the address a "gateway" (ipam.addresses, or GATEWAY in CNI_ARGS), or use mode bridge',
+  })
+}
