@@ -23,68 +23,22 @@ export type IpOp = Exclude<
   }
 >
 
+type NewLinkOp = Extract<IpOp, { kind: 'veth.add' | 'bridge.add' | 'vlan.gateway' | 'ifb.add' }>
+type RouteOp = Extract<IpOp, { kind: `route.${string}` | 'hostroute.replace' }>
+type LinkSettingOp = Exclude<Extract<IpOp, { kind: `link.${string}` | `port.${string}` }>, { kind: 'link.del' }>
+
 /** The words after `ip` for one operation; one line of a batch. */
 export function ipWords(op: IpOp): readonly string[] {
   switch (op.kind) {
     case 'veth.add':
-      return vethWords(op)
     case 'bridge.add':
-      // forward_delay matters only with STP, which stays off; the MAC is fixed or it follows the ports.
-      return [
-        ...['link', 'add', 'name', op.name, 'address', op.mac, 'mtu', `${op.mtu}`, 'up', 'type', 'bridge'],
-        ...(op.vlanFiltering ? ['vlan_filtering', '1'] : []),
-      ]
     case 'vlan.gateway':
-      return [
-        ...['link', 'add', 'name', op.name, 'address', op.mac, 'mtu', `${op.mtu}`, 'up', 'type', 'veth'],
-        ...['peer', 'name', op.peer, 'mtu', `${op.mtu}`],
-      ]
-    case 'link.up':
-      return ['link', 'set', 'dev', op.dev, 'up']
-    case 'link.down':
-      return ['link', 'set', 'dev', op.dev, 'down']
-    case 'link.mac':
-      return ['link', 'set', 'dev', op.dev, 'address', op.mac]
-    case 'link.alias':
-      // No link-local address: on a port it is of no use, on a routed link it comes without waiting for DAD.
-      return ['link', 'set', 'dev', op.dev, 'alias', op.alias, ...(op.noLinkLocal ? ['addrgenmode', 'none'] : [])]
-    case 'link.no-local':
-      return ['link', 'set', 'dev', op.dev, 'addrgenmode', 'none']
-    case 'link.promisc':
-      return ['link', 'set', 'dev', op.dev, 'promisc', onOff(op.on ?? true)]
-    case 'link.mtu':
-      return ['link', 'set', 'dev', op.dev, 'mtu', `${op.mtu}`]
-    case 'link.allmulti':
-      return ['link', 'set', 'dev', op.dev, 'allmulticast', onOff(op.on)]
-    case 'link.txqlen':
-      return ['link', 'set', 'dev', op.dev, 'txqueuelen', `${op.length}`]
-    case 'link.group':
-      return ['link', 'set', 'dev', op.dev, 'group', `${op.group}`]
-    case 'group.del':
-      return ['link', 'del', 'group', `${op.group}`]
     case 'ifb.add':
-      return ['link', 'add', 'name', op.name, 'address', op.mac, 'mtu', `${op.mtu}`, 'up', 'type', 'ifb']
-    case 'hostroute.replace':
-      return ['route', 'replace', op.dst, 'dev', op.dev]
+      return ['link', 'add', 'name', op.name, ...newLinkWords(op)]
     case 'link.del':
       return ['link', 'del', 'dev', op.dev]
-    case 'port.master':
-      return ['link', 'set', 'dev', op.dev, 'master', op.master, 'up']
-    case 'port.isolation':
-      return ['link', 'set', 'dev', op.dev, 'type', 'bridge_slave', 'isolated', onOff(op.isolated)]
-    case 'port.flags':
-      return [
-        'link',
-        'set',
-        'dev',
-        op.dev,
-        'type',
-        'bridge_slave',
-        'hairpin',
-        onOff(op.hairpin),
-        'isolated',
-        onOff(op.isolated),
-      ]
+    case 'group.del':
+      return ['link', 'del', 'group', `${op.group}`]
     case 'addr.replace':
       return addrWords(op)
     case 'addr.del':
@@ -95,30 +49,91 @@ export function ipWords(op: IpOp): readonly string[] {
     case 'rule.del':
       return ['rule', op.kind === 'rule.add' ? 'add' : 'del', 'from', op.from, 'table', `${op.table}`]
     case 'route.add':
-      // append: several routes to one destination stay side by side, the first listed first, as with the
-      // reference (plugins 76ef07eb). add: fails where the pod has such a route, which is then left alone.
-      return ['route', op.onlyIfNone ? 'add' : 'append', ...routeWords(op.route, op.dev)]
     case 'route.del':
-      return ['route', 'del', ...routeWords(op.route, op.dev)]
     case 'route.show-default':
-      // Batch lines take no -4 or -6: the prefix says the family, but with one table named IPv4 is meant
-      // all the same (ip/iproute.c, iproute_list_flush_or_save).
-      return ['route', 'show', 'table', 'all', 'exact', op.family === 4 ? '0.0.0.0/0' : '::/0']
+    case 'hostroute.replace':
+      return ['route', ...routeWords(op)]
     case 'neigh.announce':
       // The pod's own address, probed at the broadcast MAC: a gratuitous ARP request at once, without
       // another process. Neighbours that knew the address by another MAC learn (net/ipv4/arp.c, arp_process).
       return ['neigh', 'replace', op.address, 'dev', op.dev, 'lladdr', 'ff:ff:ff:ff:ff:ff', 'nud', 'probe']
     default:
+      return ['link', 'set', 'dev', op.dev, ...settingWords(op)]
+  }
+}
+
+function newLinkWords(op: NewLinkOp): readonly string[] {
+  const mtu = ['mtu', `${op.mtu}`]
+  const address = ['address', op.mac]
+  switch (op.kind) {
+    case 'veth.add': {
+      const master = op.master === undefined ? [] : ['master', op.master]
+      const peer = ['peer', 'name', op.peer, 'mtu', `${op.peerMtu ?? op.mtu}`, 'address', op.peerMac]
+      return [...mtu, ...address, ...master, 'up', 'type', 'veth', ...peer, 'netns', podNetns]
+    }
+    case 'bridge.add':
+      // forward_delay matters only with STP, which stays off; the MAC is fixed or it follows the ports.
+      return [...address, ...mtu, 'up', 'type', 'bridge', ...(op.vlanFiltering ? ['vlan_filtering', '1'] : [])]
+    case 'vlan.gateway':
+      return [...address, ...mtu, 'up', 'type', 'veth', 'peer', 'name', op.peer, ...mtu]
+    case 'ifb.add':
+      return [...address, ...mtu, 'up', 'type', 'ifb']
+    default:
       return op satisfies never
   }
 }
 
-function vethWords(op: Extract<IpOp, { kind: 'veth.add' }>): readonly string[] {
-  const master = op.master === undefined ? [] : ['master', op.master]
-  return [
-    ...['link', 'add', 'name', op.name, 'mtu', `${op.mtu}`, 'address', op.mac, ...master, 'up', 'type', 'veth'],
-    ...['peer', 'name', op.peer, 'mtu', `${op.peerMtu ?? op.mtu}`, 'address', op.peerMac, 'netns', podNetns],
-  ]
+function settingWords(op: LinkSettingOp): readonly string[] {
+  switch (op.kind) {
+    case 'link.up':
+      return ['up']
+    case 'link.down':
+      return ['down']
+    case 'link.mac':
+      return ['address', op.mac]
+    case 'link.alias':
+      // No link-local address: on a port it is of no use, on a routed link it comes without waiting for DAD.
+      return ['alias', op.alias, ...(op.noLinkLocal ? ['addrgenmode', 'none'] : [])]
+    case 'link.no-local':
+      return ['addrgenmode', 'none']
+    case 'link.promisc':
+      return ['promisc', onOff(op.on ?? true)]
+    case 'link.mtu':
+      return ['mtu', `${op.mtu}`]
+    case 'link.allmulti':
+      return ['allmulticast', onOff(op.on)]
+    case 'link.txqlen':
+      return ['txqueuelen', `${op.length}`]
+    case 'link.group':
+      return ['group', `${op.group}`]
+    case 'port.master':
+      return ['master', op.master, 'up']
+    case 'port.isolation':
+      return ['type', 'bridge_slave', 'isolated', onOff(op.isolated)]
+    case 'port.flags':
+      return ['type', 'bridge_slave', 'hairpin', onOff(op.hairpin), 'isolated', onOff(op.isolated)]
+    default:
+      return op satisfies never
+  }
+}
+
+function routeWords(op: RouteOp): readonly string[] {
+  switch (op.kind) {
+    case 'route.add':
+      // append: several routes to one destination stay side by side, the first listed first, as with the
+      // reference (plugins 76ef07eb). add: fails where the pod has such a route, which is then left alone.
+      return [op.onlyIfNone ? 'add' : 'append', ...podRouteWords(op.route, op.dev)]
+    case 'route.del':
+      return ['del', ...podRouteWords(op.route, op.dev)]
+    case 'route.show-default':
+      // Batch lines take no -4 or -6: the prefix says the family, but with one table named IPv4 is meant
+      // all the same (ip/iproute.c, iproute_list_flush_or_save).
+      return ['show', 'table', 'all', 'exact', op.family === 4 ? '0.0.0.0/0' : '::/0']
+    case 'hostroute.replace':
+      return ['replace', op.dst, 'dev', op.dev]
+    default:
+      return op satisfies never
+  }
 }
 
 function addrWords(op: Extract<IpOp, { kind: 'addr.replace' }>): readonly string[] {
@@ -128,7 +143,7 @@ function addrWords(op: Extract<IpOp, { kind: 'addr.replace' }>): readonly string
   return ['addr', 'replace', op.cidr, ...flags, ...(op.noPrefixRoute ? ['noprefixroute'] : []), 'dev', op.dev]
 }
 
-function routeWords(route: PodRoute, dev: string): readonly string[] {
+function podRouteWords(route: PodRoute, dev: string): readonly string[] {
   return [
     route.dst,
     ...(route.gw === undefined ? [] : ['via', route.gw]),
