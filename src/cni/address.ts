@@ -159,3 +159,9 @@ export function subtract(cidr: Cidr, hole: Cidr): readonly Cidr[] {
   }
   return rest
 }
+
+/** The address of a CIDR's text, without its prefix length. */
+export function bareAddress(cidr: string): string {
+  const slash = cidr.indexOf('/')
+  return slash === -1 ? cidr : cidr.slice(0, slash)
+}

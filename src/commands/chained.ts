@@ -3,6 +3,7 @@
 // looked at first and everything is decided; only then is anything changed.
 
 import { isDeepStrictEqual } from 'node:util'
+import { bareAddress } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Result } from '../cni/result.ts'
 import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from '../plan/attach.ts'
@@ -85,7 +86,7 @@ async function look({ context, conf, key, netns, prevResult }: Chaining): Promis
   const ips = addressesOf(prevResult, key.ifName)
   const isV6 = ips.some(({ address }) => address.includes(':'))
   const families = conf.sbr === undefined ? [] : isV6 ? ([4, 6] as const) : ([4] as const)
-  const addresses = conf.portMappings.length === 0 ? [] : ips.map(({ address }) => address.replace(/\/.*/, ''))
+  const addresses = conf.portMappings.length === 0 ? [] : ips.map(({ address }) => bareAddress(address))
   const [pod, { host, ways }] = await Promise.all([
     observePod(context.run, netns.fd, families),
     observeWays(context.run, { names: hostLinksOf(prevResult), addresses }),

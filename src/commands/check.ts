@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHECK: everything we made, compared at once; every difference is told, not only the first.
 
+import { bareAddress } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, Role } from '../cni/net-conf.ts'
@@ -107,7 +108,7 @@ async function acceptLacks({ run }: CallContext, files: NetworkFiles): Promise<r
 function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
   if (!record.spec?.isPool) return []
   return record.spec.ips.flatMap(({ address }) => {
-    const bare = address.slice(0, address.indexOf('/'))
+    const bare = bareAddress(address)
     const holder = holderOf(files, bare)
     if (holder !== undefined && sameKey(holder.key, record.key)) return []
     return [

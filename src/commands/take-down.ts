@@ -2,6 +2,7 @@
 // Undoes one attachment from its record: links, rules, flows, what stays in a sandbox that lives on, and last
 // its reservations. What fails is written into the record as owed.
 
+import { bareAddress } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import { CommandError } from '../compile/command-error.ts'
 import { detachOps, ownRuleRemovals, podUndoOps } from '../plan/attach.ts'
@@ -97,7 +98,7 @@ export async function undo(context: CallContext, record: AttachmentRecord): Prom
   const inPod = await undoInPod(context, record, podUndoOps(record.spec))
   const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, ops))]
   if (failures.length > 0 || record.adopted === undefined) return failures
-  const addresses = record.spec.ips.map(({ address }) => address.slice(0, address.indexOf('/')))
+  const addresses = record.spec.ips.map(({ address }) => bareAddress(address))
   return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
 }
 

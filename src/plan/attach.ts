@@ -2,6 +2,7 @@
 // The operations that make one attachment, in order. ADD runs them without looking; CHECK and
 // repair compare them with the kernel (difference.ts).
 
+import { bareAddress } from '../cni/address.ts'
 import type { Route } from '../cni/route.ts'
 import type { AttachmentSpec, BridgePort, LinkEnd, PodRoute } from './attachment.ts'
 import { ifbOps, queueOps } from './bandwidth.ts'
@@ -168,7 +169,7 @@ function guardElements(spec: AttachmentSpec): readonly Element[] {
 function selfElements(spec: AttachmentSpec): readonly Element[] {
   if (!spec.selfHairpin) return []
   return spec.ips.map(({ address }) => {
-    const bare = address.slice(0, address.indexOf('/'))
+    const bare = bareAddress(address)
     return { set: bare.includes(':') ? 'self6' : 'self4', element: `${bare} . ${bare}` }
   })
 }
@@ -192,7 +193,7 @@ function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
   const local = hasIpv6(spec) ? [hostAddress(linkLocalCidr(host.mac), host.name)] : []
   const perAddress = spec.ips.flatMap(({ address, gateway }): readonly Op[] => {
     const bits = address.includes(':') ? 128 : 32
-    const dst = `${address.slice(0, address.indexOf('/'))}/${bits}`
+    const dst = `${bareAddress(address)}/${bits}`
     return [
       ...(gateway === undefined ? [] : [hostAddress(`${gateway}/${bits}`, host.name)]),
       { in: 'host', kind: 'hostroute.replace', dev: host.name, dst, why: `route ${dst} to the pod` },
@@ -240,6 +241,6 @@ function routeOp(route: PodRoute, dev: string, onlyIfNone = false): Op {
 function announce(cidr: string, dev: string): readonly Op[] {
   // IPv6 neighbours: the gateway learns from the pod's first solicitation, and the MAC follows the address.
   if (cidr.includes(':')) return []
-  const address = cidr.slice(0, cidr.indexOf('/'))
+  const address = bareAddress(cidr)
   return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of a chained attachment on what another plugin made. Its rules are in attach.ts, with everybody's.
 
+import { bareAddress } from '../cni/address.ts'
 import type { AttachmentSpec, ChainedSpec } from './attachment.ts'
 import { ifbOps, unqueueOps } from './bandwidth.ts'
 import type { Op } from './op.ts'
@@ -41,7 +42,7 @@ function isolation(dev: string, isolated: boolean): Op {
 function announcements({ ips }: AttachmentSpec, dev: string): readonly Op[] {
   const ipv4 = ips.filter(({ address }) => !address.includes(':'))
   return ipv4.map(({ address }) => {
-    const bare = address.slice(0, address.indexOf('/'))
+    const bare = bareAddress(address)
     return { in: 'pod', kind: 'neigh.announce', dev, address: bare, why: `announce ${bare}` }
   })
 }

@@ -2,7 +2,7 @@
 // Chained: what the configuration asks for, on the interface of prevResult (contract §2, `mode`). Decided
 // before anything is changed; where a feature cannot act on this interface, the call is refused.
 
-import { formatCidr, networkOf, parseCidr } from '../cni/address.ts'
+import { bareAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
@@ -189,7 +189,7 @@ function hostEndOf(link: ObservedLink, host: ObservedNamespace): ObservedLink | 
 function wayTo(ips: readonly PodAddress[], ways: ReadonlyMap<string, string>): string | undefined {
   const isV6 = (ip: PodAddress) => ip.address.includes(':')
   const first = ips.find((ip) => !isV6(ip)) ?? ips.find(isV6)
-  return first && ways.get(first.address.slice(0, first.address.indexOf('/')))
+  return first && ways.get(bareAddress(first.address))
 }
 
 /** A MAC that the runtime asks for may have been given by the plugin before. */

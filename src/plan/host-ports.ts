@@ -2,7 +2,7 @@
 // Host ports: one map element per port, whatever the number of ports on the machine. What the
 // reference portmap does with a dozen rules per pod (reference-plugins.md §2.10).
 
-import { isUnspecified, parseAddress } from '../cni/address.ts'
+import { bareAddress, isUnspecified, parseAddress } from '../cni/address.ts'
 import type { NetConf, PortMapping } from '../cni/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from './attachment.ts'
 import type { Element } from './masquerade.ts'
@@ -82,7 +82,7 @@ export function hostPortsOf(mapping: PortMapping, ips: readonly PodAddress[]): r
     const ip = ips.find(({ address }) => address.includes(':') === (family === 6))
     if (ip === undefined || (hostIp !== undefined && hostIp.family !== family)) return []
     const { protocol, hostPort, containerPort } = mapping
-    const podIp = ip.address.slice(0, ip.address.indexOf('/'))
+    const podIp = bareAddress(ip.address)
     const isAny = hostIp === undefined || isUnspecified(hostIp)
     return [
       {

@@ -2,6 +2,7 @@
 // What libcni keeps of each attachment (reference-plugins.md §5.4): the list it ran, what the runtime
 // added to it, and the result. Older versions kept the result alone.
 
+import { bareAddress } from '../cni/address.ts'
 import type { Result } from '../cni/result.ts'
 import { readResult } from '../cni/result-shapes.ts'
 
@@ -52,7 +53,7 @@ export function endsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'if
 
 /** The pod's addresses, without prefix length; those of other interfaces in the result are left out. */
 export function addressesOf(cached: Pick<CachedAttachment, 'result' | 'ifName'>): readonly string[] {
-  return podIpsOf(cached).map(({ address }) => address.slice(0, address.indexOf('/')))
+  return podIpsOf(cached).map(({ address }) => bareAddress(address))
 }
 
 /** The entries of `ips` that are the pod interface's. */

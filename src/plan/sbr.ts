@@ -2,7 +2,7 @@
 // Source-based routing: what leaves by an address of this interface is routed by a table of its own, so that
 // answers go back the way the question came (reference-plugins.md §2.15).
 
-import { formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
+import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
 import type { SbrConf } from '../cni/net-conf.ts'
 import type { Route } from '../cni/route.ts'
 import type { PodAddress, PodRoute, SbrSpec } from './attachment.ts'
@@ -86,7 +86,7 @@ export function subnetRoutes({ address }: PodAddress): readonly PodRoute[] {
   if (cidr === undefined || cidr.prefixLength === (cidr.family === 4 ? 32 : 128)) return []
   const dst = formatCidr(networkOf(cidr))
   // With an IPv6 source the kernel wants the address to have passed DAD (net/ipv6/route.c).
-  return [cidr.family === 4 ? { dst, scope: linkScope, src: bareOf(address) } : { dst }]
+  return [cidr.family === 4 ? { dst, scope: linkScope, src: bareAddress(address) } : { dst }]
 }
 
 /** Routes and rules: rules last, a packet must not meet an empty table. */
@@ -176,9 +176,5 @@ function freeTables(count: number, used: ReadonlySet<number>): readonly number[]
 }
 
 function hostCidr(address: string): string {
-  return `${bareOf(address)}/${address.includes(':') ? 128 : 32}`
-}
-
-function bareOf(address: string): string {
-  return address.slice(0, address.indexOf('/'))
+  return `${bareAddress(address)}/${address.includes(':') ? 128 : 32}`
 }

@@ -2,6 +2,7 @@
 // Reservations that no attachment accounts for: of a record that was lost, or a file that was damaged. What a pod
 // may still use stays and is told.
 
+import { bareAddress } from '../cni/address.ts'
 import type { AttachmentKey, HostPort, PodAddress } from './attachment.ts'
 import { reservationName } from './host-ports.ts'
 import { networkDirName } from './names.ts'
@@ -66,7 +67,7 @@ export function judgeStray(facts: StrayFacts): StrayVerdict {
 /** The names under which an attachment has addresses and host ports reserved. */
 export function reservationsOf({ key, ips, ports }: Reserving): readonly Reservation[] {
   const network = networkDirName(key.network)
-  const addresses = ips.map(({ address }) => ({ network, name: address.slice(0, address.indexOf('/')) }))
+  const addresses = ips.map(({ address }) => ({ network, name: bareAddress(address) }))
   return [...addresses, ...ports.map((port) => ({ name: reservationName(port) }))]
 }
 

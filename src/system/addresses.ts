@@ -4,6 +4,7 @@
 // Releasing looks at the owner and removes the name in two steps, so that one takes the network's lock.
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
+import { bareAddress } from '../cni/address.ts'
 import { type AttachmentRecord, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { withLock } from './lock.ts'
@@ -61,7 +62,7 @@ export async function releaseAddresses(
   record: AttachmentRecord,
   deadline?: Deadline,
 ): Promise<void> {
-  const known = record.spec?.ips.map((ip) => ip.address.slice(0, ip.address.indexOf('/')))
+  const known = record.spec?.ips.map((ip) => bareAddress(ip.address))
   const reserved = namesIn(files.addresses)
   const candidates =
     known === undefined

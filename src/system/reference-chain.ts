@@ -3,6 +3,7 @@
 // was switched to trestle sends us the DEL of pods which they made (contract §4).
 
 import { rmSync } from 'node:fs'
+import { bareAddress } from '../cni/address.ts'
 import type { DelConf } from '../cni/net-conf.ts'
 import { readPrevResult } from '../cni/result-shapes.ts'
 import { podNetns } from '../compile/ip.ts'
@@ -152,7 +153,7 @@ async function removeInPod(run: Run, found: ReferenceAttachment, openPod: OpenPo
       run({ file: 'nsenter', args: [`--net=${podNetns}`, '--', 'ip', ...args], netnsFd: netns.fd })
     const shown = await inPod(['-j', '-d', 'addr', 'show', 'dev', ifName])
     const link = readLinks(readDocuments(shown.stdout)).get(ifName)
-    const bare = link?.addresses.map((cidr) => cidr.slice(0, cidr.indexOf('/'))) ?? []
+    const bare = link?.addresses.map((cidr) => bareAddress(cidr)) ?? []
     const isItsMac = found.pod?.mac !== undefined && found.pod.mac.toLowerCase() === link?.mac
     const isIts = isItsMac || bare.some((address) => found.addresses.includes(address))
     if (link?.kind === 'veth' && isIts) await inPod(['link', 'del', 'dev', ifName])

@@ -2,7 +2,7 @@
 // What the reference chain left of pods that are gone: reservations, rules and devices that speak of a
 // container which no live namespace, no cache entry with one and no record of ours stands for.
 
-import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
 import type { NetConf } from '../../cni/net-conf.ts'
 import { addressesOf } from '../../plan/libcni-cache.ts'
 import { type NamedPod, referenceNames } from '../../plan/reference-chain.ts'
@@ -127,7 +127,7 @@ function strayAccepts(
 ): readonly string[] {
   const held = new Set([
     ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => addressesOf(cached)),
-    ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => address.replace(/\/.*/, ''))),
+    ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => bareAddress(address))),
     ...referenceLeases(dataDir, network)
       .filter(({ containerId }) => alive.has(containerId))
       .map(({ address }) => address),

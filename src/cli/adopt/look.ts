@@ -3,6 +3,7 @@
 // interface, addresses and host link are all as remembered is taken over.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
+import { bareAddress } from '../../cni/address.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { AttachmentKey } from '../../plan/attachment.ts'
@@ -59,7 +60,7 @@ export async function addressesInUse(run: Run): Promise<ReadonlySet<string>> {
   const used = new Set<string>()
   for (const path of namespacePaths()) {
     for (const link of (await linksOf(run, path, [])).values()) {
-      for (const cidr of link.addresses) used.add(cidr.slice(0, cidr.indexOf('/')))
+      for (const cidr of link.addresses) used.add(bareAddress(cidr))
     }
   }
   return used

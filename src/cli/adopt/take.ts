@@ -2,6 +2,7 @@
 // Takes live pods over. Our rules are in place before the reference's go: a packet always finds one of
 // the two, and an established connection keeps the translation it has (conntrack).
 
+import { bareAddress } from '../../cni/address.ts'
 import { CniCode, CniError } from '../../cni/error.ts'
 import type { CallContext } from '../../commands/context.ts'
 import { setUpShared } from '../../commands/shared-setup.ts'
@@ -92,7 +93,7 @@ export async function serve(
 
 /** The accepts of the firewall plugin stay until the pod's DEL: a policy of DROP may depend on them. */
 export function ownerOf({ spec }: Pick<Taking, 'spec'>): ReferenceOwner {
-  const addresses = spec.ips.map(({ address }) => address.slice(0, address.indexOf('/')))
+  const addresses = spec.ips.map(({ address }) => bareAddress(address))
   return { ...spec.key, addresses, accepts: [] }
 }
 
@@ -110,7 +111,7 @@ function reserveAddresses({ spec, conf }: Taking): void {
   if (!spec.isPool) return
   const files = networkFiles(conf.name)
   for (const { address } of spec.ips) {
-    const bare = address.slice(0, address.indexOf('/'))
+    const bare = bareAddress(address)
     if (reserveAddress(files, pendingFile(files, spec.key), bare)) continue
     const holder = holderOf(files, bare)
     if (holder !== undefined && sameKey(holder.key, spec.key)) continue

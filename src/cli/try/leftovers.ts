@@ -3,6 +3,7 @@
 // attachments share stays by design: the bridge and the base of the nft table.
 
 import { readdirSync } from 'node:fs'
+import { bareAddress } from '../../cni/address.ts'
 import { must } from './lab.ts'
 import type { Pod, Trial } from './pods.ts'
 
@@ -49,7 +50,7 @@ async function rulesLeft(trial: Trial, pods: readonly Pod[]): Promise<readonly s
     .catch(() => ({ code: 1, stdout: '' }))
   if (code !== 0) return []
   const words = new Set(stdout.split(/[\s,{}]+/))
-  const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => address.slice(0, address.indexOf('/'))))
+  const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => bareAddress(address)))
   return addresses.filter((address) => words.has(address)).map((address) => `${address} in the nft ruleset`)
 }
 

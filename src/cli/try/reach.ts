@@ -2,6 +2,7 @@
 // What the pods of `try` can reach. Each probe is one TCP connection that tells which source address
 // arrived; the far side's listener runs in its own namespace.
 
+import { bareAddress } from '../../cni/address.ts'
 import type { Finding } from '../report.ts'
 import { thisProgram } from '../self.ts'
 import { addRouteBack, hasIpv6, must, outside, startListener } from './lab.ts'
@@ -51,16 +52,16 @@ async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
     const summary = `${label} to gateway ${gateway ?? `(of ${address})`}`
     const isOurs = ours.some((word) => word.startsWith(`${gateway}/`))
     if (gateway === undefined || !isOurs) skip(trial, summary, 'the node has no gateway address (isGateway is off)')
-    else await tryProbe(trial, { summary, from: attachment.netns, address: gateway, source: bare(address) })
+    else await tryProbe(trial, { summary, from: attachment.netns, address: gateway, source: bareAddress(address) })
   }
 }
 
 async function podSteps(trial: Trial, from: Pod, to: Pod): Promise<void> {
   for (const [at, { address }] of to.ips.entries()) {
     const source = from.ips[at]?.address
-    const summary = `${from.label} to ${to.label} (${bare(address)})`
-    const probe = { summary, from: from.attachment.netns, address: bare(address) }
-    await tryProbe(trial, source === undefined ? probe : { ...probe, source: bare(source) })
+    const summary = `${from.label} to ${to.label} (${bareAddress(address)})`
+    const probe = { summary, from: from.attachment.netns, address: bareAddress(address) }
+    await tryProbe(trial, source === undefined ? probe : { ...probe, source: bareAddress(source) })
   }
 }
 
@@ -70,7 +71,7 @@ async function outsideSteps(trial: Trial, pod: Pod): Promise<void> {
     ({ ipMasq, podcidr, podCIDR }) => ipMasq === true || ((podcidr ?? podCIDR) !== undefined && ipMasq !== false),
   )
   for (const family of [4, 6] as const) {
-    const own = pod.ips.map(({ address }) => bare(address)).find((address) => familyOf(address) === family)
+    const own = pod.ips.map(({ address }) => bareAddress(address)).find((address) => familyOf(address) === family)
     if (own === undefined) continue
     const target = trial.uplink.outside[family]
     const source = isMasqueraded ? trial.uplink.node[family] : own
@@ -125,10 +126,6 @@ async function inNetns(trial: Trial, netns: string, [file = '', ...args]: readon
 function skip(trial: Trial, summary: string, detail: string): void {
   const finding: Finding = { status: 'skip', summary, detail }
   trial.report.add(finding)
-}
-
-function bare(cidr: string): string {
-  return cidr.slice(0, cidr.indexOf('/'))
 }
 
 function familyOf(address: string): 4 | 6 {
