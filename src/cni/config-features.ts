@@ -2,8 +2,8 @@
 // The keys of the reference firewall, bandwidth and sbr plugins.
 
 import { type Address, formatAddress, parseAddress } from './address.ts'
-import { defined } from './config-routes.ts'
 import type { RawConfig } from './config-schema.ts'
+import { defined } from './defined.ts'
 import { configError, quote, unsupported } from './invalid-config.ts'
 import type { BandwidthConf, FirewallConf, SbrConf } from './net-conf.ts'
 

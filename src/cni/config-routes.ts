@@ -3,19 +3,13 @@
 
 import { formatAddress, formatCidr, networkOf, parseAddress, parseCidr } from './address.ts'
 import type { RawConfig } from './config-schema.ts'
+import { defined } from './defined.ts'
 import { notA } from './invalid-config.ts'
 import type { Dns, Route } from './route.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>
 type RawRoute = NonNullable<RawIpam['routes']>[number]
 type RawDns = NonNullable<RawConfig['dns']>
-
-/** An object without its undefined fields. */
-export function defined<T extends object>(object: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>
-  }
-}
 
 function readRoute(raw: RawRoute, path: string): Route {
   const dst = parseCidr(raw.dst ?? '')

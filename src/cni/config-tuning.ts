@@ -2,8 +2,8 @@
 // The keys of the reference tuning plugin, and the MAC of the pod's interface, whose sources differ
 // between the reference bridge and tuning plugins.
 
-import { defined } from './config-routes.ts'
 import type { RawConfig } from './config-schema.ts'
+import { defined } from './defined.ts'
 import { CniCode, CniError } from './error.ts'
 import { configError, quote } from './invalid-config.ts'
 import type { Invocation } from './invocation.ts'

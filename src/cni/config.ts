@@ -7,12 +7,14 @@ import { readAs } from './config-fields.ts'
 import { readIpam } from './config-ipam.ts'
 import { type ConfigHead, isPluginType, type JsonObject, readHead } from './config-json.ts'
 import { readPortMappings, readPortmap } from './config-ports.ts'
-import { defined, readCidrs, readTopDns } from './config-routes.ts'
+import { readCidrs, readTopDns } from './config-routes.ts'
 import { configKeys, configSchema, ipamRoleKeys, ipamRoleSchema, type RawConfig } from './config-schema.ts'
 import { readPodMac, readTuning } from './config-tuning.ts'
+import { defined } from './defined.ts'
 import { configError, quote } from './invalid-config.ts'
 import type { Invocation } from './invocation.ts'
 import { lookUp, withKnownKeys } from './json-keys.ts'
+import { asObject } from './json-object.ts'
 import type { AttachmentId, DelConf, IpamConf, Mode, NetConf, Role } from './net-conf.ts'
 import type { Result } from './result.ts'
 import { readPrevResult, refuseUnrepresentable } from './result-shapes.ts'
@@ -183,10 +185,6 @@ export function readConfig(stdin: string, invocation: Invocation): NetConf {
   const head = readHead(stdin, invocation.verb)
   const call = { head, invocation, stdin }
   return head.type === OWN_TYPE ? readOwnRole(call) : readIpamRole(call)
-}
-
-function asObject(value: unknown): JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {}
 }
 
 function delRole(type: string, root: JsonObject): Role {

@@ -4,6 +4,7 @@
 // `HostPort`). The known keys are read off the schema, so that they are written down once.
 
 import type * as z from 'zod/mini'
+import { isObject } from './json-object.ts'
 
 type Schema = z.core.$ZodType
 
@@ -32,10 +33,6 @@ export function keyShapeOf(schema: Schema): KeyShape | undefined {
   return {
     keys: new Map(entries.map(([name, child]) => [name.toLowerCase(), { name, shape: keyShapeOf(child) }])),
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /**

@@ -3,6 +3,7 @@
 // before anything is changed; where a feature cannot act on this interface, the call is refused.
 
 import { bareAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
+import { defined } from '../cni/defined.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
@@ -237,9 +238,4 @@ function noRoute(ips: readonly PodAddress[]): CniError {
     details:
       'host ports are translated on the host and routed from there to the pod: `ip route get ADDRESS` shows the way',
   })
-}
-
-/** The entries of `fields` that have a value. */
-function defined<T extends Record<string, unknown>>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
 }

@@ -3,6 +3,7 @@
 // added to it, and the result. Older versions kept the result alone.
 
 import { bareAddress } from '../cni/address.ts'
+import { asObject } from '../cni/json-object.ts'
 import type { Result } from '../cni/result.ts'
 import { readResult } from '../cni/result-shapes.ts'
 
@@ -93,8 +94,4 @@ function pairsOf(value: unknown): CachedAttachment['args'] {
   return pairs.filter(
     (pair): pair is readonly [string, string] => Array.isArray(pair) && pair.every((part) => typeof part === 'string'),
   )
-}
-
-function asObject(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
 }

@@ -3,6 +3,7 @@
 // decided here, so that the operations (attach.ts, network.ts) only spell it out.
 
 import { formatAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
+import { defined } from '../cni/defined.ts'
 import type { NetConf, Range } from '../cni/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, BridgeSpec, NetworkSpec, PodAddress } from './attachment.ts'
 import { bandwidthSpec } from './bandwidth.ts'
@@ -174,9 +175,4 @@ function prefixOf(cidr: string): string {
 
 function unique(texts: readonly string[]): readonly string[] {
   return [...new Set(texts)].sort()
-}
-
-/** The entries of `fields` that have a value: absent keys, not undefined ones, go into a record. */
-function defined<T extends Record<string, unknown>>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never
 }

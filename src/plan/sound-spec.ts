@@ -2,6 +2,7 @@
 // Whether what a record says of an attachment or a network has the shape that we write: another version's, or a
 // damaged file's, is not acted on. Text and numbers are what compile/ writes into batches, which checks them there.
 
+import { isObject } from '../cni/json-object.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 
 type Test = (value: unknown) => boolean
@@ -107,8 +108,4 @@ export function isSoundAttachment(value: unknown): value is AttachmentSpec {
 /** Whether a value is what a network's attachments share, as we write it. */
 export function isSoundNetwork(value: unknown): value is NetworkSpec {
   return network(value)
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -3,7 +3,7 @@
 
 import { realpathSync } from 'node:fs'
 import { parseCidr } from '../cni/address.ts'
-import { defined } from '../cni/config-routes.ts'
+import { defined } from '../cni/defined.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { NetConf, PoolIpam, Range } from '../cni/net-conf.ts'
 import { readResult } from '../cni/result-shapes.ts'

@@ -3,8 +3,9 @@
 
 import { configKeys, ipamRoleKeys } from '../../cni/config-schema.ts'
 import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { type Finding, type Found, findingIn, findingOf, type Source } from './finding.ts'
-import { isObject, shown } from './key-path.ts'
+import { shown } from './key-path.ts'
 import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import type { Programs } from './programs.ts'

@@ -21,8 +21,3 @@ export function valueAt(value: unknown, steps: readonly Step[]): unknown {
   for (const step of steps) at = (at as Readonly<Record<Step, unknown>> | undefined | null)?.[step]
   return at
 }
-
-/** Whether a value is an object and no list. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

@@ -4,7 +4,7 @@
 
 import { array, boolean, literal, looseObject, record, string, unknown, type ZodType } from 'zod'
 import { keyShapeOf, withKnownKeys } from '../../cni/json-keys.ts'
-import { isObject } from './key-path.ts'
+import { isObject } from '../../cni/json-object.ts'
 
 /** A file that libcni loads. `version`: empty where the file has none. `types`: of its plugins, in order. */
 export interface Loaded {

@@ -3,10 +3,11 @@
 // exactly, as in libcni; those of a single configuration without case.
 
 import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { atLeast, type CniVersion, supportedVersions } from '../../cni/version.ts'
 import type { Found, Source } from './finding.ts'
 import type { Step } from './json-places.ts'
-import { isObject, shown } from './key-path.ts'
+import { shown } from './key-path.ts'
 import { nearestWord } from './nearest-word.ts'
 import { isRemark, shapeOf, unknownKey } from './unknown-keys.ts'
 

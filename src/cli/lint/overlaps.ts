@@ -3,7 +3,7 @@
 
 import { IPv4CidrRange, IPv6CidrRange } from 'ip-num'
 import { formatCidr, networkOf, parseCidr } from '../../cni/address.ts'
-import { isObject } from './key-path.ts'
+import { isObject } from '../../cni/json-object.ts'
 import type { PluginEntry } from './list.ts'
 
 /** The subnets of the pools of a plugin, whoever allocates from them, in canonical text. */

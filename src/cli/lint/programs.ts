@@ -7,9 +7,10 @@ import { accessSync, closeSync, constants, openSync, readdirSync, readSync, real
 import { basename, join } from 'node:path'
 import { isSea } from 'node:sea'
 import { isPluginType } from '../../cni/config-json.ts'
+import { isObject } from '../../cni/json-object.ts'
 import { elfBuffer, formatProblem } from './elf.ts'
 import type { Found } from './finding.ts'
-import { isObject, shown } from './key-path.ts'
+import { shown } from './key-path.ts'
 import { nearestWord } from './nearest-word.ts'
 
 const versionTimeoutMs = 5000

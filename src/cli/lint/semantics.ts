@@ -3,10 +3,11 @@
 // are experimental.
 
 import { includes, parseAddress, parseCidr } from '../../cni/address.ts'
+import { isObject } from '../../cni/json-object.ts'
 import type { NetConf } from '../../cni/net-conf.ts'
 import type { Found } from './finding.ts'
 import type { Step } from './json-places.ts'
-import { isObject, keyPathOf, shown } from './key-path.ts'
+import { keyPathOf, shown } from './key-path.ts'
 import type { PluginEntry } from './list.ts'
 import { nearestWord } from './nearest-word.ts'
 

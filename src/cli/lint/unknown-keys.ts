@@ -2,9 +2,10 @@
 // Keys that nobody reads: misspelt, in the wrong place, or of something else.
 
 import type { KeyShape } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import type { Found } from './finding.ts'
 import type { Step } from './json-places.ts'
-import { isObject, keyPathOf } from './key-path.ts'
+import { keyPathOf } from './key-path.ts'
 import { nearestWord } from './nearest-word.ts'
 
 /** Whether people use such a key for remarks. */

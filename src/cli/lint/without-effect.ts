@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of trestle that are accepted and do nothing: for iptables, or in this mode.
 
+import { isObject } from '../../cni/json-object.ts'
 import type { Mode } from '../../cni/net-conf.ts'
 import type { Found } from './finding.ts'
-import { isObject, keyPathOf } from './key-path.ts'
+import { keyPathOf } from './key-path.ts'
 import type { PluginEntry } from './list.ts'
 
 /** In every mode, with the reason. */
