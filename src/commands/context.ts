@@ -33,3 +33,12 @@ export function openContext(signal: AbortSignal, startedMs = performance.now()):
   const whole = { endsAtMs: startedMs + wholeMs }
   return { run: runnerUntil(work), cleanup: runnerUntil(whole), work, whole, stamp: ownStamp(), openNetns }
 }
+
+/** Opens a namespace, or returns undefined where there is none: it may also go between a look and the opening. */
+export function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
+  try {
+    return path === '' ? undefined : context.openNetns(path)
+  } catch {
+    return undefined
+  }
+}

@@ -11,7 +11,7 @@ import type { ObservedLink } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { execute, executeAll } from '../system/execute.ts'
 import { closeNetns, type OpenNetns } from '../system/netns.ts'
-import type { CallContext } from './context.ts'
+import { type CallContext, openIfThere } from './context.ts'
 
 /** Sets lo up. A prevResult is passed on as it is. Throws CniError 7 when lo has a foreign address. */
 export async function addLoopback(
@@ -47,15 +47,6 @@ export async function delLoopback(context: CallContext, call: Invocation): Promi
     for (const failure of failures) process.stderr.write(`trestle: DEL: ${failure.message}\n`)
   } finally {
     closeNetns(netns)
-  }
-}
-
-/** Also undefined for a path that is no pod's namespace: our own lo stays up. */
-function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
-  try {
-    return path === '' ? undefined : context.openNetns(path)
-  } catch {
-    return undefined
   }
 }
 

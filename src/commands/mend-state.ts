@@ -10,7 +10,7 @@ import { createText } from '../system/files.ts'
 import { withLock } from '../system/lock.ts'
 import { portHolder } from '../system/ports.ts'
 import { allRecords, findRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
-import { chainedFiles, type NetworkFiles, networkDirectories, networkFiles, stateRoot } from '../system/state.ts'
+import { type NetworkFiles, networkFiles, networkParts, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 
 const lockWaitMs = 5000
@@ -25,8 +25,7 @@ export interface StateLack {
 export function stateLacks(context: CallContext): readonly StateLack[] {
   const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisBoot(context, record))
   const reservations = records.flatMap(({ record }) => lackingReservations(record))
-  const parts = networkDirectories().flatMap((files) => [files, chainedFiles(files)])
-  return [...parts.flatMap(lackingNetwork), ...reservations]
+  return [...networkParts().flatMap(lackingNetwork), ...reservations]
 }
 
 function isOfThisBoot({ stamp }: CallContext, record: AttachmentRecord): boolean {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at everything that a list of operations is about, side by side, a process for each kind.
 
-import { forwardingKey } from '../plan/difference.ts'
+import { forwardingKey } from '../plan/network.ts'
 import type { Observed } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { closeNetns } from '../system/netns.ts'

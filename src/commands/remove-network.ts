@@ -12,10 +12,12 @@ import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost } from '../system/observe.ts'
 import { allNetworks, readNetwork } from '../system/records.ts'
-import { chainedFiles, type NetworkFiles, stateRoot } from '../system/state.ts'
+import { chainedFiles, type NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { machineLock } from './machine-lock.ts'
 import { liveSpecs } from './shared-setup.ts'
 
+/** Shorter than others wait: a network that stays is removed by a later call. */
 const lockWaitMs = 5000
 
 /**
@@ -27,13 +29,7 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   const sides = parts.map((part) => ({ part, going: goingFiles(part) }))
   const isWanted = sides.some(({ part, going }) => readNetwork(part)?.removeWhenEmpty ?? existsSync(going.network))
   if (!isWanted || !isEmpty(files)) return
-  const lock = {
-    file: `${stateRoot()}/lock`,
-    purpose: 'remove an empty network',
-    owner: context.stamp,
-    waitMs: lockWaitMs,
-    deadline: context.whole,
-  }
+  const lock = { ...machineLock(context, 'remove an empty network'), waitMs: lockWaitMs, deadline: context.whole }
   try {
     await withLock(lock, async () => {
       // An ADD claims first and reads the network then: either its claim is seen here, or it finds no

@@ -4,9 +4,9 @@
 
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
-import { type Difference, difference, forwardingKey } from '../plan/difference.ts'
+import { type Difference, difference } from '../plan/difference.ts'
 import { placeText } from '../plan/host-accept.ts'
-import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
+import { bridgeSysctlOps, forwardingKey, ownMacOps } from '../plan/network.ts'
 import type { Observed } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
@@ -16,12 +16,11 @@ import { withLock } from '../system/lock.ts'
 import { observeHost, observeQueues, observeSysctls, observeTable, observeVlans } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { chainedFiles, networkDirectories, requireState, stateRoot } from '../system/state.ts'
+import { networkParts, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { machineLock } from './machine-lock.ts'
 import { stateLacks } from './mend-state.ts'
 import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
-
-const lockWaitMs = 10_000
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {
@@ -32,8 +31,7 @@ export interface Restored {
 /** Compares state with the host; with `apply`, makes what is missing. Throws CniError as ADD does. */
 export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
   requireState()
-  const lock = { file: `${stateRoot()}/lock`, purpose: 'restore', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock({ ...lock, deadline: context.work }, async () => {
+  return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
     const state = stateLacks(context)
     if (apply) for (const lack of state) await lack.mend(context)
     const networks = allNetworks()
@@ -62,7 +60,7 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
 /** Where a foreign firewall drops and our accept pair is not. */
 async function missingAcceptTexts({ run }: CallContext): Promise<readonly string[]> {
   const texts: string[] = []
-  for (const files of networkDirectories().flatMap((each) => [each, chainedFiles(each)])) {
+  for (const files of networkParts()) {
     const network = knownNetwork(files)
     const places = network?.hostAccept === undefined ? [] : await lackedAccepts(run, files, network)
     texts.push(...places.map((place) => `the accept of ${network?.hostAccept} is missing in ${placeText(place)}`))

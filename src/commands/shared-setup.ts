@@ -6,9 +6,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
-import { difference, forwardingKey } from '../plan/difference.ts'
+import { difference } from '../plan/difference.ts'
 import { bridgeMac } from '../plan/names.ts'
-import { bridgeSysctlOps } from '../plan/network.ts'
+import { bridgeSysctlOps, forwardingKey } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
@@ -19,11 +19,10 @@ import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { chainedFiles, type NetworkFiles, networkDirectories, stateRoot } from '../system/state.ts'
+import { type NetworkFiles, networkParts } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { executeWithRules } from './lost-elements.ts'
-
-const lockWaitMs = 10_000
+import { machineLock } from './machine-lock.ts'
 
 /** What to set up. `own`: operations of the caller's attachment for the same process; `netnsFd` for those. */
 export interface SharedSetup {
@@ -94,7 +93,7 @@ export async function repairRules(context: CallContext): Promise<void> {
 
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
 export async function settleHostAccepts(context: CallContext): Promise<void> {
-  for (const files of networkDirectories().flatMap((each) => [each, chainedFiles(each)])) {
+  for (const files of networkParts()) {
     const network = knownNetwork(files)
     if (network?.hostAccept) await settleHostAccept(context.run, files, network)
   }
@@ -149,6 +148,5 @@ function sysctls(network: NetworkSpec): readonly Op[] {
 }
 
 async function underLock<T>(context: CallContext, purpose: string, body: () => Promise<T>): Promise<T> {
-  const lock = { file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock({ ...lock, deadline: context.work }, body)
+  return await withLock({ ...machineLock(context, purpose), deadline: context.work }, body)
 }

@@ -15,15 +15,14 @@ import { deleteFlows } from '../system/conntrack.ts'
 import { executeAll } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { waitForHolder } from '../system/lock.ts'
-import { closeNetns, netnsState, type OpenNetns } from '../system/netns.ts'
+import { closeNetns, netnsState } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
 import { forget, forgetFinished, writePending } from '../system/records.ts'
 import { removeReference } from '../system/reference-chain.ts'
-import { type NetworkFiles, stateRoot } from '../system/state.ts'
-import type { CallContext } from './context.ts'
+import type { NetworkFiles } from '../system/state.ts'
+import { type CallContext, openIfThere } from './context.ts'
 import { removeLostElements } from './lost-elements.ts'
-
-const rebuildWaitMs = 10_000
+import { machineLock } from './machine-lock.ts'
 
 /** Undoes and forgets the attachment, or writes down what is owed and returns the failures. Its lock is held (detach.ts). */
 export async function takeDown(
@@ -70,8 +69,7 @@ async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: 
     }
   }
   const purpose = `remove the rules of ${record.key.ifName} of container ${record.key.containerId}`
-  const lock = { file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs: rebuildWaitMs }
-  await waitForHolder({ ...lock, deadline: context.whole })
+  await waitForHolder({ ...machineLock(context, purpose), deadline: context.whole })
 }
 
 function elementsLeft({ key }: AttachmentRecord): CniError {
@@ -121,15 +119,6 @@ async function undoInPod(
     return failures.filter((failure) => !(failure instanceof CommandError))
   } finally {
     closeNetns(netns)
-  }
-}
-
-/** A namespace may go between the look and the opening. */
-function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
-  try {
-    return context.openNetns(path)
-  } catch {
-    return undefined
   }
 }
 

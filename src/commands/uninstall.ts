@@ -18,12 +18,11 @@ import { withLock } from '../system/lock.ts'
 import { observeHost, observeTable } from '../system/observe.ts'
 import { allNetworks, allRecords } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
-import { chainedFiles, networkDirectories, requireState, stateRoot } from '../system/state.ts'
+import { networkDirectories, networkParts, requireState, stateRoot } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { isDead, reclaimDead, settleLeftovers } from './detach.ts'
+import { machineLock } from './machine-lock.ts'
 import { removeWhenEmpty } from './remove-network.ts'
-
-const lockWaitMs = 10_000
 
 const tableFamilies = ['inet', 'bridge'] as const
 
@@ -60,8 +59,8 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
   ]
   const found = { live: live.map(describe), removes, stays: parts.stays }
   if (!apply || live.length > 0) return { ...found, failures: [] }
-  const lock = { file: `${stateRoot()}/lock`, purpose: 'uninstall', owner: context.stamp, waitMs: lockWaitMs }
-  const failures = await withLock({ ...lock, deadline: context.whole }, async () => await remove(context, parts))
+  const lock = { ...machineLock(context, 'uninstall'), deadline: context.whole }
+  const failures = await withLock(lock, async () => await remove(context, parts))
   if (failures.length === 0) removeEmptyRoot()
   return { ...found, failures }
 }
@@ -121,7 +120,7 @@ function judgeBridge(
 }
 
 function acceptTexts(): readonly string[] {
-  return allParts().flatMap((part) => {
+  return networkParts().flatMap((part) => {
     const accept = readHostAccept(part)
     return accept?.places.map((place) => `accept of ${accept.bridge} in ${placeText(place)}`) ?? []
   })
@@ -133,7 +132,7 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
   const { live } = attachments(context)
   if (live.length > 0) return live.map((record) => `${describe(record)} was added meanwhile`)
   const failures: string[] = []
-  for (const part of allParts()) {
+  for (const part of networkParts()) {
     await removeHostAccept(context.cleanup, part).catch((error: Error) => failures.push(error.message))
   }
   const removals = parts.links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
@@ -159,10 +158,6 @@ function removeEmptyRoot(): void {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error
   }
-}
-
-function allParts() {
-  return networkDirectories().flatMap((files) => [files, chainedFiles(files)])
 }
 
 function describe(record: AttachmentRecord): string {

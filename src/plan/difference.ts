@@ -6,6 +6,7 @@
 import type { PodRoute } from './attachment.ts'
 import { differs } from './differs.ts'
 import { linkLacks } from './link-difference.ts'
+import { forwardingKey } from './network.ts'
 import type { Observed, ObservedNamespace, ObservedRoute } from './observed.ts'
 import type { Op } from './op.ts'
 import { queueLacks } from './queue-difference.ts'
@@ -62,11 +63,6 @@ function lacking(op: Op, observed: Observed): readonly string[] {
     default:
       return linkLacks(op, place, observed)
   }
-}
-
-/** The sysctl that switches forwarding on for a family, `net/…`. */
-export function forwardingKey(family: 4 | 6): string {
-  return family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
 }
 
 function hostRouteLacks(dst: string, dev: string, place: ObservedNamespace): readonly string[] {

@@ -19,6 +19,11 @@ export function forwardingOps(network: NetworkSpec): readonly Op[] {
   }))
 }
 
+/** The sysctl that switches forwarding on for a family, `net/…`. */
+export function forwardingKey(family: 4 | 6): string {
+  return family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
+}
+
 /** A bridge made from nothing. */
 export function newBridgeOps(bridge: BridgeSpec): readonly Op[] {
   const { name, mac, mtu, vlanFiltering, gateway } = bridge

@@ -5,7 +5,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { FileOp } from '../compile/batches.ts'
-import { forwardingKey } from '../plan/difference.ts'
+import { forwardingKey } from '../plan/network.ts'
 
 /** Whether a link of this name is in our network namespace. */
 export function linkExists(name: string): boolean {

@@ -9,7 +9,7 @@ import { networkDirName, recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
 import { sharesRules } from '../plan/shared.ts'
 import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from './files.ts'
-import { chainedFiles, type NetworkFiles, networkDirectories, setAside } from './state.ts'
+import { type NetworkFiles, networkDirectories, networkParts, setAside } from './state.ts'
 
 /** A record and the file it is in. */
 export interface StoredRecord {
@@ -146,9 +146,7 @@ export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
 
 /** The shared parts of all networks. */
 export function allNetworks(): readonly NetworkSpec[] {
-  return networkDirectories().flatMap((files) =>
-    [files, chainedFiles(files)].flatMap((each) => knownNetwork(each) ?? []),
-  )
+  return networkParts().flatMap((files) => knownNetwork(files) ?? [])
 }
 
 /** What chained attachments share has a name of its own (plan/chained.ts). */

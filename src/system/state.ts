@@ -64,6 +64,11 @@ export function networkDirectories(root = stateRoot()): readonly NetworkFiles[] 
   return namesIn(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
 }
 
+/** The same, and beside each what its chained attachments share: everything that a `NetworkSpec` is written down for. */
+export function networkParts(): readonly NetworkFiles[] {
+  return networkDirectories().flatMap((files) => [files, chainedFiles(files)])
+}
+
 /**
  * Makes the state directory when it is missing. Throws CniError 5 when it, or a directory in it that this call uses,
  * is not a directory of ours alone: whoever can write there decides which addresses and links we remove, and a link
