@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `trestle lint` checks of a directory: what each runtime makes of it.
 
-import type { CheckTexts } from './checks.ts'
+import type { CheckTexts } from './check-texts.ts'
 
 export const directoryChecks = {
   'dir-missing': {

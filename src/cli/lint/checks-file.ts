@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `trestle lint` checks in one file: each with a stable id, how bad it is, why it comes and what to do.
 
-import type { CheckTexts } from './checks.ts'
+import type { CheckTexts } from './check-texts.ts'
 
 /** Whether the text can be read at all, and what a list is made of. */
 const ofList = {

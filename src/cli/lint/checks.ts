@@ -4,20 +4,10 @@
 import { directoryChecks } from './checks-directory.ts'
 import { fileChecks } from './checks-file.ts'
 
-/** `error`: something will fail. `warning`: probably not what is meant. `note`: good to know. */
-export type Severity = 'error' | 'warning' | 'note'
-
-export interface Check {
-  readonly severity: Severity
-  readonly meaning: string
-  readonly cause: string
-  readonly cure: string
-}
-
-export type CheckTexts = Readonly<Record<string, Check>>
-
+/** Every check. */
 export const checks = { ...fileChecks, ...directoryChecks }
 
+/** The id of a check. */
 export type CheckId = keyof typeof checks
 
 /** Whether `text` is the id of a check. */

@@ -2,7 +2,8 @@
 // What lint says: which check, how bad, where, what, and what to do.
 
 import { positionOf } from '../../cni/json-problem.ts'
-import { type CheckId, checks, type Severity } from './checks.ts'
+import type { Severity } from './check-texts.ts'
+import { type CheckId, checks } from './checks.ts'
 import { type JsonPlaces, placesOf, type Step } from './json-places.ts'
 
 export interface Finding {

@@ -2,7 +2,7 @@
 // Findings as people read them: place first, as compilers print it, so that editors jump there.
 
 import { oneLine } from '../../cni/error.ts'
-import type { Severity } from './checks.ts'
+import type { Severity } from './check-texts.ts'
 import type { Finding } from './finding.ts'
 
 /** How many of each. */
