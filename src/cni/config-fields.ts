@@ -5,6 +5,7 @@
 import * as z from 'zod/mini'
 import { hasControlCharacter } from './control-characters.ts'
 import { configError, keyPath, notA, type PathStep, quote } from './invalid-config.ts'
+import { isObject } from './json-object.ts'
 
 // One call parses one configuration: compiling a parser for it costs more than it saves.
 z.config({ jitless: true })
@@ -94,7 +95,7 @@ export const textMap = field<Readonly<Record<string, string>>>(
 )
 
 function isTextMap(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  if (!isObject(value)) return false
   const values = Object.values(value)
   return values.length <= MOST_ENTRIES && values.every(isText)
 }

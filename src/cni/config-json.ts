@@ -7,6 +7,7 @@ import { CniCode, CniError } from './error.ts'
 import { notA, quote } from './invalid-config.ts'
 import type { Verb } from './invocation.ts'
 import { lookUp } from './json-keys.ts'
+import { isObject } from './json-object.ts'
 import { findJsonProblem } from './json-problem.ts'
 import { type CniVersion, currentVersion, isSupported, supportedVersions } from './version.ts'
 
@@ -83,11 +84,11 @@ export function parseConfig(stdin: string): JsonObject {
   if (excess === 'values') throw undecodable(`error unmarshall network config: more than ${MOST_VALUES} values`)
   if (excess === 'depth') throw tooDeep()
   const value = parse(stdin)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     throw undecodable(`error unmarshall network config: ${quote(value)} is not an object`, 'use { ... }')
   }
   if (isTooDeep(value, DEEPEST)) throw tooDeep()
-  return value as JsonObject
+  return value
 }
 
 function tooDeep(): CniError {

@@ -7,6 +7,7 @@ import { readAs } from './config-fields.ts'
 import { CniCode, CniError } from './error.ts'
 import { configError, notA } from './invalid-config.ts'
 import { lookUp, withKnownKeys } from './json-keys.ts'
+import { isObject } from './json-object.ts'
 import type { NetConf } from './net-conf.ts'
 import type { Result, ResultInterface, ResultIp } from './result.ts'
 import { familyOf, listKeys, listSchema, pairKeys, pairSchema } from './result-schema.ts'
@@ -100,7 +101,7 @@ function readPair(value: unknown, path: string): Result {
  * has none, `version` does. `path` is what errors call it. Throws CniError invalidConfig.
  */
 export function readResult(value: unknown, version: CniVersion, path = 'result'): Result {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     throw notA(path, value, { what: 'an object', hint: 'use a result of CNI spec section 5' })
   }
   const own = lookUp(value as Fields, 'cniVersion') ?? ''
