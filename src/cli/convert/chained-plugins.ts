@@ -12,9 +12,10 @@ type Json = Readonly<Record<string, unknown>>
 const converters: Readonly<Record<string, (plugin: Json) => Converted>> = {
   portmap: convertPortmap,
   firewall: convertFirewall,
-  bandwidth: (plugin) => simple(plugin, 'bandwidth', ['ingressRate', 'ingressBurst', 'egressRate', 'egressBurst']),
+  bandwidth: (plugin) =>
+    convertByName(plugin, 'bandwidth', { kept: ['ingressRate', 'ingressBurst', 'egressRate', 'egressBurst'] }),
   tuning: convertTuning,
-  sbr: (plugin) => simple(plugin, 'sbr', ['table', 'gateways', 'addSourceHints']),
+  sbr: (plugin) => convertByName(plugin, 'sbr', { kept: ['table', 'gateways', 'addSourceHints'] }),
 }
 
 const common = ['type', 'name', 'cniVersion', 'capabilities', 'runtimeConfig', 'prevResult']
@@ -90,12 +91,8 @@ function convertFirewall(plugin: Json): Converted {
 }
 
 function convertTuning(plugin: Json): Converted {
-  const { keys, remarks } = simple(
-    plugin,
-    'tuning',
-    ['sysctl', 'mac', 'promisc', 'mtu', 'txQLen', 'allmulti'],
-    ['dataDir', 'args'],
-  )
+  const kept = ['sysctl', 'mac', 'promisc', 'mtu', 'txQLen', 'allmulti']
+  const { keys, remarks } = convertByName(plugin, 'tuning', { kept, others: ['dataDir', 'args'] })
   const args = lookUp(plugin, 'args')
   const isDir = isGiven(plugin, 'dataDir')
   return {
@@ -107,12 +104,16 @@ function convertTuning(plugin: Json): Converted {
   }
 }
 
-/** A plugin whose keys keep their names below `name`. A plugin without any of them becomes nothing. */
-function simple(plugin: Json, name: string, keys: readonly string[], others: readonly string[] = []): Converted {
-  const given = keys.filter((key) => isGiven(plugin, key)).map((key) => [key, lookUp(plugin, key)] as const)
+/** A plugin whose keys keep their names below `name`. Without any of them it becomes nothing. `others`: keys it knows too. */
+function convertByName(
+  plugin: Json,
+  name: string,
+  { kept, others = [] }: { readonly kept: readonly string[]; readonly others?: readonly string[] },
+): Converted {
+  const given = kept.filter((key) => isGiven(plugin, key)).map((key) => [key, lookUp(plugin, key)] as const)
   return {
     keys: given.length === 0 && name !== 'sbr' ? {} : { [name]: Object.fromEntries(given) },
-    remarks: unknownRemarks(plugin, { type: name, known: [...common, ...keys, ...others] }),
+    remarks: unknownRemarks(plugin, { type: name, known: [...common, ...kept, ...others] }),
   }
 }
 

@@ -9,10 +9,12 @@ export interface Remark {
   readonly text: string
 }
 
+/** A remark on something that is lost. */
 export function warning(about: string, text: string): Remark {
   return { level: 'warning', about, text }
 }
 
+/** A remark on something that is as it was. */
 export function note(about: string, text: string): Remark {
   return { level: 'note', about, text }
 }

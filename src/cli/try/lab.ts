@@ -40,30 +40,30 @@ export function uplinkApartFrom(ranges: readonly string[]): Uplink {
  * outside. Only for a process in network, mount and pid namespaces of its own. Throws CniError 100.
  */
 export async function openLab(run: Run, uplink: Uplink): Promise<void> {
-  const mount = (...args: string[]) => must(run, 'mount', ['-t', ...args])
+  const mount = (...args: string[]) => must(run, ['mount', '-t', ...args])
   await mount('tmpfs', '-o', 'mode=755', 'tmpfs', '/run')
   await mount('sysfs', 'sysfs', '/sys')
   // Delegated plugins keep their reservations there.
   mkdirSync(delegateState, { recursive: true })
   await mount('tmpfs', 'tmpfs', delegateState)
   mkdirSync('/run/lock')
-  await must(run, 'ip', ['link', 'set', 'lo', 'up'])
+  await must(run, ['ip', 'link', 'set', 'lo', 'up'])
   await addNetns(run, outside)
-  await must(run, 'ip', ['-batch', '-'], nodeSide(uplink))
-  await must(run, 'ip', ['-n', outside, '-batch', '-'], outsideSide(uplink))
+  await must(run, ['ip', '-batch', '-'], nodeSide(uplink))
+  await must(run, ['ip', '-n', outside, '-batch', '-'], outsideSide(uplink))
 }
 
 /** Makes an empty namespace with `lo` up; returns its path. */
 export async function addNetns(run: Run, name: string): Promise<string> {
-  await must(run, 'ip', ['netns', 'add', name])
-  await must(run, 'ip', ['-n', name, 'link', 'set', 'lo', 'up'])
+  await must(run, ['ip', 'netns', 'add', name])
+  await must(run, ['ip', '-n', name, 'link', 'set', 'lo', 'up'])
   return `/run/netns/${name}`
 }
 
 /** Makes the outside answer to `address`, whatever its source: it has a route back through the node. */
 export async function addRouteBack(run: Run, uplink: Uplink, address: string): Promise<void> {
   const via = address.includes(':') ? uplink.node[6] : uplink.node[4]
-  await must(run, 'ip', ['-n', outside, 'route', 'replace', address, 'via', via])
+  await must(run, ['ip', '-n', outside, 'route', 'replace', address, 'via', via])
 }
 
 /** Starts a listener in a namespace, `undefined` being the node's, and waits until it listens. */
@@ -85,10 +85,11 @@ export async function startListener(netns: string | undefined): Promise<void> {
 }
 
 /** Runs a command; throws CniError 100 with its stderr when it fails. Returns its stdout. */
-export async function must(run: Run, file: string, args: readonly string[], stdin = ''): Promise<string> {
+export async function must(run: Run, words: readonly string[], stdin = ''): Promise<string> {
+  const [file = '', ...args] = words
   const output = await run({ file, args, stdin })
   if (output.code === 0) return output.stdout
-  throw new CniError(CniCode.commandFailed, `${file} ${args.join(' ')} failed`, { details: output.stderr.trim() })
+  throw new CniError(CniCode.commandFailed, `${words.join(' ')} failed`, { details: output.stderr.trim() })
 }
 
 /** Whether the kernel has IPv6 at all (ipv6.disable=1 leaves the file out). */

@@ -31,7 +31,7 @@ async function linksLeft(trial: Trial, pods: readonly Pod[]): Promise<readonly s
 
 async function linkNames(trial: Trial, where: readonly string[]) {
   type Link = { ifname: string; linkinfo?: { info_kind?: string } }
-  const links = JSON.parse(await must(trial.run, 'ip', [...where, '-j', '-d', 'link', 'show'])) as Link[]
+  const links = JSON.parse(await must(trial.run, ['ip', ...where, '-j', '-d', 'link', 'show'])) as Link[]
   return links.map((link) => ({ name: link.ifname, kind: link.linkinfo?.info_kind }))
 }
 

@@ -47,7 +47,7 @@ export async function reachSteps(trial: Trial, pods: readonly Pod[]): Promise<vo
 
 async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
   const { label, attachment } = pod
-  const ours = (await must(trial.run, 'ip', ['-o', 'addr', 'show'])).split(/\s+/)
+  const ours = (await must(trial.run, ['ip', '-o', 'addr', 'show'])).split(/\s+/)
   for (const { address, gateway } of pod.ips) {
     const summary = `${label} to gateway ${gateway ?? `(of ${address})`}`
     const isOurs = ours.some((word) => word.startsWith(`${gateway}/`))
