@@ -11,7 +11,7 @@ import { candidates } from '../plan/allocate.ts'
 import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { type Lease, noLease } from '../plan/lease.ts'
-import { bridgeSysctlOps } from '../plan/network.ts'
+import { bridgeSysctlOps, forwardingKey } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { attachmentSpec, networkSpec } from '../plan/resolve.ts'
 import { bridgeOps, ruleOps } from '../plan/shared.ts'
@@ -129,12 +129,8 @@ function commandOf(batch: Batch): string {
 function textOf(batch: Batch): string {
   if (batch.tool !== 'file' && batch.tool !== 'sysctl') return batch.stdin
   return batch.ops
-    .map((op) => `${op.kind === 'forwarding.on' ? forwarding(op.family) : `${op.key}=${op.value}`}\n`)
+    .map((op) => `${op.kind === 'forwarding.on' ? `${forwardingKey(op.family)}=1` : `${op.key}=${op.value}`}\n`)
     .join('')
-}
-
-function forwarding(family: 4 | 6): string {
-  return family === 4 ? 'net/ipv4/ip_forward=1' : 'net/ipv6/conf/all/forwarding=1'
 }
 
 function indented(text: string): string {
