@@ -53,7 +53,7 @@ const pods = 2
  * Runs ADD (the first of a network and a later one), CHECK, STATUS, GC, DEL and VERSION. Resolves to what
  * went wrong, one line per call: the build says it and goes on, the executable is only slower.
  */
-export async function warmUp(): Promise<readonly string[]> {
+async function warmUp(): Promise<readonly string[]> {
   const stateDir = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
   const before = process.env['TRESTLE_STATE_DIR']
   process.env['TRESTLE_STATE_DIR'] = join(stateDir, 'state')

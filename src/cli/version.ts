@@ -9,7 +9,7 @@ declare const TRESTLE_VERSION: string | undefined
 declare const TRESTLE_COMMIT: string | undefined
 
 /** Version and commit of this build. */
-export function buildInfo(): { readonly version: string; readonly commit: string } {
+function buildInfo(): { readonly version: string; readonly commit: string } {
   return {
     version: typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION,
     commit: typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT,

@@ -10,7 +10,8 @@ import { CniCode, CniError } from './error.ts'
 import { configError, notA, quote } from './invalid-config.ts'
 import type { Invocation } from './invocation.ts'
 import type { IpamConf, PoolIpam, StaticIpam } from './net-conf.ts'
-import { type RangeInput, type RangePath, readExclude, readRangeSets } from './ranges.ts'
+import type { RangeInput } from './range.ts'
+import { type RangePath, readExclude, readRangeSets } from './ranges.ts'
 import { atLeast, type CniVersion } from './version.ts'
 
 type RawIpam = NonNullable<RawConfig['ipam']>

@@ -7,8 +7,6 @@ import type { CniError } from './error.ts'
 import type { Range } from './net-conf.ts'
 import { type Bounds, type RangeInput, readRange, refuse } from './range.ts'
 
-export type { RangeInput } from './range.ts'
-
 /** Every two ranges are compared, and each makes an element of our rules with every other. */
 const MOST_RANGES = 64
 

@@ -48,7 +48,7 @@ export const listKeys = keyShapeOf(listSchema)
 export const pairKeys = keyShapeOf(pairSchema)
 
 /** Versions that share one shape (cni pkg/types/020, 040 and 100). */
-export const shapeFamilies: readonly (readonly CniVersion[])[] = [
+const shapeFamilies: readonly (readonly CniVersion[])[] = [
   ['0.1.0', '0.2.0'],
   ['0.3.0', '0.3.1', '0.4.0'],
   ['1.0.0', '1.1.0'],

@@ -14,7 +14,7 @@ import type { SetName, TableFamily } from './op.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule below changes: ADD then rebuilds a table made by another version. */
-export const rulesetVersion = 3
+const rulesetVersion = 3
 
 /** The chain that translates to a pod, after the conditions where a port has any. */
 export const translateChain = 'translate'
@@ -135,12 +135,12 @@ export const chains: readonly ChainDeclaration[] = [
 ]
 
 /** The second table: a pod's frames with another MAC than its own (macspoofchk) are dropped at its port. */
-export const bridgeSets: readonly SetDeclaration[] = [
+const bridgeSets: readonly SetDeclaration[] = [
   { name: 'guarded', type: 'ifname' },
   { name: 'guardedmac', type: 'ifname . ether_addr' },
 ]
 
-export const bridgeChains: readonly ChainDeclaration[] = [
+const bridgeChains: readonly ChainDeclaration[] = [
   {
     name: 'prerouting',
     hook: 'type filter hook prerouting priority -300',

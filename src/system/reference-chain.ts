@@ -53,7 +53,7 @@ interface LinkIdentity {
 export type OpenPod = () => OpenNetns
 
 /** libcni's entry for an attachment. */
-export function cachedAttachment(
+function cachedAttachment(
   key: Pick<AttachmentKey, 'network' | 'containerId' | 'ifName'>,
 ): CachedAttachment | undefined {
   const name = cacheFileName(key.network, key.containerId, key.ifName)

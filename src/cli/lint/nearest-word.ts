@@ -10,7 +10,7 @@ function allowance(word: string): number {
  * Letters to insert, delete, replace or swap with their neighbour to get from `a` to `b` (optimal string
  * alignment distance).
  */
-export function distance(a: string, b: string): number {
+function distance(a: string, b: string): number {
   let before: readonly number[] = []
   let above: readonly number[] = Array.from({ length: b.length + 1 }, (_, at) => at)
   for (let i = 1; i <= a.length; i++) {
