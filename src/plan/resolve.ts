@@ -22,25 +22,23 @@ export interface Surroundings {
   readonly machineId: string
 }
 
-/** Everything of the attachment, from its configuration and lease. Throws CniError 7 for a routed pod without gateway. */
-export function attachmentSpec(input: {
+interface AttachmentInput {
   readonly key: AttachmentKey
   readonly conf: NetConf
   readonly lease: Lease
   readonly mtu: number
   /** Routing tables of the pod that are in use; for sbr only. */
   readonly usedTables?: ReadonlySet<number>
-}): AttachmentSpec {
+}
+
+/** Everything of the attachment, from its configuration and lease. Throws CniError 7 for a routed pod without gateway. */
+export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
   const { key, conf, mtu } = input
   const isRouted = conf.mode === 'ptp'
   const ips = input.lease.ips.map((ip) => withGateway(ip, conf.bridge.isGateway))
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
-  const given = podRoutes(input.lease.routes, ips, conf.bridge.isDefaultGateway)
-  const all = isRouted ? routedPodRoutes(ips, given) : given
-  const links = isRouted ? [] : ips.flatMap(subnetRoutes)
-  const routes = routedBySource(conf.sbr, all, { ips, links, usedTables: input.usedTables ?? new Set() })
   return {
     key,
     mode: conf.mode,
@@ -49,7 +47,7 @@ export function attachmentSpec(input: {
     pod: { name: key.ifName, mac, ...(conf.tuning?.mtu === undefined ? {} : { mtu: conf.tuning.mtu }) },
     ...(isRouted ? {} : { port: portOf(conf, mac) }),
     ips,
-    ...routes,
+    ...routesOf(input, ips),
     podLinkDown: conf.bridge.disableContainerInterface,
     dad: conf.bridge.enabledad,
     selfHairpin: isRouted && wantsHairpin(conf),
@@ -104,6 +102,14 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     ...(masquerade && { masquerade }),
     ...(hairpin && { hairpin: unique([...(old.hairpin ?? []), ...hairpin]) }),
   }
+}
+
+function routesOf({ conf, lease, usedTables = new Set() }: AttachmentInput, ips: readonly PodAddress[]) {
+  const isRouted = conf.mode === 'ptp'
+  const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
+  const all = isRouted ? routedPodRoutes(ips, given) : given
+  const links = isRouted ? [] : ips.flatMap(subnetRoutes)
+  return routedBySource(conf.sbr, all, { ips, links, usedTables })
 }
 
 function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
