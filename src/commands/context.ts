@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time and the identity of one call.
+// The time and the identity of one call, and how it opens a pod's namespace.
 
 import type { ProcessStamp } from '../plan/record.ts'
 import { type OpenNetns, openNetns } from '../system/netns.ts'
@@ -34,7 +34,10 @@ export function openContext(signal: AbortSignal, startedMs = performance.now()):
   return { run: runnerUntil(work), cleanup: runnerUntil(whole), work, whole, stamp: ownStamp(), openNetns }
 }
 
-/** Opens a namespace, or returns undefined where there is none: it may also go between a look and the opening. */
+/**
+ * Opens a pod's namespace; undefined where there is none, or where the path is that of no pod. One that was there may be
+ * gone by now.
+ */
 export function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
   try {
     return path === '' ? undefined : context.openNetns(path)

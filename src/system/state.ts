@@ -2,11 +2,14 @@
 // Where the state is and what may be in it (contract §4):
 //
 //   /run/trestle/lock                        held while shared parts of the machine change
+//   /run/trestle/ports.lock                  held while a host port is released or reserved again
+//   /run/trestle/ports/PORT                  reserved host ports: link(2) of the claim that made them
 //   /run/trestle/networks/NAME/network.json  what the network's attachments share
 //                             /network-accept.json  what was put into chains of others for its bridge
 //                             /chained.json  the same for chained attachments
 //                             /*.going.json  either of them, while removeWhenEmpty takes down what it says
 //                             /lock          held while a reservation is released or taken over
+//                             /settle.lock   held while what earlier calls left is taken down
 //                             /locks/KEY     held while an attachment is taken down
 //                             /pending/KEY   calls in progress, killed ones, and what is owed
 //                             /attachments/KEY  finished attachments
