@@ -20,10 +20,8 @@ export interface ReadArgs {
 const booleans: Readonly<Record<string, boolean>> = {
   '1': true,
   true: true,
-  True: true,
   '0': false,
   false: false,
-  False: false,
 }
 
 function isKnown(key: string): boolean {
@@ -50,7 +48,8 @@ function pairsOf(text: string): { readonly pairs: ReadonlyMap<string, string>; r
 }
 
 function unknownProblems(pairs: ReadonlyMap<string, string>): readonly string[] {
-  const ignore = pairs.get('IgnoreUnknown')
+  // In any case of letters, as the reference reads it (pkg/types/args.go, UnmarshallableBool).
+  const ignore = pairs.get('IgnoreUnknown')?.toLowerCase()
   if (ignore !== undefined && !Object.hasOwn(booleans, ignore)) {
     return [`IgnoreUnknown ${JSON.stringify(ignore.slice(0, 64))} is not 1, 0, true or false`]
   }
