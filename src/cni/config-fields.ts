@@ -97,7 +97,9 @@ export const textMap = field<Readonly<Record<string, string>>>(
 function isTextMap(value: unknown): boolean {
   if (!isObject(value)) return false
   const values = Object.values(value)
-  return values.length <= MOST_ENTRIES && values.every(isText)
+  // Tabs as well: the kernel prints several numbers with tabs between them, and such a value is what gets copied.
+  const isValue = (entry: unknown) => typeof entry === 'string' && isText(entry.replaceAll('\t', ' '))
+  return values.length <= MOST_ENTRIES && values.every(isValue)
 }
 
 function valueAt(value: unknown, steps: readonly PathStep[]): unknown {

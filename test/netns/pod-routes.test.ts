@@ -156,6 +156,13 @@ describe('a second default route on net1', () => {
 })
 
 describe('settings', () => {
+  it.each(['1024 2000', '1024\t2000'])('of several numbers are taken as %j', (range) => {
+    const conf = netConf({ tuning: { sysctl: { 'net.ipv4.ip_local_port_range': range } } })
+    const pod = attach(host, conf)
+    expect(host.inPod(pod.netns, 'sysctl', ['-n', 'net.ipv4.ip_local_port_range']).stdout).toBe('1024\t2000\n')
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
   const sysctl = (key: string) => host.run('sysctl', ['-n', key]).stdout.trim()
 
   it('keep router advertisements of the uplink when forwarding is switched on', () => {
