@@ -48,6 +48,7 @@ function hintFor(op: Op | undefined): string {
   if (op?.kind === 'bridge.add' && op.vlanFiltering) {
     return '\nthe configuration asks for VLANs, which need a kernel with CONFIG_BRIDGE_VLAN_FILTERING'
   }
+  if (op?.kind === 'sysctl.pod') return '\na key that is read-only in a pod is one of the node: tuning cannot set it'
   if (op?.kind === 'vlan.add') return '\nVLANs need a bridge with vlan_filtering on: this one was made without'
   return ''
 }

@@ -165,6 +165,14 @@ describe('settings', () => {
 
   const sysctl = (key: string) => host.run('sysctl', ['-n', key]).stdout.trim()
 
+  it('that only the node has are refused', () => {
+    const conf = netConf({ tuning: { sysctl: { 'net.core.rmem_max': '1', 'net.core.somaxconn': '200' } } })
+    const netns = host.pod('a')
+    const before = snapshot(host)
+    expectError(host.cni('ADD', conf, { netns }), 100, 'net.core.rmem_max')
+    expectNothingLeft(host, before)
+  })
+
   it('keep router advertisements of the uplink when forwarding is switched on', () => {
     addUplink(host)
     expect(sysctl('net.ipv6.conf.up0.accept_ra')).toBe('1')
