@@ -5,11 +5,11 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../support/host.ts'
+import { type HostWithState, openHostWithState } from '../support/host-with-state.ts'
 import { type InstalledIpam, installIpam } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../support/pods.ts'
-import { holdLock, livingStamp, reservedPorts, stateOf } from '../support/stamps.ts'
+import { holdLock, livingStamp, reservedPorts } from '../support/stamps.ts'
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: 'tcp' })
 const mapped = (...ports: readonly number[]) => ({ runtimeConfig: { portMappings: ports.map(mapping) } })
@@ -18,14 +18,10 @@ const shaped = { bandwidth: { egressRate: 1_000_000, egressBurst: 1_000_000 } }
 const leasing = `echo '{"cniVersion":"1.1.0","ips":[{"address":"10.66.0.'"$CNI_CONTAINERID"'/24"}]}'`
 
 describe('a dead attachment', () => {
-  let host: Host
-  let before: ReturnType<typeof snapshot>
-  let state: ReturnType<typeof stateOf>
+  let host: HostWithState
   let ipam: InstalledIpam
   beforeEach(() => {
-    host = openHost()
-    before = snapshot(host)
-    state = stateOf(host, 'net')
+    host = openHostWithState()
     ipam = installIpam({ ADD: leasing })
   })
   afterEach(() => {
@@ -42,25 +38,25 @@ describe('a dead attachment', () => {
     expect(elements).toContain(`8080 : ${next.address} . 80`)
     expect(elements).not.toContain('8081')
     expect(host.run('ip', ['-o', 'link', 'show', 'type', 'ifb']).stdout).toBe('')
-    expect(existsSync(state.finished('c1'))).toBe(false)
+    expect(existsSync(host.state.finished('c1'))).toBe(false)
     expect(reservedPorts(host)).toHaveLength(1)
-    expect(state.names('addresses')).toEqual([next.address])
+    expect(host.state.names('addresses')).toEqual([next.address])
 
     expectSilent(host.cni('DEL', netConf(mapped(8080)), next.call))
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('that is only the claim of a killed second ADD goes, and leaves the live attachment all it has', () => {
     const pod = attach(host, netConf(mapped(8080)), { id: 'c1' })
-    const { spec: _, network: __, ...claim } = JSON.parse(readFileSync(state.finished('c1'), 'utf8'))
+    const { spec: _, network: __, ...claim } = JSON.parse(readFileSync(host.state.finished('c1'), 'utf8'))
     // As ADD writes it before it looks for a finished record: its writer's pid is somebody else's by now.
     const writer = { ...livingStamp(), startTime: '1' }
-    writeFileSync(state.pending('c1'), JSON.stringify({ ...claim, writer, createdAt: '2026-01-01T00:00:00.000Z' }))
+    writeFileSync(host.state.pending('c1'), JSON.stringify({ ...claim, writer, createdAt: '2026-01-01T00:00:00.000Z' }))
     attach(host, netConf(), { id: 'c2' })
-    expect(existsSync(state.pending('c1'))).toBe(false)
+    expect(existsSync(host.state.pending('c1'))).toBe(false)
     expectSilent(later(host, 'CHECK', { conf: netConf(mapped(8080)), pod }))
     expect(reservedPorts(host)).toHaveLength(1)
-    expect(state.names('addresses')).toHaveLength(2)
+    expect(host.state.names('addresses')).toHaveLength(2)
   })
 
   it("of another network loses everything there, when this network's pod takes its host port", () => {
@@ -68,7 +64,7 @@ describe('a dead attachment', () => {
     host.removePod(attach(host, other, { id: 'c1' }).netns)
     const next = attach(host, netConf(mapped(8080)), { id: 'c2' })
     expectSilent(host.cni('DEL', netConf(mapped(8080)), next.call))
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('that GC cannot take down keeps it neither from the others nor from the IPAM plugin', () => {
@@ -79,11 +75,11 @@ describe('a dead attachment', () => {
     const listed = { ...conf, 'cni.dev/valid-attachments': [] }
     expectError(host.cni('GC', listed, { path: ipam.path }), 11)
     release()
-    expect(existsSync(state.finished('8')), 'the one without a host port').toBe(false)
+    expect(existsSync(host.state.finished('8')), 'the one without a host port').toBe(false)
     expect(ipam.calls().filter((verb) => verb === 'GC')).toHaveLength(1)
 
     expectSilent(host.cni('GC', listed, { path: ipam.path }))
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('gets the DEL of the IPAM plugin it was made with, after the configuration has changed', () => {
@@ -91,6 +87,6 @@ describe('a dead attachment', () => {
     const changed = ipamConf({ type: 'host-local', subnet: '10.66.0.0/24' })
     expectSilent(host.cni('DEL', changed, pod.call))
     expect(ipam.calls()).toEqual(['ADD', 'DEL'])
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 })

@@ -8,28 +8,21 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, targetsAt } from '../support/ask.ts'
-import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf } from '../support/pods.ts'
-import { addUplink, outside } from '../support/traffic.ts'
+import { outside } from '../support/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
 function withPort(hostPort: number, containerPort: number, more: object = {}) {
   const portMappings = ['tcp', 'udp'].map((protocol) => ({ hostPort, containerPort, protocol }))
   return netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], runtimeConfig: { portMappings }, ...more })
 }
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
-  stops = []
+  host = openUplinkedHost()
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
 /** A machine behind the node, on a second link: its traffic passes through the node. */
 function addNeighbour(): string {
@@ -42,7 +35,7 @@ function addNeighbour(): string {
     inside('addr add 203.0.113.2/24 dev eth0'),
     inside('link set eth0 up'),
     inside('route add default via 203.0.113.1'),
-    host.inPod(internet, 'ip', ['route', 'add', '203.0.113.0/24', 'via', outside.node4]),
+    host.inPod(host.internet, 'ip', ['route', 'add', '203.0.113.0/24', 'via', outside.node4]),
   ]
   expect(steps.map((step) => step.stderr).join('')).toBe('')
   return netns
@@ -53,13 +46,13 @@ describe('host port 53', () => {
     const dns = attach(host, withPort(53, 53), { id: 'dns' })
     const client = attach(host, netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }), { id: 'client' })
     const neighbour = addNeighbour()
-    stops.push(await answer(dns.netns, 53))
+    host.atClose(await answer(dns.netns, 53))
     const silent = targetsAt([outside.far4, outside.far6], 53)
     // Nobody answers at the far address: an answer would be the pod's.
     expect(ask(host, client.netns, silent)).toEqual(['', '', '', ''])
     expect(ask(host, neighbour, targetsAt([outside.far4], 53))).toEqual(['', ''])
     // Bound to its address: an answer from another one would not be taken.
-    stops.push(await answer(internet, 53, outside.far4), await answer(internet, 53, outside.far6))
+    host.atClose(await answer(host.internet, 53, outside.far4), await answer(host.internet, 53, outside.far6))
     expect(ask(host, client.netns, silent)).toEqual([outside.node4, outside.node4, outside.node6, outside.node6])
     expect(ask(host, neighbour, targetsAt([outside.far4], 53))).toEqual(['203.0.113.2', '203.0.113.2'])
     expect(ask(host, neighbour, targetsAt(['203.0.113.1'], 53))).toEqual(['203.0.113.2', '203.0.113.2'])
@@ -69,7 +62,7 @@ describe('host port 53', () => {
 describe.each([['bridge'], ['ptp']])("the node's loopback, with host ports in mode %s", (mode) => {
   it('is not reached by a pod that routes 127.0.0.0/8 to the node, while 127.0.0.1:hostPort works', async () => {
     const pod = attach(host, withPort(8080, 80, { mode }))
-    stops.push(await answer(pod.netns, 80), await answer(host.path, 9000, '127.0.0.1'))
+    host.atClose(await answer(pod.netns, 80), await answer(host.path, 9000, '127.0.0.1'))
     const gateway = pod.result.ips[0]?.gateway ?? ''
     const inPod = (line: string) => expect(host.inPod(pod.netns, 'sh', ['-c', line]).stderr).toBe('')
     inPod('sysctl -qw net.ipv4.conf.all.route_localnet=1 net.ipv4.conf.eth0.route_localnet=1')
@@ -99,7 +92,7 @@ const namedServer = `
 /** Runs node in a namespace; what it prints goes to the returned text. */
 async function running(netns: string, source: string, arg = '') {
   const child = spawn('nsenter', [`--net=${netns}`, '--', process.execPath, '-e', source, arg])
-  stops.push(() => child.kill('SIGKILL'))
+  host.atClose(() => child.kill('SIGKILL'))
   const said = { text: '' }
   child.stdout.on('data', (part) => {
     said.text += part
@@ -123,7 +116,7 @@ exec /usr/sbin/conntrack "$@"
 
 function withOldConntrack(): Readonly<Record<string, string>> {
   const directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
-  stops.push(() => rmSync(directory, { recursive: true }))
+  host.atClose(() => rmSync(directory, { recursive: true }))
   writeFileSync(`${directory}/conntrack`, oldConntrack, { mode: 0o755 })
   return { PATH: `${directory}:${process.env['PATH']}` }
 }
@@ -137,12 +130,12 @@ describe('a UDP client that keeps its source port', () => {
     const conf = withPort(8080, 80)
     const flows = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', '53']).stdout
     const bystander = attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
-    stops.push(await answer(internet, 53, outside.far4))
+    host.atClose(await answer(host.internet, 53, outside.far4))
     ask(host, bystander.netns, [{ protocol: 'udp', address: outside.far4, port: 53 }])
     const before = flows().replace(/udp +17 \d+/, 'udp 17')
     expect(before).toContain('dport=53')
     // The client sends before there is a pod: without a flush on ADD its flow would stay untranslated.
-    const said = await running(internet, clientSource)
+    const said = await running(host.internet, clientSource)
     await until(() => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=8080'), 'the client')
     const one = attach(host, conf, { id: 'one', env })
     await running(one.netns, namedServer, 'one')

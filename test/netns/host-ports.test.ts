@@ -5,10 +5,10 @@
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, describeTarget, filterBridged, targetsAt } from '../support/ask.ts'
-import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
-import { addUplink, outside } from '../support/traffic.ts'
+import { outside } from '../support/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
 const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }
 const node = [outside.node4, outside.node6]
@@ -23,23 +23,16 @@ function mappings(hostPort: number, hostIps: readonly (string | undefined)[]) {
 
 const portMappings = [...mappings(8080, [undefined]), ...mappings(8081, [...node, '127.0.0.1'])]
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
-  stops = []
+  host = openUplinkedHost()
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
 async function served(conf: object): Promise<readonly [Pod, Pod]> {
   const pod = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id: 'served' })
   const other = attach(host, conf, { id: 'other' })
-  stops.push(await answer(pod.netns, 80))
+  host.atClose(await answer(pod.netns, 80))
   return [pod, other]
 }
 
@@ -52,7 +45,7 @@ function silent(netns: string, addresses: readonly string[], port: number): read
 
 /** Everything that should answer and does not, by source. */
 function unanswered(pod: Pod, other: Pod): Readonly<Record<string, readonly string[]>> {
-  const sources = { outside: internet, node: host.path, 'other pod': other.netns, 'the pod itself': pod.netns }
+  const sources = { outside: host.internet, node: host.path, 'other pod': other.netns, 'the pod itself': pod.netns }
   const all = Object.entries(sources).map(([name, netns]) => [
     name,
     [8080, 8081].flatMap((port) => silent(netns, node, port)),
@@ -77,7 +70,7 @@ describe.each([
 
   it("show the pod the outside client's own address", async () => {
     await served(conf)
-    const seen = ask(host, internet, targetsAt(node, 8080))
+    const seen = ask(host, host.internet, targetsAt(node, 8080))
     expect(seen).toEqual(['192.0.2.2', '192.0.2.2', '2001:db8:1::2', '2001:db8:1::2'])
   })
 
@@ -93,7 +86,7 @@ describe.each([
     const [pod] = await served(conf)
     expectSilent(later(host, 'CHECK', { conf: { ...conf, runtimeConfig: { portMappings } }, pod }))
     expectSilent(later(host, 'DEL', { conf, pod }))
-    expect(ask(host, internet, targetsAt(node, 8080))).toEqual(['', '', '', ''])
+    expect(ask(host, host.internet, targetsAt(node, 8080))).toEqual(['', '', '', ''])
     for (const map of ['ports4', 'ports6', 'anyports4', 'anyports6']) {
       expect(host.run('nft', ['list', 'map', 'inet', 'trestle', map]).stdout).not.toContain('elements')
     }
@@ -105,6 +98,6 @@ it.skipIf(!hasSctp)(`SCTP answers too${hasSctp ? '' : ' (skipped: this kernel ha
   const pod = attach(host, netConf({ runtimeConfig: { portMappings: [sctp] } }))
   const listen = `timeout 5 socat SCTP-LISTEN:80,reuseaddr EXEC:hostname &`
   host.inPod(pod.netns, 'sh', ['-c', `${listen} sleep 0.3`])
-  const said = host.inPod(internet, 'socat', ['-T2', '-u', `SCTP:${outside.node4}:8082`, '-'])
+  const said = host.inPod(host.internet, 'socat', ['-T2', '-u', `SCTP:${outside.node4}:8082`, '-'])
   expect(said.stdout).not.toBe('')
 })

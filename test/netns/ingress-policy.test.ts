@@ -4,25 +4,18 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
-import { type Host, openHost } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
-import { addUplink, outside } from '../support/traffic.ts'
+import { outside } from '../support/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
 type Policy = 'open' | 'same-bridge' | 'isolated'
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
-  stops = []
+  host = openUplinkedHost()
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
 function confOf(name: string, number: number, ingressPolicy: Policy) {
   return netConf({
@@ -42,7 +35,7 @@ interface Place {
 async function pod(conf: object, id: string, hostPort: number): Promise<Place> {
   const portMappings = ['tcp', 'udp'].map((protocol) => ({ hostPort, containerPort: 80, protocol }))
   const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id })
-  stops.push(await answer(made.netns, 80))
+  host.atClose(await answer(made.netns, 80))
   return { pod: made, hostPort }
 }
 
@@ -102,7 +95,7 @@ describe.each([true, false])('with bridge-nf-call-iptables %s', (isOn) => {
     expect(ways(b1.pod, b2), 'b to b').toEqual(ofB === 'isolated' ? [] : everything)
     for (const place of [a1, b1]) {
       const ports = targetsAt([outside.node4, outside.node6], place.hostPort)
-      expect(ask(host, internet, ports), 'outside to a host port').not.toContain('')
+      expect(ask(host, host.internet, ports), 'outside to a host port').not.toContain('')
       expect(ask(host, host.path, targetsAt(addresses(place.pod), 80)), 'the node').not.toContain('')
     }
   })
@@ -122,7 +115,7 @@ describe('routed pods', () => {
     expect(ways(a.pod, fenced), 'routed to bridge').toEqual(reached)
     expect(ways(fenced.pod, a), 'bridge to routed').toEqual(reached)
     const ports = targetsAt([outside.node4, outside.node6], a.hostPort)
-    expect(ask(host, internet, ports), 'outside to a host port').not.toContain('')
+    expect(ask(host, host.internet, ports), 'outside to a host port').not.toContain('')
     expect(ask(host, host.path, targetsAt(addresses(a.pod), 80)), 'the node').not.toContain('')
     expectSilent(later(host, 'CHECK', { conf, pod: a.pod }))
     expectSilent(later(host, 'DEL', { conf, pod: a.pod }))

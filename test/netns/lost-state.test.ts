@@ -5,10 +5,10 @@
 import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
-import { type Host, openHost, snapshot } from '../support/host.ts'
+import { type HostWithState, openHostWithState } from '../support/host-with-state.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, ipamConf, netConf, onHostJson } from '../support/pods.ts'
-import { reservedPorts, rewrite, stateOf } from '../support/stamps.ts'
+import { reservedPorts, rewrite } from '../support/stamps.ts'
 import { failing } from '../support/tool.ts'
 
 const plain = netConf()
@@ -17,17 +17,13 @@ const mapped = { runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort
 const single = ipamConf({ type: 'host-local', subnet: '10.9.0.0/30' })
 
 describe('a record that is lost', () => {
-  let host: Host
-  let before: ReturnType<typeof snapshot>
-  let state: ReturnType<typeof stateOf>
+  let host: HostWithState
   beforeEach(() => {
-    host = openHost()
-    before = snapshot(host)
-    state = stateOf(host, 'net')
+    host = openHostWithState()
   })
   afterEach(() => host.close())
 
-  const cut = (id: string): void => truncateSync(state.finished(id), 40)
+  const cut = (id: string): void => truncateSync(host.state.finished(id), 40)
 
   it('keeps no host port of a pod with an address that nobody reserves', () => {
     const conf = ipamConf({ type: 'static', addresses: [{ address: '10.1.0.2/24' }] }, mapped)
@@ -37,7 +33,7 @@ describe('a record that is lost', () => {
     expect(reservedPorts(host)).toEqual([])
     expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8080')
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('keeps no address of a pod whose network has chained attachments', () => {
@@ -54,13 +50,13 @@ describe('a record that is lost', () => {
       expectSilent(host.cni('DEL', chained, main.call))
       expectSilent(host.cni('DEL', plain, main.call))
     }
-    expect(state.names('addresses')).toEqual(addresses.slice(1))
+    expect(host.state.names('addresses')).toEqual(addresses.slice(1))
     for (const { main, chained } of pods.slice(1)) {
       expectSilent(host.cni('DEL', chained, main.call))
       expectSilent(host.cni('DEL', plain, main.call))
     }
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('leaves nothing in our tables of a pod whose MAC was guarded', () => {
@@ -71,7 +67,7 @@ describe('a record that is lost', () => {
     expectSilent(host.cni('DEL', conf, pod.call))
     expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).not.toContain('veth')
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('leaves nothing in our tables of a chained attachment with a host port', () => {
@@ -79,16 +75,16 @@ describe('a record that is lost', () => {
     const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', ...mapped, prevResult: main.result }
     expect(host.cni('ADD', chained, main.call)).toMatchObject({ code: 0 })
     expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'self4']).stdout).toContain(main.address)
-    truncateSync(`${state.finished('c1')}:chained`, 40)
+    truncateSync(`${host.state.finished('c1')}:chained`, 40)
     expectSilent(host.cni('DEL', chained, main.call))
     expectSilent(host.cni('DEL', netConf({ mode: 'ptp' }), main.call))
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('of a whole network is no reason to take the masquerade from its pods when another network comes', () => {
     attach(host, plain)
-    rmSync(`${state.directory}/network.json`)
+    rmSync(`${host.state.directory}/network.json`)
     for (const id of ['c2', 'c3']) {
       attach(host, netConf({ name: id, bridge: `br-${id}`, podcidr: `10.24${id.slice(1)}.0.0/24` }), { id })
     }
@@ -103,7 +99,7 @@ describe('a record that is lost', () => {
     expect(next.address).toBe('10.9.0.2')
     expectSilent(host.cni('DEL', single, next.call))
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('keeps no host port from the next pod when its own is gone', () => {
@@ -114,7 +110,7 @@ describe('a record that is lost', () => {
     expectSilent(host.cni('CHECK', { ...static4('10.1.0.3/24'), prevResult: next.result }, next.call))
     expectSilent(host.cni('DEL', static4('10.1.0.3/24'), next.call))
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('leaves the host port of a pod that lives to that pod', () => {
@@ -135,8 +131,8 @@ describe('a record that is lost', () => {
   it('with its link still there does not keep the container from a new ADD (pain 12: stale veths)', () => {
     attach(host, plain, { id: 'seed' })
     const lost = attach(host, plain)
-    rmSync(state.finished('c1'))
-    rmSync(`${state.directory}/addresses/${lost.address}`)
+    rmSync(host.state.finished('c1'))
+    rmSync(`${host.state.directory}/addresses/${lost.address}`)
     const netns = host.pod('again')
     const again = attach(host, plain, { netns })
     expect(addressesOf(host, netns)).toEqual([`${again.address}/24`])
@@ -145,7 +141,7 @@ describe('a record that is lost', () => {
 
   it('is no reason to free the address while the link cannot be removed', () => {
     const pod = attach(host, plain)
-    rmSync(state.finished('c1'))
+    rmSync(host.state.finished('c1'))
     const broken = failing('ip')
     try {
       const deleted = host.cni('DEL', plain, { ...pod.call, env: broken.env })
@@ -154,21 +150,21 @@ describe('a record that is lost', () => {
     } finally {
       broken.close()
     }
-    expect(state.names('addresses')).toEqual([pod.address])
+    expect(host.state.names('addresses')).toEqual([pod.address])
     expectSilent(host.cni('DEL', plain, pod.call))
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('in part, as of another version, does not keep DEL from taking everything away', () => {
     const conf = netConf(mapped)
     const pod = attach(host, conf)
-    rewrite(state.finished('c1'), (record) => ({ ...record, spec: { key: record['key'] } }))
+    rewrite(host.state.finished('c1'), (record) => ({ ...record, spec: { key: record['key'] } }))
     attach(host, plain, { id: 'c2' })
     expectSilent(host.cni('STATUS', plain))
     expectSilent(host.cni('DEL', conf, pod.call))
     expectSilent(host.cni('DEL', plain, { id: 'c2' }))
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it.each([
@@ -184,7 +180,7 @@ describe('a record that is lost', () => {
     expectSilent(host.cni('DEL', plain, pod.call))
     rmSync(directory, { recursive: true })
     withoutDamaged()
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   /** What could not be read is kept for `doctor`. */

@@ -5,9 +5,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, targetsAt } from '../support/ask.ts'
-import { type Host, openHost } from '../support/host.ts'
 import { attach, later, netConf } from '../support/pods.ts'
-import { addUplink, outside } from '../support/traffic.ts'
+import { outside } from '../support/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
 const port = 30080
 const conf = netConf({
@@ -36,40 +36,34 @@ const proxies = {
 } as const
 
 describe('a host port with the number of a NodePort', () => {
-  let host: Host
-  let internet: string
-  let stops: (() => void)[]
+  let host: UplinkedHost
   beforeEach(() => {
-    host = openHost()
-    internet = addUplink(host)
-    stops = []
+    host = openUplinkedHost()
   })
-  afterEach(() => {
-    for (const stop of stops) stop()
-    host.close()
-  })
+  afterEach(() => host.close())
 
   it.each(['nftables', 'iptables'] as const)(
     'leaves it to kube-proxy in %s mode, and takes over when the service goes',
     async (mode) => {
       const holder = attach(host, conf, { id: 'holder' })
       const endpoint = attach(host, plain, { id: 'endpoint' })
-      stops.push(await answer(endpoint.netns, port))
+      const endService = await answer(endpoint.netns, port)
+      host.atClose(endService)
       const target = targetsAt([outside.node4], port).slice(0, 1)
       const rules = `${proxies[mode](endpoint.address).join('\n')}\n`
       const put = mode === 'nftables' ? host.run('nft', ['-f', '-'], rules) : host.run('iptables-restore', [], rules)
       expect(put.stderr).toBe('')
       // Only the service's endpoint answers on this port: silence would be the host port's pod.
-      expect(ask(host, internet, target).join('')).not.toBe('')
-      stops.pop()?.()
-      stops.push(await answer(holder.netns, port))
-      expect(ask(host, internet, target).join('')).toBe('')
+      expect(ask(host, host.internet, target).join('')).not.toBe('')
+      endService()
+      host.atClose(await answer(holder.netns, port))
+      expect(ask(host, host.internet, target).join('')).toBe('')
       const gone =
         mode === 'nftables'
           ? host.run('nft', ['delete', 'table', 'ip', 'kube-proxy'])
           : host.run('iptables', ['-t', 'nat', '-F'])
       expect(gone.stderr).toBe('')
-      expect(ask(host, internet, target).join('')).not.toBe('')
+      expect(ask(host, host.internet, target).join('')).not.toBe('')
       expect(later(host, 'DEL', { conf, pod: holder }).code).toBe(0)
     },
   )

@@ -5,19 +5,11 @@
 import { spawn } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
-import {
-  type Call,
-  environment,
-  type Finished,
-  type Host,
-  openHost,
-  snapshot,
-  trestle,
-  type Verb,
-} from '../support/host.ts'
+import { type Call, environment, type Finished, trestle, type Verb } from '../support/host.ts'
+import { type HostWithState, openHostWithState } from '../support/host-with-state.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, interfacesOf, ipamConf, netConf } from '../support/pods.ts'
-import { holdLock, makeOld, makePending, rewrite, stateOf, unseenStamp } from '../support/stamps.ts'
+import { holdLock, makeOld, makePending, rewrite, unseenStamp } from '../support/stamps.ts'
 
 const plain = netConf()
 const withPort = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] } })
@@ -26,18 +18,14 @@ const single = ipamConf({ type: 'host-local', subnet: '10.9.0.0/30' })
 const anHourAgo = () => new Date(Date.now() - 3_600_000).toISOString()
 
 describe('a call from another pid namespace', () => {
-  let host: Host
-  let before: ReturnType<typeof snapshot>
-  let state: ReturnType<typeof stateOf>
+  let host: HostWithState
   beforeEach(() => {
-    host = openHost()
-    before = snapshot(host)
-    state = stateOf(host, 'net')
+    host = openHostWithState()
   })
   afterEach(() => host.close())
 
   it('that was killed an hour ago leaves locks that hold up no call, and go', () => {
-    const ofNetwork = ['lock', 'settle.lock', 'locks/c1:eth0'].map((name) => `${state.directory}/${name}`)
+    const ofNetwork = ['lock', 'settle.lock', 'locks/c1:eth0'].map((name) => `${host.state.directory}/${name}`)
     for (const lock of [`${host.stateDir}/lock`, `${host.stateDir}/ports.lock`, ...ofNetwork]) {
       holdLock(lock, unseenStamp())
       makeOld(lock)
@@ -46,35 +34,35 @@ describe('a call from another pid namespace', () => {
     const pod = attach(host, withPort)
     expectSilent(host.cni('DEL', withPort, pod.call))
     expect(performance.now() - begun).toBeLessThan(4000)
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('that was killed an hour ago leaves an attachment that DEL takes down', () => {
     const pod = attach(host, withPort)
-    makePending(state, 'c1', unseenStamp())
-    rewrite(state.pending('c1'), (record) => ({ ...record, createdAt: anHourAgo() }))
-    makeOld(state.pending('c1'))
+    makePending(host.state, 'c1', unseenStamp())
+    rewrite(host.state.pending('c1'), (record) => ({ ...record, createdAt: anHourAgo() }))
+    makeOld(host.state.pending('c1'))
     expectSilent(host.cni('DEL', withPort, pod.call))
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('that was killed an hour ago leaves an attachment that the next ADD of another pod settles', () => {
     attach(host, withPort)
-    makePending(state, 'c1', unseenStamp())
-    rewrite(state.pending('c1'), (record) => ({ ...record, createdAt: anHourAgo() }))
-    makeOld(state.pending('c1'))
+    makePending(host.state, 'c1', unseenStamp())
+    rewrite(host.state.pending('c1'), (record) => ({ ...record, createdAt: anHourAgo() }))
+    makeOld(host.state.pending('c1'))
     const other = attach(host, withPort, { id: 'c2' })
     expectSilent(host.cni('DEL', withPort, other.call))
-    expectNothingLeft(host, before)
+    expectNothingLeft(host, host.before)
   })
 
   it('that began just now is left to finish', () => {
     const pod = attach(host, plain)
-    makePending(state, 'c1', unseenStamp())
+    makePending(host.state, 'c1', unseenStamp())
     expectError(host.cni('DEL', plain, pod.call), 11)
     attach(host, plain, { id: 'c2' })
     expect(interfacesOf(host, pod.netns)).toEqual(['eth0'])
-    expect(state.names('pending')).toEqual(['c1:eth0'])
+    expect(host.state.names('pending')).toEqual(['c1:eth0'])
   })
 
   it('takes nothing from a live pod whose namespace is the path of a process it cannot see', async () => {
@@ -97,7 +85,7 @@ describe('a call from another pid namespace', () => {
 
   it('takes nothing from a live pod whose path is another process there', () => {
     const pod = attach(host, single)
-    rewrite(state.finished('c1'), (record) => ({
+    rewrite(host.state.finished('c1'), (record) => ({
       ...record,
       writer: unseenStamp(),
       netns: {
@@ -112,7 +100,7 @@ describe('a call from another pid namespace', () => {
 })
 
 /** A call as `host.cni` makes it, in a pid namespace of its own with its own /proc. */
-function elsewhere(...[host, verb, conf, call]: readonly [Host, Verb, object, Call]): Finished {
+function elsewhere(...[host, verb, conf, call]: readonly [HostWithState, Verb, object, Call]): Finished {
   const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
   const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
   const isolated = ['--pid', '--fork', '--kill-child', '--mount-proc', 'env', '-i', ...words, trestle]

@@ -4,26 +4,19 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, type Target } from '../support/ask.ts'
-import { type Host, openHost } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
-import { addUplink, outside } from '../support/traffic.ts'
+import { outside } from '../support/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
 const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }
 const other = { name: 'other', bridge: 'br-other', podcidr: ['10.250.0.0/24', 'fd00:250::/64'] }
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
-  stops = []
+  host = openUplinkedHost()
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
 function confOf(hostPort: number, conditions: object, more: object = dual) {
   const portMappings = [{ hostPort, containerPort: 80 }]
@@ -32,7 +25,7 @@ function confOf(hostPort: number, conditions: object, more: object = dual) {
 
 async function serve(conf: object, id: string): Promise<Pod> {
   const pod = attach(host, conf, { id })
-  stops.push(await answer(pod.netns, 80))
+  host.atClose(await answer(pod.netns, 80))
   return pod
 }
 
@@ -40,7 +33,7 @@ const at = (port: number): readonly Target[] =>
   [outside.node4, outside.node6].map((address) => ({ protocol: 'tcp', address, port }))
 /** Whether outside and node get through, IPv4 and IPv6 each. */
 const passes = (port: number) =>
-  [internet, host.path].map((netns) => ask(host, netns, at(port)).map((said) => said !== ''))
+  [host.internet, host.path].map((netns) => ask(host, netns, at(port)).map((said) => said !== ''))
 
 describe('a host port with conditions', () => {
   it('is for those who meet them, each family by its own', async () => {
