@@ -10,7 +10,8 @@ import { createText } from '../system/files.ts'
 import { withLock } from '../system/lock.ts'
 import { portHolder } from '../system/ports.ts'
 import { allRecords, findRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
-import { type NetworkFiles, networkFiles, networkParts, stateRoot } from '../system/state.ts'
+import { reservationFile, reservationLock } from '../system/reservations.ts'
+import { type NetworkFiles, networkFiles, networkParts } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 
 const lockWaitMs = 5000
@@ -52,17 +53,20 @@ function lackingReservations(record: AttachmentRecord): readonly StateLack[] {
 /** Under the lock that a DEL holds while it gives reservations back: it may be over by then. */
 async function mend(context: CallContext, record: AttachmentRecord, reservation: Reservation): Promise<void> {
   const files = networkFiles(record.key.network)
-  const isPort = reservation.network === undefined
-  const file = isPort ? `${stateRoot()}/ports.lock` : files.lock
-  const lock = { file, purpose: 'mend a reservation', owner: context.stamp, waitMs: lockWaitMs }
-  const path = isPort ? `${stateRoot()}/ports/${reservation.name}` : `${files.addresses}/${reservation.name}`
+  const lock = {
+    file: reservationLock(reservation),
+    purpose: 'mend a reservation',
+    owner: context.stamp,
+    waitMs: lockWaitMs,
+  }
   await withLock({ ...lock, deadline: context.work }, () => {
     const now = findRecords(files, record.key).find(({ isPending }) => !isPending)?.record
     const isStill = now !== undefined && sameKey(now.key, record.key) && now.createdAt === record.createdAt
     if (!isStill || holderOfReservation(record, reservation) !== undefined) return
     const { spec: _, network: __, ...claim } = record
-    rmSync(path, { recursive: true, force: true })
-    createText(path, JSON.stringify(claim))
+    const file = reservationFile(reservation)
+    rmSync(file, { recursive: true, force: true })
+    createText(file, JSON.stringify(claim))
   })
 }
 

@@ -12,7 +12,8 @@ import { createText, namesIn, readText } from '../system/files.ts'
 import { netnsState, stampOf } from '../system/netns.ts'
 import { findRecords } from '../system/records.ts'
 import { cacheDirectory } from '../system/reference-chain.ts'
-import { type NetworkFiles, stateRoot } from '../system/state.ts'
+import { reservationFile } from '../system/reservations.ts'
+import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 
 /**
@@ -28,7 +29,7 @@ export function recallPods(context: CallContext, files: NetworkFiles, network: s
     if (netnsState(netns) !== 'live' || findRecords(files, key).length > 0) continue
     const createdAt = new Date().toISOString()
     const claim = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
-    reserve(files, claim, cached)
+    reserve(claim, cached)
   }
 }
 
@@ -42,13 +43,10 @@ function remembered(network: string): readonly CachedAttachment[] {
   return entries.filter((cached) => cachedTypes(cached)[0] === 'trestle')
 }
 
-function reserve(files: NetworkFiles, claim: AttachmentRecord, cached: CachedAttachment): void {
+function reserve(claim: AttachmentRecord, cached: CachedAttachment): void {
   const ips = podIpsOf(cached).map(({ address }) => ({ address }))
   const ports = mappingsOf(cached.capabilityArgs).flatMap((mapping) => hostPortsOf(mapping, ips))
-  for (const { network, name } of reservationsOf({ key: claim.key, ips, ports })) {
-    createText(
-      network === undefined ? `${stateRoot()}/ports/${name}` : `${files.addresses}/${name}`,
-      JSON.stringify(claim),
-    )
+  for (const reservation of reservationsOf({ key: claim.key, ips, ports })) {
+    createText(reservationFile(reservation), JSON.stringify(claim))
   }
 }

@@ -12,6 +12,7 @@ import { withLock } from '../system/lock.ts'
 import { observeHost } from '../system/observe.ts'
 import { portHolder } from '../system/ports.ts'
 import { allRecords, knownNetwork, type StoredRecord } from '../system/records.ts'
+import { portsDirectory, reservationFile, reservationLock } from '../system/reservations.ts'
 import { isOlder } from '../system/stamp.ts'
 import {
   chainedFiles,
@@ -79,7 +80,7 @@ export function misplaced(): readonly string[] {
     const files = networkFiles(name)
     return [files.directory, files.locks, files.pending, files.attachments, files.addresses, files.cooling]
   })
-  return [`${stateRoot()}/networks`, `${stateRoot()}/ports`, ...ofNetworks].filter(isNoDirectory)
+  return [`${stateRoot()}/networks`, portsDirectory(), ...ofNetworks].filter(isNoDirectory)
 }
 
 /** Moves them out of the way. */
@@ -89,12 +90,17 @@ export function setAsideMisplaced(paths: readonly string[]): void {
 
 /** One that changed hands since it was judged is left alone. */
 async function drop({ stamp }: CallContext, reservation: Reservation): Promise<void> {
-  const lock = { file: lockOf(reservation), purpose: 'collect a reservation', owner: stamp, waitMs: lockWaitMs }
+  const lock = {
+    file: reservationLock(reservation),
+    purpose: 'collect a reservation',
+    owner: stamp,
+    waitMs: lockWaitMs,
+  }
   await withLock(lock, () => {
     const claimed = allRecords()
       .flatMap(({ record }) => recordReservations(record))
       .map(textOf)
-    if (!claimed.includes(textOf(reservation))) rmSync(fileOf(reservation), { force: true, recursive: true })
+    if (!claimed.includes(textOf(reservation))) rmSync(reservationFile(reservation), { force: true, recursive: true })
   })
 }
 
@@ -102,12 +108,12 @@ function kept(): readonly Kept[] {
   const addresses = networkDirectories().flatMap((files) =>
     namesIn(files.addresses).map((name) => {
       const reservation = { network: nameOf(files), name }
-      return { reservation, file: fileOf(reservation), holder: addressHolder(files, name) }
+      return { reservation, file: reservationFile(reservation), holder: addressHolder(files, name) }
     }),
   )
-  const ports = namesIn(`${stateRoot()}/ports`).map((name) => {
+  const ports = namesIn(portsDirectory()).map((name) => {
     const reservation = { name }
-    return { reservation, file: fileOf(reservation), holder: portHolder(name) }
+    return { reservation, file: reservationFile(reservation), holder: portHolder(name) }
   })
   return [...addresses, ...ports]
 }
@@ -164,14 +170,6 @@ function isThere(path: string): boolean {
 
 function nameOf({ directory }: NetworkFiles): string {
   return directory.slice(directory.lastIndexOf('/') + 1)
-}
-
-function fileOf({ network, name }: Reservation): string {
-  return network === undefined ? `${stateRoot()}/ports/${name}` : `${networkFiles(network).addresses}/${name}`
-}
-
-function lockOf({ network }: Reservation): string {
-  return network === undefined ? `${stateRoot()}/ports.lock` : networkFiles(network).lock
 }
 
 function textOf({ network, name }: Reservation): string {

@@ -9,8 +9,8 @@ import { isPortConflict, reservationName } from '../plan/host-ports.ts'
 import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, namesIn, readText } from './files.ts'
 import { withLock } from './lock.ts'
+import { portsDirectory, portsLock } from './reservations.ts'
 import type { Deadline } from './runner.ts'
-import { stateRoot } from './state.ts'
 
 const lockWaitMs = 5000
 
@@ -40,7 +40,7 @@ export async function releasePorts(
   const candidates = wanted === undefined ? reserved : wanted.filter((name) => reserved.includes(name))
   if (candidates.length === 0) return
   const lock = {
-    file: `${stateRoot()}/ports.lock`,
+    file: portsLock(),
     purpose: 'release host ports',
     owner: record.writer,
     waitMs: lockWaitMs,
@@ -112,8 +112,4 @@ function taken(port: HostPort, request: PortRequest): CniError {
   return new CniError(CniCode.hostPortTaken, `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
     details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; ${portsDirectory()} has all`,
   })
-}
-
-function portsDirectory(): string {
-  return `${stateRoot()}/ports`
 }
