@@ -16,7 +16,7 @@ interface Title {
 
 const self = 'unit/pains.test.ts'
 const titles: readonly Title[] = readdirSync('test', { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.test.ts') && file !== self)
+  .filter((file) => /(\.test|-cases)\.ts$/.test(file) && file !== self)
   .flatMap((file) => titlesOf(file, readFileSync(`test/${file}`, 'utf8')))
 
 /** The pains in the titles of `describe` and `it`: a quoted text after an opening parenthesis, or alone on its line. */

@@ -3,16 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { type Facts, judge } from '../../../src/plan/garbage.ts'
-import type { AttachmentRecord } from '../../../src/plan/record.ts'
-
-const record: AttachmentRecord = {
-  format: 1,
-  key: { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' },
-  writer: { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' },
-  netns: { path: '/run/netns/x', inode: 1 },
-  createdAt: '2026-01-01T00:00:00Z',
-  configDigest: '',
-}
+import { claim as record } from './claim.ts'
 
 const dead: Facts = { record, netns: 'gone', isThisBoot: true, isListed: false, isOld: true }
 

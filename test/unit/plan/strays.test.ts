@@ -2,18 +2,9 @@
 // gc of reservations: what no attachment accounts for goes, what a pod may still use is told.
 
 import { describe, expect, it } from 'vitest'
-import type { AttachmentRecord } from '../../../src/plan/record.ts'
 import { mappingsOf } from '../../../src/plan/remembered-ports.ts'
 import { judgeStray, recordReservations, reservationText, type StrayFacts } from '../../../src/plan/strays.ts'
-
-const holder: AttachmentRecord = {
-  format: 1,
-  key: { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' },
-  writer: { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' },
-  netns: { path: '/run/netns/x', inode: 1 },
-  createdAt: '2026-01-01T00:00:00Z',
-  configDigest: '',
-}
+import { claim as holder } from './claim.ts'
 
 /** Of a pod that is gone, with its record. */
 const lost: StrayFacts = {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files with something to find in each, and the findings as `id TOKEN message`.
+
+/** A list with one trestle, on one line each. */
+function list(plugin: object, more: object = {}): string {
+  const head = { cniVersion: '1.1.0', name: 'pods', ...more }
+  return `${JSON.stringify(head).slice(0, -1)},\n"plugins": [\n${JSON.stringify({ type: 'trestle', ...plugin })}\n]}`
+}
+const pool = (ipam: object, more: object = {}) => list({ ipam: { type: 'host-local', ...ipam }, ...more })
+const net = { podcidr: '10.240.0.0/24' }
+/** A list with one plugin of the reference. */
+export const reference = (plugin: object) => `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify(plugin)}]}`
+
+/** Title, text, findings in order, file name. */
+export const cases: readonly (readonly [title: string, text: string, found: readonly string[], file?: string])[] = [
+  ['nothing', ' \n', ['file-empty - there is nothing in it']],
+  [
+    'a comma after the last entry (pain 9: broken JSON)',
+    '{\n  "name": "n",\n  "plugins": [\n    {},\n  ]\n}',
+    ['json-syntax , a comma before "]"'],
+  ],
+  ['half a file', '{"name": "n", "plu', ['json-syntax end the text ends inside a string']],
+  ['a comment', '{\n// net\n"name": "n"}', ['json-syntax // expected a key in double quotes, found "/"']],
+  ['a byte order mark', '\ufeff{}', ['json-syntax ﻿ the file begins with a byte order mark, which JSON does not have']],
+  ['two objects', '{}\n{}', ['json-syntax { more text after the JSON value']],
+  ['a list of lists', '\n[]', ['not-an-object [ [] is not an object']],
+  ['a key twice', list(net).replace('"name"', '"name":"a","name"'), ['duplicate-key "name" name is there twice']],
+  ['no name', list(net, { name: undefined }), ['name-missing {"cniVersion" the network has no name']],
+  ['a name that is a number', list(net, { name: 7 }), ['name-missing "name" name: 7 is no text']],
+  [
+    'a name with a space',
+    list(net, { name: 'a b' }),
+    ['name-invalid "name" name: "a b" has characters that are not allowed'],
+  ],
+  [
+    'no cniVersion',
+    list(net, { cniVersion: undefined }),
+    ['cni-version-missing {"name" there is no cniVersion: it counts as 0.1.0'],
+  ],
+  [
+    'a cniVersion that is short',
+    list(net, { cniVersion: '1.1' }),
+    ['cni-version-unknown "1.1" cniVersion: "1.1" is no version of CNI; did you mean "1.1.0"?'],
+  ],
+  [
+    'a cniVersion that is a number',
+    list(net, { cniVersion: 1.1 }),
+    ['wrong-type "cniVersion" cniVersion: 1.1 is no text'],
+  ],
+  [
+    'a list of two with an old version',
+    `{"cniVersion":"0.2.0","name":"n","plugins":[\n${JSON.stringify({ type: 'trestle', ...net })},{"type":"debug"}]}`,
+    [
+      'cni-version-old "cniVersion" with 0.2.0 no runtime calls CHECK, STATUS and GC',
+      'cni-version-too-old "cniVersion" a list of 2 plugins needs cniVersion 0.3.0 or newer, this is 0.2.0',
+    ],
+  ],
+  [
+    'a version without STATUS',
+    list(net, { cniVersion: '1.0.0' }),
+    ['cni-version-old "cniVersion" with 1.0.0 no runtime calls STATUS and GC'],
+  ],
+  ['several versions', list(net, { cniVersion: undefined, cniVersions: ['0.4.0', '1.1.0'] }), []],
+  ['no plugins', '{"cniVersion":"1.1.0","name":"n"}', ['plugins-missing {"cniVersion" no \'plugins\' key']],
+  [
+    'an empty list',
+    '{"cniVersion":"1.1.0","name":"n","plugins":[]}',
+    ['plugins-missing "plugins" plugins: the list is empty'],
+  ],
+  [
+    'plugins of another case',
+    '{"cniVersion":"1.1.0","name":"n","Plugins":[]}',
+    [
+      'plugins-missing "Plugins" no \'plugins\' key',
+      'unknown-key "Plugins" a list has no key Plugins; did you mean "plugins"?',
+    ],
+  ],
+  [
+    'a list named .conf',
+    list(net),
+    ['list-in-conf "plugins" this is a list of plugins, and the file is not named .conflist'],
+    '10-x.conf',
+  ],
+  ['a plugin without a type', reference({ ...net }), ['type-missing {"podcidr" the plugin has no type']],
+  ['a plugin whose type is a number', reference({ type: 7 }), ['type-missing "type" type: 7 is no text']],
+  [
+    'a misspelt key (pain 9: bad fields)',
+    list({ podcdir: '10.0.0.0/8' }),
+    ['unknown-key "podcdir" trestle has no key plugins[0].podcdir; did you mean "podcidr"?'],
+  ],
+  [
+    'a key in another place',
+    list({ ...net, snat: false }),
+    ['unknown-key "snat" trestle has no key plugins[0].snat; it belongs to portmap'],
+  ],
+  [
+    'a key of a list that is misspelt',
+    list(net, { disableChek: true }),
+    ['unknown-key "disableChek" a list has no key disableChek; did you mean "disableCheck"?'],
+  ],
+  [
+    'a key of a range that is misspelt',
+    pool({ ranges: [[{ subnet: '10.1.0.0/24', rangestop: '10.1.0.9' }]] }),
+    ['unknown-key "rangestop" trestle has no key plugins[0].ipam.ranges[0][0].rangestop; did you mean "rangeStart"?'],
+  ],
+  [
+    'a key of the reference bridge that is misspelt',
+    reference({ type: 'bridge', isgatway: true }),
+    ['unknown-key "isgatway" bridge has no key plugins[0].isgatway; did you mean "isGateway"?'],
+  ],
+  [
+    'a key of the reference host-local that is misspelt',
+    reference({ type: 'ptp', ipam: { type: 'host-local', subnett: '10.1.0.0/24' } }),
+    ['unknown-key "subnett" ptp has no key plugins[0].ipam.subnett; did you mean "subnet"?'],
+  ],
+  ['remarks', list({ ...net, _comment: 'x', '//': 'y' }), []],
+  ['keys in another case', list({ PodCIDR: '10.240.0.0/24', IPMASQ: true }), []],
+  [
+    'a key of trestle elsewhere',
+    reference({ type: 'bridge', ...net }),
+    ['key-of-trestle "podcidr" podcidr is a key of trestle, and the type is "bridge"'],
+  ],
+  [
+    'values of a wrong type',
+    list({ ...net, hairpinMode: 'yes', mtu: '1500' }),
+    [
+      'wrong-type "yes" hairpinMode: "yes" is not true or false',
+      'wrong-type "1500" mtu: "1500" is not "auto" or an MTU',
+    ],
+  ],
+  [
+    'a switch of the list',
+    list(net, { disableCheck: 'maybe' }),
+    ['wrong-type "disableCheck" disableCheck: "maybe" is not true or false'],
+  ],
+  [
+    'values that cannot be',
+    list({ ...net, bridge: 'a b', nonMasqueradeCIDRs: ['x'] }),
+    [
+      'invalid-value "bridge" bridge: "a b" is not a bridge name: interface name contains / or : or whitespace characters',
+      'invalid-value "x" nonMasqueradeCIDRs[0]: "x" is not a prefix in CIDR notation',
+    ],
+  ],
+  [
+    'a range with host bits',
+    pool({ subnet: '10.1.0.9/24' }),
+    [
+      'range-invalid "subnet" ipam.subnet: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the network address is 10.1.0.0',
+    ],
+  ],
+  [
+    'ranges that overlap',
+    pool({ ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: '10.1.0.0/16' }]] }),
+    ['ranges-overlap [{"subnet" ipam.ranges[1]: range set 0 overlaps with 1'],
+  ],
+  [
+    'a chain of iptables',
+    list({ ...net, firewall: { iptablesAdminChainName: 'MINE' } }),
+    [
+      'unsupported-value "iptablesAdminChainName" unsupported value of firewall.iptablesAdminChainName: "MINE"',
+      'no-effect "iptablesAdminChainName" firewall.iptablesAdminChainName has no effect: trestle has no chain in iptables',
+    ],
+  ],
+  [
+    'keys of another mode',
+    list({ mode: 'ptp', ...net, bridge: 'cni0', firewall: {}, hairpinMode: false }),
+    [
+      'no-effect "bridge" bridge has no effect: with mode ptp it is not read',
+      'no-effect "firewall" firewall has no effect: with mode ptp it is not read',
+    ],
+  ],
+  [
+    'a VLAN',
+    list({ ipam: {}, vlan: 7 }),
+    ['experimental "vlan" vlan needs a kernel with CONFIG_BRIDGE_VLAN_FILTERING'],
+  ],
+  [
+    'a gateway outside its subnet (pain 9: bad fields)',
+    pool({ ranges: [[{ subnet: '10.1.0.0/24', gateway: '10.2.0.1' }]] }, { isDefaultGateway: true }),
+    ['gateway-outside-subnet "10.2.0.1" ipam.ranges[0][0].gateway: 10.2.0.1 is not in 10.1.0.0/24'],
+  ],
+  [
+    'masquerade without a gateway',
+    pool({ subnet: '10.1.0.0/24' }, { ipMasq: true }),
+    ['masquerade-without-gateway "ipMasq" ipMasq is set, and the bridge is no gateway'],
+  ],
+  [
+    'portmap without its capability',
+    list({ ...net, portmap: { snat: true } }),
+    [
+      'capability-missing "portmap" portmap is set, and the capability portMappings is not declared: no pod gets a host port',
+    ],
+  ],
+  [
+    'a misspelt capability',
+    list({ ...net, capabilities: { portMapping: true } }),
+    ['capability-unknown "portMapping" no runtime sends the capability "portMapping"; did you mean "portMappings"?'],
+  ],
+  [
+    'a runtimeConfig',
+    list({ ...net, runtimeConfig: { mac: '02:00:00:00:00:01' } }),
+    ['runtime-config-in-file "runtimeConfig" runtimeConfig is what a runtime puts in, and is in the file'],
+  ],
+  [
+    'a chained plugin that comes first',
+    list({ mode: 'chained', sbr: {} }),
+    ['chained-first "mode" mode chained needs a plugin before it'],
+  ],
+  [
+    'a reference plugin that comes first and is none to begin with',
+    reference({ type: 'portmap' }),
+    ['chained-first "portmap" portmap is the first plugin, and works on the interface of one before it'],
+  ],
+]
