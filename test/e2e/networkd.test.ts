@@ -5,7 +5,7 @@ import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { asks, attach, check, type LabPod, must, serve, uplink } from './lab/calls.ts'
+import { answersFromOutside, attach, check, type LabPod, must, serve, uplink } from './lab/calls.ts'
 import { type Lab, missingParts, openBareLab, prepareLab } from './lab/lab.ts'
 
 const missing = missingParts(['debian/networkd'], 'networkd')
@@ -45,10 +45,7 @@ describe.skipIf(missing.length > 0)('systemd-networkd with a profile for every l
     await must(lab, `cp -r ${etc} /run/systemd`)
     await must(lab, `bash ${file('lab/networkd-start.sh')} ${lab.dir}`)
   }
-  const reached = async () => {
-    const said = await Promise.all(uplink.outside.map((address) => asks(lab, 'pod', { address, port: 90 })))
-    return said.map((answer) => answer.split(' ')[0])
-  }
+  const reached = () => answersFromOutside(lab, 'pod')
 
   it('takes pods off the bridge, which CHECK says and restore heals', async () => {
     await open(false)

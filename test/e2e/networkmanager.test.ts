@@ -3,7 +3,7 @@
 // With the file of conf-examples/node it has nothing to do with bridge and ports.
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { asks, attach, check, type LabPod, must, serve, uplink } from './lab/calls.ts'
+import { answersFromOutside, attach, check, type LabPod, must, serve } from './lab/calls.ts'
 import { type Lab, missingParts, openBareLab, prepareLab } from './lab/lab.ts'
 
 const missing = missingParts(['debian/networkmanager'], 'networkmanager')
@@ -35,10 +35,7 @@ describe.skipIf(missing.length > 0)('NetworkManager', () => {
     const listed = (await must(lab, 'nmcli -t -f DEVICE,STATE device')).split('\n').map((line) => line.split(':'))
     return ['cni0', pod.hostLink].map((name) => listed.find(([device]) => device === name)?.[1] ?? '')
   }
-  const reached = async () => {
-    const said = await Promise.all(uplink.outside.map((address) => asks(lab, 'pod', { address, port: 90 })))
-    return said.map((answer) => answer.split(' ')[0])
-  }
+  const reached = () => answersFromOutside(lab, 'pod')
 
   it('sets a port anew when told to connect it, which CHECK says', async () => {
     expect(await states()).not.toContain('unmanaged')

@@ -3,21 +3,9 @@
 // else, and is silent again when it is mended, by `trestle restore` where it is on the host.
 
 import { createHash } from 'node:crypto'
-import { afterEach, beforeEach, describe, it } from 'vitest'
-import { type Breakage, expectNamedAlone, lostElement } from '../support/breakage.ts'
-import { type Host, openHost } from '../support/host.ts'
-import { attach, netConf } from '../support/pods.ts'
-
-let host: Host
-beforeEach(() => {
-  host = openHost()
-})
-afterEach(() => host.close())
-
-const each = (conf: object, breakages: readonly Breakage[]) =>
-  it.each(breakages.map((breakage) => [breakage.what, breakage] as const))('%s', (_, breakage) =>
-    expectNamedAlone({ host, conf, pod: attach(host, conf) }, breakage),
-  )
+import { describe } from 'vitest'
+import { type Breakage, eachBreakage, lostElement } from '../support/breakage.ts'
+import { netConf } from '../support/pods.ts'
 
 const mac = '0a:00:00:00:00:10'
 const portMappings = [
@@ -37,7 +25,7 @@ const bridged = netConf({
 })
 
 describe('CHECK of a host port says so when', () => {
-  each(bridged, [
+  eachBreakage(bridged, [
     lostElement('anyports4', 'tcp . 8080 : 10.240.0.2 . 80', 'tcp . 8080'),
     lostElement('anyports6', 'tcp . 8080 : fd00:240::2 . 80', 'tcp . 8080'),
     lostElement('ports4', '192.0.2.1 . udp . 5353 : 10.240.0.2 . 53', '192.0.2.1 . udp . 5353'),
@@ -87,7 +75,7 @@ describe('CHECK of conditions of host ports says so when', () => {
     portmap: { conditionsV4: condition.split(' ') },
     runtimeConfig: { portMappings: portMappings.slice(0, 1) },
   })
-  each(conditional, [
+  eachBreakage(conditional, [
     lostElement('anygates4', `tcp . 8080 : goto ${chain}`, 'tcp . 8080'),
     {
       what: 'the chain of conditions is empty',
@@ -99,7 +87,7 @@ describe('CHECK of conditions of host ports says so when', () => {
 })
 
 describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
-  each(bridged, [
+  eachBreakage(bridged, [
     lostElement('fenced', '"cni0"'),
     lostElement('fencedpair', '"cni0" . "cni0"'),
     lostElement('guarded', '"VETH"'),
@@ -131,7 +119,7 @@ describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
 
 describe('CHECK of bandwidth says so when', () => {
   const other = 'latency 25ms'
-  each(bridged, [
+  eachBreakage(bridged, [
     {
       what: 'the limit into the pod is gone',
       lines: ['tc qdisc del dev VETH root'],
@@ -188,7 +176,7 @@ describe('CHECK of tuning says so when', () => {
     said: [said],
     mend: [`pod ip link set eth0 ${change[1]}`],
   })
-  each(bridged, [
+  eachBreakage(bridged, [
     {
       what: 'a sysctl is another',
       lines: ['pod sysctl -qw net.core.somaxconn=99'],

@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHECK of a routed pod (ptp): one resource at a time is broken by hand, as in check-features.test.ts.
 
-import { afterEach, beforeEach, describe, it } from 'vitest'
-import { type Breakage, expectNamedAlone, lostElement } from '../support/breakage.ts'
-import { type Host, openHost } from '../support/host.ts'
-import { attach, ipamConf } from '../support/pods.ts'
-
-let host: Host
-beforeEach(() => {
-  host = openHost()
-})
-afterEach(() => host.close())
-
-const each = (conf: object, breakages: readonly Breakage[]) =>
-  it.each(breakages.map((breakage) => [breakage.what, breakage] as const))('%s', (_, breakage) =>
-    expectNamedAlone({ host, conf, pod: attach(host, conf) }, breakage),
-  )
+import { describe } from 'vitest'
+import { type Breakage, eachBreakage, lostElement } from '../support/breakage.ts'
+import { ipamConf } from '../support/pods.ts'
 
 const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }]
 const bandwidth = { ingressRate: 20_000_000, egressRate: 10_000_000 }
@@ -26,21 +14,19 @@ describe('CHECK of a routed pod says so when', () => {
     { type: 'host-local', ranges },
     { mode: 'ptp', ipMasq: true, runtimeConfig: { portMappings, bandwidth } },
   )
-  const gone = (what: string, of: { add: string; del: string }, said: RegExp, at = ''): Breakage => ({
-    what: `${what} is gone`,
-    lines: [`${at}${of.del}`],
+  const route = (words: string, said: RegExp, v6 = ''): Breakage => ({
+    what: `the pod's route ${words} is gone`,
+    lines: [`pod ip ${v6}route del ${words}`],
     said: [said],
-    mend: at === '' ? 'restore' : [`${at}${of.add}`],
+    mend: [`pod ip ${v6}route add ${words}`],
   })
-  const route = (words: string, said: RegExp, v6 = ''): Breakage =>
-    gone(
-      `the pod's route ${words}`,
-      { add: `ip ${v6}route add ${words}`, del: `ip ${v6}route del ${words}` },
-      said,
-      'pod ',
-    )
-  const onHost = (what: string, del: string, said: RegExp): Breakage => gone(what, { add: '', del }, said)
-  each(routed, [
+  const onHost = (what: string, del: string, said: RegExp): Breakage => ({
+    what: `${what} is gone`,
+    lines: [del],
+    said: [said],
+    mend: 'restore',
+  })
+  eachBreakage(routed, [
     {
       what: 'the host end takes router advertisements',
       lines: ['sysctl -qw net.ipv6.conf.VETH.accept_ra=1'],

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thing broken by hand: what CHECK must say of it and of nothing else, and how it is mended.
 
-import { expect } from 'vitest'
-import { type Answer, type Host, trestle } from './host.ts'
+import { expect, it } from 'vitest'
+import { type Answer, type Host, openHost, trestle } from './host.ts'
 import { expectError, expectSilent } from './outcome.ts'
-import { later, type Pod } from './pods.ts'
+import { attach, later, type Pod } from './pods.ts'
 
 /**
  * `lines`: command lines on the host, or in the pod after the word `pod`; VETH, IFB and STATE stand for
@@ -37,8 +37,20 @@ export function lostElement(set: string, element: string, key = element): Breaka
   }
 }
 
+/** A test for each breakage of a pod with this configuration, on a node of its own. */
+export function eachBreakage(conf: object, breakages: readonly Breakage[]): void {
+  it.each(breakages.map((breakage) => [breakage.what, breakage] as const))('%s', (_, breakage) => {
+    const host = openHost()
+    try {
+      expectNamedAlone({ host, conf, pod: attach(host, conf) }, breakage)
+    } finally {
+      host.close()
+    }
+  })
+}
+
 /** Fails unless CHECK is silent, names the breakage alone, and is silent again when it is mended. */
-export function expectNamedAlone(subject: Subject, { lines, said, mend }: Breakage): void {
+function expectNamedAlone(subject: Subject, { lines, said, mend }: Breakage): void {
   expectSilent(later(subject.host, 'CHECK', subject))
   for (const line of lines) run(subject, line)
   const found = differencesOf(subject)

@@ -87,3 +87,9 @@ export async function asks(lab: Lab, from: string | undefined, to: { address: st
   const [file = '', ...rest] = [...inside(from), ...args]
   return (await lab.run(file, rest)).stdout.trim().replace(/[[\]]/g, '')
 }
+
+/** Who answers a pod at the outside's addresses, on port 90: the server's name, '' for nobody. */
+export async function answersFromOutside(lab: Lab, pod: string): Promise<readonly (string | undefined)[]> {
+  const said = await Promise.all(uplink.outside.map((address) => asks(lab, pod, { address, port: 90 })))
+  return said.map((answer) => answer.split(' ')[0])
+}
