@@ -5,8 +5,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged } from '../support/ask.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../support/cnitool.ts'
-import { type Host, openHost } from '../support/host.ts'
-import { addUplink, outside, pings } from '../support/traffic.ts'
+import { outside, pings } from '../support/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
 const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap', 'firewall', 'bandwidth', 'tuning'])
 if (missing !== undefined) console.warn(missing)
@@ -81,23 +81,20 @@ function listOf({ main, backend }: Feature) {
 const hostPort = 8100
 const portMappings = (['tcp', 'udp'] as const).map((protocol) => ({ hostPort, containerPort: 80, protocol }))
 
-let host: Host
+let host: UplinkedHost
 let runtime: Runtime
-let internet: string
-let stops: (() => void)[]
-beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
+function open(): void {
+  host = openUplinkedHost()
   // The outside knows a way to the pods, so that a probe shows who is seen, not only who is answered.
-  host.inPod(internet, 'ip', ['route', 'add', '10.78.0.0/24', 'via', outside.node4])
+  host.inPod(host.internet, 'ip', ['route', 'add', '10.78.0.0/24', 'via', outside.node4])
   runtime = openRuntime(host, network)
-  stops = []
-})
-afterEach(() => {
-  for (const stop of stops) stop()
+}
+function close(): void {
   runtime.close()
   host.close()
-})
+}
+beforeEach(open)
+afterEach(close)
 
 function addPod(label: string, capabilities: object): { netns: string; address: string } {
   const netns = host.pod(label)
@@ -110,7 +107,7 @@ function addPod(label: string, capabilities: object): { netns: string; address: 
 async function probes(): Promise<Readonly<Record<string, string>>> {
   const served = addPod('served', { portMappings })
   const other = addPod('other', {})
-  for (const netns of [served.netns, internet]) stops.push(await answer(netns, 80))
+  for (const netns of [served.netns, host.internet]) host.atClose(await answer(netns, 80))
   const names: Readonly<Record<string, string>> = {
     [served.address]: 'served pod',
     [other.address]: 'other pod',
@@ -138,21 +135,23 @@ async function probes(): Promise<Readonly<Record<string, string>>> {
     outside: ['192.0.2.2', 80],
   })
   look('served pod', served.netns, { 'its own host port': [outside.node4, hostPort], outside: ['192.0.2.2', 80] })
-  look('outside', internet, { 'host port': [outside.node4, hostPort], pod: [served.address, 80] })
+  look('outside', host.internet, { 'host port': [outside.node4, hostPort], pod: [served.address, 80] })
   look('node', host.path, {
     'host port': [outside.node4, hostPort],
     'host port on 127.0.0.1': ['127.0.0.1', hostPort],
     pod: [served.address, 80],
   })
-  const somaxconn = host.inPod(served.netns, 'cat', ['/proc/sys/net/core/somaxconn']).stdout.trim()
-  const mtu = /mtu (\d+)/.exec(host.inPod(served.netns, 'ip', ['link', 'show', 'eth0']).stdout)?.[1] ?? ''
-  const shaped = host
-    .run('tc', ['qdisc', 'show'])
-    .stdout.split('\n')
-    .filter((line) => line.includes(' tbf ')).length
-  const gateway = `${pings(host, other.netns, '10.78.0.1')}`
+  const had = { ...settingsOf(served.netns), gateway: `${pings(host, other.netns, '10.78.0.1')}` }
   for (const { netns } of [served, other]) runtime.tool('del', netns, { portMappings })
-  return { ...reached, somaxconn, mtu, shaped: `${shaped}`, gateway }
+  return { ...reached, ...had }
+}
+
+/** What a pod has by other features: a sysctl, its MTU, and how many links are limited. */
+function settingsOf(netns: string): Readonly<Record<string, string>> {
+  const somaxconn = host.inPod(netns, 'cat', ['/proc/sys/net/core/somaxconn']).stdout.trim()
+  const mtu = /mtu (\d+)/.exec(host.inPod(netns, 'ip', ['link', 'show', 'eth0']).stdout)?.[1] ?? ''
+  const qdiscs = host.run('tc', ['qdisc', 'show']).stdout.split('\n')
+  return { somaxconn, mtu, shaped: `${qdiscs.filter((line) => line.includes(' tbf ')).length}` }
 }
 
 describe.skipIf(missing !== undefined)('reference and trestle', () => {
@@ -160,15 +159,10 @@ describe.skipIf(missing !== undefined)('reference and trestle', () => {
     runtime.write(listOf(feature))
     filterBridged(host, feature.isBridgeFiltered)
     const reference = await probes()
-    for (const stop of stops.splice(0)) stop()
     // Another node for trestle, so that neither finds what the other left.
-    runtime.close()
-    host.close()
-    host = openHost()
-    internet = addUplink(host)
-    host.inPod(internet, 'ip', ['route', 'add', '10.78.0.0/24', 'via', outside.node4])
+    close()
+    open()
     filterBridged(host, feature.isBridgeFiltered)
-    runtime = openRuntime(host, network)
     runtime.write(listOf(feature))
     const converted = runtime.command('convert', runtime.file)
     expect(converted.code, converted.stderr).toBe(0)

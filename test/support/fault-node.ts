@@ -132,13 +132,16 @@ function callsOn(host: Host, on: { set: FeatureSet; pods: Readonly<Record<string
   return { callOf, addList, delList }
 }
 
+interface Talkers {
+  readonly internet: string
+  readonly pods: Readonly<Record<string, string>>
+  readonly hasPorts: boolean
+  /** Of y. */
+  readonly address: string
+}
+
 /** Streams between y and z, and from outside to the neighbour's host port and y's. */
-async function startTalk(of: {
-  internet: string
-  pods: Readonly<Record<string, string>>
-  hasPorts: boolean
-  address: string
-}) {
+async function startTalk(of: Talkers) {
   const open = (netns: string | undefined) => openStreams(netns ?? '', echoPort, lifetimeMs)
   const [far, near, y, z] = [
     await open(of.internet),
@@ -146,25 +149,11 @@ async function startTalk(of: {
     await open(of.pods['y']),
     await open(of.pods['z']),
   ]
-  const host = (port: number) => ({ address: outside.node4, port })
-  const all: readonly (readonly [Streams, string, { address: string; port: number }])[] = [
-    [z, 'from pod to pod', { address: of.address, port: echoPort }],
-    [far, 'to the neighbour’s host port', host(hostPorts.neighbour)],
-    ...(of.hasPorts ? [[far, 'to a host port of the network', host(hostPorts.before)] as const] : []),
-  ]
-  const start = (name: string) => {
-    for (const [from, what, target] of all) {
-      if (name === `TCP ${what}`) from.start(name.replaceAll(' ', '_'), target)
-      if (name === `UDP ${what}`) from.startUdp(name.replaceAll(' ', '_'), target)
-    }
-  }
-  const names = all.flatMap(([, what]) => [`TCP ${what}`, `UDP ${what}`])
+  const all = streamsOf(of, { far, z })
+  const start = (name: string) => all.get(name)?.(name.replaceAll(' ', '_'))
+  const names = [...all.keys()]
   names.forEach(start)
-  const [inside, outer] = [
-    [y, z],
-    [far, near],
-  ]
-  const told = () => [...inside, ...outer].flatMap((each) => each.broken)
+  const ends = [y, z, far, near]
   const echoes = () => new Map([...z.echoes, ...far.echoes])
   await soon('the first echo of every stream', () =>
     names.every((name) => (echoes().get(name.replaceAll(' ', '_')) ?? 0) > 0),
@@ -176,15 +165,31 @@ async function startTalk(of: {
     /** Those that broke since the last call, in words; they are started again. Waits until a silent one would be told. */
     broken: async (): Promise<readonly string[]> => {
       await sleep(silenceMs)
-      const news = told().slice(seen)
+      const news = ends.flatMap((each) => each.broken).slice(seen)
       seen += news.length
       for (const each of news) start(each.replace(/:.*/, '').replaceAll('_', ' '))
       return news
     },
     close: () => {
-      for (const each of [...inside, ...outer]) each.close()
+      for (const each of ends) each.close()
     },
   }
+}
+
+/** How each stream is started, by what it is called. */
+function streamsOf(of: Talkers, { far, z }: { far: Streams; z: Streams }) {
+  const host = (port: number) => ({ address: outside.node4, port })
+  const ways: readonly (readonly [Streams, string, { address: string; port: number }])[] = [
+    [z, 'from pod to pod', { address: of.address, port: echoPort }],
+    [far, 'to the neighbour’s host port', host(hostPorts.neighbour)],
+    ...(of.hasPorts ? [[far, 'to a host port of the network', host(hostPorts.before)] as const] : []),
+  ]
+  return new Map(
+    ways.flatMap(([from, what, target]) => [
+      [`TCP ${what}`, (as: string) => from.start(as, target)],
+      [`UDP ${what}`, (as: string) => from.startUdp(as, target)],
+    ]),
+  )
 }
 
 async function soon(what: string, isSo: () => boolean): Promise<void> {
