@@ -30,7 +30,7 @@ export async function masquerade(bench) {
   const { found } = bench
   const backends = found.has('bridge') && found.has('host-local') ? ['iptables', 'nftables'] : []
   const references = backends.map((backend) =>
-    referenceChain(found, `reference bridge, ${backend}`, { ipMasq: true, ipMasqBackend: backend }),
+    referenceChain(found, `reference bridge, ${backend}`, { keys: { ipMasq: true, ipMasqBackend: backend } }),
   )
   const contenders = [empty(found), trestle(found, { ipMasq: true }), ...references]
   const { series, failed } = await attachRounds(contenders, bench)

@@ -60,10 +60,10 @@ export function trestle({ file }, more = {}, takes = undefined) {
   }
 }
 
-/** The reference bridge with host-local; `more`: further keys of the bridge, `after`: the plugins behind it. */
-export function referenceChain({ file }, name, more = {}, after = []) {
+/** The reference bridge with host-local. `keys`: further ones of the bridge; `after`: the plugins behind it. */
+export function referenceChain({ file }, name, { keys = {}, after = [] } = {}) {
   const rest = after.map(({ takes, ...conf }) => ({ file: file(conf.type), conf, takes }))
-  const first = (state) => ({ type: 'bridge', ...bridgeKeys, ipam: ipamOf(join(state, 'ipam')), ...more })
+  const first = (state) => ({ type: 'bridge', ...bridgeKeys, ipam: ipamOf(join(state, 'ipam')), ...keys })
   return {
     name,
     network: 'bench',
@@ -87,8 +87,8 @@ export function wholeReference(found, backend) {
     { type: 'bandwidth', ...bandwidth },
     { type: 'tuning', sysctl },
   ]
-  const chain = { ipMasq: true, hairpinMode: true, ipMasqBackend: backend }
-  return referenceChain(found, `reference chain, ${backend}`, chain, after)
+  const keys = { ipMasq: true, hairpinMode: true, ipMasqBackend: backend }
+  return referenceChain(found, `reference chain, ${backend}`, { keys, after })
 }
 
 /** kindnet's plugin: address, routes and one host port. Its database is in /var/lib, which is private here. */

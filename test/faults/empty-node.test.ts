@@ -26,7 +26,11 @@ it.each(sets)(
     const wrong = [...(await onNode((node) => undisturbed(node, 'first ADD', listingTools(seen))))]
     expect(seen.length).toBeGreaterThan(0)
     for (const strike of toolStrikes(seen, isLong ? 'all' : 'two')) {
-      wrong.push(...(await onNode((node) => wrongOf(node, 'first ADD', [strike], 'first ADD of the node'))))
+      wrong.push(
+        ...(await onNode((node) =>
+          wrongOf(node, { verb: 'first ADD', strikes: [strike], name: 'first ADD of the node' }),
+        )),
+      )
     }
     expect(wrong).toEqual([])
   },

@@ -33,7 +33,7 @@ it.each(sets)(
       found.strikes.map(async ([verb, strike]) => {
         const tell = (ms: number) => late.push(`${verb}, ${strike.what}: took ${ms} ms`)
         const waiting = sideBySide(strike, { ready, ended, late: tell })
-        return await onNode(set, (node) => wrongOf(node, verb, [waiting]))
+        return await onNode(set, (node) => wrongOf(node, { verb, strikes: [waiting] }))
       }),
     )
     expect([...found.wrong, ...wrong.flat(), ...late]).toEqual([])

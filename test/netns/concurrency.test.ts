@@ -37,8 +37,8 @@ describe('calls at the same time', () => {
       netns: host.pod(`${label}${at}`),
       conf: conf(at),
     }))
-  const addOf = (pod: Pod) => () => startCni(host, 'ADD', pod.conf, pod)
-  const delOf = (pod: Pod) => () => startCni(host, 'DEL', pod.conf, pod)
+  const addOf = (pod: Pod) => () => startCni(host, 'ADD', pod)
+  const delOf = (pod: Pod) => () => startCni(host, 'DEL', pod)
   const failuresOf = (finished: readonly Finished[]) =>
     finished.filter(({ code }) => code !== 0).map(({ stdout, stderr }) => stdout + stderr)
   const duplicatesOf = (added: readonly Finished[]) => {

@@ -28,7 +28,7 @@ describe('a call that finds several locks held', () => {
     host.run('ip', ['link', 'del', 'cni0'])
     const free = [holdLock(`${state.directory}/settle.lock`), holdLock(`${host.stateDir}/lock`)]
     const from = performance.now()
-    const added = await startCni(host, 'ADD', conf, { id: 'next', netns: host.pod('next') })
+    const added = await startCni(host, 'ADD', { conf, id: 'next', netns: host.pod('next') })
     expect(performance.now() - from).toBeLessThan(wholeMs)
     expectError(added, 11, `is held by process ${process.pid} (hold it for a test)`)
     expect(added.stderr).toContain('what killed calls left stays for a later call')

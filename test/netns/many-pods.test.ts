@@ -77,7 +77,7 @@ describe('many pods', () => {
         return { id, netns: host.pod(id), conf: confOf(at) }
       })
       const added = await allOf(
-        pods.map((pod) => () => startCni(host, 'ADD', pod.conf, pod)),
+        pods.map((pod) => () => startCni(host, 'ADD', pod)),
         atOnce,
       )
       expect(failuresOf(added)).toEqual([])
@@ -91,7 +91,7 @@ describe('many pods', () => {
       const checked = await allOf(
         sample.map((pod) => async () => {
           const prevResult = added[pods.indexOf(pod)]?.json as Answer
-          return await startCni(host, 'CHECK', { ...pod.conf, prevResult }, pod)
+          return await startCni(host, 'CHECK', { ...pod, conf: { ...pod.conf, prevResult } })
         }),
         atOnce,
       )
@@ -110,7 +110,7 @@ describe('many pods', () => {
 
       for (const pod of pods) host.removePod(pod.netns)
       const deleted = await allOf(
-        pods.map((pod) => () => startCni(host, 'DEL', pod.conf, { id: pod.id })),
+        pods.map((pod) => () => startCni(host, 'DEL', { conf: pod.conf, id: pod.id })),
         atOnce,
       )
       expect(failuresOf(deleted).join('\n')).toBe('')

@@ -19,12 +19,9 @@ afterEach(() => host.close())
 /** Room for five pods: .2 to .6. */
 const small = netConf({ podcidr: '10.240.0.0/29' })
 const fill = (conf: object = small): readonly Pod[] => [2, 3, 4, 5, 6].map((at) => attach(host, conf, { id: `c${at}` }))
-const refused = (conf: unknown, code: number, text: string | RegExp, args = '') =>
-  expectError(
-    host.cni('ADD', conf, { id: 'x', netns: host.pod(`x${Math.floor(performance.now())}`), args }),
-    code,
-    text,
-  )
+/** ADD of another pod. `args`: its CNI_ARGS. */
+const addAnother = (conf: unknown, args = '') =>
+  host.cni('ADD', conf, { id: 'x', netns: host.pod(`x${Math.floor(performance.now())}`), args })
 
 describe('a pool', () => {
   it('gives addresses in order, and a freed one only after all others', () => {
@@ -39,7 +36,7 @@ describe('a pool', () => {
     const pods = fill()
     expect(pods.map((pod) => pod.address)).toEqual([2, 3, 4, 5, 6].map((at) => `10.240.0.${at}`))
     const made = snapshot(host)
-    refused(small, 101, /no IP addresses available.*5 of 5/)
+    expectError(addAnother(small), 101, /no IP addresses available.*5 of 5/)
     expectError(host.cni('STATUS', small), 50, 'no IP addresses available')
     expectNothingLeft(host, made)
     for (const pod of pods) expectSilent(later(host, 'CHECK', { conf: small, pod }))
@@ -54,7 +51,7 @@ describe('a pool', () => {
     expectSilent(host.cni('STATUS', small))
     const next = [attach(host, small, { id: 'n1' }), attach(host, small, { id: 'n2' })]
     expect(next.map((pod) => pod.address)).toEqual(['10.240.0.3', '10.240.0.5'])
-    refused(small, 101, 'no IP addresses available')
+    expectError(addAnother(small), 101, 'no IP addresses available')
     for (const at of [0, 2, 4]) expectSilent(later(host, 'CHECK', { conf: small, pod: pods[at] as Pod }))
     for (const at of [1, 3]) expectSilent(later(host, 'DEL', { conf: small, pod: pods[at] as Pod }))
     for (const pod of next) expectSilent(later(host, 'CHECK', { conf: small, pod }))
@@ -65,7 +62,7 @@ describe('a pool', () => {
     const [first] = pods
     host.run('umount', [first?.netns ?? ''])
     expectError(host.cni('STATUS', small), 50)
-    refused(small, 101, 'no IP addresses available')
+    expectError(addAnother(small), 101, 'no IP addresses available')
   })
 
   it('does take back what a restart of the machine ended', () => {
@@ -113,20 +110,20 @@ describe('a requested address', () => {
     ['10.240.0.50,10.240.0.51', 102, '10.240.0.51'],
     ['fd00:240::1', 102, 'gateway'],
   ])('%s is refused, and nothing is reserved', (ip, code, text) => {
-    refused(conf, code, text, `IP=${ip}`)
+    expectError(addAnother(conf, `IP=${ip}`), code, text)
     expectNothingLeft(host, before)
   })
 
   it('that a live pod holds is refused, naming the pod', () => {
     attach(host, conf, { args: 'IP=10.240.0.50;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=web' })
-    refused(conf, 102, 'ns/web', 'IP=10.240.0.50')
+    expectError(addAnother(conf, 'IP=10.240.0.50'), 102, 'ns/web')
   })
 
   it('may be an excluded one', () => {
     const kept = ipamConf({ type: 'trestle', subnet: '10.240.0.0/29', exclude: ['10.240.0.2/31', '10.240.0.5'] })
     expect(attach(host, kept, { id: 'a' }).address).toBe('10.240.0.4')
     expect(attach(host, kept, { id: 'b' }).address).toBe('10.240.0.6')
-    refused(kept, 101, '2 of 2')
+    expectError(addAnother(kept), 101, '2 of 2')
     expect(attach(host, kept, { id: 'c', args: 'IP=10.240.0.5' }).address).toBe('10.240.0.5')
   })
 })
@@ -173,7 +170,7 @@ describe('ranges', () => {
   it('with no address left in the second set give back that of the first', () => {
     const conf = ipamConf({ type: 'trestle', ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00::/126' }]] })
     for (const id of ['a', 'b']) attach(host, conf, { id })
-    refused(conf, 101, 'range 1')
+    expectError(addAnother(conf), 101, 'range 1')
     expect(readdirSync(`${host.stateDir}/networks/net/addresses`).sort()).toEqual([
       '10.1.0.2',
       '10.1.0.3',
@@ -186,7 +183,7 @@ describe('ranges', () => {
     const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/30', cooldown: 2 })
     const pod = attach(host, conf)
     expectSilent(later(host, 'DEL', { conf, pod }))
-    refused(conf, 101, 'no IP addresses available')
+    expectError(addAnother(conf), 101, 'no IP addresses available')
     expectError(host.cni('STATUS', conf), 50)
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2100)
     expectSilent(host.cni('STATUS', conf))

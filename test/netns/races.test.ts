@@ -36,12 +36,12 @@ describe('calls at the same time', () => {
     attach(host, plain, { id: 'seed' })
     const { netns } = attach(host, withPort, { id: 'c1' })
     makePending(state, 'c1')
-    const settling = startCni(host, 'ADD', plain, { id: 'c2', netns: host.pod('c2'), env: gate.env })
+    const settling = startCni(host, 'ADD', { conf: plain, id: 'c2', netns: host.pod('c2'), env: gate.env })
     await until('the settling call is held', gate.isReached)
 
     const again = (async () => {
-      const deleted = await startCni(host, 'DEL', withPort, { id: 'c1', netns })
-      return { deleted, added: await startCni(host, 'ADD', withPort, { id: 'c1', netns }) }
+      const deleted = await startCni(host, 'DEL', { conf: withPort, id: 'c1', netns })
+      return { deleted, added: await startCni(host, 'ADD', { conf: withPort, id: 'c1', netns }) }
     })()
     await Promise.race([again, sleep(1000)])
     gate.open()
@@ -62,9 +62,9 @@ describe('calls at the same time', () => {
     const dead = attach(host, withPort, { id: 'c1' })
     host.removePod(dead.netns)
     const netns = host.pod('new')
-    const slow = startCni(host, 'ADD', withPort, { id: 'c1', netns, env: gate.env })
+    const slow = startCni(host, 'ADD', { conf: withPort, id: 'c1', netns, env: gate.env })
     await until('the first one is held', gate.isReached)
-    const fast = startCni(host, 'ADD', withPort, { id: 'c1', netns })
+    const fast = startCni(host, 'ADD', { conf: withPort, id: 'c1', netns })
     await Promise.race([fast, sleep(1000)])
     gate.open()
     await expectOneOf([await slow, await fast], netns, withPort)
@@ -81,7 +81,7 @@ describe('calls at the same time', () => {
       { calls: 'link,linkat', what: 'delay_enter=2500000', when: 1, paths: [state.pending('c1')] },
     )
     await until('the slow one is about to claim', () => state.names('pending').some((name) => name.startsWith('.')))
-    const fast = await startCni(host, 'ADD', plain, call)
+    const fast = await startCni(host, 'ADD', { conf: plain, ...call })
     await expectOneOf([await slow, fast], netns, plain)
     expectSilent(host.cni('DEL', plain, seed.call))
     expectNothingLeft(host, before)
@@ -123,9 +123,9 @@ describe('calls at the same time', () => {
     expect(host.run('nft', ['flush', 'ruleset']).code).toBe(0)
     const writing = gateAt('nft', 'tcp . 8080')
     try {
-      const repairing = startCni(host, 'ADD', plain, { id: 'c2', netns: host.pod('c2'), env: writing.env })
+      const repairing = startCni(host, 'ADD', { conf: plain, id: 'c2', netns: host.pod('c2'), env: writing.env })
       await until('the rules are about to be written', writing.isReached)
-      const deleting = startCni(host, 'DEL', withPort, gone.call)
+      const deleting = startCni(host, 'DEL', { conf: withPort, ...gone.call })
       await Promise.race([deleting, sleep(1000)])
       writing.open()
       expect([(await deleting).code, (await repairing).code]).toEqual([0, 0])
@@ -143,9 +143,9 @@ describe('calls at the same time', () => {
     const gone = attach(host, netConf(udp), { id: 'c1' })
     const forgetting = gateAt('conntrack')
     try {
-      const deleting = startCni(host, 'DEL', netConf(udp), { ...gone.call, env: forgetting.env })
+      const deleting = startCni(host, 'DEL', { conf: netConf(udp), ...gone.call, env: forgetting.env })
       await until('the rules of the pod are gone', forgetting.isReached)
-      const added = await startCni(host, 'ADD', other, { id: 'c2', netns: host.pod('c2') })
+      const added = await startCni(host, 'ADD', { conf: other, id: 'c2', netns: host.pod('c2') })
       forgetting.open()
       expect([added.code, (await deleting).code], added.stdout).toEqual([0, 0])
     } finally {
@@ -172,9 +172,9 @@ describe('calls at the same time', () => {
         const rebuilding =
           what === 'restore'
             ? startCommand(host, ['restore'], writing.env)
-            : startCni(host, 'ADD', other, { id: 'c2', netns: host.pod('c2'), env: writing.env })
+            : startCni(host, 'ADD', { conf: other, id: 'c2', netns: host.pod('c2'), env: writing.env })
         await until('the rules are about to be written', writing.isReached)
-        const deleting = startCni(host, 'DEL', routed, gone.call)
+        const deleting = startCni(host, 'DEL', { conf: routed, ...gone.call })
         await Promise.race([deleting, sleep(1000)])
         writing.open()
         expect((await rebuilding).code, 'killed').not.toBe(0)
@@ -188,9 +188,9 @@ describe('calls at the same time', () => {
 
   /** ADD of `p0` is held while it writes the shared rules; that of `p1`, begun meanwhile, writes them next. */
   const bothAtOnce = async ([first, second]: readonly [object, object]): Promise<void> => {
-    const writing = startCni(host, 'ADD', first, { id: 'p0', netns: host.pod('p0'), env: gate.env })
+    const writing = startCni(host, 'ADD', { conf: first, id: 'p0', netns: host.pod('p0'), env: gate.env })
     await until('the first one is held', gate.isReached)
-    const waiting = startCni(host, 'ADD', second, { id: 'p1', netns: host.pod('p1') })
+    const waiting = startCni(host, 'ADD', { conf: second, id: 'p1', netns: host.pod('p1') })
     await until('the second one has claimed', () => state.names('pending').includes('p1:eth0'))
     await sleep(500)
     gate.open()

@@ -51,7 +51,7 @@ function install(): void {
 }
 
 const call = async (verb: Verb, { id, netns, conf }: Planned, more: object = {}): Promise<Finished> =>
-  await startCni(host, verb, { ...conf, ...more }, { id, netns, file: executable() })
+  await startCni(host, verb, { conf: { ...conf, ...more }, id, netns, file: executable() })
 
 const failuresOf = (finished: readonly Finished[]) =>
   finished.filter(({ code }) => code !== 0).map(({ stdout, stderr }) => stdout + stderr)

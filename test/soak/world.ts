@@ -69,7 +69,10 @@ async function addPod(world: World, call: PodCall, isStrict: boolean): Promise<v
   for (const [at, conf] of pluginsOf(slot).entries()) {
     const sent = result === undefined ? conf : { ...conf, prevResult: result }
     const added = await send(world, { verb: 'ADD', pod, conf: sent, disturbance: disturbedAt(call, slot, at) })
-    if (added.code !== 0) return expectNone(world, isStrict, `ADD of ${id}`, added)
+    if (added.code !== 0) {
+      if (isStrict) complain(world, `ADD of ${id}`, added)
+      return
+    }
     result = added.json
   }
   pod.result = result
@@ -94,13 +97,16 @@ async function delPod(world: World, call: PodCall, isStrict: boolean): Promise<v
   const first = await delList(world, pod, { withNetns: call.withNetns, call })
   if (first !== undefined) {
     pod.state = pod.state === 'dead' ? 'dead' : 'failed'
-    return expectNone(world, isStrict, `DEL of ${pod.id}`, first)
+    if (isStrict) complain(world, `DEL of ${pod.id}`, first)
+    return
   }
   dropNetns(world, pod)
   const second = await delList(world, pod, { withNetns: false })
-  if (second !== undefined) expectNone(world, isStrict, `second DEL of ${pod.id}`, second)
   if (second === undefined) world.pods.delete(call.slot)
-  else pod.state = 'dead'
+  else {
+    if (isStrict) complain(world, `second DEL of ${pod.id}`, second)
+    pod.state = 'dead'
+  }
 }
 
 /** DEL of a pod until nothing of it is left, by a runtime that nothing disturbs. */
@@ -195,6 +201,6 @@ async function send(
   return done
 }
 
-function expectNone(world: World, isStrict: boolean, what: string, { code, stdout, stderr }: Finished): void {
-  if (isStrict) world.complaints.push(`${what} failed (${code}): ${stdout}${stderr}`)
+function complain(world: World, what: string, { code, stdout, stderr }: Finished): void {
+  world.complaints.push(`${what} failed (${code}): ${stdout}${stderr}`)
 }

@@ -114,7 +114,7 @@ function faultsOf(at: ToolCall, index: number, extent: Extent): readonly Fault[]
 async function withWrappers(node: FaultNode, call: StruckCall) {
   // FAULT_INSIDE lets the harness's own nsenter pass; trestle does not hand it on to its tools.
   const env = { PATH: node.faults.path, FAULT_INSIDE: '1' }
-  return await startCni(node.host, call.verb, call.conf, { ...call, path: node.faults.directory, env })
+  return await startCni(node.host, call.verb, { ...call, path: node.faults.directory, env })
 }
 
 function systemCallsIn(log: string): readonly SystemCall[] {

@@ -20,6 +20,7 @@ export const isLong = process.env['FAULTS'] !== 'short'
 export function faultSuite(name: keyof typeof featureSets): void {
   const set: FeatureSet = featureSets[name]
   describe(`${set.title}: a call that meets a fault (pain 6: an ADD cut short leaves half a network)`, () => {
+    const extent = isLong ? 'all' : name === 'whole' ? 'four' : 'two'
     let node: FaultNode
     beforeAll(async () => {
       node = await openFaultNode(set)
@@ -32,10 +33,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
         const seen: ToolCall[] = []
         const first = await undisturbed(node, verb, listingTools(seen))
         expect(seen.length).toBeGreaterThan(0)
-        expect([
-          ...first,
-          ...(await wrongOf(node, verb, toolStrikes(seen, isLong ? 'all' : name === 'whole' ? 'four' : 'two'))),
-        ]).toEqual([])
+        expect([...first, ...(await wrongOf(node, { verb, strikes: toolStrikes(seen, extent) }))]).toEqual([])
       },
       30 * minutes,
     )
@@ -51,7 +49,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
           ...chosen(seen).map((call) => syscallStrike(call, 'signal=KILL')),
           ...(name === 'whole' ? refusals(seen, verb) : []),
         ]
-        expect([...first, ...(await wrongOf(node, verb, strikes))]).toEqual([])
+        expect([...first, ...(await wrongOf(node, { verb, strikes }))]).toEqual([])
       },
       30 * minutes,
     )
@@ -74,12 +72,10 @@ function refusals(seen: readonly SystemCall[], verb: RoundVerb): readonly Strike
   ]
 }
 
-/** Plays the rounds one after the other on a node, counts them, and returns what was wrong. `name`: of the verb in the table. */
+/** Plays the rounds one after the other on a node, counts them, and returns what was wrong. `name`: in the table, where it is not the verb. */
 export async function wrongOf(
   node: FaultNode,
-  verb: RoundVerb,
-  strikes: readonly Strike[],
-  name: string = verb,
+  { verb, strikes, name = verb }: { verb: RoundVerb; strikes: readonly Strike[]; name?: string },
 ): Promise<readonly string[]> {
   const trials: Trial[] = []
   let before = node.look()

@@ -4,8 +4,12 @@
 import { execa } from 'execa'
 import { type Answer, type Call, environment, type Finished, type Host, trestle, type Verb } from './host.ts'
 
-/** Starts one call without waiting for the ones before it. */
-export async function startCni(host: Host, verb: Verb, conf: unknown, call: Call = {}): Promise<Finished> {
+/** Starts one call without waiting for the ones before it. `conf`: as an object or as the text to send. */
+export async function startCni(
+  host: Host,
+  verb: Verb,
+  { conf, ...call }: Call & { readonly conf: unknown },
+): Promise<Finished> {
   const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
   const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
   return await start(host, [call.file ?? trestle], { env, input })
