@@ -22,6 +22,7 @@ import { copyExecutables } from './bench/contenders.mjs'
 import { plot } from './bench/plot.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
+/** Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of them. */
 const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm, restore, locks }
 
 function readOptions() {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bare attachment (bridge, address, default route) and one with masquerade, against the reference bridge.
 import { empty, referenceChain, trestle } from './contenders.mjs'
-import { attachRounds } from './rounds.mjs'
-import { describe, describeRatio, quantile, ratio } from './statistics.mjs'
+import { attachRounds, notesOf } from './rounds.mjs'
+import { describeRatio, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 
 const ownWork = 'our own work above an empty executable, bare ADD / reference bridge + host-local'
 
+/** Rows and notes of a bare attachment. */
 export async function bare(bench) {
   const { found } = bench
   const name = 'reference bridge'
@@ -26,6 +27,7 @@ export async function bare(bench) {
   return { rows: [row({ what: ownWork, limit: 1, value, detail })], notes, series: Object.fromEntries(series) }
 }
 
+/** Notes and series of one with masquerade. */
 export async function masquerade(bench) {
   const { found } = bench
   const backends = found.has('bridge') && found.has('host-local') ? ['iptables', 'nftables'] : []
@@ -39,19 +41,6 @@ export async function masquerade(bench) {
   const notes = [...notesOf(series), ...[...failed].map(([name, reason]) => `${name} left out: ${reason}`)]
   for (const { name } of references) if (series.has(name)) notes.push(...compare(own, series.get(name), name))
   return { rows: [], notes, series: Object.fromEntries(series) }
-}
-
-/** One line per contender. */
-export function notesOf(series) {
-  return [...series].map(([name, { add, del, addCpu, delCpu }]) => {
-    if (name === 'empty') return `empty executable: ${describe(add)}`
-    return `${name}: ADD ${describe(add)}, CPU ${mean(addCpu)}; DEL ${describe(del)}, CPU ${mean(delCpu)}`
-  })
-}
-
-/** CPU is counted in ticks of 10 ms: only the mean of a series says something. */
-export function mean(samples) {
-  return `${(samples.reduce((sum, each) => sum + each, 0) / samples.length).toFixed(1)} ms`
 }
 
 function compare(own, theirs, name) {

@@ -7,10 +7,11 @@ import { row } from './table.mjs'
 
 const waiters = 50
 const holdMs = 5
-/** The longest wait of a call (src/commands/shared-setup.ts), and what is promised of a storm's calls. */
+/** The longest wait of a call (src/commands/machine-lock.ts), and what is promised of a storm's calls. */
 const waitMs = 10_000
 const longestMs = 5000
 
+/** Rows of the lock. */
 export async function locks({ rounds }) {
   const processes = openLockProcesses()
   try {

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { empty, trestle } from './contenders.mjs'
 import { openNode } from './node.mjs'
+import { started } from './started.mjs'
 import { quantile } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 
@@ -61,17 +62,6 @@ export async function processes({ found, scratch }) {
     row({ what: what(verb), limit, value: counts[verb].length, digits: 0, detail: counts[verb].join(', ') }),
   )
   return { rows, notes: [`the first ADD of the node: ${atFirst.length} (${atFirst.join(', ')})`] }
-}
-
-/** Processes in strace's log but the first; one that executes twice (nsenter, then ip) is one process. */
-export function started(log) {
-  const lines = log.split('\n')
-  const byPid = new Map()
-  for (const line of lines) {
-    const [, pid, file] = /^(\d+) +execve\("([^"]+)".* = 0$/.exec(line) ?? []
-    if (pid) byPid.set(pid, [...(byPid.get(pid) ?? []), file.slice(file.lastIndexOf('/') + 1)])
-  }
-  return [...byPid.values()].slice(1).map((files) => files.join('+'))
 }
 
 /** A contender whose executables run under another program. */

@@ -2,17 +2,18 @@
 // `trestle restore` of 200 pods with everything, after the rules were flushed and the bridge was removed.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { started } from './case-resources.mjs'
-import { notInEffect } from './case-whole.mjs'
 import { trestle, wholeTrestle } from './contenders.mjs'
 import { openNode } from './node.mjs'
+import { started } from './started.mjs'
 import { describe, quantile } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
+import { notInEffect } from './whole-in-effect.mjs'
 
 const count = 200
 const longestMs = 1000
 const rounds = 5
 
+/** Rows and notes of a restore. */
 export async function restore(bench) {
   const { found, scratch } = bench
   const lacks = await notInEffect(bench)

@@ -6,6 +6,7 @@ import { callRounds } from './rounds.mjs'
 import { describe, quantile } from './statistics.mjs'
 import { row } from './table.mjs'
 
+/** Rows and notes of the start-up. */
 export async function start({ found, scratch, rounds }) {
   const own = openNode(trestle(found), scratch)
   const nothing = openNode(empty(found), scratch)

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // 200 pods at once, 20 at a time, on a node without any: everything shared is made under contention.
 
-import { notInEffect } from './case-whole.mjs'
 import { trestle, wholeReference, wholeTrestle } from './contenders.mjs'
 import { openNode } from './node.mjs'
 import { describe, quantile } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
+import { notInEffect } from './whole-in-effect.mjs'
 
 const count = 200
 const atOnce = 20
 const longestMs = 5000
 
+/** Rows and notes of the storm. */
 export async function storm(bench) {
   const { found } = bench
   const lacks = await notInEffect(bench)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole network of a pod (masquerade, one host port, firewall, bandwidth, a sysctl) against the reference chain
 // and kindnet's plugin, with 1, 100 and 300 pods on the node.
-import { mean, notesOf } from './case-bare.mjs'
 import { kindnet, wholeReference, wholeTrestle } from './contenders.mjs'
-import { openNode } from './node.mjs'
-import { attachRounds } from './rounds.mjs'
-import { describeRatio, quantile, ratio } from './statistics.mjs'
+import { attachRounds, notesOf } from './rounds.mjs'
+import { describeRatio, mean, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
+import { notInEffect } from './whole-in-effect.mjs'
 
 /** What contract §6 allows, by number of pods: against the reference chain, and against kindnet. */
 const limits = { 1: { add: [0.4, 1], del: [0.2, 1] }, 300: { add: [0.2, 0.6], del: [0.2, 1] } }
 
+/** Rows, notes and series, for each of the sizes. */
 export async function whole(bench) {
   const lacks = await notInEffect(bench)
   if (lacks) return { rows: [leftOut('whole network', lacks)], notes: [] }
@@ -20,27 +20,6 @@ export async function whole(bench) {
     rows: parts.flatMap(({ rows }) => rows),
     notes: parts.flatMap(({ notes }) => notes),
     series: Object.assign({}, ...parts.map(({ series }) => series)),
-  }
-}
-
-/** Why trestle's part cannot be measured: a feature that it refuses, or takes and does not do. Undefined when all work. */
-export async function notInEffect({ found, scratch }) {
-  const node = openNode(wholeTrestle(found), scratch)
-  const pod = node.pod()
-  try {
-    await node.call('ADD', { pod })
-    const { hostPort } = pod.runtimeConfig.portMappings[0]
-    const inPod = (...words) => node.exec('nsenter', [`--net=${pod.netns}`, '--', ...words])
-    const lacks = [
-      node.exec('nft', ['list', 'table', 'inet', 'trestle']).includes(`${hostPort}`) ? '' : 'no host port',
-      node.exec('tc', ['qdisc']).includes(' tbf ') ? '' : 'no bandwidth limit',
-      inPod('sysctl', '-n', 'net.ipv4.conf.all.log_martians').trim() === '1' ? '' : 'no sysctl',
-    ].filter(Boolean)
-    return lacks.length === 0 ? undefined : `trestle takes the configuration, but there is ${lacks.join(', ')}`
-  } catch (error) {
-    return `trestle: ${error.message}`
-  } finally {
-    node.close()
   }
 }
 

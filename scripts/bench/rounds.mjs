@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interleaved rounds of ADD and DEL: every contender in each round, so that a slow moment hits all of them.
 import { openNode } from './node.mjs'
+import { describe, mean } from './statistics.mjs'
 
 const unmeasured = 3
 
@@ -49,6 +50,14 @@ async function oneRound(nodes, series, round) {
 function rotate(list, by) {
   const at = by % list.length
   return [...list.slice(at), ...list.slice(0, at)]
+}
+
+/** The series of `attachRounds` in words, one line per contender. */
+export function notesOf(series) {
+  return [...series].map(([name, { add, del, addCpu, delCpu }]) => {
+    if (name === 'empty') return `empty executable: ${describe(add)}`
+    return `${name}: ADD ${describe(add)}, CPU ${mean(addCpu)}; DEL ${describe(del)}, CPU ${mean(delCpu)}`
+  })
 }
 
 /** Calls without a pod, in turns. `calls`: [{name, node, verb}]. Returns a Map from name to a series in ms. */

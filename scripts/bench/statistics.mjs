@@ -38,3 +38,8 @@ export function describe(samples, unit = 'ms') {
 export function describeRatio({ median, min, p25, p75 }) {
   return `${median.toFixed(2)} (min ${min.toFixed(2)}, ${p25.toFixed(2)}-${p75.toFixed(2)})`
 }
+
+/** The mean in one phrase. CPU is counted in ticks of 10 ms: only the mean of a series says something. */
+export function mean(samples) {
+  return `${(samples.reduce((sum, each) => sum + each, 0) / samples.length).toFixed(1)} ms`
+}

@@ -21,6 +21,7 @@ export function envFor(verb: string, changes: Environment = {}): Environment {
   }
 }
 
+/** A call of `verb` with such an environment. */
 export function callOf(verb: Verb, changes: Environment = {}): Invocation {
   return readInvocation(envFor(verb, changes))
 }
