@@ -109,12 +109,8 @@ async function probes(): Promise<Readonly<Record<string, string>>> {
   const other = addPod('other', {})
   for (const netns of [served.netns, host.internet]) host.atClose(await answer(netns, 80))
   const names: Readonly<Record<string, string>> = {
-    [served.address]: 'served pod',
-    [other.address]: 'other pod',
-    '10.78.0.1': 'gateway',
-    [outside.node4]: 'node',
-    '192.0.2.2': 'outside',
-    '127.0.0.1': 'loopback',
+    ...{ [served.address]: 'served pod', [other.address]: 'other pod', [outside.node4]: 'node' },
+    ...{ '10.78.0.1': 'gateway', '192.0.2.2': 'outside', '127.0.0.1': 'loopback' },
   }
   const reached: Record<string, string> = {}
   const look = (what: string, netns: string, targets: Readonly<Record<string, readonly [string, number]>>) => {
