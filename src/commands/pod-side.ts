@@ -9,12 +9,10 @@ import { readDocuments, readRoutes } from '../compile/read-ip.ts'
 import { podOps, podSysctlOps } from '../plan/attach.ts'
 import type { AttachmentSpec } from '../plan/attachment.ts'
 import type { Op } from '../plan/op.ts'
+import { mainTable } from '../plan/rtnetlink.ts'
 import { execute } from '../system/execute.ts'
 import type { CallContext } from './context.ts'
 import { dadSysctlOps, waitForDad } from './duplicate-addresses.ts'
-
-/** RT_TABLE_MAIN (include/uapi/linux/rtnetlink.h). */
-const mainTable = 254
 
 type RouteOp = Extract<Op, { kind: 'route.add' }>
 

@@ -3,6 +3,7 @@
 // each query that found something (ip/ipaddress.c, ip/iproute.c of iproute2).
 
 import type { ObservedLink, ObservedRoute, ObservedRule } from '../plan/observed.ts'
+import { linkScope, mainTable } from '../plan/rtnetlink.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -94,13 +95,13 @@ function toCidr(dst: string, isIpv6: boolean): string {
 
 /** 0, which is `global`, is no scope worth saying again. */
 function scopeNumber(scope: unknown): number | undefined {
-  const names: Readonly<Record<string, number>> = { link: 253, host: 254 }
+  const names: Readonly<Record<string, number>> = { link: linkScope, host: 254 }
   return (names[text(scope)] ?? Number(scope)) || undefined
 }
 
 function tableNumber(table: unknown): number {
-  const names: Readonly<Record<string, number>> = { main: 254, local: 255, default: 253 }
-  if (table === undefined) return 254
+  const names: Readonly<Record<string, number>> = { main: mainTable, local: 255, default: 253 }
+  if (table === undefined) return mainTable
   return names[text(table)] ?? Number(table)
 }
 

@@ -20,11 +20,9 @@ import type {
 import { bandwidthSpec } from './bandwidth.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { ObservedLink, ObservedNamespace } from './observed.ts'
+import { mainTable } from './rtnetlink.ts'
 import { sbrSpec, tablesInUse } from './sbr.ts'
 import { chainedTuningSpec } from './tuning.ts'
-
-/** RT_TABLE_MAIN (include/uapi/linux/rtnetlink.h). */
-const mainTable = 254
 
 /** What the kernel has around the interface. `ways`: the link by which the host reaches an address. */
 export interface ChainedSurroundings {

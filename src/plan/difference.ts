@@ -10,6 +10,7 @@ import { forwardingKey } from './network.ts'
 import type { Observed, ObservedNamespace, ObservedRoute } from './observed.ts'
 import type { Op } from './op.ts'
 import { queueLacks } from './queue-difference.ts'
+import { mainTable } from './rtnetlink.ts'
 import { tableLacks } from './table-difference.ts'
 
 /** An operation whose effect is not there, and each way in which it is not, for people. */
@@ -66,7 +67,7 @@ function lacking(op: Op, observed: Observed): readonly string[] {
 }
 
 function hostRouteLacks(dst: string, dev: string, place: ObservedNamespace): readonly string[] {
-  const there = (place.routes.get(254) ?? []).some((route) => route.dst === dst && route.dev === dev)
+  const there = (place.routes.get(mainTable) ?? []).some((route) => route.dst === dst && route.dev === dev)
   return there ? [] : [`host route to ${dst} dev ${dev} is missing`]
 }
 
@@ -87,7 +88,7 @@ function podSysctlLacks(key: string, value: string, observed: Observed): readonl
 function routeLacks(route: PodRoute, dev: string, place: ObservedNamespace): readonly string[] {
   // A routed pod's own routes (with a source) may have been moved by a later plugin that routes by source.
   const isAnywhere = route.src !== undefined && route.table === undefined
-  const routes = isAnywhere ? [...place.routes.values()].flat() : (place.routes.get(route.table ?? 254) ?? [])
+  const routes = isAnywhere ? [...place.routes.values()].flat() : (place.routes.get(route.table ?? mainTable) ?? [])
   const there = routes.filter((other) => other.dst === route.dst && other.dev === dev)
   const via = route.gw === undefined ? '' : ` via ${route.gw}`
   if (there.some((other) => matches(other, route))) return []

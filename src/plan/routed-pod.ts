@@ -2,13 +2,11 @@
 // The routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway by the link, all
 // else through a gateway (reference-plugins.md §2.7).
 
-import { formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
+import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Route } from '../cni/route.ts'
 import type { PodAddress, PodRoute } from './attachment.ts'
-
-/** RT_SCOPE_LINK (linux/rtnetlink.h). */
-const linkScope = 253
+import { linkScope } from './rtnetlink.ts'
 
 /** What podRoutes (pod-routes.ts) gives, or the same for a routed pod. */
 interface Routes {
@@ -27,7 +25,7 @@ export function routedPodRoutes(ips: readonly PodAddress[], given: Routes): Rout
 
 function addressRoutes({ address, gateway }: PodAddress): readonly PodRoute[] {
   if (gateway === undefined) throw noGateway(address)
-  const src = address.slice(0, address.indexOf('/'))
+  const src = bareAddress(address)
   const cidr = parseCidr(address)
   const subnet = cidr === undefined ? address : formatCidr(networkOf(cidr))
   const isHost = /\/(32|128)$/.test(subnet)

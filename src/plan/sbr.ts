@@ -8,9 +8,7 @@ import type { Route } from '../cni/route.ts'
 import type { PodAddress, PodRoute, SbrSpec } from './attachment.ts'
 import type { ObservedNamespace } from './observed.ts'
 import type { Op } from './op.ts'
-
-/** RT_SCOPE_LINK (linux/rtnetlink.h). */
-const linkScope = 253
+import { linkScope } from './rtnetlink.ts'
 
 /** The first table that the reference takes. */
 const firstTable = 100
