@@ -4,14 +4,14 @@
 
 import { existsSync } from 'node:fs'
 import { hostPortsOf } from '../plan/host-ports.ts'
-import { type CachedAttachment, cachedTypes, podIpsOf, readCached } from '../plan/libcni-cache.ts'
+import { type CachedAttachment, cachedTypes, podIpsOf } from '../plan/libcni-cache.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mappingsOf } from '../plan/remembered-ports.ts'
 import { reservationsOf } from '../plan/strays.ts'
-import { createText, namesIn, readText } from '../system/files.ts'
+import { createText } from '../system/files.ts'
+import { cachedAttachments } from '../system/libcni-cache.ts'
 import { netnsState, stampOf } from '../system/netns.ts'
 import { findRecords } from '../system/records.ts'
-import { cacheDirectory } from '../system/reference-chain.ts'
 import { reservationFile } from '../system/reservations.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -22,7 +22,9 @@ import type { CallContext } from './context.ts'
  */
 export function recallPods(context: CallContext, files: NetworkFiles, network: string): void {
   if (existsSync(files.network)) return
-  for (const cached of remembered(network)) {
+  // Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`).
+  const own = cachedAttachments(network).filter((cached) => cachedTypes(cached)[0] === 'trestle')
+  for (const cached of own) {
     const netns = stampOf(cached.netns)
     const { containerId, ifName } = cached
     const key = { network, containerId, ifName, role: 'main' } as const
@@ -31,16 +33,6 @@ export function recallPods(context: CallContext, files: NetworkFiles, network: s
     const claim = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
     reserve(claim, cached)
   }
-}
-
-function remembered(network: string): readonly CachedAttachment[] {
-  const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
-  const entries = names.flatMap((name) => {
-    const file = readText(`${cacheDirectory}/${name}`)
-    return file === undefined || file === 'unreadable' ? [] : (readCached(name, file.text, network) ?? [])
-  })
-  // Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`).
-  return entries.filter((cached) => cachedTypes(cached)[0] === 'trestle')
 }
 
 function reserve(claim: AttachmentRecord, cached: CachedAttachment): void {

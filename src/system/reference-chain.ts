@@ -9,28 +9,18 @@ import { readPrevResult } from '../cni/result-shapes.ts'
 import { podNetns } from '../compile/ip.ts'
 import { readDocuments, readLinks } from '../compile/read-ip.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
-import {
-  addressesOf,
-  type CachedAttachment,
-  cachedTypes,
-  cacheFileName,
-  endsOf,
-  readCached,
-} from '../plan/libcni-cache.ts'
+import { addressesOf, type CachedAttachment, cachedTypes, endsOf } from '../plan/libcni-cache.ts'
 import { hostLinkName } from '../plan/names.ts'
 import { isReferenceLinkName, type ReferenceOwner, referenceNames } from '../plan/reference-chain.ts'
 import { holderOf } from './addresses.ts'
-import { readText } from './files.ts'
 import { linkExists } from './kernel-files.ts'
+import { cachedAttachment } from './libcni-cache.ts'
 import { closeNetns, type OpenNetns } from './netns.ts'
 import { observeHost } from './observe.ts'
 import { addressesHeld, isLeasedElsewhere, releaseReferenceAddresses } from './reference-leases.ts'
 import { removeReferenceRules } from './reference-rules.ts'
 import type { Run } from './runner.ts'
 import { networkDirectories } from './state.ts'
-
-/** Where libcni keeps its cache (reference-plugins.md §5.4). */
-export const cacheDirectory = '/var/lib/cni/results'
 
 /** Where the tuning plugin keeps what it changed. */
 const tuningDirectory = '/run/cni/tuning'
@@ -51,15 +41,6 @@ interface LinkIdentity {
 
 /** Opens the pod's namespace; throws when there is none. */
 export type OpenPod = () => OpenNetns
-
-/** libcni's entry for an attachment. */
-function cachedAttachment(
-  key: Pick<AttachmentKey, 'network' | 'containerId' | 'ifName'>,
-): CachedAttachment | undefined {
-  const name = cacheFileName(key.network, key.containerId, key.ifName)
-  const found = readText(`${cacheDirectory}/${name}`)
-  return found === undefined || found === 'unreadable' ? undefined : readCached(name, found.text, key.network)
-}
 
 /**
  * The attachment as the reference chain made it; undefined when none of its files speaks of it. Looks at

@@ -7,13 +7,13 @@ import { bareAddress } from '../../cni/address.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { AttachmentKey } from '../../plan/attachment.ts'
-import { type CachedAttachment, cachedTypes, endsOf, podIpsOf, readCached } from '../../plan/libcni-cache.ts'
+import { type CachedAttachment, cachedTypes, endsOf, podIpsOf } from '../../plan/libcni-cache.ts'
 import type { ObservedLink } from '../../plan/observed.ts'
 import type { AttachmentRecord, NetnsStamp } from '../../plan/record.ts'
-import { namesIn, readText } from '../../system/files.ts'
+import { namesIn } from '../../system/files.ts'
+import { cachedAttachments } from '../../system/libcni-cache.ts'
 import { closeNetns, netnsState, openNetns, stampOf } from '../../system/netns.ts'
 import { findRecords } from '../../system/records.ts'
-import { cacheDirectory } from '../../system/reference-chain.ts'
 import type { Run } from '../../system/runner.ts'
 import { networkFiles } from '../../system/state.ts'
 
@@ -38,13 +38,8 @@ export async function lookAtNetwork(
   network: string,
   links: ReadonlyMap<string, ObservedLink>,
 ): Promise<readonly Found[]> {
-  const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
-  const cached = names.flatMap((name) => {
-    const file = readText(`${cacheDirectory}/${name}`)
-    return file === undefined || file === 'unreadable' ? [] : (readCached(name, file.text, network) ?? [])
-  })
   const found: Found[] = []
-  for (const each of cached.filter((entry) => !cachedTypes(entry).includes('trestle'))) {
+  for (const each of cachedAttachments(network).filter((entry) => !cachedTypes(entry).includes('trestle'))) {
     found.push(await lookAtPod(run, each, links))
   }
   return found
