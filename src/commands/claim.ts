@@ -26,22 +26,13 @@ export interface Addition {
 
 /** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11. */
 export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<AttachmentRecord> {
-  const { context, files, key, conf } = addition
+  const { context, files, key } = addition
   await settleLeftovers(context, files)
   for (const stored of findRecords(files, key)) {
     if (stored.isPending || !isDead(stored, context)) throw taken(stored.record, stored.isPending)
     await detach(context, files, stored.record)
   }
-  const record: AttachmentRecord = {
-    format: 1,
-    key,
-    writer: context.stamp,
-    netns,
-    createdAt: new Date().toISOString(),
-    ...(conf.pod ? { pod: conf.pod } : {}),
-    configDigest: configDigest(conf.stdin),
-    ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
-  }
+  const record = newRecord(addition, netns)
   if (claim(files, record)) {
     // Another ADD of it may have finished since the look above: a finished one is no longer pending.
     const finished = findRecords(files, key).find((stored) => !stored.isPending)
@@ -51,6 +42,23 @@ export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<A
   }
   const other = findRecords(files, key).find((stored) => stored.isPending)
   throw taken(other?.record ?? record, true)
+}
+
+/** The record of an attachment that is about to be made: whose it is, and nothing that it has. */
+export function newRecord(
+  { context, conf, key }: Pick<Addition, 'context' | 'conf' | 'key'>,
+  netns: NetnsStamp,
+): AttachmentRecord {
+  return {
+    format: 1,
+    key,
+    writer: context.stamp,
+    netns,
+    createdAt: new Date().toISOString(),
+    ...(conf.pod ? { pod: conf.pod } : {}),
+    configDigest: configDigest(conf.stdin),
+    ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
+  }
 }
 
 /** Host ports are known with the addresses; a dead holder of one is taken down, whatever its network. */

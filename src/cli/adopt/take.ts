@@ -4,14 +4,14 @@
 
 import { bareAddress } from '../../cni/address.ts'
 import { CniCode, CniError } from '../../cni/error.ts'
+import { newRecord } from '../../commands/claim.ts'
 import type { CallContext } from '../../commands/context.ts'
 import { setUpShared } from '../../commands/shared-setup.ts'
 import { afterRuleOps } from '../../plan/attach.ts'
 import type { NetworkSpec } from '../../plan/attachment.ts'
-import { configDigest } from '../../plan/config-digest.ts'
 import { aliasOf } from '../../plan/names.ts'
 import type { Op } from '../../plan/op.ts'
-import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/record.ts'
+import { describeHolder, sameKey } from '../../plan/record.ts'
 import type { ReferenceOwner } from '../../plan/reference-chain.ts'
 import { mergeNetworks, networkSpec } from '../../plan/resolve.ts'
 import { holderOf, releaseAddresses, reserveAddress } from '../../system/addresses.ts'
@@ -36,17 +36,8 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   requireState()
   const { spec, conf, live } = taking
   const files = networkFiles(conf.name)
-  const record: AttachmentRecord = {
-    format: 1,
-    key: spec.key,
-    writer: context.stamp,
-    netns: live.netns,
-    createdAt: new Date().toISOString(),
-    ...(conf.pod ? { pod: conf.pod } : {}),
-    configDigest: configDigest(conf.stdin),
-    ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
-    adopted: { dataDir: dataDirOf(taking) },
-  }
+  const claimed = newRecord({ context, conf, key: spec.key }, live.netns)
+  const record = { ...claimed, adopted: { dataDir: dataDirOf(taking) } }
   if (!claim(files, record)) throw new CniError(CniCode.tryAgainLater, 'another call is working on it')
   try {
     reserveAddresses(taking)
