@@ -22,7 +22,7 @@ import { machineId } from '../system/stamp.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { checkLoopback } from './loopback.ts'
-import { observeFor } from './observe-attachment.ts'
+import { observeFor } from './observe-ops.ts'
 
 /** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
 export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {

@@ -6,20 +6,20 @@ import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { type Difference, difference } from '../plan/difference.ts'
 import { placeText } from '../plan/host-accept.ts'
-import { bridgeSysctlOps, forwardingKey, ownMacOps } from '../plan/network.ts'
-import type { Observed } from '../plan/observed.ts'
+import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
 import { execute } from '../system/execute.ts'
 import { lackedAccepts } from '../system/host-accept.ts'
 import { withLock } from '../system/lock.ts'
-import { observeHost, observeQueues, observeSysctls, observeTable, observeVlans } from '../system/observe.ts'
+import { observeHost } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { networkParts, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { machineLock } from './machine-lock.ts'
 import { stateLacks } from './mend-state.ts'
+import { observeBesideLinks } from './observe-ops.ts'
 import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
@@ -44,8 +44,8 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
     const attachments = all.filter(isThere)
     const links = linkOps(networks, attachments)
     const rules = refilledRuleOps({ networks, attachments: all })
-    const observed: Observed = { host, ...(await lookFurther(context, links, rules)) }
-    const differences = difference([...links, ...rules], observed)
+    const ops = [...links, ...rules]
+    const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
     if (apply && differences.length > 0) await applyDifferences(context, differences, rules)
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
@@ -116,27 +116,6 @@ function hostEndOps({ host, mtu }: AttachmentSpec): readonly Op[] {
     { in: 'host', kind: 'link.mtu', dev, mtu: host.mtu ?? mtu, why: `set the MTU of ${dev}` },
     { in: 'host', kind: 'link.up', dev, why: `set ${dev} up` },
   ]
-}
-
-async function lookFurther(
-  context: CallContext,
-  links: readonly Op[],
-  rules: readonly Op[],
-): Promise<Omit<Observed, 'host'>> {
-  const queued = [
-    ...new Set(links.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : []))),
-  ]
-  const needs = (table: 'inet' | 'bridge') => rules.some((op) => op.kind === 'nft.base' && op.table === table)
-  const [table, bridgeTable, queues, vlans] = await Promise.all([
-    needs('inet') ? observeTable(context.run, 'inet') : undefined,
-    needs('bridge') ? observeTable(context.run, 'bridge') : undefined,
-    queued.length > 0 ? observeQueues(context.run, queued) : undefined,
-    links.some((op) => op.kind === 'vlan.add') ? observeVlans(context.run) : undefined,
-  ])
-  const keys = links.flatMap((op) => (op.kind === 'sysctl.write' ? [op.key] : []))
-  const sysctls = observeSysctls([...keys, forwardingKey(4), forwardingKey(6)])
-  const seen = { ...(table && { table }), ...(bridgeTable && { bridgeTable }), ...(queues && { queues }) }
-  return { sysctls, ...seen, ...(vlans && { vlans }) }
 }
 
 function textOf(key: AttachmentKey): string {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at everything that a list of operations is about, side by side, a process for each kind.
 
+import { defined } from '../cni/defined.ts'
 import { forwardingKey } from '../plan/network.ts'
 import type { Observed } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
@@ -14,31 +15,39 @@ import {
   observeTable,
   observeVlans,
 } from '../system/observe.ts'
+import type { Run } from '../system/runner.ts'
 import type { CallContext } from './context.ts'
 
 /** What the kernel has of what `ops` say. `path`: the pod's namespace. */
 export async function observeFor(context: CallContext, path: string, ops: readonly Op[]): Promise<Observed> {
   const { run } = context
   const netns = context.openNetns(path)
-  const has = (test: (op: Op) => boolean) => ops.some(test)
   const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.pod' ? [op.key] : []))
-  const queued = unique(ops.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : [])))
   try {
-    const [host, pod, table, bridgeTable, queues, podSysctls, vlans] = await Promise.all([
+    const [host, pod, shared, podSysctls] = await Promise.all([
       observeHost(run, unique(ops.filter((op) => op.in === 'host').flatMap(linkOf)), ops.flatMap(hostRouteOf)),
       observePod(run, netns.fd, ruleFamilies(ops)),
-      has((op) => op.kind === 'nft.base' && op.table === 'inet') ? observeTable(run, 'inet') : undefined,
-      has((op) => op.kind === 'nft.base' && op.table === 'bridge') ? observeTable(run, 'bridge') : undefined,
-      queued.length > 0 ? observeQueues(run, queued) : undefined,
+      observeBesideLinks(run, ops),
       podKeys.length > 0 ? observePodSysctls(run, netns.fd, podKeys) : undefined,
-      has((op) => op.kind === 'vlan.add') ? observeVlans(run) : undefined,
     ])
-    const seen = { table, bridgeTable, queues, podSysctls, vlans }
-    const looked = Object.entries(seen).filter(([, value]) => value !== undefined)
-    return { host, pod, sysctls: observeSysctls(ops.flatMap(sysctlOf)), ...Object.fromEntries(looked) }
+    return { host, pod, ...shared, ...defined({ podSysctls }) }
   } finally {
     closeNetns(netns)
   }
+}
+
+/** The same of the host alone, but for its links and their routes: rules, queues, VLANs, sysctls. */
+export async function observeBesideLinks(run: Run, ops: readonly Op[]): Promise<Omit<Observed, 'host' | 'pod'>> {
+  const has = (test: (op: Op) => boolean) => ops.some(test)
+  const queued = unique(ops.flatMap((op) => (op.kind === 'qdisc.tbf' || op.kind === 'qdisc.ingress' ? [op.dev] : [])))
+  const [table, bridgeTable, queues, vlans] = await Promise.all([
+    has((op) => op.kind === 'nft.base' && op.table === 'inet') ? observeTable(run, 'inet') : undefined,
+    has((op) => op.kind === 'nft.base' && op.table === 'bridge') ? observeTable(run, 'bridge') : undefined,
+    queued.length > 0 ? observeQueues(run, queued) : undefined,
+    has((op) => op.kind === 'vlan.add') ? observeVlans(run) : undefined,
+  ])
+  const sysctls = observeSysctls(ops.flatMap(sysctlOf))
+  return { sysctls, ...defined({ table, bridgeTable, queues, vlans }) }
 }
 
 function linkOf(op: Op): readonly string[] {
