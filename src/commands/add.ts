@@ -7,6 +7,7 @@ import type { NetConf } from '../cni/net-conf.ts'
 import type { Result } from '../cni/result.ts'
 import { delegatedResult, resultOf } from '../plan/answer.ts'
 import type { AttachmentSpec } from '../plan/attachment.ts'
+import { bareSpec } from '../plan/bare.ts'
 import type { Lease } from '../plan/lease.ts'
 import { attachmentSpec } from '../plan/resolve.ts'
 import { tablesInUse } from '../plan/sbr.ts'
@@ -94,17 +95,8 @@ async function addLease(addition: Addition): Promise<Result> {
     const lease = await leaseOf(addition)
     const { key, files, conf } = addition
     const cooldownS = conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0
-    const bare = {
-      mode: conf.mode,
-      mtu: 0,
-      routes: [],
-      defaultRoutes: [],
-      podLinkDown: true,
-      dad: false,
-      selfHairpin: false,
-      isPool: conf.ipam.kind === 'pool',
-    }
-    writePending(files, { ...record, spec: { ...bare, key, ips: lease.ips, cooldownS } })
+    const spec = { ...bareSpec(key), mode: conf.mode, ips: lease.ips, isPool: conf.ipam.kind === 'pool', cooldownS }
+    writePending(files, { ...record, spec })
     finish(files, key)
     return delegatedResult(lease)
   })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An attachment of which only the name is known: its record was lost, or cannot be read in full. Its
-// links follow from the name; what it has reserved says so itself.
+// links follow from the name; what it has reserved says so itself. One in the role of IPAM never has more.
 
 import type { AttachmentKey, AttachmentSpec } from './attachment.ts'
 import { hostLinkName, ifbMac, ifbName } from './names.ts'
