@@ -4,7 +4,7 @@
 
 import { CommandError } from '../compile/command-error.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
-import { elementOps } from '../plan/host-ports.ts'
+import { elementOps } from '../plan/elements.ts'
 import { hostLinkName } from '../plan/names.ts'
 import type { ObservedTable } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'

@@ -2,7 +2,7 @@
 // ingressPolicy: which bridges may not send to each other, as elements (reference-plugins.md §2.12).
 
 import type { NetworkSpec } from './attachment.ts'
-import type { Element } from './masquerade.ts'
+import type { Element } from './elements.ts'
 
 /**
  * `same-bridge`: pods of this bridge and of other fenced bridges do not reach each other.

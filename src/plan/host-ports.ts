@@ -5,7 +5,7 @@
 import { bareAddress, isUnspecified, parseAddress } from '../cni/address.ts'
 import type { NetConf, PortMapping } from '../cni/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from './attachment.ts'
-import type { Element } from './masquerade.ts'
+import type { Element } from './elements.ts'
 import type { Op } from './op.ts'
 import { gateElements } from './port-conditions.ts'
 
@@ -33,18 +33,6 @@ export function ownPortElements(spec: HostPortSpec): readonly Element[] {
 /** What the pods of a link share: the guard of its loopback addresses. */
 export function sharedPortElements(spec: HostPortSpec): readonly Element[] {
   return spec.snat ? [{ set: 'loopback', element: `"${spec.link}"` }] : []
-}
-
-/** Operations for elements, with what each is for. */
-export function elementOps(elements: readonly Element[], kind: 'nft.add' | 'nft.del' = 'nft.add'): readonly Op[] {
-  const verb = kind === 'nft.add' ? 'add' : 'remove'
-  return elements.map(({ set, element }) => ({
-    in: 'host',
-    kind,
-    set,
-    element,
-    why: `${verb} ${element} in nft set ${set}`,
-  }))
 }
 
 /**

@@ -5,13 +5,8 @@
 
 import { type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../cni/address.ts'
 import type { NetworkSpec } from './attachment.ts'
-import type { Op, SetName } from './op.ts'
-
-/** An element of one of our sets, in nft's text. */
-export interface Element {
-  readonly set: SetName
-  readonly element: string
-}
+import type { Element } from './elements.ts'
+import type { Op } from './op.ts'
 
 interface Pair {
   readonly source: Cidr

@@ -6,7 +6,7 @@
 // a pod that uses it.
 
 import type { HostPort, HostPortSpec } from './attachment.ts'
-import type { Element } from './masquerade.ts'
+import type { Element } from './elements.ts'
 import type { Op } from './op.ts'
 import { ruleComment, translateChain } from './ruleset.ts'
 import { sha256 } from './sha256.ts'

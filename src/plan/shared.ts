@@ -4,8 +4,8 @@
 
 import { attachmentRuleOps, portOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
+import { elementOps } from './elements.ts'
 import { fenceElements } from './fence.ts'
-import { elementOps } from './host-ports.ts'
 import { masqueradeElements, masqueradeOps } from './masquerade.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 import type { Op, TableFamily } from './op.ts'

@@ -3,7 +3,7 @@
 // removed as they are there. A map refuses a second target for a port, so they would keep the port
 // from its next owner.
 
-import type { Element } from './masquerade.ts'
+import type { Element } from './elements.ts'
 import type { ObservedTable } from './observed.ts'
 import type { Op, SetName } from './op.ts'
 

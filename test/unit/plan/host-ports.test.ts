@@ -3,8 +3,8 @@
 // that must go with them.
 
 import { describe, expect, it } from 'vitest'
+import { elementOps } from '../../../src/plan/elements.ts'
 import {
-  elementOps,
   hostPortSpec,
   localnetOps,
   ownPortElements,
