@@ -101,8 +101,13 @@ function matches(there: ObservedRoute, route: PodRoute): boolean {
 }
 
 function sysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
-  // A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement.
-  const isWithout = observed.sysctls.get(key) === undefined && key.startsWith('net/ipv6/conf/') && value === '0'
+  const now = observed.sysctls.get(key)
+  const isWithout = now === undefined && value === '0' && isOfLinkThere(key, observed.host)
   if (!observed.sysctls.has(key) || isWithout) return []
-  return differs(key.replaceAll('/', '.'), observed.sysctls.get(key) ?? 'absent', value)
+  return differs(key.replaceAll('/', '.'), now ?? 'absent', value)
+}
+
+/** A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement. */
+function isOfLinkThere(key: string, host: ObservedNamespace): boolean {
+  return key.startsWith('net/ipv6/conf/') && host.links.has(key.split('/')[3] ?? '')
 }

@@ -79,7 +79,7 @@ const ofPod: readonly Breakage[] = [
     "the pod's link is gone",
     ['pod link del eth0'],
     /^eth0 is missing$/,
-    /^(veth\w+|eth0) is missing$|^route to |is missing on eth0$/,
+    /^(veth\w+|eth0) is missing$|^route to |is missing on eth0$|veth\w+\.accept_ra is absent/,
   ],
   ["the host's end is down", ['ip link set VETH down'], /^veth\w+ is down$/],
   [

@@ -143,4 +143,13 @@ describe('difference', () => {
     expect(found.length).toBeGreaterThan(0)
     expect(found.join('\n')).toMatch(sentence)
   })
+
+  it('misses a setting of IPv6 where its link is gone, not where the link has no IPv6', () => {
+    const key = 'net/ipv6/conf/cni0/accept_ra'
+    const setting: Op = { in: 'host', kind: 'sysctl.write', key, value: '0', why: 'w' }
+    const sysctls = new Map([[key, undefined]])
+    expect(difference([setting], { host: links(bridge), sysctls })).toEqual([])
+    const found = ['net.ipv6.conf.cni0.accept_ra is absent, not 0']
+    expect(difference([setting], { host: emptyNamespace, sysctls })).toEqual([{ op: setting, found }])
+  })
 })
