@@ -13,7 +13,7 @@ import { nearestWord } from './nearest-word.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What CONVENTIONS.md of the CNI project names. */
+/** What CONVENTIONS.md of the CNI project names, and the pod's annotations, which containerd and CRI-O send by a name of their own. */
 const conventional = [
   ...[
     'portMappings',
@@ -26,6 +26,7 @@ const conventional = [
     'deviceID',
     'aliases',
     'cgroupPath',
+    'io.kubernetes.cri.pod-annotations',
   ],
 ]
 

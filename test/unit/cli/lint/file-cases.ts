@@ -197,6 +197,11 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ['capability-unknown "portMapping" no runtime sends the capability "portMapping"; did you mean "portMappings"?'],
   ],
   [
+    'the capability by which containerd and CRI-O send annotations',
+    list({ ...net, capabilities: { 'io.kubernetes.cri.pod-annotations': true } }),
+    [],
+  ],
+  [
     'a runtimeConfig',
     list({ ...net, runtimeConfig: { mac: '02:00:00:00:00:01' } }),
     ['runtime-config-in-file "runtimeConfig" runtimeConfig is what a runtime puts in, and is in the file'],
