@@ -7,7 +7,7 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import { CommandError } from '../compile/command-error.ts'
-import { afterRuleOps, hostOps, queueingOps } from '../plan/attach.ts'
+import { afterRuleOps, hostOps, leasedHostOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf } from '../plan/names.ts'
 import { mostBridgePorts } from '../plan/network.ts'
@@ -29,7 +29,7 @@ import type { CallContext } from './context.ts'
 import { configurePod } from './pod-side.ts'
 import { repairRules, setUpShared } from './shared-setup.ts'
 
-/** An attachment being made. `isMade`: its interfaces exist, only addresses and routes are missing. */
+/** An attachment being made. `isMade`: its interfaces exist, only addresses, routes and what follows from them are missing. */
 export interface Connection {
   readonly context: CallContext
   readonly call: Invocation
@@ -56,7 +56,7 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
   const wanted = wantedNetwork(connection, spec, known)
   writePending(files, { ...connection.record, spec, network: wanted })
   const isSteady = isDeepStrictEqual(known, wanted) && (wanted.bridge === undefined || linkExists(wanted.bridge.name))
-  const decided = { spec, network: wanted, own: connection.isMade ? [] : hostOps(spec) }
+  const decided = { spec, network: wanted, own: connection.isMade ? leasedHostOps(spec) : hostOps(spec) }
   const making = isSteady
     ? connectSteady(connection, decided)
     : connectFirst(connection, { ...decided, unlessMade: true })

@@ -10,10 +10,11 @@ import { chainedHostOps, chainedHostUndoOps, chainedPodOps } from './chained-ops
 import { type Element, elementOps } from './elements.ts'
 import { fenceLink } from './fence.ts'
 import { localnetOps, ownPortElements, sharedPortElements } from './host-ports.ts'
-import { aliasOf, linkLocalCidr } from './names.ts'
+import { aliasOf } from './names.ts'
 import { ignoreRouters } from './network.ts'
 import type { Op } from './op.ts'
 import { conditionOps } from './port-conditions.ts'
+import { routedHostOps } from './routed-pod.ts'
 import { sbrOps, sbrUndoOps } from './sbr.ts'
 import { tunedLinkOps, tunedSysctlOps, untunedLinkOps } from './tuning.ts'
 import { portVlanOps } from './vlan.ts'
@@ -36,20 +37,19 @@ export function hostOps(spec: AttachmentSpec): readonly Op[] {
       ...(spec.port ? { master: spec.port.bridge } : {}),
       why: `create ${pod.name} in the pod with ${host.name} on the host`,
     },
-    {
-      in: 'host',
-      kind: 'link.alias',
-      dev: host.name,
-      alias: aliasOf(spec.key),
-      noLinkLocal: hasIpv6(spec),
-      why: `mark ${host.name} as ours`,
-    },
+    markOp(spec, host),
     ...(spec.port
       ? [portFlags(host, spec.port), ...(spec.port.vlans ? portVlanOps(host.name, spec.port.vlans) : [])]
       : []),
     ...(spec.mode === 'ptp' ? routedHostOps(spec, host) : []),
     ...(spec.bandwidth ? ifbOps(spec.bandwidth) : []),
   ]
+}
+
+/** What of hostOps the addresses tell: for an interface that was made before them (delegated IPAM). */
+export function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
+  const { host } = spec
+  return host === undefined || spec.mode !== 'ptp' ? [] : [markOp(spec, host), ...routedHostOps(spec, host)]
 }
 
 /** What runs beside the pod's side once the links are there. */
@@ -184,26 +184,16 @@ function removeLinks(devs: readonly string[], group: number): readonly Op[] {
   ]
 }
 
-/**
- * The reference ptp's host side: the gateway's address on the pod's own link, and a route to the pod.
- * The link-local address is ours, so that the host can ask for the pod's MAC at once: with a tentative
- * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
- */
-function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
-  const local = hasIpv6(spec) ? [hostAddress(linkLocalCidr(host.mac), host.name)] : []
-  const perAddress = spec.ips.flatMap(({ address, gateway }): readonly Op[] => {
-    const bits = address.includes(':') ? 128 : 32
-    const dst = `${bareAddress(address)}/${bits}`
-    return [
-      ...(gateway === undefined ? [] : [hostAddress(`${gateway}/${bits}`, host.name)]),
-      { in: 'host', kind: 'hostroute.replace', dev: host.name, dst, why: `route ${dst} to the pod` },
-    ]
-  })
-  return [...local, ...perAddress]
-}
-
-function hostAddress(cidr: string, dev: string): Op {
-  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add ${cidr} to ${dev}` }
+function markOp(spec: AttachmentSpec, { name }: LinkEnd): Op {
+  const noLinkLocal = hasIpv6(spec)
+  return {
+    in: 'host',
+    kind: 'link.alias',
+    dev: name,
+    alias: aliasOf(spec.key),
+    noLinkLocal,
+    why: `mark ${name} as ours`,
+  }
 }
 
 function hasIpv6(spec: AttachmentSpec): boolean {

@@ -10,7 +10,7 @@ export function podRoutes(
   ips: readonly PodAddress[],
   isDefaultGateway: boolean,
 ): { routes: readonly Route[]; defaultRoutes: readonly Route[] } {
-  const complete = routes.map((route) => throughGateway(route, ips))
+  const complete = routes.map((route) => throughGateway(withoutZeros(route), ips))
   const wanted = isDefaultGateway ? ips.flatMap(defaultThrough) : []
   // As in the reference bridge: one with a gateway of its own, in whatever table and metric, is the one meant.
   const named = routes.filter((route) => isDefault(route) && route.gw !== undefined)
@@ -19,6 +19,17 @@ export function podRoutes(
   return {
     routes: distinct(complete.filter((route) => !isPlainDefault(route))),
     defaultRoutes: firstOfEach([...complete.filter(isPlainDefault), ...missing]),
+  }
+}
+
+/** 0 is "not set", as in the reference: the kernel takes table 0 for the main one, and shows none of the others. */
+function withoutZeros({ priority, mtu, advmss, table, ...route }: Route): Route {
+  return {
+    ...route,
+    ...(priority ? { priority } : {}),
+    ...(mtu ? { mtu } : {}),
+    ...(advmss ? { advmss } : {}),
+    ...(table ? { table } : {}),
   }
 }
 

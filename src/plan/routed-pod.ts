@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway by the link, all
-// else through a gateway (reference-plugins.md §2.7).
+// Addresses on the host and routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway
+// by the link, all else through a gateway (reference-plugins.md §2.7).
 
 import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Route } from '../cni/route.ts'
-import type { PodAddress, PodRoute } from './attachment.ts'
+import type { AttachmentSpec, LinkEnd, PodAddress, PodRoute } from './attachment.ts'
+import { linkLocalCidr } from './names.ts'
+import type { Op } from './op.ts'
 import { linkScope } from './rtnetlink.ts'
 
 /** What podRoutes (pod-routes.ts) gives, or the same for a routed pod. */
@@ -21,6 +23,30 @@ export function routedPodRoutes(ips: readonly PodAddress[], given: Routes): Rout
     routes: [...ips.flatMap(addressRoutes), ...given.routes.map(direct)],
     defaultRoutes: given.defaultRoutes.map(direct),
   }
+}
+
+/**
+ * The reference ptp's host side: the gateway's address on the pod's own link, and a route to the pod.
+ * The link-local address is ours, so that the host can ask for the pod's MAC at once: with a tentative
+ * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
+ */
+export function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
+  const local = spec.ips.some(({ address }) => address.includes(':'))
+    ? [hostAddress(linkLocalCidr(host.mac), host.name)]
+    : []
+  const perAddress = spec.ips.flatMap(({ address, gateway }): readonly Op[] => {
+    const bits = address.includes(':') ? 128 : 32
+    const dst = `${bareAddress(address)}/${bits}`
+    return [
+      ...(gateway === undefined ? [] : [hostAddress(`${gateway}/${bits}`, host.name)]),
+      { in: 'host', kind: 'hostroute.replace', dev: host.name, dst, why: `route ${dst} to the pod` },
+    ]
+  })
+  return [...local, ...perAddress]
+}
+
+function hostAddress(cidr: string, dev: string): Op {
+  return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add ${cidr} to ${dev}` }
 }
 
 function addressRoutes({ address, gateway }: PodAddress): readonly PodRoute[] {

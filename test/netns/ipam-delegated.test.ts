@@ -8,6 +8,7 @@ import { type Host, openHost, snapshot } from '../support/host.ts'
 import { answer, type InstalledIpam, installIpam, leased, refuse, type Script } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, interfacesOf, ipamConf, later } from '../support/pods.ts'
+import { pings } from '../support/traffic.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -158,6 +159,20 @@ describe('a delegated IPAM plugin', () => {
     const plugin = install({ ADD: `echo a note >&2; ${answer()}` })
     const added = host.cni('ADD', conf, { netns: host.pod('p'), path: plugin.path })
     expect(added).toMatchObject({ code: 0, stderr: 'a note\n' })
+  })
+
+  it('gives a routed pod its address, with routes to it, and 0 in a route as not set', () => {
+    const ips = '{"address":"10.66.0.7/24","gateway":"10.66.0.1"},{"address":"fd00:66::7/64","gateway":"fd00:66::1"}'
+    const routes = '{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16","table":0,"priority":0,"mtu":0}'
+    const plugin = install({ ADD: answer(`{"cniVersion":"1.1.0","ips":[${ips}],"routes":[${routes}]}`) })
+    const routed = { ...conf, mode: 'ptp' }
+    const pod = attach(host, routed, { path: plugin.path })
+    for (const gateway of ['10.66.0.1', 'fd00:66::1']) expect(pings(host, pod.netns, gateway)).toBe(true)
+    for (const address of ['10.66.0.7', 'fd00:66::7'])
+      expect(host.run('ping', ['-c1', '-W2', address]).code, address).toBe(0)
+    expectSilent(later(host, 'CHECK', { conf: routed, pod }))
+    expectSilent(later(host, 'DEL', { conf: routed, pod }))
+    expectNothingLeft(host, before)
   })
 
   it('may answer in an older version than ours', () => {
