@@ -2,6 +2,7 @@
 // `trestle adopt`: live pods of the reference chain get a record and our rules, and what the chain left
 // of pods that are gone is cleared. Without --apply it only tells.
 
+import { existsSync } from 'node:fs'
 import type { CallContext } from '../commands/context.ts'
 import { openNetns } from '../system/netns.ts'
 import { observeHost } from '../system/observe.ts'
@@ -11,7 +12,8 @@ import { requireState } from '../system/state.ts'
 import { type Entry, entryCounts, entryTable } from './adopt/entry.ts'
 import { applyNetwork, planNetwork } from './adopt/network.ts'
 import { type Target, targetOf, targetsIn } from './adopt/targets.ts'
-import { type Command, exitCode, type Input } from './command.ts'
+import { type Command, exitCode, type Input, UsageError } from './command.ts'
+import { requireRoot } from './self.ts'
 
 const defaultDirectory = '/etc/cni/net.d'
 
@@ -26,8 +28,8 @@ export const adoptCommand: Command = {
   description: [
     'Reads what libcni remembers and what the kernel has, for the network of FILE, or for those in the',
     'configuration directory. A pod whose namespace, addresses and host link are as remembered gets a record; its',
-    'host ports and masquerading move to our rules without a gap, its address stays reserved. Reservations and',
-    'rules of pods that are gone are cleared. Without --apply nothing is changed, and exit code 1 says that there',
+    'host ports and masquerading move to the rules of trestle without a gap, its address stays reserved. Reservations',
+    'and rules of pods that are gone are cleared. Without --apply nothing is changed, and exit code 1 says that there',
     'is something to do. A list of the reference plugins is taken as `trestle convert` would write it; it is',
     'applied only when it is named as FILE: put the converted list in its place at the same time.',
   ].join('\n'),
@@ -41,8 +43,12 @@ export const adoptCommand: Command = {
 
 async function run({ words, values, isJson, output }: Input): Promise<number> {
   const [file] = words
-  const directory = typeof values['config-dir'] === 'string' ? values['config-dir'] : defaultDirectory
+  const named = values['config-dir'] as string | undefined
+  if (named !== undefined && !existsSync(named))
+    throw new UsageError(`--config-dir ${named}: there is no such directory`)
+  const directory = named ?? defaultDirectory
   const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
+  requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
   const entries = await adopt(targets, { isApplied: values['apply'] === true, isNamed: file !== undefined })
   const code = entries.every(({ status }) => done.includes(status)) ? exitCode.fine : exitCode.findings
   const networks = targets.map(({ list, file: from, isServed }) => ({ name: list.name, file: from, isServed }))

@@ -5,7 +5,7 @@
 import { type Command, exitCode, type Input } from './command.ts'
 import { convert } from './convert/conflist.ts'
 import type { Remark } from './convert/remarks.ts'
-import { readInputText } from './read-input.ts'
+import { readFileAs } from './read-input.ts'
 
 export const convertCommand: Command = {
   name: 'convert',
@@ -19,12 +19,15 @@ export const convertCommand: Command = {
     'of them is a warning, something of the original is not done any more. `trestle adopt` then takes over live pods.',
   ].join('\n'),
   options: {},
-  examples: ['trestle convert /etc/cni/net.d/10-bridge.conflist >10-trestle.conflist', 'trestle convert -o json <FILE'],
+  examples: [
+    'trestle convert /etc/cni/net.d/10-bridge.conflist >10-trestle.conflist',
+    'trestle convert -o json <10-bridge.conflist',
+  ],
   run,
 }
 
 function run({ words, isJson, output }: Input): number {
-  const { conflist, remarks } = convert(readInputText(words[0] ?? '-'))
+  const { conflist, remarks } = readFileAs(words[0] ?? '-', convert)
   const code = remarks.some(({ level }) => level === 'warning') ? exitCode.findings : exitCode.fine
   const document = { formatVersion: 1, command: 'convert', conflist, remarks, exitCode: code }
   output.out(`${JSON.stringify(isJson ? document : conflist, undefined, 2)}\n`)

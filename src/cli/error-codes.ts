@@ -78,8 +78,8 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
   },
   addressUnavailable: {
     meaning: 'the requested address cannot be had',
-    cause: 'it is in no range, excluded, or held by another pod',
-    cure: 'request another address; the message names the holder',
+    cause: 'it is in no range, a gateway, or held by another pod',
+    cure: 'request another address; `details` names the holder',
   },
   attachmentExists: {
     meaning: 'already attached',
@@ -89,7 +89,7 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
   hostPortTaken: {
     meaning: 'host port in use',
     cause: 'another pod has the port, or a process listens on it and `onListening` is `refuse`',
-    cure: 'use another host port; the message names the holder',
+    cure: 'use another host port; the message or `details` names the holder',
   },
   delegateFailed: {
     meaning: 'the IPAM plugin failed',

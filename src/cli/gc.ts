@@ -9,6 +9,7 @@ import type { Verdict } from '../plan/garbage.ts'
 import { reservationText, type StrayVerdict } from '../plan/strays.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { askRuntime, type Living } from './living.ts'
+import { requireRoot } from './self.ts'
 
 export const gcCommand: Command = {
   name: 'gc',
@@ -36,6 +37,7 @@ export const gcCommand: Command = {
 }
 
 async function run({ values, isJson, output }: Input): Promise<number> {
+  requireRoot('gc', 'it reads the state of the node')
   const context = openContext(new AbortController().signal)
   const endpoint = values['runtime-endpoint'] as string | undefined
   const living = values['no-runtime'] === true ? { listed: undefined, source: 'not asked' } : await askRuntime(endpoint)
@@ -106,10 +108,12 @@ function asText({ verdicts, strays, inTheWay, collected, failures, living, isApp
   const all = [...verdicts, ...strays]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
-  const ending = isApplied
-    ? `${collected + others} collected`
-    : `${count('collect') + inTheWay.length} to collect (--apply does it)`
+  const ending = isApplied ? `${collected + others} collected` : toCollect(count('collect') + inTheWay.length)
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
   const lines = [...attachments, ...reservations, ...paths, ...owed].join('')
   return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
+}
+
+function toCollect(count: number): string {
+  return `${count} to collect${count === 0 ? '' : ' (--apply does it)'}`
 }

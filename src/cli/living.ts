@@ -2,6 +2,7 @@
 // Which containers runtimes say exist: sandboxes over CRI, and containerd's own list of all containers.
 
 import { statSync } from 'node:fs'
+import { CniCode, CniError } from '../cni/error.ts'
 import type { Listed } from '../commands/collect.ts'
 
 const sockets = ['/run/containerd/containerd.sock', '/run/crio/crio.sock', '/run/k3s/containerd/containerd.sock']
@@ -15,17 +16,18 @@ export interface Living {
 
 /**
  * Asks the runtime at `endpoint`, or all that are found. One that does not answer makes the list incomplete: then there
- * is none. Throws CriError when a named endpoint does not answer.
+ * is none. Throws CniError 5 when a named endpoint does not answer.
  */
 export async function askRuntime(endpoint: string | undefined): Promise<Living> {
   const found = endpoint === undefined ? sockets.filter(isSocket) : [endpoint.replace(/^unix:\/\//, '')]
+  if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
   if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
   const listed = new Set<string>()
   for (const socket of found) {
     try {
       for (const id of await listAll(socket)) listed.add(id)
     } catch (error) {
-      if (endpoint !== undefined) throw error
+      if (endpoint !== undefined) throw silent(endpoint, (error as Error).message)
       return { listed: undefined, source: `${socket} did not answer: ${(error as Error).message}` }
     }
   }
@@ -49,6 +51,12 @@ async function listAll(socket: string): Promise<readonly string[]> {
   } finally {
     cri.close()
   }
+}
+
+function silent(endpoint: string, why: string): CniError {
+  const details =
+    'name the socket of a runtime that runs, like unix:///run/containerd/containerd.sock, or use --no-runtime'
+  return new CniError(CniCode.ioFailure, `the runtime at ${endpoint} does not answer: ${why}`, { details })
 }
 
 function isSocket(path: string): boolean {

@@ -3,6 +3,7 @@
 // command returns, and nothing may be lost then.
 
 import { isatty } from 'node:tty'
+import { CniCode, CniError, printable } from '../cni/error.ts'
 import { writeAll } from '../system/output.ts'
 
 /** Where a command writes. `hasColour`: escape sequences may be used on stdout. */
@@ -15,17 +16,25 @@ export interface Output {
 /** Standard output and error. Colour on a terminal only, and never with NO_COLOR (no-color.org) or TERM=dumb. */
 export function standardOutput(env: Readonly<Record<string, string | undefined>> = process.env): Output {
   return {
-    out: (text) => writeUnlessClosed(1, text),
-    err: (text) => writeUnlessClosed(2, text),
+    out: (text) => {
+      const code = failureOf(1, text)
+      // A pipe whose reader has gone is no failure: nobody is left to tell.
+      if (code === undefined || code === 'EPIPE') return
+      throw new CniError(CniCode.ioFailure, `cannot write to standard output: ${code}`)
+    },
+    // Names and values in an error are not ours: no escape sequence of theirs reaches the terminal. Where it cannot
+    // be written nobody can be told, and the exit code says it.
+    err: (text) => void failureOf(2, printable(text)),
     hasColour: isatty(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb',
   }
 }
 
-/** A pipe whose reader has gone is no failure: nobody is left to tell. */
-function writeUnlessClosed(fd: number, text: string): void {
+/** The kernel's word for why a text could not be written, like ENOSPC; undefined when it was. */
+function failureOf(fd: number, text: string): string | undefined {
   try {
     writeAll(fd, text)
+    return undefined
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
+    return (error as NodeJS.ErrnoException).code ?? String(error)
   }
 }

@@ -17,8 +17,8 @@ import { attachmentSpec, networkSpec } from '../plan/resolve.ts'
 import { bridgeOps, ruleOps } from '../plan/shared.ts'
 import { staticLease } from '../plan/static.ts'
 import { type Command, exitCode, type Input } from './command.ts'
-import { readNetworkList, requestConf } from './network-list.ts'
-import { readInputText } from './read-input.ts'
+import { type NetworkList, readNetworkList, requestConf } from './network-list.ts'
+import { readFileAs } from './read-input.ts'
 
 /** The placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
@@ -42,15 +42,19 @@ export const planCommand: Command = {
 }
 
 function run({ words, isJson, output }: Input): number {
-  const network = readNetworkList(readInputText(words[0] ?? '-'))
-  const plugin = network.plugins.find((each) => each.type === 'trestle')
-  if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
-  const ops = planOf(JSON.stringify(requestConf(network, plugin, {})))
+  const { network, ops } = readFileAs(words[0] ?? '-', planOfList)
   const { links, rules } = toLanes(ops)
   const batches = [...links, ...rules]
   const document = { formatVersion: 1, command: 'plan', network: network.name, ops, batches, exitCode: exitCode.fine }
   output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(network.name, ops, batches))
   return exitCode.fine
+}
+
+function planOfList(text: string): { readonly network: NetworkList; readonly ops: readonly Op[] } {
+  const network = readNetworkList(text)
+  const plugin = network.plugins.find((each) => each.type === 'trestle')
+  if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
+  return { network, ops: planOf(JSON.stringify(requestConf(network, plugin, {}))) }
 }
 
 /** The operations of the first ADD with this configuration. Throws CniError when it is wrong or delegates its IPAM. */

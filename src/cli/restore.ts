@@ -4,7 +4,7 @@
 import { openContext } from '../commands/context.ts'
 import { type Restored, restore } from '../commands/restore.ts'
 import { type Command, exitCode, type Input } from './command.ts'
-import { thisProgram } from './self.ts'
+import { requireRoot, thisProgram } from './self.ts'
 import { restoreUnit } from './systemd-unit.ts'
 
 export const restoreCommand: Command = {
@@ -38,6 +38,7 @@ async function run({ values, isJson, output }: Input): Promise<number> {
     output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : unit)
     return exitCode.fine
   }
+  requireRoot('restore', 'it reads the state and the rules of the node')
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
   const { missing } = restored

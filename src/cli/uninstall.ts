@@ -4,6 +4,7 @@
 import { openContext } from '../commands/context.ts'
 import { type Uninstalled, uninstall } from '../commands/uninstall.ts'
 import { type Command, exitCode, type Input } from './command.ts'
+import { requireRoot } from './self.ts'
 
 export const uninstallCommand: Command = {
   name: 'uninstall',
@@ -22,6 +23,7 @@ export const uninstallCommand: Command = {
 }
 
 async function run({ values, isJson, output }: Input): Promise<number> {
+  requireRoot('uninstall', 'it reads the state and the rules of the node')
   const isApplied = values['apply'] === true
   const found = await uninstall(openContext(new AbortController().signal), isApplied)
   const isDone = isApplied && found.live.length === 0 && found.failures.length === 0
@@ -42,5 +44,11 @@ function asText({ live, removes, stays, failures }: Uninstalled, isApplied: bool
     ...failures.map((text) => `  failed    ${text}`),
   ]
   const counts = `${removes.length} ${isDone ? 'removed' : 'to remove'}, ${live.length} attached, ${stays.length} stay`
-  return `${lines.map((line) => `${line}\n`).join('')}${counts}${isApplied ? '' : ' (--apply does it)'}\n`
+  return `${lines.map((line) => `${line}\n`).join('')}${counts}${endOf({ live, removes }, isApplied)}\n`
+}
+
+/** What is to be done next, or why nothing was. */
+function endOf({ live, removes }: Pick<Uninstalled, 'live' | 'removes'>, isApplied: boolean): string {
+  if (live.length > 0) return isApplied ? ': nothing is removed while a pod is attached' : ''
+  return isApplied || removes.length === 0 ? '' : ' (--apply does it)'
 }

@@ -66,6 +66,7 @@ function skipString(text: string, at: number): number {
 function skipScalar(text: string, at: number): number {
   if (text[at] === '"') return skipString(text, at)
   if (text[at] === "'") return stop(at, 'strings use double quotes')
+  if (text[at] === '\ufeff') return stop(at, 'a byte order mark, which JSON does not have')
   if (text[at] === '/' || text[at] === '#') return stop(at, 'JSON has no comments')
   const end = match(scalarToken, text, at)
   if (end < 0 || wordEnd.test(text[end] ?? '')) return expected(text, at, 'a value')

@@ -70,8 +70,12 @@ export function requestTaken(set: NumberedSet, address: string, holder?: string)
   return new CniError(CniCode.addressUnavailable, `failed to allocate for range ${set.index}: ${what}`, { details })
 }
 
-/** How full a set is. `used`: its usable addresses that are given out; `theirs`: how many host-local reserved, and where. */
+/**
+ * How full a set is. `directory`: of the network's reservations; `used`: its usable addresses that are given out;
+ * `theirs`: how many host-local reserved, and where.
+ */
 export interface PoolUse {
+  readonly directory: string
   readonly used: number
   readonly exclude: readonly string[]
   readonly theirs: { readonly count: number; readonly directory: string }
@@ -84,7 +88,7 @@ export function exhausted(set: NumberedSet, use: PoolUse): CniError {
   const message = `failed to allocate for range ${set.index}: ${what} (${use.used} of ${total} used)`
   return new CniError(CniCode.poolExhausted, message, {
     details:
-      '/run/trestle/networks/NAME/addresses says who has each address; `trestle gc` frees those of pods that are gone. ' +
+      `${use.directory} says who has each address; \`trestle gc\` frees those of pods that are gone. ` +
       fromBefore(use.theirs) +
       'If all are in use, the network needs a larger subnet or another range in this set.',
   })

@@ -102,8 +102,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
   for (;;) {
     const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
     if (chosen === undefined) {
-      if (hasReclaimed || (await request.reclaim()) === 0)
-        throw exhausted(set, { used: taken.size, exclude: ipam.exclude, theirs: theirsOf(request, ipam) })
+      if (hasReclaimed || (await request.reclaim()) === 0) throw exhausted(set, useOf(request, ipam, taken.size))
       hasReclaimed = true
       taken = takenNow(request, ipam)
       continue
@@ -114,6 +113,10 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
     }
     taken.add(chosen.address)
   }
+}
+
+function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {
+  return { directory: request.files.addresses, used, exclude: ipam.exclude, theirs: theirsOf(request, ipam) }
 }
 
 async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Chosen): Promise<Chosen> {

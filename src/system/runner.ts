@@ -132,7 +132,7 @@ function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
   const missing = error.code === 'ENOENT'
   const hint = missing
     ? `install it (Debian: iproute2, nftables, util-linux), or add its directory to PATH`
-    : error.message
+    : `${error.message}; see its mode and the limits of the node (processes, memory)`
   return new CniError(CniCode.commandFailed, `cannot run ${command.file}: ${missing ? 'not found' : error.code}`, {
     details: `${commandLine(command)}: ${hint}`,
     cause: error,

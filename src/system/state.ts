@@ -97,7 +97,7 @@ function requireOurs(directory: string): void {
   const stat = lstatSync(directory, { throwIfNoEntry: false })
   if (stat === undefined || stat.isFile()) return
   const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
-  if (!isOurs) throw unusable(directory, 'it must be a directory owned by us that nobody else may write to')
+  if (!isOurs) throw unusable(directory, 'make it a directory of root, mode 755 or stricter')
 }
 
 /** Throws CniError 5 when nothing can be written to the state directory: read-only or full. For STATUS. */

@@ -57,7 +57,7 @@ describe('trestle uninstall', () => {
     const { state: ___, sysctls: ____, ...wanted } = before
     expect(after).toEqual(wanted)
     expect(existsSync(host.stateDir)).toBe(false)
-    expect(uninstall().stdout).toBe('0 to remove, 0 attached, 0 stay (--apply does it)')
+    expect(uninstall().stdout).toBe('0 to remove, 0 attached, 0 stay')
   })
 
   it('removes nothing while a pod is attached', () => {

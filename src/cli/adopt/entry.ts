@@ -19,7 +19,7 @@ export interface Entry {
 }
 
 const words: Readonly<Record<EntryStatus, string>> = {
-  ours: 'is ours',
+  ours: 'recorded',
   adopt: 'to adopt',
   adopted: 'adopted',
   cannot: 'CANNOT',

@@ -7,7 +7,7 @@ import { CniCode, CniError } from '../../cni/error.ts'
 import { namesIn } from '../../system/files.ts'
 import { convert } from '../convert/conflist.ts'
 import { type NetworkList, type PluginConf, readNetworkList } from '../network-list.ts'
-import { readInputText } from '../read-input.ts'
+import { readFileAs } from '../read-input.ts'
 
 /** A network and the configuration its pods are adopted with. `isServed`: the file has trestle already. */
 export interface Target {
@@ -19,7 +19,7 @@ export interface Target {
 
 /** The network of one file. Throws CniError when it cannot be read, is no list, or cannot be converted. */
 export function targetOf(file: string): Target {
-  return readTarget(file, readInputText(file))
+  return readFileAs(file, (text) => readTarget(file, text))
 }
 
 /** The networks of a configuration directory, each once, files by name. What is of other plugins is left out. */
@@ -49,6 +49,6 @@ function readTarget(file: string, text: string): Target {
   if (plugin !== undefined) return { file, list, plugin, isServed: true }
   const converted = readNetworkList(JSON.stringify(convert(text).conflist))
   const [first] = converted.plugins
-  if (first === undefined) throw new CniError(CniCode.invalidConfig, `${file}: the list is empty`)
+  if (first === undefined) throw new CniError(CniCode.invalidConfig, 'the list is empty')
   return { file, list: converted, plugin: first, isServed: false }
 }

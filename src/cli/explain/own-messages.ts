@@ -35,7 +35,10 @@ export const ownMessages: readonly (readonly [code: number, pattern: RegExp])[] 
     /cannot run \S+: (?:not found|E[A-Z]+)|cannot look at the network with|cannot look for chains that drop|printed more than \d+ bytes|still has tentative addresses|is in use by another machine|the sandbox shows no lo|could not [^:\n]+: E[A-Z]+|could not remove rules of the reference/,
   ],
   [101, /no IP addresses available in range set/],
-  [102, /requested address(?!: invalid)|is reserved by|failed to allocate for range \d+: (?!no IP addresses)/],
+  [
+    102,
+    /requested address(?!: invalid)|is reserved by|failed to allocate (?:all requested IPs|for range \d+: (?!no IP addresses))/,
+  ],
   [103, /container \S+ already has \S+ on network/],
   [104, /host port \S+ .*is taken|is taken: a process of the node/],
   [

@@ -18,6 +18,7 @@ const everywhere: Readonly<Record<string, string>> = {
   'firewall.backend': 'trestle always uses nftables',
   'firewall.iptablesAdminChainName': 'trestle has no chain in iptables',
   'firewall.firewalldZone': 'trestle finds the zone itself',
+  'tuning.dataDir': 'what was there before is kept in /run/trestle',
 }
 
 const ofBridge = [
@@ -43,7 +44,7 @@ const features = [
 /** Keys without effect by mode. */
 const byMode: Readonly<Record<Mode, readonly string[]>> = {
   bridge: [],
-  ptp: [...ofBridge, 'firewall'],
+  ptp: [...ofBridge, 'firewall.hostAccept'],
   chained: [...ofBridge, ...ofInterface],
   loopback: [...ofBridge, ...ofInterface, ...features],
 }
@@ -58,6 +59,6 @@ export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): rea
   }
   return [
     ...Object.entries(everywhere).flatMap(([path, reason]) => found(path.split('.'), reason)),
-    ...byMode[mode].flatMap((key) => found([key], `with mode ${mode} it is not read`)),
+    ...byMode[mode].flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
   ]
 }

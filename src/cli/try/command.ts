@@ -9,9 +9,9 @@ import { CniCode, CniError } from '../../cni/error.ts'
 import { pathWithTools } from '../../system/runner.ts'
 import { type Command, exitCode, type Input } from '../command.ts'
 import { readNetworkList } from '../network-list.ts'
-import { readInputText } from '../read-input.ts'
+import { readFileAs } from '../read-input.ts'
 import { missingPlugins } from '../runtime.ts'
-import { thisProgram } from '../self.ts'
+import { requireRoot, thisProgram } from '../self.ts'
 import type { InsideInput } from './inside.ts'
 import { delegateState } from './lab.ts'
 
@@ -52,13 +52,13 @@ export const tryCommand: Command = {
 }
 
 async function run({ words, isJson, output }: Input): Promise<number> {
-  const network = readNetworkList(words[0] === undefined ? defaultNetwork : readInputText(words[0]))
+  const network = words[0] === undefined ? readNetworkList(defaultNetwork) : readFileAs(words[0], readNetworkList)
   const cniPath = process.env['CNI_PATH'] || '/opt/cni/bin'
   const [missing] = missingPlugins({ network, cniPath })
   if (missing !== undefined) {
     throw couldNot(`the plugin "${missing}" is not in ${cniPath}`, 'set CNI_PATH to the directories of the plugins')
   }
-  if (process.geteuid?.() !== 0) throw couldNot('needs root', 'it makes network namespaces: run it with sudo')
+  requireRoot('try', 'it makes network namespaces')
   const hadState = existsSync(delegateState)
   const input: InsideInput = { network, cniPath, isJson, hasColour: output.hasColour }
   try {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame: help, unknown words, exit codes, the two output formats.
 
-import { describe, expect, it } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commands } from '../../../src/cli/main.ts'
 import { standardOutput } from '../../../src/cli/output.ts'
 import { runCli } from '../../support/collect.ts'
@@ -45,6 +47,7 @@ describe('usage errors', () => {
     [['help', 'try', 'lint'], '"lint" is one word too many'],
     [['version', '--bogus'], 'there is no option "--bogus"; there are --output, --help'],
     [['gc', '--aply'], 'there is no option "--aply"; did you mean --apply?'],
+    [['adopt', '--config-dir', '/nonexistent'], '--config-dir /nonexistent: there is no such directory'],
     [['gc', '-x'], 'there is no option "-x"; there are --apply'],
     [['gc', '--apply=yes'], "Option '--apply' does not take an argument"],
     [['version', 'word'], '"word" is one word too many'],
@@ -101,6 +104,45 @@ describe('what could not be looked at', () => {
     const { code, json } = await runCli([...args, '-o', 'json'])
     expect(code).toBe(3)
     expect(json).toMatchObject({ formatVersion: 1, command: args[0], error: { code: 5 }, exitCode: 3 })
+  })
+})
+
+describe('a file that is no configuration', () => {
+  let directory: string
+  beforeAll(() => {
+    directory = mkdtempSync(`${tmpdir()}/trestle-main-`)
+  })
+  afterAll(() => rmSync(directory, { recursive: true }))
+
+  it.each([
+    ['an empty one', '', 'it is empty'],
+    ['bytes', '\u0000\u0001', 'expected a value, found "\\u0000" at line 1, column 1'],
+    ['a text cut short', '{"name":"x"', 'but the text ends'],
+    ['a byte order mark', '\ufeff{}', 'a byte order mark'],
+    ['a list', '[]', '[] is not an object'],
+    ['no network', '{"name":""}', 'this is no network configuration: '],
+  ])('%s: the error names it, and not stdin', async (_, text, problem) => {
+    const file = `${directory}/net.conf`
+    writeFileSync(file, text)
+    for (const command of ['try', 'plan', 'convert', 'adopt']) {
+      const { code, stdout, stderr } = await runCli([command, file])
+      expect([code, stdout]).toEqual([3, ''])
+      expect(stderr).toContain(`trestle: ${file}: `)
+      expect(stderr).toContain(problem)
+      expect(stderr).not.toMatch(/stdin|unmarshall/)
+    }
+  })
+
+  it('a directory is said to be one', async () => {
+    expect((await runCli(['plan', directory])).stderr).toBe(
+      `trestle: cannot read ${directory}: it is a directory, and one file is needed\n`,
+    )
+  })
+
+  it('of plan: a wrong key comes with the name of the file', async () => {
+    const file = `${directory}/key.conf`
+    writeFileSync(file, '{"cniVersion":"1.0.0","name":"n","type":"trestle","podcidr":"10.9.0.0/99"}')
+    expect((await runCli(['plan', file])).stderr).toContain(`trestle: ${file}: podcidr: "10.9.0.0/99" is not a range`)
   })
 })
 

@@ -26,7 +26,7 @@ describe('findJsonProblem', () => {
     ['{} {}', 1, 4, 'more text after the JSON value'],
     ['{\n  // no\n}', 2, 3, 'expected a key in double quotes, found "/"'],
     ['[# no\n]', 1, 2, 'JSON has no comments'],
-    ['\ufeff{}', 1, 1, 'expected a value, found "\ufeff"'],
+    ['\ufeff{}', 1, 1, 'a byte order mark, which JSON does not have'],
   ])('%j', (source, line, column, problem) => {
     expect(() => JSON.parse(source)).toThrow()
     expect(findJsonProblem(source)).toMatchObject({ line, column, problem })

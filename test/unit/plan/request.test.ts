@@ -94,15 +94,16 @@ it('a taken address names its holder', () => {
 
 it('a full set says which it is, how full, and what to do', () => {
   const theirs = { count: 0, directory: '/var/lib/cni/networks/pods' }
-  const error = exhausted(FIRST, { used: 206, exclude: ['10.1.3.128/25'], theirs })
+  const directory = '/run/trestle/networks/pods/addresses'
+  const error = exhausted(FIRST, { directory, used: 206, exclude: ['10.1.3.128/25'], theirs })
   expect([error.code, error.message]).toEqual([
     CniCode.poolExhausted,
     'failed to allocate for range 0: no IP addresses available in range set: ' +
       '10.1.2.10-10.1.2.90,10.1.3.1-10.1.3.254 (206 of 206 used)',
   ])
-  expect(error.details).toContain('trestle gc')
+  expect(error.details).toContain('/run/trestle/networks/pods/addresses says who has each address; `trestle gc`')
   expect(error.details).not.toContain('host-local')
-  const left = exhausted(FIRST, { used: 206, exclude: [], theirs: { ...theirs, count: 3 } })
+  const left = exhausted(FIRST, { directory, used: 206, exclude: [], theirs: { ...theirs, count: 3 } })
   expect(left.details).toContain(
     '3 were reserved by host-local, in /var/lib/cni/networks/pods; `trestle adopt --apply`',
   )

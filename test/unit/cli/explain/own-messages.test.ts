@@ -62,6 +62,11 @@ describe('STATUS', () => {
   })
 })
 
+it('an address in no range is 102', () => {
+  const found = recognise(pasted('failed to allocate all requested IPs: 10.8.0.3'))
+  expect(found.codes.map(({ code }) => code)).toEqual([CniCode.addressUnavailable])
+})
+
 describe('a configuration that is refused', () => {
   it.each([
     [{ ...network, podcidr: '10.9.0.0/99' }],

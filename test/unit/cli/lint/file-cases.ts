@@ -163,10 +163,14 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   ],
   [
     'keys of another mode',
-    list({ mode: 'ptp', ...net, bridge: 'cni0', firewall: {}, hairpinMode: false }),
+    list({
+      ...{ mode: 'ptp', ...net, bridge: 'cni0', hairpinMode: false, tuning: { dataDir: '/x' } },
+      firewall: { ingressPolicy: 'isolated', hostAccept: 'auto' },
+    }),
     [
       'no-effect "bridge" bridge has no effect: with mode ptp it is not read',
-      'no-effect "firewall" firewall has no effect: with mode ptp it is not read',
+      'no-effect "dataDir" tuning.dataDir has no effect: what was there before is kept in /run/trestle',
+      'no-effect "hostAccept" firewall.hostAccept has no effect: with mode ptp it is not read',
     ],
   ],
   [

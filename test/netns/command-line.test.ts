@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands for people as a person meets them: without root, on a terminal, with an output that is closed or full.
+
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { execaSync } from 'execa'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { trestle } from '../support/host.ts'
+
+const shell = (script: string, env: Readonly<Record<string, string>> = {}) =>
+  execaSync('sh', ['-c', script, 'sh', trestle], { env, reject: false, timeout: 60_000 })
+
+describe('without root', () => {
+  // The repository may be where nobody else can read.
+  let directory: string
+  beforeAll(() => {
+    directory = mkdtempSync(`${tmpdir()}/trestle-people-`)
+    execaSync('chmod', ['755', directory])
+    copyFileSync(trestle, `${directory}/trestle`)
+  })
+  afterAll(() => rmSync(directory, { recursive: true }))
+
+  const asNobody = (...words: readonly string[]) =>
+    execaSync('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', `${directory}/trestle`, ...words], {
+      reject: false,
+    })
+
+  it.each([['try'], ['restore'], ['restore', '--dry-run'], ['gc'], ['uninstall'], ['adopt']])(
+    '%s %s says that it needs root',
+    (...words) => {
+      const { exitCode, stdout, stderr } = asNobody(...words)
+      expect([exitCode, stdout]).toEqual([3, ''])
+      expect(stderr).toMatch(/^trestle: \w+: needs root\n {2}.*: run it with sudo$/)
+      expect(JSON.parse(asNobody(...words, '-o', 'json').stdout)).toMatchObject({ error: { code: 50 }, exitCode: 3 })
+    },
+  )
+
+  it.each([['version'], ['explain'], ['help'], ['lint', '--list'], ['restore', '--systemd-unit']])(
+    '%s %s works',
+    (...words) => {
+      expect(asNobody(...words).exitCode).toBe(0)
+    },
+  )
+})
+
+it('gc names the socket that does not answer', () => {
+  const { exitCode, stderr } = shell('"$1" gc --runtime-endpoint unix:///nonexistent.sock')
+  expect(exitCode).toBe(3)
+  expect(stderr).toContain('the runtime at unix:///nonexistent.sock does not answer: there is no such socket')
+  expect(stderr).toContain('--no-runtime')
+})
+
+describe('output', () => {
+  it('that nobody reads or that is closed changes no exit code', () => {
+    expect(shell('"$1" explain | true; "$1" explain >&-; echo $?').stdout).toBe('0')
+  })
+
+  it('to a full disk is exit code 3, with the reason', () => {
+    const { exitCode, stderr } = shell('"$1" version >/dev/full')
+    expect([exitCode, stderr]).toEqual([3, 'trestle: cannot write to standard output: ENOSPC'])
+    expect(shell('"$1" nonsense 2>/dev/full').exitCode).toBe(2)
+  })
+
+  it('passes on no escape sequence of a name', () => {
+    const { stderr } = shell('"$1" "$(printf "no\\033[31mse")"')
+    expect(stderr).toContain('there is no command "no\\x1b[31mse"')
+  })
+
+  it('has colour on a terminal, and none with NO_COLOR or into a pipe', () => {
+    const onTerminal = 'script -qec "$1 lint - </dev/null" /dev/null'
+    expect(shell(onTerminal).stdout).toContain('\x1b[31merror\x1b[0m')
+    expect(shell(onTerminal, { NO_COLOR: '1' }).stdout).not.toContain('\x1b')
+    expect(shell('"$1" lint - </dev/null').stdout).not.toContain('\x1b')
+  })
+})
