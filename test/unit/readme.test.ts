@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The README against the sources: every key and every option is in it, and every one that it shows exists.
 
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { commands } from '../../src/cli/main.ts'
 import { configKeys } from '../../src/cni/config-schema.ts'
@@ -46,5 +46,15 @@ describe('README', () => {
       return command === undefined || options.some((option) => !Object.hasOwn(command.options, option))
     })
     expect(wrong.map(([text]) => text)).toEqual([])
+  })
+
+  it('shows no npm script and no example that there is not', () => {
+    const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
+    const run = [...readme.matchAll(/npm run ([a-z0-9:]+)/g)].map(([, name = '']) => name)
+    expect(run.length).toBeGreaterThan(8)
+    expect(run.filter((name) => !Object.hasOwn(scripts, name))).toEqual([])
+    const files = [...readme.matchAll(/\b(?:conf-examples|scripts)\/[\w./-]*\w/g)].map(([file]) => file)
+    expect(files.length).toBeGreaterThan(5)
+    expect(files.filter((file) => !existsSync(file))).toEqual([])
   })
 })
