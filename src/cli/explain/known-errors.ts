@@ -222,7 +222,7 @@ const ofPods: readonly KnownError[] = [
 /** An error of trestle with none of the words that are known: what to make of it. Looked for last. */
 export const ownError: KnownError = {
   id: 'trestle-failed',
-  pattern: /type=\\?"trestle\\?" failed \(\w+\): \S/,
+  pattern: /type=\\?"trestle\\?"(?: name=\S+)? failed \(\w+\): \S/,
   who: 'trestle',
   meaning: 'trestle refused the call, or something that it runs failed',
   cause:

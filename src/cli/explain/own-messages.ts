@@ -20,7 +20,7 @@ export const ownMessages: readonly (readonly [code: number, pattern: RegExp])[] 
     /missing network name|invalid characters found in network name|no valid IP addresses|needs a prevResult|prevResult missing|could not parse prevResult|cannot be named in a rule|cannot be an nftables set element|cannot be a rule of host ports|Sysctl \S+ |requested address: invalid IP|loopback interface found with|the attachment is too large|(?:bandwidth|ingressPolicy|portMappings): [^\n]*(?:has a qdisc already|veth|has no route)/,
   ],
   // `KEY: …` right behind the plugin's name, and `KEY: VALUE is not WHAT`: cni/invalid-config.ts.
-  [7, /type=\\?"trestle\\?" failed \(\w+\): [a-z][\w.[\]-]*: /],
+  [7, /type=\\?"trestle\\?"(?: name=\S+)? failed \(\w+\): [a-z][\w.[\]-]*: /],
   [
     7,
     /(?:^|[\s(])[a-zA-Z][\w.[\]-]*: \S.{0,90} is not (?:an? |one of|true or false|at (?:most|least)|the |below|between)/,

@@ -92,6 +92,11 @@ describe('a configuration that is refused', () => {
   })
 })
 
+it('libcni may name the network as well', () => {
+  const text = 'plugin type="trestle" name="pods" failed (add): podcidr: given together with ipam; use one of the two'
+  expect(recognise(text).codes.map(({ code }) => code)).toEqual([CniCode.invalidConfig])
+})
+
 describe('what is not ours', () => {
   it.each(['exit code 1', 'HTTP probe failed with statuscode: 503', 'pod web: image "x" is not present'])(
     '%s',
