@@ -54,6 +54,10 @@ function planOfList(text: string): { readonly network: NetworkList; readonly ops
   const network = readNetworkList(text)
   const plugin = network.plugins.find((each) => each.type === 'trestle')
   if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
+  // Behind another plugin, or so called, it acts on what that one made.
+  if (plugin['mode'] === 'chained' || (plugin['mode'] === undefined && plugin !== network.plugins[0])) {
+    throw notPlanned('chained')
+  }
   return { network, ops: planOf(JSON.stringify(requestConf(network, plugin, {}))) }
 }
 
@@ -67,7 +71,7 @@ export function planOf(stdin: string): readonly Op[] {
   })
   const conf = readConfig(stdin, call)
   if (conf.mode !== 'bridge' && conf.mode !== 'ptp') {
-    throw new CniError(CniCode.unsupportedField, `plan knows the modes "bridge" and "ptp", not "${conf.mode}"`)
+    throw notPlanned(conf.mode)
   }
   const key: AttachmentKey = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
@@ -83,6 +87,10 @@ export function planOf(stdin: string): readonly Op[] {
     ...podSysctlOps(spec),
     ...afterRuleOps(spec),
   ]
+}
+
+function notPlanned(mode: string): CniError {
+  return new CniError(CniCode.unsupportedField, `plan knows the modes "bridge" and "ptp", not "${mode}"`)
 }
 
 /** The first address of each range. */

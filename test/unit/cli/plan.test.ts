@@ -47,3 +47,9 @@ it('prints the batches of an example, in both formats', async () => {
     expect.arrayContaining(['ip', 'nft', 'file']),
   )
 })
+
+it('says of a chained plugin that it does not know the one before it', async () => {
+  const { code, stderr } = await runCli(['plan', 'conf-examples/chained-after-macvlan.conflist'])
+  expect(code).toBe(3)
+  expect(stderr).toContain('plan knows the modes "bridge" and "ptp", not "chained"')
+})
