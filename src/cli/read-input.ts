@@ -34,8 +34,8 @@ export function readFileAs<T>(file: string, read: (text: string) => T): T {
     return read(text)
   } catch (thrown) {
     if (!(thrown instanceof CniError)) throw thrown
-    const message =
-      text.trim() === '' ? 'it is empty' : thrown.message.replace(/^error unmarshall network config: /, '')
+    if (text.trim() === '') throw new CniError(thrown.code, `${nameOf(file)}: it is empty`, { cause: thrown })
+    const message = thrown.message.replace(/^error unmarshall network config: /, '')
     const details = thrown.code === CniCode.decodingFailure ? '`trestle lint` shows the place' : thrown.details
     const more = details === undefined ? {} : { details }
     throw new CniError(thrown.code, `${nameOf(file)}: ${message}`, { ...more, cause: thrown })
