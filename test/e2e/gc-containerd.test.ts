@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle gc` beside a real containerd: containers of ctr are on no CRI list, and ctr forgets the DEL of one whose
 // process has ended. What containerd lists stays, whatever became of its namespace; what it forgot goes.
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openCri } from '../../src/cli/cri/client.ts'
 import { type Lab, missingParts, openContainerdLab, peers, pluginType, prepareLab } from './lab/lab.ts'
 import { removePod, runPod } from './lab/pods.ts'
@@ -119,6 +120,31 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
       expect(await verdictOf('stranger')).toMatchObject({ verdict: 'report' })
       await removePod(cri, pod)
     } finally {
+      cri.close()
+    }
+  })
+
+  it('collects a pod whose network has another name by the time of its DEL', async () => {
+    const cri = openCri(socket, { timeoutMs: 20_000 })
+    const configure = async (name: string): Promise<void> => {
+      const file = join(lab.dir, 'root/etc/cni/net.d/10-e2e.conflist')
+      await writeFile(`${file}.new`, JSON.stringify({ ...conflist, name }))
+      await rename(`${file}.new`, file)
+      const loaded = async () => (await cri.call('Status', { verbose: true })).info['cniconfig']
+      await vi.waitFor(async () => expect(await loaded()).toContain(`"Name":"${name}"`), { timeout: 10_000 })
+    }
+    try {
+      const pod = await runPod(cri, { name: 'renamed' })
+      await configure('other')
+      expect(await verdictOf(pod.id)).toMatchObject({ verdict: 'keep', why: 'the runtime lists it' })
+      await removePod(cri, pod) // containerd sends DEL with the name `other`
+      expect(await verdictOf(pod.id)).toMatchObject({ verdict: 'keep', why: 'younger than five minutes' })
+      await makeOld(pod.id)
+      expect(await verdictOf(pod.id)).toMatchObject({ verdict: 'collect' })
+      await gc('--apply')
+      expect(await verdictOf(pod.id)).toBeUndefined()
+    } finally {
+      await configure('e2e')
       cri.close()
     }
   })
