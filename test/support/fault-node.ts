@@ -98,7 +98,8 @@ function lookAt(host: Host, ipam: InstalledIpam): Look {
   return {
     ...taken,
     // Carrier is told later, and with it come the kernel's own routes of IPv6 links: they are as the links are.
-    routes: taken.routes.replace(/ linkdown/g, '').replace(/^(\w+ )?(fe80::|ff00::).*\n/gm, ''),
+    // Where IPv6 forwarding is on, which is shared, each prefix has an anycast address (net/ipv6/addrconf.c, addrconf_join_anycast).
+    routes: taken.routes.replace(/ linkdown/g, '').replace(/^((\w+ )?(fe80::|ff00::)|anycast ).*\n/gm, ''),
     qdiscs: qdiscs.replace(/^.* dev br-.*\n/gm, ''),
     flows: flows.filter((line) => subjects.test(line)).join('\n'),
     leases,
