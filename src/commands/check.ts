@@ -8,14 +8,13 @@ import type { NetConf, Role } from '../cni/net-conf.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
 import { expectedBy, expectedOps } from '../plan/expected.ts'
-import { placeText } from '../plan/host-accept.ts'
 import { reservationName } from '../plan/host-ports.ts'
 import { ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
-import { missingAccepts, readHostAccept } from '../system/host-accept.ts'
+import { missingAccepts, readHostAccepts } from '../system/host-accept.ts'
 import { portHolder } from '../system/ports.ts'
 import { findRecords, readNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
@@ -99,10 +98,7 @@ async function lookTwice(context: CallContext, netns: string, ops: readonly Op[]
 
 /** A process for each place where an accept was put; none where no firewall dropped when the network was set up. */
 async function acceptLacks({ run }: CallContext, files: NetworkFiles): Promise<readonly string[]> {
-  const accept = readHostAccept(files)
-  if (accept === undefined) return []
-  const places = await missingAccepts(run, accept)
-  return places.map((place) => `the accept of ${accept.bridge} is missing in ${placeText(place)}`)
+  return await missingAccepts(run, readHostAccepts(files))
 }
 
 function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {

@@ -5,7 +5,6 @@
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { type Difference, difference } from '../plan/difference.ts'
-import { placeText } from '../plan/host-accept.ts'
 import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
@@ -57,13 +56,12 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   })
 }
 
-/** Where a foreign firewall drops and our accept pair is not. */
+/** Where a foreign firewall drops and an accept pair of ours is not. */
 async function missingAcceptTexts({ run }: CallContext): Promise<readonly string[]> {
   const texts: string[] = []
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    const places = network?.hostAccept === undefined ? [] : await lackedAccepts(run, files, network)
-    texts.push(...places.map((place) => `the accept of ${network?.hostAccept} is missing in ${placeText(place)}`))
+    if (network !== undefined) texts.push(...(await lackedAccepts(run, files, network)))
   }
   return texts
 }

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
 import { difference } from '../plan/difference.ts'
+import { acceptedOf } from '../plan/host-accept.ts'
 import { bridgeMac } from '../plan/names.ts'
 import { bridgeSysctlOps, forwardingKey } from '../plan/network.ts'
 import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
@@ -95,7 +96,7 @@ export async function repairRules(context: CallContext): Promise<void> {
 export async function settleHostAccepts(context: CallContext): Promise<void> {
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    if (network?.hostAccept) await settleHostAccept(context.run, files, network)
+    if (network !== undefined && acceptedOf(network).length > 0) await settleHostAccept(context.run, files, network)
   }
 }
 

@@ -13,7 +13,7 @@ import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, describeHolder } from '../plan/record.ts'
 import { tableName } from '../plan/ruleset.ts'
 import { executeAll } from '../system/execute.ts'
-import { readHostAccept, removeHostAccept } from '../system/host-accept.ts'
+import { readHostAccepts, removeHostAccept } from '../system/host-accept.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeTable } from '../system/observe.ts'
 import { allNetworks, allRecords } from '../system/records.ts'
@@ -120,10 +120,8 @@ function judgeBridge(
 }
 
 function acceptTexts(): readonly string[] {
-  return networkParts().flatMap((part) => {
-    const accept = readHostAccept(part)
-    return accept?.places.map((place) => `accept of ${accept.bridge} in ${placeText(place)}`) ?? []
-  })
+  const accepts = networkParts().flatMap(readHostAccepts)
+  return accepts.flatMap(({ of, places }) => places.map((place) => `accept of ${of} in ${placeText(place)}`))
 }
 
 /** Everything, whatever fails. State stays when something did: it says what is left. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command lines of an accept pair in somebody else's chain. The rules' comments name us and the
-// bridge, so that whoever reads the chain knows whose they are.
+// bridge or subnet, so that whoever reads the chain knows whose they are.
 
+import { formatCidr, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError, printable } from '../cni/error.ts'
 import { patternNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
 import type { AcceptPlace } from '../plan/host-accept.ts'
@@ -20,26 +21,33 @@ export const directions: readonly Direction[] = ['in', 'out']
 /** Seconds to wait for the lock of the xtables tools (iptables(8), -w). */
 const lockWaitS = '5'
 
-/** The rule's comment: `trestle cni0 in`. */
-export function acceptComment(bridge: string, direction: Direction): string {
-  return `trestle ${bridge} ${direction}`
+/** The rule's comment: `trestle cni0 in`. `of`: see plan/host-accept.ts, HostAccept. */
+export function acceptComment(of: string, direction: Direction): string {
+  return `trestle ${of} ${direction}`
 }
 
-/** `-C`, `-I` or `-D` of one rule with an iptables variant. */
+/** `-C`, `-I` or `-D` of one rule with an iptables variant. `in`: from the pods. Throws CniError 7 for a name that is a pattern. */
 export function iptablesCommand(
   action: '-C' | '-I' | '-D',
   place: Extract<AcceptPlace, { kind: 'iptables' }>,
-  rule: { readonly bridge: string; readonly direction: Direction },
+  rule: { readonly of: string; readonly direction: Direction },
 ): AcceptCommand {
-  requireNoPattern(rule.bridge)
-  const comment = acceptComment(rule.bridge, rule.direction)
-  const match = [rule.direction === 'in' ? '-i' : '-o', rule.bridge, '-m', 'comment', '--comment', comment]
+  const [from, to] = isSubnet(rule.of) ? ['-s', '-d'] : ['-i', '-o']
+  if (!isSubnet(rule.of)) requireNoPattern(rule.of)
+  const comment = acceptComment(rule.of, rule.direction)
+  const match = [rule.direction === 'in' ? from : to, rule.of, '-m', 'comment', '--comment', comment]
   return { file: place.program, args: ['-w', lockWaitS, action, place.chain, ...match, '-j', 'ACCEPT'] }
 }
 
 /** The chain's rules, as commands. */
 export function iptablesListCommand({ program, chain }: Extract<AcceptPlace, { kind: 'iptables' }>): AcceptCommand {
   return { file: program, args: ['-w', lockWaitS, '-S', chain] }
+}
+
+/** Text of a state file is no subnet unless it reads as we write one. */
+function isSubnet(of: string): boolean {
+  const cidr = parseCidr(of)
+  return cidr !== undefined && formatCidr(cidr) === of
 }
 
 /** The bridge of a chained attachment was named by somebody else: `br+` would be every bridge to iptables. */
@@ -57,17 +65,22 @@ export function nftListCommand(place: Extract<AcceptPlace, { kind: 'nft' }>): Ac
 }
 
 /** Both rules at the head of the chain, in one transaction. Throws CniError 7 for a bridge's name that nft would take for a pattern. */
-export function nftInsertCommand(place: Extract<AcceptPlace, { kind: 'nft' }>, bridge: string): AcceptCommand {
-  if (!/^[\w.@+-]+$/.test(bridge)) {
-    throw new CniError(CniCode.invalidConfig, `"${printable(bridge)}" cannot be named in a rule`, {
+export function nftInsertCommand(place: Extract<AcceptPlace, { kind: 'nft' }>, of: string): AcceptCommand {
+  if (!isSubnet(of) && !/^[\w.@+-]+$/.test(of)) {
+    throw new CniError(CniCode.invalidConfig, `"${printable(of)}" cannot be named in a rule`, {
       details: 'with "firewall" a bridge name may have letters, digits and _ . @ + - only',
     })
   }
-  const lines = directions.map((direction) => {
-    const match = `${direction === 'in' ? 'iifname' : 'oifname'} "${bridge}"`
-    return `insert rule ${chainText(place)} ${match} accept comment "${acceptComment(bridge, direction)}"\n`
-  })
+  const lines = directions.map(
+    (direction) =>
+      `insert rule ${chainText(place)} ${nftMatch(of, direction)} accept comment "${acceptComment(of, direction)}"\n`,
+  )
   return { file: 'nft', args: ['-f', '-'], stdin: lines.join('') }
+}
+
+function nftMatch(of: string, direction: Direction): string {
+  if (!isSubnet(of)) return `${direction === 'in' ? 'iifname' : 'oifname'} "${of}"`
+  return `${of.includes(':') ? 'ip6' : 'ip'} ${direction === 'in' ? 'saddr' : 'daddr'} ${of}`
 }
 
 /** Takes rules out by handle, in one transaction. */
@@ -80,21 +93,25 @@ export function nftDeleteCommand(
 }
 
 /** The handles of our rules in `nft -a list chain`. */
-export function acceptHandles(listing: string, bridge: string): readonly string[] {
+export function acceptHandles(listing: string, of: string): readonly string[] {
   return listing.split('\n').flatMap((line) => {
-    const isOurs = directions.some((direction) => line.includes(`comment "${acceptComment(bridge, direction)}"`))
+    const isOurs = directions.some((direction) => line.includes(`comment "${acceptComment(of, direction)}"`))
     return isOurs ? (/# handle (\d+)$/.exec(line)?.[1] ?? []) : []
   })
 }
 
-/** Adds the bridge to a firewalld zone or takes it out. At run time only: the rules die with the machine, as the bridge does. */
-export function firewalldCommand(action: 'add' | 'remove', zone: string, bridge: string): AcceptCommand {
-  return { file: 'firewall-cmd', args: [`--zone=${zone}`, `--${action}-interface=${bridge}`] }
+/** Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as the bridge does. */
+export function firewalldCommand(action: 'add' | 'remove', zone: string, of: string): AcceptCommand {
+  return { file: 'firewall-cmd', args: [`--zone=${zone}`, `--${action}-${firewalldWord(of)}=${of}`] }
 }
 
-/** Asks for the zone that an interface is in. */
-export function firewalldZoneCommand(dev: string): AcceptCommand {
-  return { file: 'firewall-cmd', args: [`--get-zone-of-interface=${dev}`] }
+/** Asks for the zone that an interface or a subnet is in. */
+export function firewalldZoneCommand(of: string): AcceptCommand {
+  return { file: 'firewall-cmd', args: [`--get-zone-of-${firewalldWord(of)}=${of}`] }
+}
+
+function firewalldWord(of: string): string {
+  return isSubnet(of) ? 'source' : 'interface'
 }
 
 function chainText({ family, table, chain }: Extract<AcceptPlace, { kind: 'nft' }>): string {

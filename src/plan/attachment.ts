@@ -189,5 +189,7 @@ export interface NetworkSpec {
   readonly fenceOn?: string
   /** The bridge that is accepted in the chains of others that drop forwarded packets (host-accept.ts). */
   readonly hostAccept?: string
+  /** The same for routed pods, which have no bridge: their subnets. */
+  readonly acceptSubnets?: readonly string[]
   readonly removeWhenEmpty: boolean
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// firewall.hostAccept: which chains of others drop what is forwarded to and from a bridge, and where
-// our accept pair goes. An accept in our table cannot override a drop in another one (nft(8), "base
+// firewall.hostAccept: which chains of others drop what is forwarded to and from a network's pods, and
+// where our accept pairs go. An accept in our table cannot override a drop in another one (nft(8), "base
 // chains"), so this is the one exception to keeping out of other people's tables (contract §2).
+
+import type { NetworkSpec } from './attachment.ts'
 
 /** Where an accept pair is put. `program`: the iptables variant whose chain it is. */
 export type AcceptPlace =
@@ -9,9 +11,12 @@ export type AcceptPlace =
   | { readonly kind: 'nft'; readonly family: string; readonly table: string; readonly chain: string }
   | { readonly kind: 'firewalld'; readonly zone: string }
 
-/** What was put for a bridge: what a removal takes out, and no more. */
+/**
+ * What was put for a bridge, or for a subnet of routed pods: what a removal takes out, and no more. `of`: the
+ * bridge's name or the CIDR (no link's name has a slash: dev_valid_name, net/core/dev.c).
+ */
 export interface HostAccept {
-  readonly bridge: string
+  readonly of: string
   readonly places: readonly AcceptPlace[]
 }
 
@@ -28,8 +33,19 @@ export interface SeenFirewalls {
   readonly chains: readonly SeenChain[]
   /** What `PROGRAM -S FORWARD` printed, for each variant and family in use. */
   readonly iptables: readonly { readonly program: string; readonly forward: string }[]
-  /** firewalld runs; `zone`: the one somebody else put the bridge into. */
+  /** firewalld runs; `zone`: the one somebody else put the bridge or the subnet into. */
   readonly firewalld?: { readonly zone: string | undefined }
+}
+
+/** Whose packets the network wants accepted: those of its bridge, or those of its routed pods' subnets. */
+export function acceptedOf({ hostAccept, acceptSubnets }: NetworkSpec): readonly string[] {
+  return hostAccept === undefined ? (acceptSubnets ?? []) : [hostAccept]
+}
+
+/** The family of a subnet; undefined for a bridge, which has both. */
+export function familyOf(of: string): 4 | 6 | undefined {
+  if (!of.includes('/')) return undefined
+  return of.includes(':') ? 6 : 4
 }
 
 /** firewalld's zone whose target is ACCEPT, the reference firewall's too. */
@@ -51,15 +67,18 @@ export function readChains(listing: string): readonly SeenChain[] {
   return chains
 }
 
-/** Where the accept pair of a bridge belongs: nowhere when nothing drops. */
-export function acceptPlaces(seen: SeenFirewalls, ownTable: string): readonly AcceptPlace[] {
-  const iptables = seen.iptables.flatMap(({ program, forward }): readonly AcceptPlace[] => {
-    const chain = droppingChain(forward)
-    return chain === undefined ? [] : [{ kind: 'iptables', program, chain }]
-  })
+/** Where the accept pair of a bridge or a subnet belongs: nowhere when nothing drops. `family`: of the subnet. */
+export function acceptPlaces(seen: SeenFirewalls, ownTable: string, family?: 4 | 6): readonly AcceptPlace[] {
+  const isMeant = (name: string) => family === undefined || name === 'inet' || (family === 6) === name.startsWith('ip6')
+  const iptables = seen.iptables
+    .filter(({ program }) => isMeant(program))
+    .flatMap(({ program, forward }): readonly AcceptPlace[] => {
+      const chain = droppingChain(forward)
+      return chain === undefined ? [] : [{ kind: 'iptables', program, chain }]
+    })
   const covered = seen.iptables.map(({ program }) => tableOf(program))
   const nft = seen.chains
-    .filter((each) => each.dropsForwarded && isIp(each.family) && each.table !== ownTable)
+    .filter((each) => each.dropsForwarded && isIp(each.family) && isMeant(each.family) && each.table !== ownTable)
     .filter((each) => !(each.name === 'FORWARD' && covered.includes(`${each.family} ${each.table}`)))
     .map(({ family, table, name }): AcceptPlace => ({ kind: 'nft', family, table, chain: name }))
   const needsZone = seen.firewalld !== undefined && seen.firewalld.zone === undefined
@@ -108,15 +127,28 @@ export function placeText(place: AcceptPlace): string {
   }
 }
 
-/** What was put, from JSON text; undefined when it is none. */
-export function parseHostAccept(text: string): HostAccept | undefined {
+/** What was put, from JSON text; undefined when it is none. A bridge's is one object, subnets' are a list. */
+export function parseHostAccepts(text: string): readonly HostAccept[] | undefined {
   try {
-    const value = JSON.parse(text) as Partial<HostAccept> | null
-    const isOne = typeof value?.bridge === 'string' && Array.isArray(value.places) && value.places.every(isPlace)
-    return isOne ? (value as HostAccept) : undefined
+    const value = JSON.parse(text) as unknown
+    const accepts = (Array.isArray(value) ? value : [value]).map(acceptOf)
+    return accepts.every((each) => each !== undefined) ? accepts : undefined
   } catch {
     return undefined
   }
+}
+
+/** What was put, as JSON text. */
+export function hostAcceptsText(accepts: readonly HostAccept[]): string {
+  const objects = accepts.map(({ of, places }) => (of.includes('/') ? { subnet: of, places } : { bridge: of, places }))
+  const [first] = objects
+  return JSON.stringify(first !== undefined && 'bridge' in first ? first : objects)
+}
+
+function acceptOf(value: unknown): HostAccept | undefined {
+  const { bridge, subnet, places } = (value ?? {}) as Readonly<Record<string, unknown>>
+  const of = bridge ?? subnet
+  return typeof of === 'string' && Array.isArray(places) && places.every(isPlace) ? { of, places } : undefined
 }
 
 /** The program of a place is started: only the variants that we ask for a FORWARD chain. */

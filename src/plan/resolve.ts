@@ -77,7 +77,7 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
       : {}),
     ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
     ...(isRouted ? {} : defined({ fence: fenceOf(conf) })),
-    ...(!isRouted && conf.firewall?.hostAccept === 'auto' ? { hostAccept: conf.bridge.name } : {}),
+    ...(conf.firewall?.hostAccept === 'auto' ? acceptOf(conf, subnets) : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
@@ -88,6 +88,7 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
  */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
   if (old === undefined) return now
+  const { acceptSubnets } = now
   const hairpin = now.hairpin ?? old.hairpin
   if (namesSubnets) return { ...now, ...(hairpin && { hairpin }) }
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
@@ -101,6 +102,7 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     forwarding: [...new Set([...old.forwarding, ...now.forwarding])].sort(),
     ...(masquerade && { masquerade }),
     ...(hairpin && { hairpin: unique([...(old.hairpin ?? []), ...hairpin]) }),
+    ...(acceptSubnets && { acceptSubnets: unique([...(old.acceptSubnets ?? []), ...acceptSubnets]) }),
   }
 }
 
@@ -125,6 +127,12 @@ function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
 
 function fenceOf({ firewall }: NetConf): NetworkSpec['fence'] {
   return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
+}
+
+/** Whose packets the firewalls of others are to let pass. */
+function acceptOf({ mode, bridge }: NetConf, subnets: readonly string[]) {
+  if (mode !== 'ptp') return { hostAccept: bridge.name }
+  return subnets.length === 0 ? {} : { acceptSubnets: subnets }
 }
 
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */

@@ -98,6 +98,7 @@ const network = shape({
   fence: maybe(isText),
   fenceOn: maybe(isText),
   hostAccept: maybe(isText),
+  acceptSubnets: maybe(listOf(isText)),
 })
 
 /** Whether a value is an attachment as we write it. */

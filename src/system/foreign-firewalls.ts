@@ -4,20 +4,24 @@
 
 import { readFileSync } from 'node:fs'
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
-import { type AcceptPlace, acceptPlaces, readChains, type SeenChain, type SeenFirewalls } from '../plan/host-accept.ts'
+import { firewalldZoneCommand } from '../compile/host-accept.ts'
+import { acceptPlaces, familyOf, type HostAccept, readChains, type SeenChain } from '../plan/host-accept.ts'
 import { tableName } from '../plan/ruleset.ts'
 import type { Run } from './runner.ts'
 import { isOnPath } from './tools.ts'
 
-/** The bridge in question, and whether its firewalld zone was given by us. */
+/** What is to be accepted (plan/host-accept.ts, HostAccept), and whether its firewalld zone was given by us. */
 export interface Sought {
-  readonly bridge: string
+  readonly accepted: readonly string[]
   readonly families: readonly (4 | 6)[]
-  readonly isOurs: boolean
+  readonly isOurs: (of: string) => boolean
 }
 
-/** Where the bridge's accept pair belongs. A process or a few; nothing is changed. Throws CniError 100 when nft does not tell. */
-export async function lookForDrops(run: Run, sought: Sought): Promise<readonly AcceptPlace[]> {
+/**
+ * Where the accept pairs belong; nothing for what is dropped nowhere. A process or a few; nothing is changed. Throws
+ * CniError 100 when nft does not tell.
+ */
+export async function lookForDrops(run: Run, sought: Sought): Promise<readonly HostAccept[]> {
   const listed = await run({ file: 'nft', args: ['list', 'chains'] })
   if (listed.code !== 0) {
     throw new CniError(CniCode.commandFailed, `cannot look for chains that drop: ${oneLine(listed.stderr)}`, {
@@ -34,8 +38,10 @@ export async function lookForDrops(run: Run, sought: Sought): Promise<readonly A
       return { program, forward: output.stdout }
     }),
   )
-  const firewalld = await lookAtFirewalld(run, sought)
-  return acceptPlaces({ chains, iptables, ...(firewalld && { firewalld }) }, tableName)
+  const zones = await lookAtFirewalld(run, sought)
+  const places = (of: string, at: number) =>
+    acceptPlaces({ chains, iptables, ...(zones && { firewalld: { zone: zones[at] } }) }, tableName, familyOf(of))
+  return sought.accepted.map((of, at) => ({ of, places: places(of, at) })).filter((accept) => accept.places.length > 0)
 }
 
 /** The iptables variants whose filter table has a FORWARD chain: asking one that has none would make it. */
@@ -56,10 +62,18 @@ function hasLegacyFilter(prefix: string): boolean {
   }
 }
 
-async function lookAtFirewalld(run: Run, { bridge, isOurs }: Sought): Promise<SeenFirewalls['firewalld']> {
+/** The zone of each that somebody else gave it; undefined where no firewalld runs. */
+async function lookAtFirewalld(
+  run: Run,
+  { accepted, isOurs }: Sought,
+): Promise<readonly (string | undefined)[] | undefined> {
   if (!isOnPath('firewall-cmd')) return undefined
   const state = await run({ file: 'firewall-cmd', args: ['--state'] })
   if (state.code !== 0) return undefined
-  const zone = await run({ file: 'firewall-cmd', args: [`--get-zone-of-interface=${bridge}`] })
-  return { zone: zone.code === 0 && !isOurs ? zone.stdout.trim() : undefined }
+  return await Promise.all(
+    accepted.map(async (of) => {
+      const zone = await run(firewalldZoneCommand(of))
+      return zone.code === 0 && !isOurs(of) ? zone.stdout.trim() : undefined
+    }),
+  )
 }

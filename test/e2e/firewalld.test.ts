@@ -19,6 +19,9 @@ const network = {
 const accepted = { ...network, firewall: {} }
 const served = { ...accepted, runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] } }
 
+const ranges = ['10.92.0.0/24', 'fd00:10:92::/64']
+const routed = { ...accepted, name: 'routed', mode: 'ptp', podcidr: ranges }
+
 /** firewalld's default zone, and the zone of the uplink. */
 const zones = [
   ['public', 'public'],
@@ -78,6 +81,9 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
     return said.flat()
   }
 
+  const zonesOfRanges = () =>
+    Promise.all(ranges.map((range) => lab.run('firewall-cmd', [`--get-zone-of-source=${range}`])))
+
   async function working(pods: readonly [LabPod, LabPod]): Promise<void> {
     expect(await zoneOf('cni0')).toBe('trusted')
     expect(await silent(pods)).toEqual([])
@@ -121,6 +127,22 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
         await removed(pods)
       },
     )
+
+    it('lets routed pods out, in by host port and to each other, again after a reload, until the network is gone', async () => {
+      const before = [await active(), await rules()]
+      const server = await attach(lab, { ...routed, runtimeConfig: served.runtimeConfig }, 'server')
+      const client = await attach(lab, routed, 'client')
+      await serve(lab, { netns: 'server', port: 80 }, 'server')
+      expect((await zonesOfRanges()).map(({ stdout }) => stdout.trim())).toEqual(['trusted', 'trusted'])
+      expect(await silent([server, client])).toEqual([])
+      expect(await check(lab, server)).toBe('')
+      await firewall('--reload')
+      expect(await silent([server, client])).toContain(`outside at ${uplink.outside[0]} from client`)
+      await must(lab, '/opt/cni/bin/trestle restore')
+      expect(await silent([server, client])).toEqual([])
+      for (const pod of [server, client]) await detach(lab, pod)
+      expect([await active(), await rules()]).toEqual(before)
+    })
 
     it('gets nothing with hostAccept off, and gives back what it had before', async () => {
       const pods = await twoPods()

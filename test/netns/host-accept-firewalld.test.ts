@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// firewall.hostAccept with firewalld: the bridge in its trusted zone at run time, unless the
-// administrator chose a zone for it.
+// firewall.hostAccept with firewalld: the bridge, or the ranges of routed pods, in its trusted zone at run time,
+// unless the administrator chose a zone for it.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
-import { attach, later, netConf } from '../support/pods.ts'
+import { attach, ipamConf, later, netConf } from '../support/pods.ts'
 
 const conf = netConf({ firewall: {}, removeWhenEmpty: true })
 
@@ -23,7 +23,10 @@ cd "$(dirname "$0")"
 echo "$*" >> calls
 case "$*" in
   --state) test -e running ;;
+  --get-zone-of-source=*) test -e source-zone && cat source-zone ;;
   --get-zone-of-interface=*) test -e zone && cat zone ;;
+  --zone=*--add-source=*) echo trusted > source-zone ;;
+  --zone=*--remove-source=*) rm source-zone ;;
   --zone=*--add-interface=*) echo trusted > zone ;;
   --zone=*--remove-interface=*) rm zone ;;
 esac
@@ -52,6 +55,20 @@ describe('firewalld, played by a stand-in', () => {
     for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf, pod }))
     expect(file('zone')).toBe('')
     expect(file('calls')).toContain('--zone=trusted --remove-interface=cni0')
+  })
+
+  it('that runs gets the range of routed pods into its trusted zone once, and out of it again', () => {
+    const more = { mode: 'ptp', firewall: {}, removeWhenEmpty: true }
+    const routed = ipamConf({ type: 'host-local', subnet: '10.240.0.0/24' }, more)
+    writeFileSync(`${directory}/running`, '')
+    const a = attach(host, routed, { id: 'a', env: env() })
+    expect(file('source-zone')).toBe('trusted\n')
+    const calls = file('calls')
+    expect(calls).toContain('--zone=trusted --add-source=10.240.0.0/24')
+    const b = attach(host, routed, { id: 'b', env: env() })
+    expect(file('calls')).toBe(calls)
+    for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf: routed, pod }))
+    expect(file('source-zone')).toBe('')
   })
 
   it.each([

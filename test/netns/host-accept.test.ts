@@ -5,6 +5,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../support/ask.ts'
+import { type Firewall, firewalls, foreignTable, policyDrop } from '../support/foreign-firewalls.ts'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf } from '../support/pods.ts'
@@ -28,61 +29,6 @@ afterEach(() => {
   for (const stop of stops) stop()
   host.close()
 })
-
-interface Firewall {
-  readonly what: string
-  readonly make: readonly string[]
-  /** Lists the foreign rules. */
-  readonly list: readonly string[]
-}
-
-const policyDrop = (program: string) => [
-  `${program} -A FORWARD -s 10.66.0.0/16 -j ACCEPT -m comment --comment foreign`,
-  `${program} -P FORWARD DROP`,
-]
-/** What dockerd makes, as far as forwarding goes (Docker 28). */
-const docker = (program: string) => [
-  `${program} -N DOCKER-USER`,
-  `${program} -N DOCKER-FORWARD`,
-  `${program} -A FORWARD -j DOCKER-USER`,
-  `${program} -A FORWARD -j DOCKER-FORWARD`,
-  `${program} -A DOCKER-FORWARD -i docker0 -j ACCEPT`,
-  `${program} -A DOCKER-FORWARD -j DROP`,
-]
-const foreignTable = [
-  'nft add table inet fw',
-  'nft add chain inet fw forwarded { type filter hook forward priority 10 ; policy drop ; }',
-  'nft add rule inet fw forwarded ip saddr 10.66.0.0/16 counter accept comment foreign',
-]
-
-const firewalls: readonly Firewall[] = [
-  {
-    what: 'iptables-nft with policy DROP',
-    make: [...policyDrop('iptables-nft'), ...policyDrop('ip6tables-nft').slice(1)],
-    list: ['iptables-nft -S', 'ip6tables-nft -S'],
-  },
-  {
-    what: 'iptables-legacy with policy DROP',
-    make: [...policyDrop('iptables-legacy'), ...policyDrop('ip6tables-legacy').slice(1)],
-    list: ['iptables-legacy -S', 'ip6tables-legacy -S'],
-  },
-  {
-    what: "Docker's chains",
-    make: [...docker('iptables-nft'), ...docker('ip6tables-nft')],
-    list: ['iptables-nft -S', 'ip6tables-nft -S'],
-  },
-  { what: 'an nft table with policy drop', make: foreignTable, list: ['nft list table inet fw'] },
-  {
-    what: 'all of them',
-    make: [
-      ...docker('iptables-nft'),
-      ...policyDrop('ip6tables-nft').slice(1),
-      ...policyDrop('iptables-legacy'),
-      ...foreignTable,
-    ],
-    list: ['iptables-nft -S', 'ip6tables-nft -S', 'iptables-legacy -S', 'nft list table inet fw'],
-  },
-]
 
 function run(line: string): string {
   const [file = '', ...args] = line.split(' ')

@@ -44,7 +44,7 @@ const features = [
 /** Keys without effect by mode. */
 const byMode: Readonly<Record<Mode, readonly string[]>> = {
   bridge: [],
-  ptp: [...ofBridge, 'firewall.hostAccept'],
+  ptp: ofBridge,
   chained: [...ofBridge, ...ofInterface],
   loopback: [...ofBridge, ...ofInterface, ...features],
 }

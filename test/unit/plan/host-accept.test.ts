@@ -2,7 +2,14 @@
 // Where an accept pair goes, from what nft, iptables and firewalld say.
 
 import { describe, expect, it } from 'vitest'
-import { acceptPlaces, parseHostAccept, readChains, type SeenFirewalls } from '../../../src/plan/host-accept.ts'
+import {
+  acceptPlaces,
+  hostAcceptsText,
+  parseHostAccepts,
+  placeText,
+  readChains,
+  type SeenFirewalls,
+} from '../../../src/plan/host-accept.ts'
 
 const listing = `table ip filter {
 	chain FORWARD {
@@ -75,6 +82,16 @@ describe('an accept pair goes', () => {
     const found = places({ chains: readChains(listing) })
     expect(found).toContainEqual({ kind: 'nft', family: 'ip', table: 'filter', chain: 'FORWARD' })
   })
+  it('of a subnet into the chains of its family and of both', () => {
+    const iptables = ['iptables-nft', 'ip6tables-legacy'].map((program) => ({ program, forward: '-P FORWARD DROP\n' }))
+    const chains = readChains('table ip a {\n\tchain f {\n\t\ttype filter hook forward priority 0; policy drop;\n')
+    const seen = { chains: [...readChains(listing), ...chains], iptables }
+    const texts = (family?: 4 | 6) => acceptPlaces({ ...nothing, ...seen }, 'trestle', family).map(placeText)
+    const [both, ofA] = ['nft chain inet fw forward', 'nft chain ip a f']
+    expect(texts(4)).toEqual(['chain FORWARD of iptables-nft', both, ofA])
+    expect(texts(6)).toEqual(['chain FORWARD of ip6tables-legacy', both])
+    expect(texts()).toEqual(['chain FORWARD of iptables-nft', 'chain FORWARD of ip6tables-legacy', both, ofA])
+  })
   it("into firewalld's trusted zone, unless somebody chose a zone for the bridge", () => {
     expect(places({ firewalld: { zone: undefined } })).toEqual([{ kind: 'firewalld', zone: 'trusted' }])
     expect(places({ firewalld: { zone: 'public' } })).toEqual([])
@@ -83,7 +100,17 @@ describe('an accept pair goes', () => {
 })
 
 describe('what was put', () => {
-  it.each(['', '{', 'null', '[]', '{"bridge":"cni0"}', '{"bridge":1,"places":[]}'])('is not read from %j', (text) => {
-    expect(parseHostAccept(text)).toBeUndefined()
+  const bad = ['', '{', 'null', '[null]', '{"bridge":"cni0"}', '{"bridge":1,"places":[]}', '[{"subnet":"10.1.0.0/24"}]']
+  it.each(bad)('is not read from %j', (text) => {
+    expect(parseHostAccepts(text)).toBeUndefined()
+  })
+  it.each([
+    ['a bridge', [{ of: 'cni0', places: asked('-P FORWARD DROP\n') }]],
+    ['subnets', ['10.1.0.0/24', 'fd00:1::/64'].map((of) => ({ of, places: asked('-P FORWARD DROP\n') }))],
+  ])('for %s is read as it was written', (_, accepts) => {
+    expect(parseHostAccepts(hostAcceptsText(accepts))).toEqual(accepts)
+  })
+  it('for a bridge is one object, as versions before read it', () => {
+    expect(hostAcceptsText([{ of: 'cni0', places: [] }])).toBe('{"bridge":"cni0","places":[]}')
   })
 })

@@ -77,6 +77,7 @@ const network: NetworkSpec = {
   hairpin: ['10.1.0.0/24'],
   fence: 'isolated',
   hostAccept: 'cni0',
+  acceptSubnets: ['10.1.0.0/24'],
   removeWhenEmpty: false,
 }
 const record = {

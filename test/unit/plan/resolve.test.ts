@@ -131,7 +131,19 @@ describe('a network', () => {
   it('of routed pods has no bridge and forwards its subnets', () => {
     const network = networkOf({ mode: 'ptp', ipMasq: true, firewall: { ingressPolicy: 'isolated' }, ...bridged })
     expect(network).toMatchObject({ forwarding: [4], masquerade: { subnets: ['10.1.0.0/24'] } })
+    expect(network.acceptSubnets).toEqual(['10.1.0.0/24'])
     for (const key of ['bridge', 'fence', 'hostAccept']) expect(network).not.toHaveProperty(key)
+  })
+
+  it('has its bridge or its subnets accepted by other firewalls, with a firewall key only', () => {
+    expect(networkOf({ ...bridged, firewall: {} }).hostAccept).toBe('cni0')
+    for (const more of [{}, { firewall: { hostAccept: 'off' } }]) {
+      expect(networkOf({ mode: 'ptp', ...bridged, ...more })).not.toHaveProperty('acceptSubnets')
+    }
+    for (const mode of ['bridge', 'ptp']) {
+      const accepted = networkOf({ mode, ...bridged, firewall: {} })
+      expect(Object.keys(accepted).filter((key) => /accept/i.test(key))).toHaveLength(1)
+    }
   })
 
   it('whose IPAM names no subnets takes them from the address', () => {

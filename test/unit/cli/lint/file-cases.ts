@@ -170,7 +170,6 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     [
       'no-effect "bridge" bridge has no effect: with mode ptp it is not read',
       'no-effect "dataDir" tuning.dataDir has no effect: what was there before is kept in /run/trestle',
-      'no-effect "hostAccept" firewall.hostAccept has no effect: with mode ptp it is not read',
     ],
   ],
   [
