@@ -4,8 +4,8 @@
 // the start-up snapshot holds them compiled; environment and input are read inside main only.
 
 import { startupSnapshot } from 'node:v8'
-import { type DispatchOutput, dispatch } from './cni/dispatch.ts'
-import { errorBody, toCniError } from './cni/error.ts'
+import { type DispatchOutput, dispatch, failure } from './cni/dispatch.ts'
+import { toCniError } from './cni/error.ts'
 import { currentVersion } from './cni/version.ts'
 import { workMs } from './commands/context.ts'
 import { handlers } from './commands/handlers.ts'
@@ -64,7 +64,7 @@ function leave({ stdout, exitCode }: DispatchOutput): never {
 }
 
 function failed(error: unknown): DispatchOutput {
-  return { stdout: `${JSON.stringify(errorBody(toCniError(error), currentVersion))}\n`, exitCode: 1 }
+  return failure(error, currentVersion, process.env)
 }
 
 if (startupSnapshot.isBuildingSnapshot()) {

@@ -4,7 +4,7 @@
 
 import { readConfig, readDelConfig } from './config.ts'
 import { callerVersion, readVersionRequest } from './config-json.ts'
-import { CniCode, CniError, errorBody, oneLine, toCniError } from './error.ts'
+import { CniCode, CniError, errorBody, oneLine, toCniError, withoutDoneWords } from './error.ts'
 import { type Environment, type Invocation, readInvocation } from './invocation.ts'
 import type { DelConf, NetConf } from './net-conf.ts'
 import type { Result } from './result.ts'
@@ -77,8 +77,11 @@ async function run(invocation: Invocation, stdin: string, handlers: Handlers): P
   }
 }
 
-function failure(thrown: unknown, version: CniVersion): DispatchOutput {
-  return { stdout: `${JSON.stringify(errorBody(toCniError(thrown), version))}\n`, exitCode: 1 }
+/** The error document for whatever was thrown. `env`: the call's; an error of DEL keeps clear of what runtimes take for success. */
+export function failure(thrown: unknown, version: CniVersion, env: Environment): DispatchOutput {
+  const body = errorBody(toCniError(thrown), version)
+  const document = env['CNI_COMMAND'] === 'DEL' ? withoutDoneWords(body) : body
+  return { stdout: `${JSON.stringify(document)}\n`, exitCode: 1 }
 }
 
 /**
@@ -93,6 +96,6 @@ export async function dispatch(input: DispatchInput, handlers: Handlers): Promis
     stdin = await readStdin(input)
     return { stdout: await run(invocation, stdin, handlers), exitCode: 0 }
   } catch (thrown) {
-    return failure(thrown, stdin === undefined ? currentVersion : callerVersion(stdin))
+    return failure(thrown, stdin === undefined ? currentVersion : callerVersion(stdin), input.env)
   }
 }

@@ -94,6 +94,21 @@ export function errorBody(error: CniError, cniVersion: string): CniErrorBody {
   return error.details === undefined ? body : { ...body, details: printable(error.details) }
 }
 
+/**
+ * The body with a hyphen in "not-found" and "no-such file or directory". containerd takes a DEL for done whose error has
+ * these words anywhere (go-cni 1.1.14, cni.go, Remove; the second only without a namespace), and never sends it again:
+ * a delegate's words, or the kernel's, must not end what is still to be done.
+ */
+export function withoutDoneWords(body: CniErrorBody): CniErrorBody {
+  const hyphened = (text: string) => text.replace(/not found|no such file or directory/gi, joined)
+  const { msg, details } = body
+  return { ...body, msg: hyphened(msg), ...(details === undefined ? {} : { details: hyphened(details) }) }
+}
+
+function joined(found: string): string {
+  return found.replace(' ', '-')
+}
+
 /** `text` on one line, control characters escaped. */
 export function oneLine(text: string): string {
   return printable(text.trim().replace(/\s*\n\s*/g, '; '))

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The errors of DEL. containerd takes a DEL for done whose error says "not found", or, without a namespace, "no such
-// file or directory" (go-cni, Remove): an error of ours must say neither, or what it is about is never tried again.
+// file or directory" (go-cni, Remove): an error of ours must say neither, or what it is about is never tried again. A
+// delegated plugin may have said it.
 
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Finished, type Host, openHost } from '../support/host.ts'
+import { installIpam, refuse } from '../support/ipam-plugin.ts'
 import { expectError } from '../support/outcome.ts'
 import { ipamConf, netConf } from '../support/pods.ts'
 
@@ -29,6 +31,22 @@ describe('an error of DEL is one document, and no words that a runtime takes for
   it('for a delegated plugin that is missing', () => {
     const conf = ipamConf({ type: 'absent' })
     expectStays(host.cni('DEL', conf, { netns: '', path: '/nowhere' }), 105)
+  })
+
+  const broken = 'sh: 1: lease-tool: not found'
+  it.each([
+    ['an error object', refuse(11, 'open /var/lib/leases: no such file or directory'), 11],
+    ['an error object with details', `echo '{"code":105,"msg":"x","details":"${broken}"}'; exit 1`, 105],
+    ['stderr only', `echo '${broken}' >&2; exit 127`, 105],
+    ['something else on stdout', 'echo "Error: No such file or directory, lease not found"; exit 1', 105],
+  ])("for a delegated plugin's own words: %s", (_, line, code) => {
+    const ipam = installIpam({ DEL: line })
+    try {
+      expectStays(host.cni('DEL', ipamConf({ type: 'scripted' }), { netns: '', path: ipam.path }), code)
+      expect(ipam.calls()).toEqual(['DEL'])
+    } finally {
+      ipam.remove()
+    }
   })
 
   it('for state that cannot be written', () => {

@@ -102,6 +102,22 @@ describe('failure', () => {
     expect(stdout.endsWith('}\n')).toBe(true)
   })
 
+  it('of DEL has no words that containerd takes for a DEL that is done; of other verbs the words as they are', async () => {
+    const thrown = new CniError(105, 'lease not found', {
+      details: 'Not found: ENOENT: no such file or directory, open x',
+    })
+    const del = await call(envFor('DEL'), config, thrown)
+    expect(JSON.parse(del.stdout)).toEqual({
+      cniVersion: '0.4.0',
+      code: 105,
+      msg: 'lease not-found',
+      details: 'Not-found: ENOENT: no-such file or directory, open x',
+    })
+    expect((await call(envFor('CHECK', {}), configText({ prevResult }), thrown)).stdout).toContain('lease not found')
+    const malformed = await call(envFor('DEL', { CNI_CONTAINERID: 'not found' }), config)
+    expect(malformed.stdout).not.toContain('not found')
+  })
+
   it.each<[string, Environment, string | Error, string]>([
     ['S65 unknown verb', envFor('NOPE'), '{}', '1.1.0 4 unknown CNI_COMMAND: NOPE'],
     ['S69 no verb', {}, '{}', '1.1.0 4 required env variables [CNI_COMMAND] missing'],

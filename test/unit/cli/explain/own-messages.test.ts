@@ -5,7 +5,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
 import { readConfig } from '../../../../src/cni/config.ts'
-import { CniCode, toCniError } from '../../../../src/cni/error.ts'
+import { CniCode, toCniError, withoutDoneWords } from '../../../../src/cni/error.ts'
 import { readInvocation } from '../../../../src/cni/invocation.ts'
 
 /** The funnel's for what no code path makes; and STATUS's, whose reasons are below. */
@@ -42,6 +42,16 @@ describe('a message of a call', () => {
 
   it.each(messages)('$name: $text', ({ code, text }) => {
     expect(recognise(pasted(text)).codes.map((each) => each.code)).toContain(code)
+  })
+})
+
+describe('a message of DEL', () => {
+  const hyphened = (text: string) => withoutDoneWords({ cniVersion: '1.1.0', code: 1, msg: text }).msg
+  it('is known with its hyphen too', () => {
+    const said = messages.map(({ text, code }) => [hyphened(text), code] as const)
+    const unknown = said.filter(([text, code]) => !recognise(pasted(text)).codes.some((each) => each.code === code))
+    expect(unknown).toEqual([])
+    expect(recognise(pasted('cannot run nft: not-found')).codes.map(({ code }) => code)).toContain(100)
   })
 })
 
