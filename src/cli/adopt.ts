@@ -73,7 +73,15 @@ async function adopt(
 ): Promise<readonly Entry[]> {
   const whole = { endsAtMs: performance.now() + wholeMs }
   const until = runnerUntil(whole)
-  const context: CallContext = { run: until, cleanup: until, work: whole, whole, stamp: ownStamp(), openNetns }
+  const context: CallContext = {
+    run: until,
+    cleanup: until,
+    work: whole,
+    whole,
+    waits: whole,
+    stamp: ownStamp(),
+    openNetns,
+  }
   if (how.isApplied) requireState()
   const { links } = await observeHost(context.run)
   const entries: Entry[] = []

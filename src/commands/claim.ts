@@ -12,7 +12,7 @@ import { settleListeners } from '../system/listening.ts'
 import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, pendingFile } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
-import type { CallContext } from './context.ts'
+import { type CallContext, contextOfUndo, requireUninterrupted } from './context.ts'
 import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from './detach.ts'
 
 /** One ADD under way. */
@@ -24,10 +24,11 @@ export interface Addition {
   readonly files: NetworkFiles
 }
 
-/** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11. */
+/** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11, 106 when a signal comes. */
 export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<AttachmentRecord> {
   const { context, files, key } = addition
   await settleLeftovers(context, files)
+  requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
     if (stored.isPending || !isDead(stored, context)) throw taken(stored.record, stored.isPending)
     await detach(context, files, stored.record)
@@ -75,7 +76,9 @@ async function settleHolder(context: CallContext, holder: AttachmentRecord): Pro
   const stored = findRecords(files, holder.key)
   if (stored.length === 0) return await reclaimClaim(context, files, holder)
   if (!stored.every((each) => isDead(each, context))) return false
-  return (await detachAll(context, files, stored)).every((failures) => failures.length === 0)
+  const left = await detachAll(context, files, stored)
+  requireUninterrupted(context)
+  return left.every((failures) => failures.length === 0)
 }
 
 /** Runs `body`; when it fails, everything made for the claim is taken back before the error goes on. */
@@ -91,7 +94,7 @@ export async function undoneOnError<T>(
     const stored = findRecords(files, record.key)
     const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
     // A lock that stays held: the claim is there for a later call, and the error that counts is the first one.
-    const failures = [...(await detach(context, files, latest).catch((failure: Error) => [failure]))]
+    const failures = [...(await detach(contextOfUndo(context), files, latest).catch((failure: Error) => [failure]))]
     if (conf.ipam.kind === 'delegated') {
       // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
       await delegateDel(context, call, { type: conf.ipam.type, stdin: conf.stdin }).catch((failure: Error) =>

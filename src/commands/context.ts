@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time and the identity of one call, and how it opens a pod's namespace.
 
+import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
 import { type OpenNetns, openNetns } from '../system/netns.ts'
 import { type Deadline, type Run, runnerUntil } from '../system/runner.ts'
@@ -22,16 +23,53 @@ export interface CallContext {
   /** When the work has to be over, and the whole call: for waiting on locks. */
   readonly work: Deadline
   readonly whole: Deadline
+  /** For waiting on what others hold, where a later call can do what is left undone: the whole call, or until the signal. */
+  readonly waits: Deadline
   readonly stamp: ProcessStamp
   /** Opens CNI_NETNS (system/netns.ts); the warm-up of the build has another one. */
   readonly openNetns: (path: string) => OpenNetns
 }
 
-/** `signal`: aborted on SIGTERM or SIGINT. `startedMs`: when the call began (performance.now() milliseconds). */
-export function openContext(signal: AbortSignal, startedMs = performance.now()): CallContext {
+/**
+ * `signal`: aborted when the work is to end (SIGTERM, SIGINT). `startedMs`: when the call began (performance.now()
+ * milliseconds). `waitSignal`: the same for waits alone; a DEL ends no work, and has one.
+ */
+export function openContext(
+  signal: AbortSignal,
+  startedMs = performance.now(),
+  waitSignal: AbortSignal = signal,
+): CallContext {
   const work = { endsAtMs: startedMs + workMs, signal }
   const whole = { endsAtMs: startedMs + wholeMs }
-  return { run: runnerUntil(work), cleanup: runnerUntil(whole), work, whole, stamp: ownStamp(), openNetns }
+  const waits = { ...whole, signal: waitSignal }
+  return { run: runnerUntil(work), cleanup: runnerUntil(whole), work, whole, waits, stamp: ownStamp(), openNetns }
+}
+
+/** What an ADD that was told to end still waits for a lock to take back what it made: others may be done with it by then. */
+const undoWaitMs = 1000
+
+/** The context for taking back: a signal that has come already ends no wait at once, but it ends it soon. */
+export function contextOfUndo(context: CallContext): CallContext {
+  if (!isInterrupted(context)) return context
+  const endsAtMs = Math.min(context.whole.endsAtMs, performance.now() + undoWaitMs)
+  return { ...context, waits: { endsAtMs } }
+}
+
+/** Whether the signal has come. */
+export function isInterrupted({ waits }: CallContext): boolean {
+  return waits.signal?.aborted === true
+}
+
+/** Throws CniError 106 when the signal has come: what it ended may have told nobody but stderr. */
+export function requireUninterrupted(context: CallContext): void {
+  if (isInterrupted(context)) throw interrupted()
+}
+
+/** CniError 106 for what is not begun any more. */
+export function interrupted(): CniError {
+  return new CniError(CniCode.interrupted, 'interrupted by a signal while other calls were waited for', {
+    details: 'what is left is for a later call',
+  })
 }
 
 /**

@@ -25,7 +25,8 @@ import { removeWhenEmpty } from './remove-network.ts'
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
  * when a live ADD of the same attachment is under way, another call keeps it waiting for too long, or not even what is
- * owed can be written down.
+ * owed can be written down, 106 when a signal ends its wait for others: what is left is written down, and DEL is sent
+ * again.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
   if (conf.isLoopback) return await delLoopback(context, call)

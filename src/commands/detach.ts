@@ -18,7 +18,7 @@ import { findRecords, finishedRecords, pendingFile, pendingRecords, type StoredR
 import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
-import type { CallContext } from './context.ts'
+import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from './context.ts'
 import { removeLostElements } from './lost-elements.ts'
 import { bareClaim, takeDown, undo } from './take-down.ts'
 
@@ -39,7 +39,7 @@ export async function detach(
 ): Promise<readonly Error[]> {
   const file = `${files.locks}/${recordFileName(record.key)}`
   const lock = { file, purpose: 'take an attachment down', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock({ ...lock, deadline: context.whole }, async () => {
+  return await withLock({ ...lock, deadline: context.waits }, async () => {
     const now = storedNow(files, record)
     if (now !== 'refused') return now === undefined ? [] : await takeDown(context, files, now)
     rmSync(pendingFile(files, record.key), { force: true })
@@ -72,10 +72,14 @@ export async function settleLeftovers(context: CallContext, files: NetworkFiles)
   await sweep(files, context.stamp).catch(tellUnsettled)
 }
 
-/** Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. Returns how many. */
+/**
+ * Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. Returns how many.
+ * Throws CniError 106 when a signal comes.
+ */
 export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<number> {
   const dead = () => [...finishedRecords(files), ...pendingRecords(files)].filter((stored) => isDead(stored, context))
   const freed = dead().length === 0 ? 0 : await oneAtATime(context, files, dead)
+  requireUninterrupted(context)
   return freed + (await reclaimUnrecorded(context, files))
 }
 
@@ -114,13 +118,15 @@ async function oneAtATime(
   find: () => readonly StoredRecord[],
 ): Promise<number> {
   const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock({ ...lock, deadline: context.whole }, async () => {
+  return await withLock({ ...lock, deadline: context.waits }, async () => {
     const left = await detachAll(context, files, find())
     return left.filter((failures) => failures.length === 0).length
   })
 }
 
-/** Takes attachments down, a few at a time, whatever fails: the failures of each. */
+/**
+ * Takes attachments down, a few at a time, whatever fails: the failures of each. A signal leaves the rest as they are.
+ */
 export async function detachAll(
   context: CallContext,
   files: NetworkFiles,
@@ -129,6 +135,10 @@ export async function detachAll(
   const left: (readonly Error[])[] = []
   for (let at = 0; at < stored.length; at += atOnce) {
     const some = stored.slice(at, at + atOnce)
+    if (isInterrupted(context)) {
+      left.push(...some.map(() => [interrupted()]))
+      continue
+    }
     const ended = await Promise.allSettled(some.map(({ record }) => detach(context, files, record)))
     left.push(...ended.map((each) => (each.status === 'fulfilled' ? each.value : [toCniError(each.reason)])))
   }

@@ -12,14 +12,15 @@ import { gc } from './gc.ts'
 import { status } from './status.ts'
 
 /**
- * The verbs. `signal`: aborted when the process is asked to end; DEL and GC finish all the same. `startedMs`: when the
+ * The verbs. `signal`: aborted when the process is asked to end; DEL and GC finish all the same, but a DEL waits for no
+ * lock any more. `startedMs`: when the
  * call began, waiting for its configuration included.
  */
 export function handlers(signal: AbortSignal, startedMs: number): Handlers {
   return {
     add: (call, conf) => told(add(openContext(signal, startedMs), call, conf)),
     del: (call, conf) =>
-      told(del(openContext(new AbortController().signal, startedMs), call, conf), CniCode.tryAgainLater),
+      told(del(openContext(new AbortController().signal, startedMs, signal), call, conf), CniCode.tryAgainLater),
     check: (call, conf) => told(check(openContext(signal, startedMs), call, conf)),
     gc: (call, conf) => told(gc(openContext(new AbortController().signal, startedMs), call, conf)),
     status: (call, conf) => told(status(openContext(signal, startedMs), call, conf)),

@@ -56,7 +56,8 @@ export async function takeDown(
 /**
  * Who rebuilds the rules of all pods reads the records under the machine's lock (shared-setup.ts). From the mark on it
  * leaves this attachment out, and who has read before the mark is waited for: what is removed is not written once more,
- * even where that call fails or is killed. Throws CniError 11 when it takes too long.
+ * even where that call fails or is killed. Throws CniError 11 when it takes too long, 106 when a signal ends the wait: the
+ * mark stays, and a later call takes the rest away.
  */
 async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: AttachmentRecord): Promise<void> {
   if (record.isLost || record.spec === undefined || ownRuleRemovals(record.spec).length === 0) return
@@ -69,7 +70,7 @@ async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: 
     }
   }
   const purpose = `remove the rules of ${record.key.ifName} of container ${record.key.containerId}`
-  await waitForHolder({ ...machineLock(context, purpose), deadline: context.whole })
+  await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
 }
 
 function elementsLeft({ key }: AttachmentRecord): CniError {

@@ -2,16 +2,17 @@
 // A call whose reader or whose time is gone: closed pipes, SIGTERM and SIGKILL in the middle of ADD. One
 // JSON document or nothing on stdout, and everything undone, now or by the next call.
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
-import { environment, type Finished, type Host, openHost, snapshot, trestle } from '../support/host.ts'
+import { type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, interfacesOf, ipamConf, netConf } from '../support/pods.ts'
 import { holdLock } from '../support/stamps.ts'
+import { startCall } from '../support/started.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -31,31 +32,11 @@ afterEach(() => {
 
 const slow = ipamConf({ type: 'scripted' })
 
-/** Starts a call and does not wait. `ended` tells what it left. */
+/** Starts a call and does not wait. */
 function start(conf: unknown, env: Record<string, string>) {
-  const all = environment('ADD', { env: { TRESTLE_STATE_DIR: host.stateDir, ...env } })
-  const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle], { env: all })
-  children.push(child)
-  const output = { stdout: '', stderr: '' }
-  child.stdout.on('data', (chunk) => {
-    output.stdout += chunk
-  })
-  child.stderr.on('data', (chunk) => {
-    output.stderr += chunk
-  })
-  const ended = new Promise<Finished & { signal: string | null }>((resolve) => {
-    child.on('close', (code, signal) => {
-      resolve({
-        code: code ?? -1,
-        signal,
-        ...output,
-        json: /^\{/.test(output.stdout) ? JSON.parse(output.stdout) : undefined,
-      })
-    })
-  })
-  child.stdin.on('error', () => undefined)
-  child.stdin.end(JSON.stringify(conf))
-  return { child, ended }
+  const started = startCall(host, conf, env)
+  children.push(started.child)
+  return started
 }
 
 async function appears(file: string): Promise<void> {
