@@ -14,8 +14,9 @@ export const uninstallCommand: Command = {
   description: [
     'Removes the bridges that trestle made, its nftables tables, its accepts in chains of others, what dead pods',
     'left, and its state. Remove the configuration first, then the pods: while a pod is attached nothing is removed.',
-    'Configuration and executable are removed by whoever put them there. Without --apply nothing changes, and exit',
-    'code 1 says that there is something to remove.',
+    'Configuration, executable and the unit trestle-restore.service are removed by whoever put them there; the unit',
+    'is named where it is found. Without --apply nothing changes, and exit code 1 says that there is something to',
+    'remove.',
   ].join('\n'),
   options: { apply: { type: 'boolean', help: 'remove; without it only tell' } },
   examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],

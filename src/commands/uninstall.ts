@@ -26,6 +26,11 @@ import { removeWhenEmpty } from './remove-network.ts'
 
 const tableFamilies = ['inet', 'bridge'] as const
 
+/** Where an operator puts what `trestle restore --systemd-unit` printed (systemd.unit(5), "Unit File Load Path"). */
+const restoreUnits = ['/etc', '/run', '/usr/local/lib', '/usr/lib'].map(
+  (directory) => `${directory}/systemd/system/trestle-restore.service`,
+)
+
 /** What an uninstall found: `removes` is gone after it was applied, `stays` is not trestle's alone. */
 export interface Uninstalled {
   /** Attachments of live pods: nothing is removed while there is one. */
@@ -97,6 +102,7 @@ async function look(context: CallContext): Promise<Parts> {
     stays: [
       ...judged.flatMap(({ stays }) => stays),
       ...forwarding.map((family) => `IPv${family} forwarding is on: others may need it`),
+      ...restoreUnits.filter((path) => existsSync(path)).map(unitText),
     ],
     accepts: acceptTexts(),
   }
@@ -117,6 +123,11 @@ function judgeBridge(
   if (link.mac !== bridgeMac(bridge.name, machineId()))
     return { links: [], stays: [`bridge ${bridge.name} and its addresses: trestle did not make it`] }
   return { links: [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name], stays: [] }
+}
+
+/** Not written by trestle, so not removed by it. */
+function unitText(path: string): string {
+  return `${path}: remove it with: systemctl disable --now trestle-restore.service; rm ${path}; systemctl daemon-reload`
 }
 
 function acceptTexts(): readonly string[] {
