@@ -14,7 +14,7 @@ export function haveStrace(): boolean {
 
 /**
  * One CNI call with a fault; `what` is what strace does at the `when`th of `calls`: `signal=KILL`, `error=EIO`.
- * `paths`: only calls on one of these files count.
+ * `paths`: only calls on one of these files count; of a rename strace 6.1 looks at the old name only.
  */
 export interface Injection {
   readonly calls: string
