@@ -37,18 +37,26 @@ export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: En
   const goal = op?.why ?? batch.ops.map((each) => each.why).join(', or ')
   return new CommandError(op, {
     message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}`,
-    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${hintFor(op)}`,
+    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${hintFor(op, output.stderr)}`,
     reason: reasonOf(output.stderr),
     stdout: output.stdout,
   })
 }
 
 /** What the tool's own words do not tell. */
-function hintFor(op: Op | undefined): string {
+function hintFor(op: Op | undefined, stderr: string): string {
+  // EACCES of inet6_addr_add and fib6_nh_init (net/ipv6/addrconf.c, route.c).
+  if (op !== undefined && 'dev' in op && stderr.includes('IPv6 is disabled')) return ipv6Off(op.dev)
   if (op?.kind === 'bridge.add' && op.vlanFiltering) {
     return '\nthe configuration asks for VLANs, which need a kernel with CONFIG_BRIDGE_VLAN_FILTERING'
   }
   if (op?.kind === 'sysctl.pod') return '\na key that is read-only in a pod is one of the node: tuning cannot set it'
   if (op?.kind === 'vlan.add') return '\nVLANs need a bridge with vlan_filtering on: this one was made without'
   return ''
+}
+
+/** A dot in a link's name is a slash to sysctl(8). */
+function ipv6Off(dev: string): string {
+  const key = `net.ipv6.conf.${dev.replaceAll('.', '/')}.disable_ipv6`
+  return `\n${key} is 1: run sysctl -w ${key}=0, and see that nothing sets it again (/etc/sysctl.d, a network manager); or take the IPv6 range out of the configuration`
 }

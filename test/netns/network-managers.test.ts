@@ -54,11 +54,14 @@ describe('a network manager that takes links for its own', () => {
     for (const address of [outside.far4, outside.far6]) expect(pings(host, pod.netns, address), address).toBe(true)
   })
 
-  it('that switches IPv6 off on the bridge: restore says so, and heals it when that is undone', () => {
+  it('that switches IPv6 off on the bridge: ADD and restore say so and what to do, and all works when it is undone', () => {
     const pod = attach(host, bridged)
     run('sysctl -qw net.ipv6.conf.cni0.disable_ipv6=1', pod)
+    const refused = host.cni('ADD', bridged, { id: 'next', netns: host.pod('next') })
+    expectError(refused, 100, 'run sysctl -w net.ipv6.conf.cni0.disable_ipv6=0')
     const failed = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
     expect([failed.code, failed.stderr]).toEqual([3, expect.stringContaining('IPv6 is disabled')])
+    expect(failed.stderr).toContain('run sysctl -w net.ipv6.conf.cni0.disable_ipv6=0')
     run('sysctl -qw net.ipv6.conf.cni0.disable_ipv6=0', pod)
     restore(host)
     expectSilent(later(host, 'CHECK', { conf: bridged, pod }))
