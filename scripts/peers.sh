@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
 # usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [networkd] [networkmanager]
-#        [kube-proxy] [cri-o] [kindnet]
+#        [kube-proxy] [cri-o] [kubelet] [kindnet]
 #   default: all but kindnet
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
-#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool
+#   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool, kubelet
 #   cni/     the reference plugins (and cni-kindnet)
 #   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
@@ -146,22 +146,24 @@ download() {
     -o Dir::Cache::archives="$archives" "$@" >&2
 }
 
-# Its go.mod replaces the staging modules by folders, which `go install` refuses: a module of our own names them.
-kube_proxy() {
-  local part="kube-proxy@$KUBERNETES" source="$peers/src/kube-proxy" kubernetes=k8s.io/kubernetes gomod
+# kubernetes PROGRAM: its go.mod replaces the staging modules by folders, which `go install` refuses: a module of our own
+# names them.
+kubernetes() {
+  local program=$1 part="$1@$KUBERNETES" source="$peers/src/$1" kubernetes=k8s.io/kubernetes gomod
   have "$part" && return
   mkdir -p "$source"
   if go_present && gomod=$(go mod download -json "$kubernetes@v1.$KUBERNETES" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p') &&
     (
       cd "$source"
-      grep -E '^(go|godebug) ' "$gomod" | { echo 'module kube-proxy'; cat; } >go.mod
+      grep -E '^(go|godebug) ' "$gomod" | { echo "module $program"; cat; } >go.mod
       echo "require $kubernetes v1.$KUBERNETES" >>go.mod
       sed -nE "s|^\s*(k8s.io/[a-z0-9-]+) => \./staging.*|replace \1 => \1 v0.$KUBERNETES|p" "$gomod" >>go.mod
-      CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath' go build -p 2 -ldflags '-s -w' -o "$peers/bin/kube-proxy" "$kubernetes/cmd/kube-proxy"
+      CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath' go build -p 2 \
+        -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.$KUBERNETES" -o "$peers/bin/$program" "$kubernetes/cmd/$program"
     ); then
     done_with "$part"
   else
-    say 'kube-proxy is left out: no Go new enough, or the build failed'
+    say "$program is left out: no Go new enough, or the build failed"
     incomplete=1
   fi
 }
@@ -197,7 +199,7 @@ kindnet() {
   fi
 }
 
-for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-proxy cri-o}"; do
+for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-proxy cri-o kubelet}"; do
   for part in $group; do
     case $part in
       cni | kindnet) "$part" ;;
@@ -210,9 +212,9 @@ for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-
       docker) unpacked docker docker.io ;;
       networkd) unpacked networkd systemd ;;
       networkmanager) unpacked networkmanager network-manager dbus-daemon ;;
-      kube-proxy) kube_proxy ;;
+      kube-proxy | kubelet) kubernetes "$part" ;;
       cri-o) cri_o ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o or kindnet"; exit 2 ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet or kindnet"; exit 2 ;;
     esac
   done
 done

@@ -52,7 +52,7 @@ const ofConfiguration: readonly KnownError[] = [
     who: 'Go',
     meaning: 'a configuration is not JSON, or has a value of a wrong type',
     cause: 'a comma, quote or bracket too many or too few, or a file that is being written',
-    cure: '`trestle lint` shows line and column; write files elsewhere and move them into place in one step',
+    cure: '`trestle lint` shows line and column; write beside the file, under a name that ends in .new, and move that into place',
     checks: ['json-syntax', 'file-empty', 'wrong-type'],
   },
   {
