@@ -129,7 +129,7 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
     )
 
     it('lets routed pods out, in by host port and to each other, again after a reload, until the network is gone', async () => {
-      const before = [await active(), await rules()]
+      const before = await active()
       const server = await attach(lab, { ...routed, runtimeConfig: served.runtimeConfig }, 'server')
       const client = await attach(lab, routed, 'client')
       await serve(lab, { netns: 'server', port: 80 }, 'server')
@@ -141,7 +141,9 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
       await must(lab, '/opt/cni/bin/trestle restore')
       expect(await silent([server, client])).toEqual([])
       for (const pod of [server, client]) await detach(lab, pod)
-      expect([await active(), await rules()]).toEqual(before)
+      expect(await active()).toBe(before)
+      // firewalld keeps the chains of a zone that was in use.
+      expect(await rules()).not.toMatch(/10\.92\.0\.|fd00:10:92:/)
     })
 
     it('gets nothing with hostAccept off, and gives back what it had before', async () => {
