@@ -4,6 +4,7 @@
 import { lstatSync, rmSync } from 'node:fs'
 import { youngestMs } from '../plan/garbage.ts'
 import { aliasOf, hostLinkName, networkDirName } from '../plan/names.ts'
+import type { ObservedLink } from '../plan/observed.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { judgeStray, type Reservation, recordReservations, type StrayVerdict } from '../plan/strays.ts'
 import { holderOf } from '../system/addresses.ts'
@@ -28,20 +29,27 @@ import { isDead, reclaimClaim } from './detach.ts'
 
 const lockWaitMs = 5000
 
-/** A reservation where it is. */
+/** A reservation where it is. `inode`: another one under the name is another call's. */
 interface Kept {
   readonly reservation: Reservation
   readonly file: string
+  readonly inode: number | undefined
   readonly holder: AttachmentRecord | undefined
 }
 
-/** Judges every reservation of every network and every host port. One process. */
+/**
+ * Judges every reservation of every network and every host port. One process. Reservations are read before the records:
+ * an ADD writes its record first. Those that a DEL gave back meanwhile are left out.
+ */
 export async function judgeStrays(context: CallContext, listed: Listed): Promise<readonly StrayVerdict[]> {
+  const reserved = kept()
+  const links = await ownLinks(context)
   const stored = allRecords()
   const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
-  const lost = await networksOfLostLinks(context, stored)
+  const lost = networksOfLostLinks(links, stored)
   const hasLostPorts = lost.size > 0 || networkDirectories().some((files) => isThere(chainedFiles(files).network))
-  return kept().map(({ reservation, file, holder }) => {
+  const isStill = ({ file, inode }: Kept) => inodeOf(file) === inode
+  return reserved.filter(isStill).map(({ reservation, file, holder }) => {
     const { network } = reservation
     return judgeStray({
       reservation,
@@ -106,16 +114,18 @@ async function drop({ stamp }: CallContext, reservation: Reservation): Promise<v
 
 function kept(): readonly Kept[] {
   const addresses = networkDirectories().flatMap((files) =>
-    namesIn(files.addresses).map((name) => {
-      const reservation = { network: nameOf(files), name }
-      return { reservation, file: reservationFile(reservation), holder: addressHolder(files, name) }
-    }),
+    namesIn(files.addresses).map((name) => keptAs({ network: nameOf(files), name }, addressHolder(files, name))),
   )
-  const ports = namesIn(portsDirectory()).map((name) => {
-    const reservation = { name }
-    return { reservation, file: reservationFile(reservation), holder: portHolder(name) }
-  })
-  return [...addresses, ...ports]
+  return [...addresses, ...namesIn(portsDirectory()).map((name) => keptAs({ name }, portHolder(name)))]
+}
+
+function keptAs(reservation: Reservation, holder: AttachmentRecord | undefined): Kept {
+  const file = reservationFile(reservation)
+  return { reservation, file, inode: inodeOf(file), holder }
+}
+
+function inodeOf(file: string): number | undefined {
+  return lstatSync(file, { throwIfNoEntry: false })?.ino
 }
 
 /** A claim of another network is nobody's here. */
@@ -130,13 +140,13 @@ function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredR
   return own.some(({ isPending, record }) => isPending || record.spec === undefined) ? 'pending' : 'others'
 }
 
+async function ownLinks(context: CallContext): Promise<readonly ObservedLink[]> {
+  return [...(await observeHost(context.run)).links.values()]
+}
+
 /** Networks with one of our links that has no record. */
-async function networksOfLostLinks(
-  context: CallContext,
-  stored: readonly StoredRecord[],
-): Promise<ReadonlySet<string>> {
+function networksOfLostLinks(links: readonly ObservedLink[], stored: readonly StoredRecord[]): ReadonlySet<string> {
   const known = new Set(stored.map(({ record }) => aliasOf(record.key)))
-  const links = [...(await observeHost(context.run)).links.values()]
   const lost = links.flatMap(({ name, alias = '' }) => {
     const [, network = '', containerId = '', ifName = ''] = /^trestle:([^/]+)\/([^/]+)\/(.+)$/.exec(alias) ?? []
     const key = { network, containerId, ifName, role: 'main' } as const
