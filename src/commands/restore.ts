@@ -9,7 +9,7 @@ import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
 import { execute } from '../system/execute.ts'
-import { lackedAccepts } from '../system/host-accept.ts'
+import { lackedAccepts, lookingOnce } from '../system/host-accept.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
@@ -59,9 +59,10 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
 /** Where a foreign firewall drops and an accept pair of ours is not. */
 async function missingAcceptTexts({ run }: CallContext): Promise<readonly string[]> {
   const texts: string[] = []
+  const look = lookingOnce(run)
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    if (network !== undefined) texts.push(...(await lackedAccepts(run, files, network)))
+    if (network !== undefined) texts.push(...(await lackedAccepts(look, files, network)))
   }
   return texts
 }

@@ -14,7 +14,7 @@ import { emptyNamespace, type ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared.ts'
-import { settleHostAccept } from '../system/host-accept.ts'
+import { lookingOnce, settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
@@ -63,7 +63,7 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
     const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
     await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
-    await settleHostAccept(context.run, setup.files, network)
+    await settleHostAccept(context, setup.files, network)
     // Last: a setup that was cut short is not taken for a finished one by the next ADD.
     writeNetwork(setup.files, network)
     return network
@@ -94,9 +94,10 @@ export async function repairRules(context: CallContext): Promise<void> {
 
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
 export async function settleHostAccepts(context: CallContext): Promise<void> {
+  const place = { run: context.run, look: lookingOnce(context.run) }
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    if (network !== undefined && acceptedOf(network).length > 0) await settleHostAccept(context.run, files, network)
+    if (network !== undefined && acceptedOf(network).length > 0) await settleHostAccept(place, files, network)
   }
 }
 

@@ -34,11 +34,15 @@ import { type NetworkFiles, networkParts, setAside } from './state.ts'
 import { isOnPath } from './tools.ts'
 
 /**
- * Makes the places be as the network wants them, and writes down which they are before anything is put.
- * Throws CniError 100 when a chain that drops cannot be changed.
+ * Makes the places be as the network wants them, and writes down which they are before anything is put. `look`: for
+ * what is only read, shared by several networks (lookingOnce). Throws CniError 100 when a chain that drops cannot be changed.
  */
-export async function settleHostAccept(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<void> {
-  const wanted = await wantedAccepts(run, files, network)
+export async function settleHostAccept(
+  { run, look = run }: { readonly run: Run; readonly look?: Run },
+  files: NetworkFiles,
+  network: NetworkSpec,
+): Promise<void> {
+  const wanted = await wantedAccepts(look, files, network)
   const isKept = (of: string, place: AcceptPlace) => holds(wanted, of, place)
   await takeOut(
     run,
@@ -68,7 +72,7 @@ export function readHostAccepts(files: NetworkFiles): readonly HostAccept[] {
 /** The places without the whole accept pair, in words. A process for each place, and for each subnet in firewalld. */
 export async function missingAccepts(run: Run, accepts: readonly HostAccept[]): Promise<readonly string[]> {
   const pairs = accepts.flatMap(({ of, places }) => places.map((place) => ({ of, place })))
-  const list = oncePerCommand(run)
+  const list = lookingOnce(run)
   const isThere = await Promise.all(pairs.map(({ of, place }) => hasPair(list, place, of)))
   return pairs
     .filter((_, at) => !isThere[at])
@@ -90,8 +94,8 @@ async function wantedAccepts(run: Run, files: NetworkFiles, network: NetworkSpec
   return await lookForDrops(run, { accepted, families, isOurs })
 }
 
-/** Subnets of one network are looked for in the same listing. */
-function oncePerCommand(run: Run): Run {
+/** Runs each command once: all networks, and the subnets of one, are looked for in the same listing. */
+export function lookingOnce(run: Run): Run {
   const outputs = new Map<string, ReturnType<Run>>()
   return (command) => {
     const key = JSON.stringify(command)

@@ -3,6 +3,7 @@
 // brings everything back for every pod, not only its own.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openFaults } from '../support/faults.ts'
 import { type Host, openHost } from '../support/host.ts'
 
 const conf = { cniVersion: '1.1.0', name: 'five', type: 'trestle', podcidr: '10.93.0.0/24' }
@@ -47,6 +48,22 @@ describe('the next ADD', () => {
     const added = host.cni('ADD', conf, { id: 'sixth', netns })
     expect(added.code, added.stdout).toBe(0)
     expect(silentOf(host, [...pods, netns])).toEqual([])
+  })
+
+  it('looks once for chains of others that drop, however many networks there are', () => {
+    for (let at = 0; at < running; at++) {
+      const more = { name: `more${at}`, bridge: `br-more${at}`, podcidr: `10.${100 + at}.0.0/24`, firewall: {} }
+      expect(host.cni('ADD', { ...conf, ...more }, { id: `m${at}`, netns: host.pod(`m${at}`) }).code).toBe(0)
+    }
+    host.run('nft', ['flush', 'ruleset'])
+    const tools = openFaults()
+    try {
+      const sixth = { id: 'sixth', netns: host.pod('sixth'), env: { PATH: tools.path } }
+      expect(host.cni('ADD', conf, sixth).code).toBe(0)
+      expect(tools.seen().filter(({ args }) => args === 'list chains')).toHaveLength(1)
+    } finally {
+      tools.close()
+    }
   })
 })
 
