@@ -67,7 +67,7 @@ describe('a directory of the state', () => {
     const path = pathOf(name)
     for (const mode of [0o777, 0o770, 0o702]) {
       chmodSync(path, mode)
-      expectError(later(host, 'DEL', { conf, pod }), 5, 'nobody else may write')
+      expectError(later(host, 'DEL', { conf, pod }), 5, 'mode 755 or stricter')
     }
     chmodSync(path, 0o700)
     chownSync(path, 65534, 65534)
