@@ -7,8 +7,13 @@ import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { trestle } from '../support/host.ts'
 
+/** In a terminal's environment, whatever the one that the tests run in says of colour. */
 const shell = (script: string, env: Readonly<Record<string, string>> = {}) =>
-  execaSync('sh', ['-c', script, 'sh', trestle], { env, reject: false, timeout: 60_000 })
+  execaSync('sh', ['-c', script, 'sh', trestle], {
+    env: { TERM: 'xterm', NO_COLOR: '', ...env },
+    reject: false,
+    timeout: 60_000,
+  })
 
 describe('without root', () => {
   // The repository may be where nobody else can read.
