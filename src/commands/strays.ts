@@ -43,7 +43,7 @@ interface Kept {
  */
 export async function judgeStrays(context: CallContext, listed: Listed): Promise<readonly StrayVerdict[]> {
   const reserved = kept()
-  const links = await ownLinks(context)
+  const links = await hostLinks(context)
   const stored = allRecords()
   const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
   const lost = networksOfLostLinks(links, stored)
@@ -140,7 +140,7 @@ function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredR
   return own.some(({ isPending, record }) => isPending || record.spec === undefined) ? 'pending' : 'others'
 }
 
-async function ownLinks(context: CallContext): Promise<readonly ObservedLink[]> {
+async function hostLinks(context: CallContext): Promise<readonly ObservedLink[]> {
   return [...(await observeHost(context.run)).links.values()]
 }
 
