@@ -14,7 +14,7 @@ import { namesIn } from '../system/files.ts'
 import { withLock } from '../system/lock.ts'
 import { netnsState } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
-import { findRecords, finishedRecords, pendingFile, pendingRecords, type StoredRecord } from '../system/records.ts'
+import { findRecords, pendingFile, pendingRecords, recordsOf, type StoredRecord } from '../system/records.ts'
 import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
@@ -77,7 +77,7 @@ export async function settleLeftovers(context: CallContext, files: NetworkFiles)
  * Throws CniError 106 when a signal comes.
  */
 export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<number> {
-  const dead = () => [...finishedRecords(files), ...pendingRecords(files)].filter((stored) => isDead(stored, context))
+  const dead = () => recordsOf(files).filter((stored) => isDead(stored, context))
   const freed = dead().length === 0 ? 0 : await oneAtATime(context, files, dead)
   requireUninterrupted(context)
   return freed + (await reclaimUnrecorded(context, files))

@@ -6,7 +6,7 @@ import { toCniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { AttachmentId, NetConf } from '../cni/net-conf.ts'
 import { delegate } from '../system/delegate.ts'
-import { finishedRecords, pendingRecords, type StoredRecord } from '../system/records.ts'
+import { recordsOf, type StoredRecord } from '../system/records.ts'
 import { isWriterGone } from '../system/stamp.ts'
 import { networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -19,9 +19,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   const files = networkFiles(conf.name)
   const failures: Error[] = []
   if (conf.validAttachments !== undefined) {
-    const stale = [...finishedRecords(files), ...pendingRecords(files)].filter((stored) =>
-      isStale(stored, conf.validAttachments ?? []),
-    )
+    const stale = recordsOf(files).filter((stored) => isStale(stored, conf.validAttachments ?? []))
     failures.push(...(await detachAll(context, files, stale)).flat())
   }
   await removeWhenEmpty(context, files)

@@ -77,15 +77,11 @@ export function forget(files: NetworkFiles, key: AttachmentKey): void {
 /** The finished record of an attachment, or what a call in progress or a killed one left. */
 export function findRecords(files: NetworkFiles, key: AttachmentKey): readonly StoredRecord[] {
   const name = recordFileName(key)
-  // A record goes from pending to finished: read in this order, none is missed on its way.
-  const pending = readStored(`${files.pending}/${name}`, true)
+  const claimed = readStored(`${files.pending}/${name}`, true)
   const finished = readStored(`${files.attachments}/${name}`, false)
+  // ADD takes a record from pending to finished, DEL back: one that was on its way is pending by now.
+  const pending = claimed ?? (finished === undefined ? readStored(`${files.pending}/${name}`, true) : undefined)
   return [finished, pending].filter((stored) => stored !== undefined)
-}
-
-/** All finished records of a network. */
-export function finishedRecords(files: NetworkFiles): readonly StoredRecord[] {
-  return recordsIn(files.attachments, false)
 }
 
 /** All pending records of a network: calls in progress, killed calls, and what is owed. */
@@ -93,13 +89,20 @@ export function pendingRecords(files: NetworkFiles): readonly StoredRecord[] {
   return recordsIn(files.pending, true)
 }
 
+/**
+ * Every record of a network, finished ones first. None is missed that is on its way between the two directories, in
+ * either direction (findRecords): one that is missed is taken for gone, and what it has is given to others.
+ */
+export function recordsOf(files: NetworkFiles): readonly StoredRecord[] {
+  const pending = pendingRecords(files)
+  const finished = recordsIn(files.attachments, false)
+  const seen = new Set([...pending, ...finished].map(({ record }) => recordFileName(record.key)))
+  return [...finished, ...pending, ...recordsIn(files.pending, true, (name) => !seen.has(name))]
+}
+
 /** Every record of every network. */
 export function allRecords(): readonly StoredRecord[] {
-  return networkDirectories().flatMap((files) => {
-    // In this order, as above: one that is missed here is taken for gone, and its rules are removed.
-    const pending = pendingRecords(files)
-    return [...finishedRecords(files), ...pending]
-  })
+  return networkDirectories().flatMap(recordsOf)
 }
 
 /** What the network's attachments share, as the last change to it wrote it. One under another's name is not believed. */
@@ -162,9 +165,9 @@ function isChainedPart({ network }: NetworkFiles): boolean {
   return /\/chained(\.going)?\.json$/.test(network)
 }
 
-function recordsIn(directory: string, isPending: boolean): readonly StoredRecord[] {
+function recordsIn(directory: string, isPending: boolean, isMeant = (_: string) => true): readonly StoredRecord[] {
   return namesIn(directory)
-    .filter((name) => !name.startsWith('.'))
+    .filter((name) => !name.startsWith('.') && isMeant(name))
     .flatMap((name) => readStored(`${directory}/${name}`, isPending) ?? [])
 }
 

@@ -186,25 +186,6 @@ describe('calls at the same time', () => {
     },
   )
 
-  it.each(['ADD', 'DEL'] as const)(
-    'gc has nothing to say of reservations that %s beside it makes or gives back',
-    async (verb) => {
-      const { call, netns } = attach(host, withPort, { id: 'c1' })
-      if (verb === 'ADD') expectSilent(host.cni('DEL', withPort, call))
-      const looking = gateAt('ip')
-      try {
-        const collecting = startCommand(host, ['gc', '--no-runtime'], looking.env)
-        await until('gc looks at the links', looking.isReached)
-        expect((await startCni(host, verb, { conf: withPort, id: 'c1', netns })).code).toBe(0)
-        looking.open()
-        const { code, stdout } = await collecting
-        expect(code, stdout).toBe(0)
-      } finally {
-        looking.close()
-      }
-    },
-  )
-
   /** ADD of `p0` is held while it writes the shared rules; that of `p1`, begun meanwhile, writes them next. */
   const bothAtOnce = async ([first, second]: readonly [object, object]): Promise<void> => {
     const writing = startCni(host, 'ADD', { conf: first, id: 'p0', netns: host.pod('p0'), env: gate.env })

@@ -55,6 +55,14 @@ export async function startTracedCni(host: Host, call: TracedCall, at: Injection
   return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
 }
 
+/** Starts a command for a person, with a fault, without waiting for its end. */
+export async function startTracedCommand(host: Host, words: readonly string[], at: Injection, env: object) {
+  const command = [...commandOf(host, at, '/dev/null'), ...words]
+  const own = { PATH: process.env['PATH'], TRESTLE_STATE_DIR: host.stateDir, ...env }
+  const { exitCode, stdout } = await execa('nsenter', command, { ...bounds, input: '', env: own })
+  return { code: exitCode ?? -1, stdout }
+}
+
 function commandOf(host: Host, at: Injection, log: string): readonly string[] {
   // Without -f: children are other programs, and trestle's own calls are made on its main thread.
   const inject = [`--trace=${at.calls}`, `--inject=${at.calls}:${at.what}:when=${at.when}`]
@@ -64,8 +72,10 @@ function commandOf(host: Host, at: Injection, log: string): readonly string[] {
 
 function optionsOf(host: Host, call: TracedCall) {
   const env = environment(call.verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir } })
-  return { input: JSON.stringify(call.conf), env, extendEnv: false, reject: false, timeout: 60_000 } as const
+  return { ...bounds, input: JSON.stringify(call.conf), env } as const
 }
+
+const bounds = { extendEnv: false, reject: false, timeout: 60_000 } as const
 
 function parse(text: string): Answer | undefined {
   try {

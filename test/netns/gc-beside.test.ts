@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle gc` beside calls of the runtime: what is on its way is not told as lost, and not taken.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { startCni, startCommand } from '../support/parallel.ts'
+import { attach, netConf } from '../support/pods.ts'
+import { stateOf, until } from '../support/stamps.ts'
+import { haveStrace, startTracedCommand } from '../support/strace.ts'
+import { gateAt } from '../support/tool.ts'
+
+const withPort = netConf({
+  runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] },
+})
+
+describe('gc beside another call', () => {
+  let host: Host
+  beforeEach(() => {
+    host = openHost()
+  })
+  afterEach(() => host.close())
+
+  it.each(['ADD', 'DEL'] as const)(
+    'has nothing to say of reservations that %s beside it makes or gives back',
+    async (verb) => {
+      const { call, netns } = attach(host, withPort, { id: 'c1' })
+      if (verb === 'ADD') expectSilent(host.cni('DEL', withPort, call))
+      const looking = gateAt('ip')
+      try {
+        const collecting = startCommand(host, ['gc', '--no-runtime'], looking.env)
+        await until('gc looks at the links', looking.isReached)
+        expect((await startCni(host, verb, { conf: withPort, id: 'c1', netns })).code).toBe(0)
+        looking.open()
+        const { code, stdout } = await collecting
+        expect(code, stdout).toBe(0)
+      } finally {
+        looking.close()
+      }
+    },
+  )
+
+  it('misses no record that a DEL moves while it reads', async (test) => {
+    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    const { call } = attach(host, withPort, { id: 'c1' })
+    const looking = gateAt('ip')
+    const gate = gateAt('nft')
+    try {
+      const slow = {
+        calls: 'openat',
+        what: 'delay_enter=2500000',
+        when: 2,
+        paths: [`${stateOf(host, 'net').directory}/attachments`],
+      }
+      const collecting = startTracedCommand(host, ['gc', '--no-runtime'], slow, looking.env)
+      await until('gc looks at the links', looking.isReached)
+      looking.open()
+      await sleep(1000) // it is on the way to the second directory, and is held there
+      const deleting = startCni(host, 'DEL', { conf: withPort, ...call, env: gate.env })
+      await until('DEL is held', gate.isReached)
+      const { code, stdout } = await collecting
+      gate.open()
+      expect(code, stdout).toBe(0)
+      expectSilent(await deleting)
+    } finally {
+      gate.close()
+      looking.close()
+    }
+  })
+})
