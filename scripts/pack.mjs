@@ -2,8 +2,20 @@
 // Bundles to executables: Node from npm, stripped, with the bundle injected by @yao-pkg/pkg.
 // With `snapshot`, the executable starts from a V8 startup snapshot; the bundle then has to call
 // v8.startupSnapshot.setDeserializeMainFunction. Only possible for this machine's architecture.
-import { chmodSync, copyFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { strippedNode } from './node-binary.mjs'
 import { withoutCodeCache } from './snapshot-blob.mjs'
 
@@ -11,9 +23,17 @@ const require = createRequire(import.meta.url)
 
 /**
  * Makes the executable `output` from the CommonJS bundle `entry` (absolute paths). `assets` maps names to
- * files. Throws if the injection did not happen: pkg may leave a bare node without saying so.
+ * files. `isLean`: what a start does not run is left out of the snapshot. Throws if the injection did not happen: pkg may
+ * leave a bare node without saying so.
  */
-export async function pack({ entry, output, assets = {}, arch = 'x64', snapshot = arch === process.arch }) {
+export async function pack({
+  entry,
+  output,
+  assets = {},
+  arch = 'x64',
+  snapshot = arch === process.arch,
+  isLean = true,
+}) {
   const node = strippedNode(arch)
   const partial = `${output}.partial`
   const seaConfig = { useSnapshot: snapshot, useCodeCache: false, disableExperimentalSEAWarning: true, assets }
@@ -21,13 +41,12 @@ export async function pack({ entry, output, assets = {}, arch = 'x64', snapshot 
   // The fixed hash seed saves 2 ms with a snapshot; without one every cached builtin is rejected (+4 ms).
   // A call is over before code of the baseline compiler pays: compiling 500 functions costs an ADD 4 ms of CPU.
   if (snapshot) seaConfig.execArgv = ['--no-rehash-snapshot', '--no-sparkplug']
+  const targets = [{ nodeRange: 'node26', platform: 'linux', arch: process.arch, output: partial }]
+  // The blob does not depend on the architecture without a snapshot: pkg may run this machine's node.
+  const maker = strippedNode(process.arch)
+  const making = (from, nodePath) => loadSea()(from, { targets, nodePath, seaConfig })
   const injected = await withInjection({ node, snapshot }, () =>
-    // The blob does not depend on the architecture without a snapshot: pkg may run this machine's node.
-    loadSea()(entry, {
-      targets: [{ nodeRange: 'node26', platform: 'linux', arch: process.arch, output: partial }],
-      nodePath: strippedNode(process.arch),
-      seaConfig,
-    }),
+    snapshot && isLean ? withLeanHeap({ entry, maker }, making) : making(entry, maker),
   )
   if (!injected || statSync(partial).size <= statSync(node).size) {
     rmSync(partial, { force: true })
@@ -35,6 +54,32 @@ export async function pack({ entry, output, assets = {}, arch = 'x64', snapshot 
   }
   chmodSync(partial, 0o755)
   renameSync(partial, output)
+}
+
+/** Runs `making` with snapshot-lean.cjs behind the bundle and a node that lets it in, and prints what the two had to say. */
+async function withLeanHeap({ entry, maker }, making) {
+  const directory = mkdtempSync(join(tmpdir(), 'trestle-pack-'))
+  const [from, node, real, log] = ['bundle.cjs', 'node', 'real', 'stderr'].map((name) => join(directory, name))
+  try {
+    writeFileSync(from, [entry, 'snapshot-lean.cjs'].map(read).join(''))
+    // pkg's own options for node do not reach the process that makes the blob.
+    symlinkSync(maker, real)
+    const script = [
+      '#!/bin/sh',
+      'here=$(dirname "$0")',
+      'exec "$here/real" --expose-internals "$@" 2>>"$here/stderr"',
+      '',
+    ]
+    writeFileSync(node, script.join('\n'), { mode: 0o755 })
+    await making(from, node)
+    for (const line of readFileSync(log, 'utf8').split('\n')) if (/^(snapshot|warm-up): /.test(line)) console.log(line)
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+}
+
+function read(name) {
+  return readFileSync(resolve(import.meta.dirname, name), 'utf8')
 }
 
 function loadSea() {

@@ -69,6 +69,7 @@ function failed(error: unknown): DispatchOutput {
 
 if (startupSnapshot.isBuildingSnapshot()) {
   startupSnapshot.setDeserializeMainFunction(main)
-  // The snapshot is taken when nothing is left to do.
-  void warmUpForSnapshot()
+  // When all modules are evaluated, also what the build puts behind them (scripts/snapshot-lean.cjs). The snapshot is
+  // taken when nothing is left to do.
+  queueMicrotask(() => void warmUpForSnapshot())
 } else main()

@@ -2,7 +2,7 @@
 // The fault rounds of one kind of network as tests: every verb with every fault, and streams between other pods
 // that run the whole time. FAULTS=short tries fewer.
 
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type FaultNode, openFaultNode } from './fault-node.ts'
 import { play, type RoundVerb, roundVerbs, type Strike, type Trial } from './fault-rounds.ts'
 import { type FeatureSet, featureSets } from './fault-sets.ts'
@@ -22,10 +22,12 @@ export function faultSuite(name: keyof typeof featureSets): void {
   describe(`${set.title}: a call that meets a fault (pain 6: an ADD cut short leaves half a network)`, () => {
     const extent = isLong ? 'all' : name === 'whole' ? 'four' : 'two'
     let node: FaultNode
-    beforeAll(async () => {
+    // Every first ADD leaves a network behind, and every later call's transaction grows with them.
+    const [before, after] = isLong ? [beforeEach, afterEach] : [beforeAll, afterAll]
+    before(async () => {
       node = await openFaultNode(set)
     })
-    afterAll(() => node?.close())
+    after(() => node?.close())
 
     it.each(roundVerbs)(
       '%s, at a process that it starts',
