@@ -18,8 +18,8 @@
 //                             /last.N        the address last given from range set N
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
-import { accessSync, constants, lstatSync, renameSync, statfsSync } from 'node:fs'
-import { CniCode, CniError } from '../cni/error.ts'
+import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
+import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import { networkDirName } from '../plan/names.ts'
 import { makeDirectory, namesIn } from './files.ts'
 
@@ -75,13 +75,16 @@ export function networkParts(): readonly NetworkFiles[] {
 /**
  * Makes the state directory when it is missing. Throws CniError 5 when it, or a directory in it that this call uses,
  * is not a directory of ours alone: whoever can write there decides which addresses and links we remove, and a link
- * would lead our writing elsewhere. `network`: the one that the call is about; without it all are looked at.
+ * would lead our writing elsewhere. `network`: the one that the call is about; without it all are looked at. The error
+ * says what was found: owner and mode, or where the link leads.
  */
 export function requireState(network?: string): void {
   const root = stateRoot()
   try {
     makeDirectory(root)
   } catch (error) {
+    // A link that leads nowhere, say: mkdir(2) tells EEXIST or ENOENT of it.
+    requireOurs(root)
     throw unusable(root, (error as Error).message, error)
   }
   const shared = ['', '/networks', '/ports', '/damaged'].map((name) => `${root}${name}`)
@@ -92,12 +95,23 @@ export function requireState(network?: string): void {
   }
 }
 
-/** A file in the place of a directory is damage, which other checks deal with; a directory that is not there yet is none. */
+/** One that is not there yet is nobody's; a file in the place of an inner one is damage, which other checks deal with. */
 function requireOurs(directory: string): void {
   const stat = lstatSync(directory, { throwIfNoEntry: false })
-  if (stat === undefined || stat.isFile()) return
+  if (stat === undefined || (stat.isFile() && directory !== stateRoot())) return
   const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
-  if (!isOurs) throw unusable(directory, 'make it a directory of root, mode 755 or stricter')
+  if (isOurs) return
+  throw unusable(directory, `it has to be a directory of root, mode 755 or stricter, and ${found(directory, stat)}`)
+}
+
+/** What is there in place of a directory of ours, and what to do about it. */
+function found(path: string, stat: Stats): string {
+  if (stat.isSymbolicLink()) return `it is a symbolic link to ${oneLine(readlinkSync(path))}; remove the link`
+  if (!stat.isDirectory()) return `it is ${stat.isFile() ? 'a file' : 'a pipe, a socket or a device'}; remove it`
+  const euid = process.geteuid?.()
+  const is = `it is owned by uid ${stat.uid} and has mode ${(stat.mode & 0o7777).toString(8)}`
+  if (euid !== 0) return `${is}, and trestle runs as uid ${euid}; run it as root`
+  return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}`
 }
 
 /** Throws CniError 5 when nothing can be written to the state directory: read-only or full. For STATUS. */

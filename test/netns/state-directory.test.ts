@@ -57,6 +57,7 @@ describe('a directory of the state', () => {
     symlinkSync(real, path)
     const before = listing(real)
     expectRefused('link')
+    expectError(later(host, 'DEL', { conf, pod }), 5, `it is a symbolic link to ${real}; remove the link`)
     expect(listing(real)).toEqual(before)
     host.run('rm', [path])
     renameSync(real, path)
@@ -67,13 +68,41 @@ describe('a directory of the state', () => {
     const path = pathOf(name)
     for (const mode of [0o777, 0o770, 0o702]) {
       chmodSync(path, mode)
-      expectError(later(host, 'DEL', { conf, pod }), 5, 'mode 755 or stricter')
+      const found = `it is owned by uid 0 and has mode ${mode.toString(8)}; `
+      expectError(
+        later(host, 'DEL', { conf, pod }),
+        5,
+        new RegExp(`mode 755 or stricter, and ${found}.*chmod 700 ${path}; `),
+      )
     }
     chmodSync(path, 0o700)
     chownSync(path, 65534, 65534)
     expectRefused('owner')
+    expectError(host.cni('STATUS', conf), 50, `it is owned by uid 65534 and has mode 700; `)
     chownSync(path, 0, 0)
     expectSilent(later(host, 'DEL', { conf, pod }))
+  })
+
+  it.each([
+    ['a file', 'a file', (path: string) => writeFileSync(path, '')],
+    ['a pipe', 'a pipe, a socket or a device', (path: string) => void host.run('mkfifo', [path])],
+    ['a link that leads nowhere', 'a symbolic link to /nowhere', (path: string) => symlinkSync('/nowhere', path)],
+  ])('that is %s is refused with that word', (_, told, make) => {
+    renameSync(host.stateDir, `${host.stateDir}.real`)
+    make(host.stateDir)
+    expectRefused('other')
+    expectError(later(host, 'DEL', { conf, pod }), 5, `it is ${told}; remove `)
+  })
+
+  it("says so where it is root's and trestle runs as somebody else", () => {
+    chmodSync(host.stateDir, 0o755)
+    const words = Object.entries(environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } }))
+    const env = words.map(([key, value]) => `${key}=${value}`)
+    // Where the executable is may be closed to others.
+    const reader = ['--inh-caps', '+dac_read_search', '--ambient-caps', '+dac_read_search']
+    const somebody = ['setpriv', '--reuid', '65534', ...reader, trestle]
+    const found = 'it is owned by uid 0 and has mode 755, and trestle runs as uid 65534; run it as root'
+    expectError(host.run('env', ['-i', ...env, ...somebody], JSON.stringify(conf)), 50, found)
   })
 
   it('that is missing is made again: damaged, cooling, locks', () => {
