@@ -8,6 +8,7 @@ import type { NetConf, PoolIpam } from '../cni/net-conf.ts'
 import { capacity, describeSet, rangeOf } from '../plan/allocate.ts'
 import { mostBridgePorts } from '../plan/network.ts'
 import { holderOf, takenAddresses } from '../system/addresses.ts'
+import { lackingCapabilities } from '../system/capabilities.ts'
 import { delegate } from '../system/delegate.ts'
 import { namesIn } from '../system/files.ts'
 import { bridgePorts } from '../system/kernel-files.ts'
@@ -29,6 +30,7 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   } catch (cause) {
     throw notReady((cause as CniError).message, (cause as CniError).details ?? '', cause)
   }
+  requireCapabilities(conf)
   requireTools(conf)
   const files = networkFiles(conf.name)
   if (conf.ipam.kind === 'pool') requireFreeAddress(context, files, { conf, ipam: conf.ipam })
@@ -36,6 +38,14 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   if (conf.ipam.kind === 'delegated') {
     await delegate(context.run, { type: conf.ipam.type, verb: 'STATUS', path: call.path, stdin: conf.stdin })
   }
+}
+
+/** Chained, it depends on the pod which of them a call needs. */
+function requireCapabilities({ role, mode }: NetConf): void {
+  const lacking = role === 'ipam' || mode === 'chained' ? [] : lackingCapabilities()
+  if (lacking.length === 0) return
+  const names = lacking.map(({ name }) => name).join(' and ')
+  throw notReady(`${names} missing`, lacking.map(({ hint }) => hint).join('\n'))
 }
 
 function requireTools(conf: NetConf): void {

@@ -23,11 +23,12 @@ export class CommandError extends CniError {
   }
 }
 
-/** A process's end, as the runner tells it. */
+/** A process's end, as the runner tells it. `lack`: the capability that it was refused for. */
 interface Ended {
   readonly code: number | undefined
   readonly stdout: string
   readonly stderr: string
+  readonly lack?: { readonly name: string; readonly hint: string } | undefined
 }
 
 /** The error of a batch that did not end with status 0. */
@@ -35,9 +36,10 @@ export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: En
   const op = failedOp(batch, output.stderr)
   const told = output.stderr.replace(/^Command failed -:\d+$/gm, '').trim()
   const goal = op?.why ?? batch.ops.map((each) => each.why).join(', or ')
+  const lack = output.lack && ` (${output.lack.name} is missing)`
   return new CommandError(op, {
-    message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}`,
-    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${hintFor(op, output.stderr)}`,
+    message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}${lack ?? ''}`,
+    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${output.lack ? `\n${output.lack.hint}` : hintFor(op, output.stderr)}`,
     reason: reasonOf(output.stderr),
     stdout: output.stdout,
   })

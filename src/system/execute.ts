@@ -5,6 +5,7 @@ import { type Batch, toLanes } from '../compile/batches.ts'
 import { CommandError, commandError } from '../compile/command-error.ts'
 import { podNetns } from '../compile/ip.ts'
 import type { Op } from '../plan/op.ts'
+import { refusedFor } from './capabilities.ts'
 import { applyFileOp } from './kernel-files.ts'
 import type { Command, Run } from './runner.ts'
 
@@ -56,7 +57,7 @@ async function runBatch(place: Place, batch: Batch): Promise<string> {
   const output = await place.run(commandOf(batch, place.netnsFd))
   // procps 4.0 tells of a key that is read-only in the pod's namespace, and ends with status 0 all the same.
   const isKeyRefused = batch.tool === 'sysctl' && output.stderr !== ''
-  if (output.code !== 0 || isKeyRefused) throw commandError(batch, output)
+  if (output.code !== 0 || isKeyRefused) throw commandError(batch, { ...output, lack: refusedFor(output.stderr) })
   return output.stdout
 }
 

@@ -7,6 +7,7 @@ import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import { firewalldZoneCommand } from '../compile/host-accept.ts'
 import { acceptPlaces, familyOf, type HostAccept, readChains, type SeenChain } from '../plan/host-accept.ts'
 import { tableName } from '../plan/ruleset.ts'
+import { lackNote, refusedFor } from './capabilities.ts'
 import type { Run } from './runner.ts'
 import { isOnPath } from './tools.ts'
 
@@ -24,8 +25,10 @@ export interface Sought {
 export async function lookForDrops(run: Run, sought: Sought): Promise<readonly HostAccept[]> {
   const listed = await run({ file: 'nft', args: ['list', 'chains'] })
   if (listed.code !== 0) {
-    throw new CniError(CniCode.commandFailed, `cannot look for chains that drop: ${oneLine(listed.stderr)}`, {
-      details: 'nft list chains; set firewall.hostAccept to "off" to go without',
+    const lack = refusedFor(listed.stderr)
+    const told = `${oneLine(listed.stderr)}${lackNote(lack)}`
+    throw new CniError(CniCode.commandFailed, `cannot look for chains that drop: ${told}`, {
+      details: `nft list chains; ${lack?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }
   const chains = readChains(listed.stdout).filter(

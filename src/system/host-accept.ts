@@ -27,6 +27,7 @@ import {
   placeText,
   samePlace,
 } from '../plan/host-accept.ts'
+import { lackNote, refusedFor } from './capabilities.ts'
 import { readText, writeText } from './files.ts'
 import { lookForDrops } from './foreign-firewalls.ts'
 import type { Run } from './runner.ts'
@@ -197,7 +198,9 @@ async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; 
   // firewalld: the interface is in the zone already (ALREADY_ENABLED).
   if (output.code === 0 || (on.place.kind === 'firewalld' && /ALREADY_ENABLED/.test(output.stderr))) return
   const goal = `could not change the accept of ${on.of} in ${placeText(on.place)}`
-  throw new CniError(CniCode.commandFailed, `${goal}: ${oneLine(output.stderr)}`, {
-    details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}set firewall.hostAccept to "off" to leave that firewall alone`,
+  const lack = refusedFor(output.stderr)
+  const cure = lack?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
+  throw new CniError(CniCode.commandFailed, `${goal}: ${oneLine(output.stderr)}${lackNote(lack)}`, {
+    details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
   })
 }

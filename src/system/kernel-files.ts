@@ -6,6 +6,7 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync
 import { CniCode, CniError } from '../cni/error.ts'
 import type { FileOp } from '../compile/batches.ts'
 import { forwardingKey } from '../plan/network.ts'
+import { lackNote, refusedFor } from './capabilities.ts'
 
 /** Whether a link of this name is in our network namespace. */
 export function linkExists(name: string): boolean {
@@ -89,8 +90,10 @@ function writeKey(key: string, value: string, why: string): void {
   try {
     writeFileSync(`/proc/sys/${key}`, value)
   } catch (error) {
-    throw new CniError(CniCode.commandFailed, `could not ${why}: ${(error as NodeJS.ErrnoException).code}`, {
-      details: `writing ${value} to /proc/sys/${key}: ${(error as Error).message}`,
+    const refused = error as NodeJS.ErrnoException
+    const lack = refusedFor(refused.message)
+    throw new CniError(CniCode.commandFailed, `could not ${why}: ${refused.code}${lackNote(lack)}`, {
+      details: `writing ${value} to /proc/sys/${key}: ${refused.message}${lack ? `; ${lack.hint}` : ''}`,
       cause: error,
     })
   }

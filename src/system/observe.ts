@@ -12,6 +12,7 @@ import { reasonOf } from '../compile/reason.ts'
 import { emptyNamespace, type ObservedNamespace, type ObservedQueue, type ObservedTable } from '../plan/observed.ts'
 import type { TableFamily } from '../plan/op.ts'
 import { tableName } from '../plan/ruleset.ts'
+import { lackNote, refusedFor } from './capabilities.ts'
 import { readKey } from './kernel-files.ts'
 import type { Output, Run } from './runner.ts'
 
@@ -130,7 +131,9 @@ export function requireSeen(output: Output, what: string): void {
 }
 
 function notSeen(what: string, output: Output): CniError {
-  return new CniError(CniCode.commandFailed, `cannot look at the network with ${what}: ${oneLine(output.stderr)}`, {
-    details: output.stderr,
+  const lack = refusedFor(output.stderr)
+  const told = `${oneLine(output.stderr)}${lackNote(lack)}`
+  return new CniError(CniCode.commandFailed, `cannot look at the network with ${what}: ${told}`, {
+    details: `${output.stderr}${lack?.hint ?? ''}`,
   })
 }

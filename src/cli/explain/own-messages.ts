@@ -28,7 +28,7 @@ export const ownMessages: readonly (readonly [code: number, pattern: RegExp])[] 
   [11, /another call is working on|did not finish in time|is held by |cannot write down what is owed/],
   [
     50,
-    /(?:returns error|\(status\)): not ready: |not ready: (?:\S+ not found|\S+, |no IP addr|the state dir|bridge \S+ has )/,
+    /(?:returns error|\(status\)): not ready: |not ready: (?:\S+ not found|CAP_\S+ |\S+, |no IP addr|the state dir|bridge \S+ has )/,
   ],
   [
     100,

@@ -63,6 +63,7 @@ describe('STATUS', () => {
   it.each([
     'nft not found',
     'ip, nft not found',
+    'CAP_NET_ADMIN and CAP_SYS_ADMIN missing',
     'no IP addresses available in range set 10.9.0.1-10.9.0.6',
     'the state directory /run/trestle cannot be used',
     'bridge cni0 has 1023 of 1023 ports',

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which capability this process lacks: asked by STATUS, and where a tool or the kernel said no.
+
+import { readFileSync } from 'node:fs'
+
+/** What a capability is needed for. The kernel looks at it in the user namespace that owns the network namespace. */
+interface Capability {
+  readonly name: string
+  /** Its bit in /proc/self/status (include/uapi/linux/capability.h). */
+  readonly bit: bigint
+  readonly use: string
+}
+
+const netAdmin: Capability = {
+  name: 'CAP_NET_ADMIN',
+  bit: 12n,
+  use: 'ip, tc, bridge, nft and the network sysctls need to change anything',
+}
+const sysAdmin: Capability = {
+  name: 'CAP_SYS_ADMIN',
+  bit: 21n,
+  use: "nsenter needs to enter the pod's network namespace",
+}
+
+/** A capability that is not there, and the sentence for an error's `details`. */
+export interface Lack {
+  readonly name: string
+  readonly hint: string
+}
+
+/** Those of the two that every pod needs which this process has not; none where /proc does not say. */
+export function lackingCapabilities(): readonly Lack[] {
+  const effective = effectiveSet()
+  if (effective === undefined) return []
+  return [netAdmin, sysAdmin].filter(({ bit }) => ((effective >> bit) & 1n) === 0n).map(lackOf)
+}
+
+/**
+ * Why a tool was refused: the capability it needs, when the refusal is one of permission and this process has it not.
+ * `told`: its stderr, or the text of a system call's error.
+ */
+export function refusedFor(told: string): Lack | undefined {
+  if (!/Operation not permitted|Permission denied|\bEPERM\b|\bEACCES\b/i.test(told)) return undefined
+  // setns(2) is the only thing that needs CAP_SYS_ADMIN.
+  const { name } = told.includes('reassociate to namespace') ? sysAdmin : netAdmin
+  return lackingCapabilities().find((lack) => lack.name === name)
+}
+
+/** ` (CAP_NET_ADMIN is missing)` for the end of a message, or nothing. */
+export function lackNote(lack: Lack | undefined): string {
+  return lack === undefined ? '' : ` (${lack.name} is missing)`
+}
+
+function lackOf({ name, use }: Capability): Lack {
+  return { name, hint: `trestle runs without ${name}, which ${use}; give it to the container runtime that calls` }
+}
+
+function effectiveSet(): bigint | undefined {
+  try {
+    const hex = /^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'latin1'))?.[1]
+    return hex === undefined ? undefined : BigInt(`0x${hex}`)
+  } catch {
+    return undefined
+  }
+}
