@@ -101,9 +101,16 @@ export async function undoneOnError<T>(
         failures.push(failure),
       )
     }
-    for (const failure of failures) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
+    const untold = failures.filter((failure) => !isSameMissing(failure, error))
+    for (const failure of untold) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
     throw error
   }
+}
+
+/** A delegated plugin that is not there has nothing to undo, and the error says so already; one that failed twice may have. */
+function isSameMissing(failure: Error, error: unknown): boolean {
+  const isDelegate = failure instanceof CniError && failure.code === CniCode.delegateFailed
+  return isDelegate && error instanceof CniError && failure.message === error.message
 }
 
 function taken(holder: AttachmentRecord, isPending: boolean): CniError {

@@ -124,7 +124,9 @@ describe('a delegated IPAM plugin', () => {
 
   it('that fails the DEL after a failed ADD does not hide the first error', () => {
     const plugin = install({ ADD: refuse(142, 'first'), DEL: refuse(143, 'second') })
-    expectError(host.cni('ADD', conf, { netns: host.pod('p'), path: plugin.path }), 142, 'first')
+    const added = host.cni('ADD', conf, { netns: host.pod('p'), path: plugin.path })
+    expectError(added, 142, 'first')
+    expect(added.stderr).toBe('trestle: undoing ADD: second\n')
     expectNothingLeft(host, before)
   })
 
@@ -133,8 +135,10 @@ describe('a delegated IPAM plugin', () => {
     expect(attach(host, conf, { path: plugin.path }).address).toBe('10.66.0.7')
   })
 
-  it('that is missing is named, with the places looked at', () => {
-    expectError(host.cni('ADD', conf, { netns: host.pod('p'), path: '/none:/nowhere' }), 105, '/nowhere/scripted')
+  it('that is missing is named once, with the places looked at', () => {
+    const added = host.cni('ADD', conf, { netns: host.pod('p'), path: '/none:/nowhere' })
+    expectError(added, 105, '/nowhere/scripted')
+    expect(added.stderr).toBe('')
     expectError(host.cni('STATUS', conf, { path: '/none' }), 105, '/none/scripted')
     expectNothingLeft(host, before)
   })
