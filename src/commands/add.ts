@@ -5,7 +5,7 @@
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import type { Result } from '../cni/result.ts'
-import { delegatedResult, resultOf } from '../plan/answer.ts'
+import { afterPrevious, delegatedResult, resultOf } from '../plan/answer.ts'
 import type { AttachmentSpec } from '../plan/attachment.ts'
 import { bareSpec } from '../plan/bare.ts'
 import type { Lease } from '../plan/lease.ts'
@@ -74,7 +74,8 @@ async function makeInterface(connection: Connection): Promise<Result> {
       ? await connectDelegated(looked, first)
       : { ...(await connect(looked, first)), lease: own }
   finish(files, key)
-  return resultOf({ spec: made.spec, network: made.network, lease: made.lease, netns: call.netns })
+  const result = resultOf({ spec: made.spec, network: made.network, lease: made.lease, netns: call.netns })
+  return afterPrevious(result, conf)
 }
 
 /** A delegated plugin may need the interface (dhcp does): it is made and up first, addresses follow. */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result of ADD, from what was decided: nothing is read back from the kernel.
 
+import type { NetConf } from '../cni/net-conf.ts'
 import type { Result, ResultInterface } from '../cni/result.ts'
+import { atLeast } from '../cni/version.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 import type { Lease } from './lease.ts'
 
@@ -25,6 +27,26 @@ export function resultOf(input: {
   const ips = spec.ips.map((ip) => ({ ...ip, interface: ofPod }))
   const result = { interfaces, ips, routes: routesOf(spec, lease) }
   return spec.dns === undefined ? result : { ...result, dns: spec.dns }
+}
+
+/**
+ * `own` after what earlier plugins of the list made: a plugin that gets a prevResult passes it on (CNI spec 1.1.0,
+ * section 3, ADD). Below 0.3.0 there are no lists of plugins, and a result holds one address of a family: ours.
+ */
+export function afterPrevious(
+  own: Result,
+  { prevResult, cniVersion }: Pick<NetConf, 'prevResult' | 'cniVersion'>,
+): Result {
+  if (prevResult === undefined || !atLeast(cniVersion, '0.3.0')) return own
+  const before = prevResult.interfaces.length
+  const shifted = (at: number | undefined) => (at === undefined ? {} : { interface: at + before })
+  return {
+    ...prevResult,
+    ...own,
+    interfaces: [...prevResult.interfaces, ...own.interfaces],
+    ips: [...prevResult.ips, ...own.ips.map((ip) => ({ ...ip, ...shifted(ip.interface) }))],
+    routes: [...prevResult.routes, ...own.routes],
+  }
 }
 
 /** The abbreviated result of a delegated plugin: no interfaces (section 5 "Delegated plugins"). */

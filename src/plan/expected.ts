@@ -24,7 +24,9 @@ export function expectedBy(
       ? [`prevResult has ${pod.name} in ${pod.sandbox}, not in CNI_NETNS ${netns}`]
       : []),
   ]
-  const ips = prevResult.ips.filter((ip) => ip.interface === at || ip.interface === undefined)
+  // Addresses of no interface are ours, unless they came from a plugin before us: then ours say where they are.
+  const index = spec.ips.length === 0 || prevResult.ips.some((ip) => ip.interface === at) ? at : undefined
+  const ips = prevResult.ips.filter((ip) => ip.interface === index)
   const expected = {
     ...spec,
     ...(spec.host ? { host: withMac(spec.host, host) } : {}),

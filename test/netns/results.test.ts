@@ -136,6 +136,30 @@ describe('the result of ADD', () => {
     expectUntouched(host, before)
   })
 
+  it.each(['bridge', 'ptp'])('in mode %s comes after what prevResult has, all of it', (mode) => {
+    const prevResult = {
+      cniVersion: '1.1.0',
+      interfaces: [{ name: 'other0', mac: '0a:00:00:00:00:01', sandbox: '/run/netns/other' }],
+      ips: [{ address: '192.0.2.5/24', interface: 0 }, { address: '192.0.2.6/24' }],
+      routes: [{ dst: '192.0.2.128/25' }],
+      dns: { nameservers: ['192.0.2.53'] },
+      more: { kept: true },
+    }
+    const netns = host.pod('a')
+    const conf = { ...confOf('1.1.0', [v4]), mode }
+    const own = host.cni('ADD', conf, { netns, id: 'own', ifName: 'own0' }).json
+    const added = host.cni('ADD', { ...conf, prevResult }, { netns })
+    expectOneDocument(added)
+    expect(added.json).toMatchObject({
+      more: { kept: true },
+      dns: prevResult.dns,
+      interfaces: [prevResult.interfaces[0], ...(own?.interfaces ?? []).map(() => ({ mtu: 1500 }))],
+      ips: [...prevResult.ips, { address: '10.240.0.3/24', interface: own?.interfaces.length }],
+    })
+    expect(added.json?.routes[0]).toEqual(prevResult.routes[0])
+    expectSilent(host.cni('CHECK', { ...conf, prevResult: added.json }, { netns }))
+  })
+
   it('keeps route mtu, advmss, priority, table and scope, and dns', () => {
     const dns = { nameservers: ['10.1.2.3'], domain: 'x.test', search: ['y.test'], options: ['ndots:5'] }
     const routes = [{ dst: '10.9.0.0/16', mtu: 1300, advmss: 1200, priority: 50, table: 100, scope: 0 }]
