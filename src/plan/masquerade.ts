@@ -3,7 +3,16 @@
 // kernel's interval sets refuse overlaps, and networks may overlap (one subnet inside another's):
 // overlaps are taken apart here, so that equal networks always give equal elements.
 
-import { type Cidr, formatCidr, includes, overlaps, parseCidr, subtract } from '../cni/address.ts'
+import {
+  bitsOf,
+  type Cidr,
+  formatAddress,
+  formatCidr,
+  includes,
+  overlaps,
+  parseCidr,
+  subtract,
+} from '../cni/address.ts'
 import type { NetworkSpec } from './attachment.ts'
 import type { Element } from './elements.ts'
 import type { Op } from './op.ts'
@@ -20,7 +29,7 @@ export function masqueradeElements(networks: readonly NetworkSpec[]): readonly E
   const kept = apart(rules.flatMap((rule) => pairsOf(rule.subnets, rule.keep)))
   const same = apart(networks.flatMap(({ hairpin = [] }) => pairsOf(hairpin, hairpin)))
   return [
-    ...sources.map((source) => ({ set: `masq${source.family}` as const, element: formatCidr(source) })),
+    ...sources.map((source) => ({ set: `masq${source.family}` as const, element: elementOf(source) })),
     ...kept.map((pair) => pairElement('keep', pair)),
     ...same.map((pair) => pairElement('hairpin', pair)),
   ]
@@ -44,7 +53,12 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 function pairElement(name: 'keep' | 'hairpin', { source, destination }: Pair): Element {
-  return { set: `${name}${source.family}`, element: `${formatCidr(source)} . ${formatCidr(destination)}` }
+  return { set: `${name}${source.family}`, element: `${elementOf(source)} . ${elementOf(destination)}` }
+}
+
+/** As nft lists it, to compare with that: a prefix of one address is the address. */
+function elementOf(cidr: Cidr): string {
+  return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 
 function pairsOf(subnets: readonly string[], keep: readonly string[]): readonly Pair[] {

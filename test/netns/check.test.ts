@@ -201,6 +201,28 @@ describe('CHECK', () => {
     expectSilent(host.cni('CHECK', { ...conf, prevResult: changed }, pod.call))
   })
 
+  it.each([
+    ['a destination that keeps the address', netConf({ nonMasqueradeCIDRs: ['192.0.2.1/32', '10.0.0.0/8'] })],
+    [
+      'the pod has',
+      netConf({
+        podcidr: undefined,
+        mode: 'ptp',
+        ipMasq: true,
+        ipam: {
+          type: 'static',
+          addresses: [
+            { address: '10.9.0.2/32', gateway: '169.254.1.1' },
+            { address: 'fd00:9::2/128', gateway: 'fe80::1' },
+          ],
+        },
+      }),
+    ],
+  ])('finds a prefix of one address, which nft prints as an address: %s', (_, alone) => {
+    const one = { ...alone, name: 'one', bridge: 'br-one' }
+    expectSilent(later(host, 'CHECK', { conf: one, pod: attach(host, one, { id: 'one' }) }))
+  })
+
   it('without prevResult is refused, and with that of another container too', () => {
     expectError(host.cni('CHECK', conf, pod.call), 7, 'prevResult')
     expectError(host.cni('CHECK', { ...conf, prevResult: pod.result }, { ...pod.call, id: 'other' }), 107, 'no record')

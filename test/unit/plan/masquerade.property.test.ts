@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest'
 import {
   type Cidr,
   formatCidr,
+  hostCidr,
   includes,
   networkOf,
   overlaps,
@@ -33,7 +34,11 @@ const points = fc
   .tuple(fc.boolean(), fc.integer({ min: 0, max: 255 }))
   .map(([isV6, host]) => (isV6 ? `fd00::${host.toString(16)}` : `10.0.0.${host}`))
 
-const cidr = (text: string) => parseCidr(text) as Cidr
+/** An element: a prefix of one address is said as the address. */
+const cidr = (text: string) => {
+  const address = parseAddress(text)
+  return address === undefined ? (parseCidr(text) as Cidr) : hostCidr(address)
+}
 const holds = (range: string, point: string) => {
   const [inside, address] = [cidr(range), parseAddress(point)]
   return address !== undefined && address.family === inside.family && includes(inside, address)
