@@ -3,8 +3,9 @@
 
 import type { Route } from '../cni/route.ts'
 import type { PodAddress } from './attachment.ts'
+import { linkScope } from './rtnetlink.ts'
 
-/** Routes as they will be installed: a route without gateway takes the first one of its family. */
+/** Routes as they will be installed: a route without gateway takes the first one of its family, but not one of scope link or narrower. */
 export function podRoutes(
   routes: readonly Route[],
   ips: readonly PodAddress[],
@@ -34,7 +35,9 @@ function withoutZeros({ priority, mtu, advmss, table, ...route }: Route): Route 
 }
 
 function throughGateway(route: Route, ips: readonly PodAddress[]): Route {
-  if (route.gw !== undefined) return route
+  // On the link, the kernel takes no gateway (net/ipv4/fib_semantics.c, fib_check_nh).
+  const isOnLink = route.scope !== undefined && route.scope >= linkScope
+  if (route.gw !== undefined || isOnLink) return route
   const gateway = ips.find((ip) => ip.gateway !== undefined && sameFamily(ip.gateway, route.dst))?.gateway
   return gateway === undefined ? route : { ...route, gw: gateway }
 }

@@ -107,7 +107,7 @@ async function observeFilters(run: Run, names: readonly string[]): Promise<Reado
   return new Map(alone.flatMap((each) => [...each]))
 }
 
-/** Sysctls of the pod by key. One process. */
+/** Sysctls of the pod by key, a path below /proc/sys. One process, which prints dots for slashes and the other way round. */
 export async function observePodSysctls(
   run: Run,
   netnsFd: number,
@@ -116,7 +116,7 @@ export async function observePodSysctls(
   const output = await run({ file: 'nsenter', args: [`--net=${podNetns}`, '--', 'sysctl', '-e', ...keys], netnsFd })
   const lines = output.stdout.split('\n').map((line) => line.split(' = '))
   const found = new Map(lines.map(([key, ...value]) => [key, value.join(' = ')]))
-  return new Map(keys.map((key) => [key, found.get(key.replaceAll('/', '.'))]))
+  return new Map(keys.map((key) => [key, found.get(key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/')))]))
 }
 
 /** Sysctls by key. No process. */

@@ -45,12 +45,11 @@ describe('routes of the configuration', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
-  it('may be on link: scope 253 and no gateway', () => {
-    const routes = [{ dst: '10.5.0.0/16', scope: 253 }]
-    const conf = netConf({
-      podcidr: undefined,
-      ipam: { type: 'static', addresses: [{ address: '10.240.0.5/24' }], routes },
-    })
+  it.each([
+    ['has none', { type: 'static', addresses: [{ address: '10.240.0.5/24' }] }],
+    ['has one', { type: 'trestle', subnet: '10.240.0.0/24' }],
+  ])('may be on link: scope 253 and no gateway, where the address %s', (_, ipam) => {
+    const conf = netConf({ podcidr: undefined, ipam: { ...ipam, routes: [{ dst: '10.5.0.0/16', scope: 253 }] } })
     const pod = attach(host, conf)
     expect(inPodJson(host, pod.netns, ['route', 'show', '10.5.0.0/16'])[0]).toMatchObject({
       scope: 'link',
@@ -160,6 +159,13 @@ describe('settings', () => {
     const conf = netConf({ tuning: { sysctl: { 'net.ipv4.ip_local_port_range': range } } })
     const pod = attach(host, conf)
     expect(host.inPod(pod.netns, 'sysctl', ['-n', 'net.ipv4.ip_local_port_range']).stdout).toBe('1024\t2000\n')
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
+  it('of an interface with a dot in its name are set and found again', () => {
+    const conf = netConf({ tuning: { sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' } } })
+    const pod = attach(host, conf, { ifName: 'eth0.10' })
+    expect(host.inPod(pod.netns, 'sysctl', ['-n', 'net/ipv4/conf/eth0.10/arp_filter']).stdout).toBe('1\n')
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
