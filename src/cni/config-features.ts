@@ -4,7 +4,7 @@
 import { type Address, formatAddress, parseAddress } from './address.ts'
 import type { RawConfig } from './config-schema.ts'
 import { defined } from './defined.ts'
-import { configError, quote, unsupported } from './invalid-config.ts'
+import { configError, notA, quote, unsupported } from './invalid-config.ts'
 import type { BandwidthConf, FirewallConf, SbrConf } from './net-conf.ts'
 
 type Rates = NonNullable<RawConfig['bandwidth']>
@@ -35,6 +35,10 @@ export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefin
  */
 const NO_BURST = 2 ** 31 - 1
 
+/** A byte per second (tc(8) counts bytes), and where the queue of 25 ms is near 4 GB, the most that tbf can have. */
+const LEAST_RATE = 8
+const MOST_RATE = 500_000_000_000
+
 function readPair(
   rates: Rates,
   way: 'ingress' | 'egress',
@@ -45,6 +49,10 @@ function readPair(
   const burst = given >= NO_BURST ? 0 : given
   if (rate === 0 && burst > 0) {
     throw configError(`${path}.${way}Rate`, 'if burst is set, rate must also be set', 'use bits per second')
+  }
+  if (rate > 0 && (rate < LEAST_RATE || rate > MOST_RATE)) {
+    const hint = `use bits per second, from ${LEAST_RATE} to ${MOST_RATE}, or leave it out`
+    throw notA(`${path}.${way}Rate`, rate, { what: 'a rate that the kernel can keep', hint })
   }
   // The reference wants a burst with every rate; ours has a default (plan/bandwidth.ts).
   return defined({ rate: rate || undefined, burst: burst || undefined })

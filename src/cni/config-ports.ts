@@ -31,21 +31,29 @@ function readMapping(raw: RawMapping, path: string): PortMapping {
   throw notA(`${path}.hostIP`, raw.hostIP, { what: 'an IP address', hint: 'use one like "192.0.2.1", or leave it out' })
 }
 
+/** What a mapping takes of the node: a port of an address, or of all those of a family. */
+function takenBy({ protocol, hostPort, hostIP }: PortMapping): readonly string[] {
+  return (hostIP === undefined ? ['0.0.0.0', '::'] : [hostIP]).map((ip) => `${protocol} ${hostPort} ${ip}`)
+}
+
 /** The host ports, each once. Throws CniError invalidConfig, also for one port with two targets. */
 export function readPortMappings(raw: readonly RawMapping[] | undefined): readonly PortMapping[] {
+  const mappings = new Map<string, PortMapping>()
   const byPort = new Map<string, PortMapping>()
   for (const [index, entry] of (raw ?? []).entries()) {
     const path = `runtimeConfig.portMappings[${index}]`
     const mapping = readMapping(entry, path)
-    const key = `${mapping.protocol} ${mapping.hostPort} ${mapping.hostIP ?? ''}`
-    const other = byPort.get(key)
-    if (other !== undefined && other.containerPort !== mapping.containerPort) {
-      const message = `host port ${mapping.hostPort}/${mapping.protocol} is given twice`
-      throw configError(path, message, `use one container port, ${other.containerPort} or ${mapping.containerPort}`)
+    for (const key of takenBy(mapping)) {
+      const other = byPort.get(key)
+      if (other !== undefined && other.containerPort !== mapping.containerPort) {
+        const message = `host port ${mapping.hostPort}/${mapping.protocol} is given twice`
+        throw configError(path, message, `use one container port, ${other.containerPort} or ${mapping.containerPort}`)
+      }
+      byPort.set(key, mapping)
     }
-    byPort.set(key, mapping)
+    mappings.set(takenBy(mapping).join(), mapping)
   }
-  return [...byPort.values()]
+  return [...mappings.values()]
 }
 
 /** Whether the tokens are meant for iptables: the reference looks at the first token only. */

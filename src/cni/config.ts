@@ -6,6 +6,7 @@ import { checkMasqBackend, readBandwidth, readFirewall, readSbr } from './config
 import { readAs } from './config-fields.ts'
 import { readIpam } from './config-ipam.ts'
 import { type ConfigHead, isPluginType, type JsonObject, readHead } from './config-json.ts'
+import { checkIpv6Mtu } from './config-mtu.ts'
 import { readPortMappings, readPortmap } from './config-ports.ts'
 import { readCidrs, readTopDns } from './config-routes.ts'
 import { configKeys, configSchema, ipamRoleKeys, ipamRoleSchema, type RawConfig } from './config-schema.ts'
@@ -172,7 +173,10 @@ function readOwnRole(call: Call): NetConf {
     ipam,
     ...defined({ prevResult }),
   }
-  if (invocation.verb === 'ADD') refuseUnrepresentable(conf)
+  if (invocation.verb === 'ADD') {
+    refuseUnrepresentable(conf)
+    checkIpv6Mtu(conf)
+  }
   return conf
 }
 

@@ -50,7 +50,9 @@ function refuseRange(
   key: keyof RangeInput,
   reason: readonly [message: string, details: string],
 ): CniError {
-  return refuse(`${place.path}.${key}`, `invalid range set ${place.set}: ${reason[0]}`, reason[1])
+  // podcidr is the subnet itself.
+  const path = place.path.startsWith('podcidr') ? place.path : `${place.path}.${key}`
+  return refuse(path, `invalid range set ${place.set}: ${reason[0]}`, reason[1])
 }
 
 /** The subnet: a prefix without host bits and with room for a gateway and a pod. */

@@ -19,6 +19,9 @@ const defaultBurstMs = 20
 /** A bucket smaller than two full frames drops everything; link-layer header and VLAN tag on top of the MTU. */
 const frameOverheadBytes = 18
 
+/** tbf counts a bucket as the time to fill it, in 2^32 ticks of 64 ns (iproute2 tc/tc_core.c); more would wrap around. */
+const longestFillS = 270
+
 /** The limits, or undefined where there are none. `link`: the host end. */
 export function bandwidthSpec(
   conf: BandwidthConf | undefined,
@@ -89,7 +92,8 @@ function bucket(dev: string, { rateBits, burstBytes }: Shaper, way: string): Op 
 function shaper(rateBits: number | undefined, burstBits: number | undefined, mtu: number): Shaper | undefined {
   if (rateBits === undefined || rateBits === 0) return undefined
   const wanted = burstBits === undefined ? (rateBits / 8 / 1000) * defaultBurstMs : burstBits / 8
-  return { rateBits, burstBytes: Math.max(Math.floor(wanted), 2 * (mtu + frameOverheadBytes)) }
+  const usable = Math.max(Math.floor(wanted), 2 * (mtu + frameOverheadBytes))
+  return { rateBits, burstBytes: Math.min(usable, Math.floor((rateBits / 8) * longestFillS)) }
 }
 
 function limitOf(rateBits: number, burstBytes: number): number {

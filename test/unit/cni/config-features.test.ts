@@ -38,6 +38,11 @@ describe('host ports', () => {
     expect(conf.portMappings).toHaveLength(3)
   })
 
+  it('keeps two ports of one number where the addresses differ', () => {
+    const of = (containerPort: number, hostIP: string) => ({ hostPort: 53, containerPort, hostIP })
+    expect(read(mappings(of(1, '0.0.0.0'), of(2, '::'), of(3, '192.0.2.1'))).portMappings).toHaveLength(3)
+  })
+
   it('has no portmap without key and mapping', () => {
     expect(read(mappings()).portmap).toBeUndefined()
     expect(read({ portmap: {} }).portmap).toEqual(portmapDefaults)
@@ -66,6 +71,14 @@ describe('host ports', () => {
       mappings({ hostPort: 1, containerPort: 1 }, { hostPort: 1, containerPort: 2 }),
       'runtimeConfig.portMappings[1]: host port 1/tcp is given twice',
     ],
+    [
+      mappings({ hostPort: 1, containerPort: 1, hostIP: '' }, { hostPort: 1, containerPort: 2, hostIP: '0.0.0.0' }),
+      'runtimeConfig.portMappings[1]: host port 1/tcp is given twice',
+    ],
+    [
+      mappings({ hostPort: 1, containerPort: 1, hostIP: '::' }, { hostPort: 1, containerPort: 2 }),
+      'runtimeConfig.portMappings[1]: host port 1/tcp is given twice',
+    ],
     [{ portmap: { onListening: 'ignore' } }, 'portmap.onListening: "ignore" is not one of "warn", "refuse"'],
     [{ portmap: { markMasqBit: 32 } }, 'portmap.markMasqBit: 32 is not a bit from 0 to 31'],
     [{ portmap: { conditionsV4: 'x' } }, 'portmap.conditionsV4: "x" is not a list'],
@@ -91,7 +104,7 @@ describe('firewall', () => {
 })
 
 describe('bandwidth', () => {
-  const runtime = { bandwidth: { ingressRate: 5, ingressBurst: 5 } }
+  const runtime = { bandwidth: { ingressRate: 9, ingressBurst: 5 } }
   it.each<[Json, Json | undefined]>([
     [{}, undefined],
     [{ bandwidth: {} }, undefined],
@@ -100,16 +113,16 @@ describe('bandwidth', () => {
     [{ bandWidth: { EgressRate: 8, egressBurst: 2147483646 } }, { egressRate: 8, egressBurst: 2147483646 }],
     [{ bandwidth: { ingressRate: 8, ingressBurst: 2147483647 } }, { ingressRate: 8 }],
     [{ bandwidth: { ingressRate: 8, ingressBurst: 18446744073709552000 } }, { ingressRate: 8 }],
-    [{ runtimeConfig: runtime }, { ingressRate: 5, ingressBurst: 5 }],
+    [{ runtimeConfig: runtime }, { ingressRate: 9, ingressBurst: 5 }],
     [
       { bandwidth: {}, RuntimeConfig: runtime },
-      { ingressRate: 5, ingressBurst: 5 },
+      { ingressRate: 9, ingressBurst: 5 },
     ],
     [
-      { bandwidth: { egressRate: 1, egressBurst: 1 }, runtimeConfig: runtime },
-      { egressRate: 1, egressBurst: 1 },
+      { bandwidth: { egressRate: 8, egressBurst: 1 }, runtimeConfig: runtime },
+      { egressRate: 8, egressBurst: 1 },
     ],
-    [{ bandwidth: { ingressRate: 1 } }, { ingressRate: 1 }],
+    [{ bandwidth: { ingressRate: 8 } }, { ingressRate: 8 }],
     [{ runtimeConfig: { bandwidth: { egressRate: 0, egressBurst: 2 ** 32 - 1 } } }, undefined],
   ])('%j', (changes, expected) => {
     expect(read(changes).bandwidth).toEqual(expected)
@@ -120,6 +133,11 @@ describe('bandwidth', () => {
     [
       { runtimeConfig: { bandwidth: { egressBurst: 8 } } },
       'runtimeConfig.bandwidth.egressRate: if burst is set, rate must also be set',
+    ],
+    [{ bandwidth: { ingressRate: 7 } }, 'bandwidth.ingressRate: 7 is not a rate that the kernel can keep'],
+    [
+      { bandwidth: { egressRate: 1e18 } },
+      'bandwidth.egressRate: 1000000000000000000 is not a rate that the kernel can keep',
     ],
     [
       { bandwidth: { ingressRate: -1 } },

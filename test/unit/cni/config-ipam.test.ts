@@ -151,6 +151,14 @@ describe('refused', () => {
     [{ podcidr: ['10.1.0.0/24', 'fd00::/64', 'fd01::/64'] }, 'podcidr: 3 ranges given'],
     [{ podcidr: '10.1.0.0' }, 'podcidr: "10.1.0.0" is not a range in CIDR notation'],
     [{ podcidr: ['10.1.0.0/24', 'fd00:::/64'] }, 'podcidr[1]: "fd00:::/64" is not a range in CIDR notation'],
+    [
+      { podcidr: '10.1.0.1/24' },
+      'podcidr: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the network address is 10.1.0.0',
+    ],
+    [
+      { podcidr: ['10.1.0.0/24', 'fd00::/127'] },
+      'podcidr[1]: invalid range set 1: Network fd00::/127 too small to allocate from',
+    ],
     [{ podcidr: '10.1.0.0/24', ipam: { type: 'dhcp' } }, 'podcidr: given together with ipam'],
     [{ podcidr: '10.1.0.0/24', ipam: {} }, 'podcidr: given together with ipam'],
     [{ ipam: [] }, 'ipam: [] is not an object'],

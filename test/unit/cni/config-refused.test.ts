@@ -20,6 +20,12 @@ describe('refused values', () => {
     [{ mtu: 65536 }, 'mtu: 65536 is not "auto" or an MTU'],
     [{ mtu: '1500' }, 'mtu: "1500" is not "auto" or an MTU'],
     [{ mtu: 1500.5 }, 'mtu: 1500.5 is not "auto" or an MTU'],
+    [{ mtu: 1279, podcidr: 'fd00::/64' }, 'mtu: 1279 is too small for IPv6'],
+    [{ tuning: { mtu: 576 }, podcidr: ['10.1.0.0/24', 'fd00::/64'] }, 'tuning.mtu: 576 is too small for IPv6'],
+    [
+      { mtu: 1000, ipam: { type: 'static', addresses: [{ address: 'fd00::2/64' }] } },
+      'mtu: 1000 is too small for IPv6',
+    ],
     [{ vlan: 4095 }, 'vlan: 4095 is not a VLAN ID'],
     [{ vlan: -1 }, 'vlan: -1 is not a VLAN ID'],
     [

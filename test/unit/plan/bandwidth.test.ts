@@ -21,6 +21,8 @@ describe('bandwidthSpec', () => {
     ['the given burst, in bytes', { ingressRate: 10 * mbit, ingressBurst: 800_000 }, 100_000],
     ['two frames at least: of a slow rate', { ingressRate: 100_000 }, 2 * 1518],
     ['two frames at least: of a small burst', { ingressRate: 10 * mbit, ingressBurst: 8 }, 2 * 1518],
+    ['what the kernel can count: of a slow rate', { ingressRate: 8 }, 270],
+    ['what the kernel can count: of a large burst', { ingressRate: mbit, ingressBurst: 1000 * mbit }, 33_750_000],
   ])('has a bucket of %s', (_, conf, burstBytes) => {
     expect(of(conf)?.ingress).toEqual({ rateBits: conf.ingressRate, burstBytes })
   })
