@@ -46,8 +46,8 @@ async function configureLinks(context: CallContext, netnsFd: number, ops: readon
       shown.push(error.stdout)
       const at = rest.indexOf(error.op)
       if (isDefaultTaken(error)) {
-        refused.add(error.op)
-        rest = rest.slice(at + 1)
+        for (const op of rest.slice(at)) if (isSameDefault(op, error.op)) refused.add(op)
+        rest = rest.slice(at + 1).filter((op) => !refused.has(op))
       } else if (isIpv6Off(error) && !hasEnabled) {
         hasEnabled = true
         await enableIpv6(context, netnsFd, error.op)
@@ -83,6 +83,11 @@ async function withoutSecondDefault(
 
 function isDefaultTaken(error: CommandError): boolean {
   return error.op?.kind === 'route.add' && error.op.onlyIfNone && error.reason === 'exists'
+}
+
+/** The refused default route, and those of ours beside it. */
+function isSameDefault(op: Op, taken: Op): boolean {
+  return op.kind === 'route.add' && taken.kind === 'route.add' && op.onlyIfNone && op.route.dst === taken.route.dst
 }
 
 /** EACCES from an IPv6 address means disable_ipv6 (net/ipv6/addrconf.c, addrconf_add_dev). */

@@ -85,13 +85,13 @@ export function podOps(spec: AttachmentSpec): readonly Op[] {
   const dev = pod.name
   return [
     { in: 'pod', kind: 'link.up', dev: 'lo', why: 'set lo up in the pod' },
-    ...spec.defaultRoutes.map((route): Op => showDefault(route)),
+    ...spec.defaultRoutes.filter(isFirst).map((route): Op => showDefault(route)),
     ...spec.ips.map((ip): Op => podAddress(ip.address, spec, dev)),
     ...(spec.tuning ? tunedLinkOps(spec.tuning, dev) : []),
     { in: 'pod', kind: 'link.up', dev, why: `set ${dev} up in the pod` },
     ...spec.routes.map((route): Op => routeOp(route, dev)),
     ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
-    ...spec.defaultRoutes.map((route): Op => routeOp(route, dev, true)),
+    ...spec.defaultRoutes.map((route, at, all): Op => defaultRouteOp(route, dev, isFirst(route, at, all))),
     ...(spec.sbr ? sbrOps(spec.sbr, dev) : []),
   ]
 }
@@ -223,9 +223,17 @@ function showDefault(route: Route): Op {
   return { in: 'pod', kind: 'route.show-default', family, why: `see the pod's IPv${family} default routes` }
 }
 
-function routeOp(route: PodRoute, dev: string, onlyIfNone = false): Op {
+function routeOp(route: PodRoute, dev: string): Extract<Op, { kind: 'route.add' }> {
   const via = route.gw === undefined ? '' : ` via ${route.gw}`
-  return { in: 'pod', kind: 'route.add', dev, route, onlyIfNone, why: `add the route to ${route.dst}${via}` }
+  return { in: 'pod', kind: 'route.add', dev, route, onlyIfNone: false, why: `add the route to ${route.dst}${via}` }
+}
+
+function defaultRouteOp(route: PodRoute, dev: string, isFirstOfFamily: boolean): Op {
+  return { ...routeOp(route, dev), onlyIfNone: true, ...(isFirstOfFamily ? {} : { beside: true }) }
+}
+
+function isFirst(route: PodRoute, at: number, all: readonly PodRoute[]): boolean {
+  return all.findIndex(({ dst }) => dst === route.dst) === at
 }
 
 function announce(cidr: string, dev: string): readonly Op[] {

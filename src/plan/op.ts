@@ -61,7 +61,14 @@ export type OpKind =
     }
   | { readonly kind: 'addr.del'; readonly dev: string; readonly cidr: string }
   | { readonly kind: 'addr.show'; readonly dev: string }
-  | { readonly kind: 'route.add'; readonly dev: string; readonly route: PodRoute; readonly onlyIfNone: boolean }
+  | {
+      readonly kind: 'route.add'
+      readonly dev: string
+      readonly route: PodRoute
+      readonly onlyIfNone: boolean
+      /** Further ones of ours to the destination: beside the first, and not without it. */
+      readonly beside?: true
+    }
   | { readonly kind: 'route.del'; readonly dev: string; readonly route: PodRoute }
   | { readonly kind: 'route.show-default'; readonly family: 4 | 6 }
   | { readonly kind: 'rule.add'; readonly from: string; readonly table: number }

@@ -19,7 +19,8 @@ export function podRoutes(
   const missing = wanted.filter((route) => !families.has(route.dst))
   return {
     routes: distinct(complete.filter((route) => !isPlainDefault(route))),
-    defaultRoutes: firstOfEach([...complete.filter(isPlainDefault), ...missing]),
+    // Several of the configuration stay side by side, as in the reference; of the addresses' own gateways the first is taken.
+    defaultRoutes: [...distinct(complete.filter(isPlainDefault)), ...firstOfEach(missing)],
   }
 }
 

@@ -90,6 +90,10 @@ describe('addresses, routes, rules', () => {
     ],
     ['route append 10.9.0.0/16 dev eth0 metric 0', { ...route, route: { dst: '10.9.0.0/16', priority: 0 } }],
     ['route add ::/0 via fd00::1 dev eth0', { ...route, onlyIfNone: true, route: { dst: '::/0', gw: 'fd00::1' } }],
+    [
+      'route append ::/0 via fd00::2 dev eth0',
+      { ...route, onlyIfNone: true, beside: true, route: { dst: '::/0', gw: 'fd00::2' } },
+    ],
     ['route del ::/0 via fd00::1 dev eth0', { kind: 'route.del', dev: 'eth0', route: { dst: '::/0', gw: 'fd00::1' } }],
     ['route show table all exact 0.0.0.0/0', { kind: 'route.show-default', family: 4 }],
     ['route show table all exact ::/0', { kind: 'route.show-default', family: 6 }],

@@ -20,6 +20,7 @@ const noIps = lease([])
 
 describe('the routes of a pod', () => {
   const default4 = { dst: '0.0.0.0/0', gw: '10.1.0.1' }
+  const other4 = { ...default4, gw: '10.1.0.7' }
 
   it('are those of IPAM; one without gateway goes by the first of its family', () => {
     const routes = [{ dst: '10.9.0.0/16' }, { dst: 'fd09::/16' }, { dst: '10.8.0.0/16', gw: '10.1.0.9' }]
@@ -44,7 +45,7 @@ describe('the routes of a pod', () => {
       lease([v4], [{ dst: '0.0.0.0/0', gw: '10.1.0.7' }]),
       [{ dst: '0.0.0.0/0', gw: '10.1.0.7' }],
     ],
-    ['the first of two', bridged, lease([v4], [default4, { ...default4, gw: '10.1.0.7' }]), [default4]],
+    ['each of several, once', bridged, lease([v4], [default4, other4, default4]), [default4, other4]],
     ['none without a gateway', { ...delegated, isDefaultGateway: false }, lease([{ address: '10.1.0.2/24' }]), []],
   ])('default: %s', (_, conf, given, routes) => expect(attached(conf, given).defaultRoutes).toEqual(routes))
 
