@@ -43,7 +43,8 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
 
 function different(call: Invocation, found: readonly string[]): CniError {
   const what = `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`
-  return new CniError(CniCode.checkFailed, what, { details: found.join('\n') })
+  // Several operations may say the same of one link.
+  return new CniError(CniCode.checkFailed, what, { details: [...new Set(found)].join('\n') })
 }
 
 interface Subject {

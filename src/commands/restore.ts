@@ -4,6 +4,7 @@
 
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
+import { ifbStateOps } from '../plan/bandwidth.ts'
 import { type Difference, difference } from '../plan/difference.ts'
 import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
@@ -16,6 +17,7 @@ import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { networkParts, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { executeWithRules } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
 import { stateLacks } from './mend-state.ts'
 import { observeBesideLinks } from './observe-ops.ts'
@@ -77,7 +79,10 @@ async function applyDifferences(
   const needsRules = differences.some(({ op }) => op.kind.startsWith('nft.'))
   // What route_localnet opens is closed by a rule, which comes first (afterRuleOps).
   const isSetting = (op: Op) => op.kind === 'sysctl.write'
-  await execute({ run: context.run }, [...missing.filter((op) => !isSetting(op)), ...(needsRules ? rules : [])])
+  await executeWithRules({ run: context.run }, [
+    ...missing.filter((op) => !isSetting(op)),
+    ...(needsRules ? rules : []),
+  ])
   await execute({ run: context.run }, missing.filter(isSetting))
 }
 
@@ -87,7 +92,12 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
     ...(network.bridge ? [...bridgeSysctlOps(network.bridge), ...ownMacOps(network.bridge, machineId())] : []),
   ])
   // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
-  const links = attachments.flatMap((spec) => [...portOps(spec), ...hostEndOps(spec), ...hostOps(spec)])
+  const links = attachments.flatMap((spec) => [
+    ...portOps(spec),
+    ...hostEndOps(spec),
+    ...hostOps(spec),
+    ...ifbStateOps(spec.bandwidth),
+  ])
   const all = [
     ...ofNetworks,
     ...links.filter((op) => op.kind !== 'veth.add'),

@@ -5,7 +5,7 @@ import type { ObservedTable } from '../plan/observed.ts'
 import type { SetName } from '../plan/op.ts'
 
 interface NftObject {
-  readonly chain?: { readonly name: string }
+  readonly chain?: { readonly name: string; readonly policy?: string }
   readonly rule?: { readonly chain: string; readonly comment?: string }
   readonly set?: { readonly name: string; readonly elem?: readonly unknown[] }
   readonly map?: { readonly name: string; readonly elem?: readonly unknown[] }
@@ -22,7 +22,8 @@ export function readTable(stdout: string): ObservedTable {
     const set = entry.set ?? entry.map
     if (set) elements.set(set.name as SetName, new Set((set.elem ?? []).map(elementText)))
   }
-  return { rules, elements }
+  const dropping = objects.flatMap(({ chain }) => (chain?.policy === 'drop' ? [chain.name] : []))
+  return { rules, elements, ...(dropping.length > 0 ? { dropping } : {}) }
 }
 
 /** An element as our own operations write it: `a`, `a/len`, `a . b`, `key : value`, `key : goto chain`. */

@@ -54,6 +54,16 @@ export function ifbOps(spec: BandwidthSpec): readonly Op[] {
   ]
 }
 
+/** What holds of an ifb that is there: one that is down, or carries less than the pod sends, lets nothing out. */
+export function ifbStateOps(spec: BandwidthSpec | undefined): readonly Op[] {
+  if (spec?.egress === undefined) return []
+  const { ifb: dev } = spec.egress
+  return [
+    { in: 'host', kind: 'link.mtu', dev, mtu: spec.mtu, why: `set the MTU of ${dev}` },
+    { in: 'host', kind: 'link.up', dev, why: `set ${dev} up` },
+  ]
+}
+
 /** Queueing on the host end and on the ifb. */
 export function queueOps(spec: BandwidthSpec): readonly Op[] {
   const { link, ingress, egress } = spec

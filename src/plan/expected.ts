@@ -5,6 +5,7 @@
 import type { Result, ResultInterface } from '../cni/result.ts'
 import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
+import { ifbStateOps } from './bandwidth.ts'
 import type { Op } from './op.ts'
 import { ruleOps, steadyBridgeOps } from './shared.ts'
 
@@ -43,7 +44,15 @@ export function expectedOps(spec: AttachmentSpec, network: NetworkSpec | undefin
   const shared = network === undefined ? [] : steadyBridgeOps(network)
   const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
   const rules = ruleOps({ networks: network === undefined ? [] : [network], attachments: [spec] })
-  return [...shared, ...rules, ...afterRuleOps(spec), ...hostOps(spec), ...queueingOps(spec), ...inPod]
+  return [
+    ...shared,
+    ...rules,
+    ...afterRuleOps(spec),
+    ...hostOps(spec),
+    ...ifbStateOps(spec.bandwidth),
+    ...queueingOps(spec),
+    ...inPod,
+  ]
 }
 
 /**

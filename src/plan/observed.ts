@@ -52,8 +52,10 @@ export interface ObservedNamespace {
   readonly rules?: readonly ObservedRule[]
 }
 
-/** Our nft table: the comments of its rules by chain, and the elements of its sets. */
+/** Our nft table: the comments of its rules by chain, empty for a rule without; and the elements of its sets. */
 export interface ObservedTable {
+  /** Base chains with the policy drop, where policies were looked at. */
+  readonly dropping?: readonly string[]
   readonly rules: ReadonlyMap<string, readonly string[]>
   readonly elements: ReadonlyMap<SetName, ReadonlySet<string>>
 }

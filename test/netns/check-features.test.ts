@@ -48,10 +48,7 @@ describe('CHECK of a host port says so when', () => {
         'nft add element inet trestle anyports4 { tcp . 8080 : 10.240.0.77 . 80 }',
       ],
       said: [/^element tcp \. 8080 : 10\.240\.0\.2 \. 80 is missing from nft set anyports4$/],
-      mend: [
-        'nft delete element inet trestle anyports4 { tcp . 8080 }',
-        'nft add element inet trestle anyports4 { tcp . 8080 : 10.240.0.2 . 80 }',
-      ],
+      mend: 'restore',
     },
     {
       what: 'the reservation of the port is gone',
@@ -109,6 +106,18 @@ describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
       mend: 'restore',
     },
     {
+      what: 'somebody else put a rule before ours',
+      lines: ['nft insert rule inet trestle forward drop'],
+      said: [/^a rule that is not ours is in nft chain forward$/],
+      mend: 'restore',
+    },
+    {
+      what: 'a chain drops what no rule takes',
+      lines: ['nft add chain inet trestle forward { policy drop; }'],
+      said: [/^policy of nft chain forward is drop, not accept$/],
+      mend: 'restore',
+    },
+    {
       what: 'the rule of the fence is gone',
       lines: ['nft flush chain inet trestle forward'],
       said: [/^nft rule "trestle \d+ fence" is missing from forward$/],
@@ -154,6 +163,18 @@ describe('CHECK of bandwidth says so when', () => {
       what: 'the ingress qdisc is gone, and its filter with it',
       lines: ['tc qdisc del dev VETH ingress'],
       said: [/^ingress qdisc is missing on veth\w+$/, /^filter to ifb\w+ is missing on veth\w+$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the ifb is down, which lets nothing out of the pod',
+      lines: ['ip link set IFB down'],
+      said: [/^ifb\w+ is down$/],
+      mend: 'restore',
+    },
+    {
+      what: 'the ifb carries smaller packets than the pod',
+      lines: ['ip link set IFB mtu 1280'],
+      said: [/^MTU of ifb\w+ is 1280, not 1500$/],
       mend: 'restore',
     },
     {
