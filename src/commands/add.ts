@@ -105,7 +105,7 @@ async function addLease(addition: Addition): Promise<Result> {
 
 async function leaseOf(addition: Addition): Promise<Lease> {
   const { context, conf, files, key } = addition
-  if (key.role === 'main' && conf.ipam.kind === 'pool') recallPods(context, files, conf.name)
+  if (key.role === 'main' && conf.ipam.kind === 'pool') await recallPods(context, files, conf.name)
   const reclaim = () => reclaimDead(context, files)
   return await ownLease({ conf, files, claimFile: pendingFile(files, key), reclaim })
 }

@@ -5,10 +5,15 @@
 
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
+import { lookUp } from '../cni/json-keys.ts'
+import { asObject } from '../cni/json-object.ts'
 import type { DelConf, Role } from '../cni/net-conf.ts'
+import { readPrevResult } from '../cni/result-shapes.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
+import { addressesOf as podAddressesOf } from '../plan/libcni-cache.ts'
 import { hostLinkName, ifbName } from '../plan/names.ts'
+import { mappingsOf } from '../plan/remembered-ports.ts'
 import { addressesOf } from '../system/addresses.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { portsOf } from '../system/ports.ts'
@@ -20,6 +25,7 @@ import { type NetworkFiles, networkFiles, requireState } from '../system/state.t
 import type { CallContext } from './context.ts'
 import { delegateDel, detach, settleLeftovers } from './detach.ts'
 import { delLoopback } from './loopback.ts'
+import { recallOne } from './recall-links.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /**
@@ -108,6 +114,7 @@ async function removeUnrecorded(
   const { call, conf, recorded } = asked
   for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
     const key = keyOf(call, conf, role)
+    if (role === conf.role) await recallLost(context, { call, conf, key })
     // Nothing of it as a rule: the second DEL of containerd writes no record and starts no process.
     const isThere = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     if (!isThere && addressesOf(files, key).length === 0 && portsOf(key).length === 0) continue
@@ -116,6 +123,29 @@ async function removeUnrecorded(
     const record = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
     // A record of it that came meanwhile is a new ADD's.
     if (claim(files, record)) await detachOrOwe(context, files, record)
+  }
+}
+
+/** Where its link is there, or prevResult tells its addresses and it had host ports: else there is nothing to look for. */
+async function recallLost(
+  context: CallContext,
+  { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
+): Promise<void> {
+  const addresses = rememberedAddresses(call, conf)
+  if (!linkExists(hostLinkName(key)) && addresses.length === 0) return
+  await recallOne(context, key, addresses).catch((error: Error) => {
+    process.stderr.write(`trestle: DEL: cannot tell what ${key.ifName} had: ${error.message}\n`)
+  })
+}
+
+/** The pod's addresses by prevResult, where the runtime says host ports too. */
+function rememberedAddresses({ ifName }: Invocation, { stdin, cniVersion }: DelConf): readonly string[] {
+  try {
+    const root = asObject(JSON.parse(stdin))
+    if (mappingsOf(asObject(lookUp(root, 'runtimeConfig'))).length === 0) return []
+    return podAddressesOf({ result: readPrevResult(lookUp(root, 'prevResult'), cniVersion), ifName })
+  } catch {
+    return []
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first ADD of a network may be the first after somebody removed the state directory under live pods. What
-// libcni remembers of those is reserved before anything is given out: no live pod loses its address or host port.
+// libcni remembers of those, and what their links on the host tell (recall-links.ts), is reserved before anything is
+// given out: no live pod loses its address or host port.
 
 import { existsSync } from 'node:fs'
 import { hostPortsOf } from '../plan/host-ports.ts'
@@ -15,12 +16,13 @@ import { findRecords } from '../system/records.ts'
 import { reservationFile } from '../system/reservations.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { recallLinked } from './recall-links.ts'
 
 /**
  * Reserves what live pods of the network have, where nothing is known of the network: a claim without a record, as a
- * lost record leaves it. Their DEL releases it, and their end does. Reads libcni's cache once per network and boot.
+ * lost record leaves it. Their DEL releases it, and their end does. Once per network and boot.
  */
-export function recallPods(context: CallContext, files: NetworkFiles, network: string): void {
+export async function recallPods(context: CallContext, files: NetworkFiles, network: string): Promise<void> {
   if (existsSync(files.network)) return
   // Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`).
   const own = cachedAttachments(network).filter((cached) => cachedTypes(cached)[0] === 'trestle')
@@ -33,6 +35,7 @@ export function recallPods(context: CallContext, files: NetworkFiles, network: s
     const claim = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
     reserve(claim, cached)
   }
+  await recallLinked(context)
 }
 
 function reserve(claim: AttachmentRecord, cached: CachedAttachment): void {

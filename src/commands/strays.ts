@@ -3,7 +3,7 @@
 
 import { lstatSync, rmSync } from 'node:fs'
 import { youngestMs } from '../plan/garbage.ts'
-import { aliasOf, hostLinkName, networkDirName } from '../plan/names.ts'
+import { aliasOf, keyOfHostLink, networkDirName } from '../plan/names.ts'
 import type { ObservedLink } from '../plan/observed.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { judgeStray, type Reservation, recordReservations, type StrayVerdict } from '../plan/strays.ts'
@@ -148,9 +148,8 @@ async function hostLinks(context: CallContext): Promise<readonly ObservedLink[]>
 function networksOfLostLinks(links: readonly ObservedLink[], stored: readonly StoredRecord[]): ReadonlySet<string> {
   const known = new Set(stored.map(({ record }) => aliasOf(record.key)))
   const lost = links.flatMap(({ name, alias = '' }) => {
-    const [, network = '', containerId = '', ifName = ''] = /^trestle:([^/]+)\/([^/]+)\/(.+)$/.exec(alias) ?? []
-    const key = { network, containerId, ifName, role: 'main' } as const
-    return network !== '' && hostLinkName(key) === name && !known.has(alias) ? [networkDirName(network)] : []
+    const key = keyOfHostLink(name, alias)
+    return key !== undefined && !known.has(alias) ? [networkDirName(key.network)] : []
   })
   return new Set(lost)
 }

@@ -64,6 +64,7 @@ function toLink(entry: Json): ObservedLink {
     ...optional('hairpin', port['hairpin'], Boolean),
     ...optional('isolated', port['isolated'], Boolean),
     ...optional('peerIndex', entry['link_index'], number),
+    ...optional('peerNetnsId', entry['link_netnsid'], number),
     addresses: addresses.filter((a) => 'local' in a).map((a) => `${text(a['local'])}/${text(a['prefixlen'])}`),
   }
 }

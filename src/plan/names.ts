@@ -73,6 +73,15 @@ export function aliasOf(key: AttachmentKey): string {
   return `trestle:${key.network}/${key.containerId}/${key.ifName}`.slice(0, 255)
 }
 
+/** Whose host end a link is by its name and alias; undefined where it is not ours, or a long alias was cut. */
+export function keyOfHostLink(name: string, alias = ''): AttachmentKey | undefined {
+  const [, network, containerId, ifName] =
+    /^trestle:([a-zA-Z0-9][\w.-]*)\/([a-zA-Z0-9][\w.-]*)\/([^/]+)$/.exec(alias) ?? []
+  if (network === undefined || containerId === undefined || ifName === undefined) return undefined
+  const key = { network, containerId, ifName, role: 'main' } as const
+  return hostLinkName(key) === name ? key : undefined
+}
+
 /** A file name for the attachment in its network's directory, distinct for every key. */
 export function recordFileName(key: AttachmentKey): string {
   const id = key.containerId.length > 128 ? `~${sha256(key.containerId).toString('hex')}` : key.containerId

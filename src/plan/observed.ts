@@ -21,6 +21,8 @@ export interface ObservedLink {
   readonly hairpin?: boolean
   readonly isolated?: boolean
   readonly peerIndex?: number
+  /** The id that this namespace has for that of a veth's other end. */
+  readonly peerNetnsId?: number
   readonly addresses: readonly string[]
 }
 

@@ -43,6 +43,14 @@ export function remainingElements(table: ObservedTable, remains: Remains): reado
   return [...ports, ...gates, ...others].map(quoted)
 }
 
+/** The names that the host ports which lead to one of `addresses` are reserved under (host-ports.ts). */
+export function portNamesTo(table: ObservedTable, addresses: readonly string[]): readonly string[] {
+  return portMaps.flatMap((set) => {
+    const theirs = elementsIn(table, set).filter(({ element }) => addresses.includes(podIpOf(element)))
+    return theirs.map(({ element }) => reservationOf(set, keyOf(element)))
+  })
+}
+
 /** Elements that hold the key of one of `wanted` with another target. */
 export function elementsInTheWay(table: ObservedTable, wanted: readonly Op[]): readonly Element[] {
   return wanted.flatMap((op) => {
@@ -71,6 +79,12 @@ function keyOfReservation(name: string): string {
   const key = `${protocol} . ${port}`
   const ip = address.join(':')
   return ip === 'any' ? `anyports${family} ${key}` : `ports${family} ${ip} . ${key}`
+}
+
+/** The other way round. */
+function reservationOf(set: (typeof portMaps)[number], key: string): string {
+  const [port, protocol, ip = 'any'] = key.split(' . ').reverse()
+  return `${protocol}:${port}:${set.slice(-1)}:${ip}`
 }
 
 function keyOf(element: string): string {

@@ -14,6 +14,11 @@ export function linkExists(name: string): boolean {
   return readKey(`net/ipv4/conf/${name}/forwarding`) !== undefined
 }
 
+/** The names of the links in our network namespace. */
+export function linkNames(): readonly string[] {
+  return readdirSync('/proc/sys/net/ipv4/conf').filter((name) => name !== 'all' && name !== 'default')
+}
+
 /** A sysctl's text without the newline, or undefined when there is no such key. `key`: net/ipv4/ip_forward. */
 export function readKey(key: string): string | undefined {
   try {
