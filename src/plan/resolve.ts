@@ -109,7 +109,7 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
 function routesOf({ conf, lease, usedTables = new Set() }: AttachmentInput, ips: readonly PodAddress[]) {
   const isRouted = conf.mode === 'ptp'
   const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
-  const all = isRouted ? routedPodRoutes(ips, given) : given
+  const all = isRouted ? routedPodRoutes(ips, given, conf.bridge.enabledad) : given
   const links = isRouted ? [] : ips.flatMap(subnetRoutes)
   return routedBySource(conf.sbr, all, { ips, links, usedTables })
 }

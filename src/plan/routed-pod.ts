@@ -16,11 +16,14 @@ interface Routes {
   readonly defaultRoutes: readonly PodRoute[]
 }
 
-/** `given` with the routes of the addresses before them. Throws CniError invalidConfig for an address without gateway. */
-export function routedPodRoutes(ips: readonly PodAddress[], given: Routes): Routes {
+/**
+ * `given` with the routes of the addresses before them. `dad`: the kernel takes an IPv6 source only when it has passed
+ * DAD (net/ipv6/route.c), so there is none. Throws CniError invalidConfig for an address without gateway.
+ */
+export function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: boolean): Routes {
   const direct = (route: Route) => (isBeyondGateway(route, ips) ? { ...route, onlink: true as const } : route)
   return {
-    routes: [...ips.flatMap(addressRoutes), ...given.routes.map(direct)],
+    routes: [...ips.flatMap((ip) => addressRoutes(ip, dad)), ...given.routes.map(direct)],
     defaultRoutes: given.defaultRoutes.map(direct),
   }
 }
@@ -49,14 +52,14 @@ function hostAddress(cidr: string, dev: string): Op {
   return { in: 'host', kind: 'addr.replace', dev, cidr, dad: false, why: `add ${cidr} to ${dev}` }
 }
 
-function addressRoutes({ address, gateway }: PodAddress): readonly PodRoute[] {
+function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly PodRoute[] {
   if (gateway === undefined) throw noGateway(address)
-  const src = bareAddress(address)
+  const source = dad && address.includes(':') ? {} : { src: bareAddress(address) }
   const cidr = parseCidr(address)
   const subnet = cidr === undefined ? address : formatCidr(networkOf(cidr))
   const isHost = /\/(32|128)$/.test(subnet)
-  const toGateway = { dst: `${gateway}/${gateway.includes(':') ? 128 : 32}`, src, scope: linkScope }
-  return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, src }]
+  const toGateway = { dst: `${gateway}/${gateway.includes(':') ? 128 : 32}`, ...source, scope: linkScope }
+  return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, ...source }]
 }
 
 /**

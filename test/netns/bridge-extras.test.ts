@@ -130,6 +130,13 @@ describe('enabledad', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
+  it('works for a routed pod', () => {
+    const routed = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], mode: 'ptp', enabledad: true })
+    const pod = attach(host, routed)
+    expect(pings(host, pod.netns, 'fd00:240::1')).toBe(true)
+    expectSilent(later(host, 'CHECK', { conf: routed, pod }))
+  })
+
   it('refuses an address that another machine on the bridge has, and undoes the pod', () => {
     const first = attach(host, conf, { id: 'first' })
     const before = snapshot(host)
