@@ -35,8 +35,16 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   const files = networkFiles(conf.name)
   if (conf.ipam.kind === 'pool') requireFreeAddress(context, files, { conf, ipam: conf.ipam })
   if (conf.role === 'main' && conf.mode === 'bridge') requireFreePort(conf)
-  if (conf.ipam.kind === 'delegated') {
-    await delegate(context.run, { type: conf.ipam.type, verb: 'STATUS', path: call.path, stdin: conf.stdin })
+  if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
+}
+
+/** Its own error is passed on (CNI spec 1.1.0, section 4); one that is missing or crashes will not serve an ADD either. */
+async function askDelegate(context: CallContext, call: Invocation, to: { type: string; stdin: string }): Promise<void> {
+  try {
+    await delegate(context.run, { ...to, verb: 'STATUS', path: call.path })
+  } catch (cause) {
+    if (!(cause instanceof CniError) || cause.code !== CniCode.delegateFailed) throw cause
+    throw notReady(cause.message, cause.details ?? '', cause)
   }
 }
 
@@ -85,7 +93,7 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { con
     if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, address))) continue
     throw notReady(
       `no IP addresses available in range set ${describeSet(set)}`,
-      `all ${total} are in use by live pods; ${files.addresses} says by whom`,
+      `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ${files.addresses} says by whom`,
     )
   }
 }
