@@ -17,6 +17,7 @@ import {
   chainedSpec,
   hostLinksOf,
 } from '../plan/chained.ts'
+import { acceptedOf } from '../plan/host-accept.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
 import { sharesRules } from '../plan/shared.ts'
@@ -70,7 +71,7 @@ async function change(chaining: Chaining): Promise<Result> {
     execute(place, [...hostOps(spec), ...queueingOps(spec)]),
     execute(place, [...podOps(spec), ...podSysctlOps(spec)]),
     isDeepStrictEqual(known, network) ||
-    (known === undefined && !sharesRules(network) && network.hostAccept === undefined)
+    (known === undefined && !sharesRules(network) && acceptedOf(network).length === 0)
       ? sayRules(context, spec)
       : setUpRules(chaining, network),
   ])

@@ -18,6 +18,7 @@ import type {
   PodRoute,
 } from './attachment.ts'
 import { bandwidthSpec } from './bandwidth.ts'
+import { acceptChained, acceptedOf } from './host-accept.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { ObservedLink, ObservedNamespace } from './observed.ts'
 import { mainTable } from './rtnetlink.ts'
@@ -38,7 +39,7 @@ export interface ChainedSurroundings {
 export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): boolean {
   const { portMappings, bandwidth, tuning, mac, sbr, ipMasq } = conf
   const features = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
-  const isOver = [known?.fence, known?.masquerade, known?.hostAccept].some((each) => each !== undefined)
+  const isOver = known !== undefined && (known.fence ?? known.masquerade ?? acceptedOf(known)[0]) !== undefined
   return portMappings.length > 0 || features || ipMasq || policyOf(conf) !== undefined || isAccepted(conf) || isOver
 }
 
@@ -144,7 +145,8 @@ export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: Observ
   return {
     name: `${conf.name}/chained`,
     forwarding: [],
-    ...defined({ masquerade, hairpin, hostAccept: isAccepted(conf) ? bridge : undefined }),
+    ...defined({ masquerade, hairpin }),
+    ...(isAccepted(conf) ? acceptChained({ bridge, hostLink: spec.chained?.hostLink }, subnets) : {}),
     ...fence,
     removeWhenEmpty: conf.removeWhenEmpty,
   }
@@ -166,7 +168,7 @@ function subnetsOf(ips: readonly PodAddress[]): readonly string[] {
   return [...new Set(cidrs.map((cidr) => formatCidr(networkOf(cidr))))].sort()
 }
 
-/** Whether the bridge is to be accepted by the firewalls of others. */
+/** Whether the bridge, or the subnets, are to be accepted by the firewalls of others. */
 function isAccepted({ firewall }: NetConf): boolean {
   return firewall?.hostAccept === 'auto'
 }

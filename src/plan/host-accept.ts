@@ -42,6 +42,19 @@ export function acceptedOf({ hostAccept, acceptSubnets }: NetworkSpec): readonly
   return hostAccept === undefined ? (acceptSubnets ?? []) : [hostAccept]
 }
 
+/**
+ * The same for a pod that another plugin made: its bridge, or for a veth on no bridge its subnets. What has no veth
+ * (macvlan) is not forwarded by the host; an address without a subnet would be a pair for each pod.
+ */
+export function acceptChained(
+  on: { readonly bridge: string | undefined; readonly hostLink: string | undefined },
+  subnets: readonly string[],
+): Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets'> {
+  if (on.bridge !== undefined) return { hostAccept: on.bridge }
+  const acceptSubnets = on.hostLink === undefined ? [] : subnets.filter((subnet) => !/\/(32|128)$/.test(subnet))
+  return acceptSubnets.length === 0 ? {} : { acceptSubnets }
+}
+
 /** The family of a subnet; undefined for a bridge, which has both. */
 export function familyOf(of: string): 4 | 6 | undefined {
   if (!of.includes('/')) return undefined

@@ -5,6 +5,7 @@
 import { renameSync, rmSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
+import { acceptedOf } from '../plan/host-accept.ts'
 import { networkDirName, recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
 import { sharesRules } from '../plan/shared.ts'
@@ -134,7 +135,7 @@ function chainedNetworkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
   for (const name of names) {
     const network = readStored(`${files.attachments}/${name}`, false)?.record.network
     if (network !== undefined && isOf(files, network))
-      return sharesRules(network) || network.hostAccept ? network : undefined
+      return sharesRules(network) || acceptedOf(network).length > 0 ? network : undefined
   }
   return undefined
 }

@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import {
+  acceptChained,
   acceptPlaces,
   hostAcceptsText,
   parseHostAccepts,
@@ -113,4 +114,17 @@ describe('what was put', () => {
   it('for a bridge is one object, as versions before read it', () => {
     expect(hostAcceptsText([{ of: 'cni0', places: [] }])).toBe('{"bridge":"cni0","places":[]}')
   })
+})
+
+describe('chained', () => {
+  const subnets = ['10.1.0.0/24', '10.2.0.9/32', 'fd00:1::/64', 'fd00:2::9/128']
+  it.each([
+    ['a bridge is accepted', { bridge: 'br0', hostLink: 'veth1' }, { hostAccept: 'br0' }],
+    [
+      'of a veth on none the subnets',
+      { bridge: undefined, hostLink: 'veth1' },
+      { acceptSubnets: ['10.1.0.0/24', 'fd00:1::/64'] },
+    ],
+    ['without a veth nothing', { bridge: undefined, hostLink: undefined }, {}],
+  ])('%s', (_, on, accepted) => expect(acceptChained(on, subnets)).toEqual(accepted))
 })
