@@ -53,14 +53,17 @@ function runCli(): void {
   })
 }
 
-function leave({ stdout, exitCode }: DispatchOutput): never {
+function leave({ stdout, exitCode, undo }: DispatchOutput): void {
   try {
     writeAll(1, stdout)
   } catch {
-    // The runtime closed its end: nobody is left to tell.
-    reallyExit(1)
+    // The runtime closed its end: nobody is left to tell, and nobody knows of what was made.
+    const end = () => reallyExit(1)
+    if (undo === undefined) end()
+    else undo().then(end, end)
+    return
   }
-  return reallyExit(exitCode)
+  reallyExit(exitCode)
 }
 
 function failed(error: unknown): DispatchOutput {

@@ -30,6 +30,8 @@ export interface DispatchInput {
 export interface DispatchOutput {
   readonly stdout: string
   readonly exitCode: 0 | 1
+  /** Takes back what an ADD made, for a result that nobody reads. */
+  readonly undo?: () => Promise<void>
 }
 
 async function readStdin(input: DispatchInput): Promise<string> {
@@ -77,6 +79,11 @@ async function run(invocation: Invocation, stdin: string, handlers: Handlers): P
   }
 }
 
+/** A runtime that has no result takes the ADD for failed: what it made is what a DEL of it removes. */
+function undoOf(invocation: Invocation, stdin: string, handlers: Handlers): () => Promise<void> {
+  return () => handlers.del(invocation, readDelConfig(stdin))
+}
+
 /** The error document for whatever was thrown. `env`: the call's; an error of DEL keeps clear of what runtimes take for success. */
 export function failure(thrown: unknown, version: CniVersion, env: Environment): DispatchOutput {
   const body = errorBody(toCniError(thrown), version)
@@ -94,7 +101,8 @@ export async function dispatch(input: DispatchInput, handlers: Handlers): Promis
     const invocation = readInvocation(input.env)
     if (invocation.verb === 'VERSION') return { stdout: await answerVersion(input), exitCode: 0 }
     stdin = await readStdin(input)
-    return { stdout: await run(invocation, stdin, handlers), exitCode: 0 }
+    const stdout = await run(invocation, stdin, handlers)
+    return { stdout, exitCode: 0, ...(invocation.verb === 'ADD' ? { undo: undoOf(invocation, stdin, handlers) } : {}) }
   } catch (thrown) {
     return failure(thrown, stdin === undefined ? currentVersion : callerVersion(stdin), input.env)
   }

@@ -125,13 +125,32 @@ describe('SIGTERM', () => {
 })
 
 describe('a reader that has gone', () => {
-  it('does not hang ADD, and DEL then leaves nothing', async () => {
+  it('does not hang ADD, which takes back what it made', async () => {
     const netns = host.pod('a')
     const { child, ended } = start(netConf(), { CNI_NETNS: netns, CNI_CONTAINERID: 'c1' })
     child.stdout?.destroy()
     expect(await ended).toMatchObject({ code: 1, signal: null })
-    expectSilent(host.cni('DEL', netConf(), { netns }))
+    expect(interfacesOf(host, netns)).toEqual([])
     expectNothingLeft(host, before)
+    expectSilent(host.cni('DEL', netConf(), { netns }))
+  })
+
+  it('does not keep a delegate from its DEL', async () => {
+    ipam = installIpam({ ADD: answer() })
+    const { child, ended } = start(slow, { CNI_NETNS: host.pod('a'), CNI_PATH: ipam.path })
+    child.stdout?.destroy()
+    expect(await ended).toMatchObject({ code: 1, signal: null })
+    expect(ipam.calls()).toEqual(['ADD', 'DEL'])
+    expectNothingLeft(host, before)
+  })
+
+  it('of a result, where the disk of stdout is full, leaves no second ADD out', () => {
+    const netns = host.pod('a')
+    const call = `CNI_COMMAND=ADD CNI_CONTAINERID=c1 CNI_IFNAME=eth0 CNI_NETNS=${netns} TRESTLE_STATE_DIR=${host.stateDir}`
+    const refused = host.run('sh', ['-c', `${call} exec "${trestle}" >/dev/full`], JSON.stringify(netConf()))
+    expect(refused).toMatchObject({ code: 1, stderr: '' })
+    expectNothingLeft(host, before)
+    attach(host, netConf(), { netns })
   })
 
   it.each(['VERSION', 'STATUS', 'DEL'])('does not hang or crash %s', async (verb) => {

@@ -19,7 +19,7 @@ interface Outcome {
 }
 
 /** Dispatches with handlers that write down their names; `thrown`, when given, is what each throws. */
-async function call(env: Environment, stdin: string | Error, thrown?: unknown): Promise<Outcome> {
+async function call(env: Environment, stdin: string | Error, thrown?: unknown, undoes = false): Promise<Outcome> {
   const called: string[] = []
   const handler = (name: string) => async () => {
     called.push(name)
@@ -40,7 +40,9 @@ async function call(env: Environment, stdin: string | Error, thrown?: unknown): 
     return stdin
   }
   const output = await dispatch({ env, stdin: readStdin }, handlers)
-  return { called, ...output }
+  const { stdout, exitCode, undo } = output
+  if (undoes) await undo?.()
+  return { called, stdout, exitCode }
 }
 
 const prevResult = { cniVersion: '1.1.0', ips: [{ address: '10.0.0.2/8' }] }
@@ -100,6 +102,11 @@ describe('failure', () => {
     expect(exitCode).toBe(1)
     expect(JSON.parse(stdout)).toEqual({ cniVersion: '0.4.0', ...expected })
     expect(stdout.endsWith('}\n')).toBe(true)
+  })
+
+  it('an ADD whose result nobody reads is taken back by DEL, no other call', async () => {
+    expect((await call(envFor('ADD'), configText({}), undefined, true)).called).toEqual(['add', 'del'])
+    expect((await call(envFor('DEL'), configText({}), undefined, true)).called).toEqual(['del'])
   })
 
   it('of DEL has no words that containerd takes for a DEL that is done; of other verbs the words as they are', async () => {
