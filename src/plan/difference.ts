@@ -86,9 +86,8 @@ function podSysctlLacks(key: string, value: string, observed: Observed): readonl
 }
 
 function routeLacks(route: PodRoute, dev: string, place: ObservedNamespace): readonly string[] {
-  // A routed pod's own routes (with a source) may have been moved by a later plugin that routes by source.
-  const isAnywhere = route.src !== undefined && route.table === undefined
-  const routes = isAnywhere ? [...place.routes.values()].flat() : (place.routes.get(route.table ?? mainTable) ?? [])
+  // A later plugin that routes by source moves routes to a table of its own, and the result does not tell.
+  const routes = route.table === undefined ? [...place.routes.values()].flat() : (place.routes.get(route.table) ?? [])
   const there = routes.filter((other) => other.dst === route.dst && other.dev === dev)
   const via = route.gw === undefined ? '' : ` via ${route.gw}`
   if (there.some((other) => matches(other, route))) return []

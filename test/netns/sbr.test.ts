@@ -125,4 +125,14 @@ describe('sbr', () => {
     expectSilent(later(host, 'DEL', { conf: first, pod }))
     expectNothingLeft(host, before)
   })
+
+  it('chained after the plugin that made the default route is no difference for that one', () => {
+    const prevResult = pod.result
+    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', sbr: {} }
+    expect(host.cni('ADD', { ...chained, prevResult }, pod.call)).toMatchObject({ code: 0 })
+    expect(inPod('route show table main default')).toBe('')
+    for (const conf of [first, chained]) expectSilent(later(host, 'CHECK', { conf, pod }))
+    inPod('route flush table 100')
+    expectError(later(host, 'CHECK', { conf: first, pod }), 107, 'route to 0.0.0.0/0')
+  })
 })
