@@ -51,7 +51,8 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   await removeWhenEmpty(context, files)
   // The configuration may have changed since: the lease is with whoever gave it.
   const delegated = meant.find(({ record }) => record.delegatedIpam !== undefined)?.record.delegatedIpam
-  const type = delegated ?? conf.delegatedIpam
+  const isChained = meant.length > 0 && meant.every(({ record }) => record.key.role === 'chained')
+  const type = delegated ?? (isChained ? undefined : conf.delegatedIpam)
   if (type !== undefined) await delegateDel(context, call, { type, stdin: conf.stdin })
 }
 

@@ -50,6 +50,13 @@ describe('chained', () => {
     expectNothingLeft(host, before)
   })
 
+  it('asks no IPAM plugin, whatever its ipam key says', () => {
+    const pod = attach(host, main)
+    const withIpam = { ...second, ipam: { type: 'nosuch' }, prevResult: pod.result }
+    for (const verb of ['ADD', 'CHECK', 'DEL'] as const)
+      expect(host.cni(verb, withIpam, pod.call), verb).toMatchObject({ code: 0, stderr: '' })
+  })
+
   it('leaves nothing when the runtime sends each DEL again without namespace and prevResult', () => {
     const pod = attachBoth()
     for (const conf of [second, main]) expectSilent(host.cni('DEL', { ...conf, prevResult: pod.result }, pod.call))
