@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle plan`: what the first ADD of a network would run, from the configuration alone. Nothing is
-// looked at and nothing is run; the address is the first of each range, the container a placeholder.
+// `trestle plan`: what the first ADD of a network, or the DEL after it, would run, from the configuration alone. Nothing
+// is looked at and nothing is run; the address is the first of each range, the container a placeholder.
 
 import { readConfig } from '../cni/config.ts'
 import { CniCode, CniError } from '../cni/error.ts'
@@ -8,7 +8,7 @@ import { type Invocation, readInvocation } from '../cni/invocation.ts'
 import type { IpamConf, NetConf } from '../cni/net-conf.ts'
 import { type Batch, toLanes } from '../compile/batches.ts'
 import { candidates } from '../plan/allocate.ts'
-import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from '../plan/attach.ts'
+import { afterRuleOps, detachOps, hostOps, podOps, podSysctlOps, podUndoOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { type Lease, noLease } from '../plan/lease.ts'
 import { bridgeSysctlOps, forwardingKey } from '../plan/network.ts'
@@ -26,31 +26,52 @@ const containerId = 'example'
 /** Ethernet's; an ADD takes that of the default-route interfaces for "auto". */
 const placeholderMtu = 1500
 
+/** Links of one attachment are removed as a group; a DEL takes a number with its process id. */
+const placeholderGroup = 0x40000001
+
 export const planCommand: Command = {
   name: 'plan',
   words: '[FILE]',
   maxWords: 1,
-  summary: 'print what an ADD would run, without running it',
+  summary: 'print what an ADD or DEL would run, without running it',
   description: [
     'Reads a .conflist or .conf file (standard input without FILE) and prints the operations of the first ADD of',
     'its first trestle plugin: what each is for, and the text that `ip` and `nft` would get. Nothing is run or',
     'looked at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500.',
+    'With --del: those of the DEL of that attachment, where its namespace is still there.',
   ].join('\n'),
-  options: {},
-  examples: ['trestle plan /etc/cni/net.d/10-pods.conflist', 'trestle plan -o json <net.conf'],
+  options: { del: { type: 'boolean', help: 'the DEL of the attachment, not its ADD' } },
+  examples: [
+    'trestle plan /etc/cni/net.d/10-pods.conflist',
+    'trestle plan --del /etc/cni/net.d/10-pods.conflist',
+    'trestle plan -o json <net.conf',
+  ],
   run,
 }
 
-function run({ words, isJson, output }: Input): number {
-  const { network, ops } = readFileAs(words[0] ?? '-', planOfList)
+/** What is planned. */
+type PlannedVerb = 'ADD' | 'DEL'
+
+function run({ words, values, isJson, output }: Input): number {
+  const verb = values['del'] === true ? 'DEL' : 'ADD'
+  const { network, ops } = readFileAs(words[0] ?? '-', (text) => planOfList(text, verb))
   const { links, rules } = toLanes(ops)
   const batches = [...links, ...rules]
-  const document = { formatVersion: 1, command: 'plan', network: network.name, ops, batches, exitCode: exitCode.fine }
-  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(network.name, ops, batches))
+  const document = {
+    formatVersion: 1,
+    command: 'plan',
+    verb,
+    network: network.name,
+    ops,
+    batches,
+    exitCode: exitCode.fine,
+  }
+  const title = `network ${network.name}: the ${verb === 'ADD' ? 'first ADD' : 'DEL'}`
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(title, ops, batches))
   return exitCode.fine
 }
 
-function planOfList(text: string): { readonly network: NetworkList; readonly ops: readonly Op[] } {
+function planOfList(text: string, verb: PlannedVerb): { readonly network: NetworkList; readonly ops: readonly Op[] } {
   const network = readNetworkList(text)
   const plugin = network.plugins.find((each) => each.type === 'trestle')
   if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
@@ -58,11 +79,14 @@ function planOfList(text: string): { readonly network: NetworkList; readonly ops
   if (plugin['mode'] === 'chained' || (plugin['mode'] === undefined && plugin !== network.plugins[0])) {
     throw notPlanned('chained')
   }
-  return { network, ops: planOf(JSON.stringify(requestConf(network, plugin, {}))) }
+  return { network, ops: planOf(JSON.stringify(requestConf(network, plugin, {})), verb) }
 }
 
-/** The operations of the first ADD with this configuration. Throws CniError when it is wrong or delegates its IPAM. */
-export function planOf(stdin: string): readonly Op[] {
+/**
+ * The operations of the first ADD with this configuration, or of the DEL after it. Throws CniError when it is wrong or
+ * delegates its IPAM.
+ */
+export function planOf(stdin: string, verb: PlannedVerb = 'ADD'): readonly Op[] {
   const call: Invocation = readInvocation({
     CNI_COMMAND: 'ADD',
     CNI_CONTAINERID: containerId,
@@ -76,6 +100,8 @@ export function planOf(stdin: string): readonly Op[] {
   const key: AttachmentKey = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
   const spec = attachmentSpec({ key, conf, lease: leaseOf(conf.ipam), mtu })
+  // The order of take-down.ts.
+  if (verb === 'DEL') return [...podUndoOps(spec), ...detachOps(spec, placeholderGroup)]
   const network = networkSpec(conf, spec.ips, { mtu, machineId: 'example' })
   return [
     ...bridgeOps(network, []),
@@ -121,10 +147,10 @@ function poolAddresses({ rangeSets, exclude }: Extract<IpamConf, { kind: 'pool' 
   })
 }
 
-function planText(network: string, ops: readonly Op[], batches: readonly Batch[]): string {
+function planText(title: string, ops: readonly Op[], batches: readonly Batch[]): string {
   const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)
   return [
-    `network ${network}: the first ADD has ${ops.length} operations in ${batches.length} batches\n\n`,
+    `${title} has ${ops.length} operations in ${batches.length} batches\n\n`,
     ...steps,
     ...batches.map((batch, at) => `\nbatch ${at + 1}: ${commandOf(batch)}\n${indented(textOf(batch))}`),
   ].join('')

@@ -28,6 +28,34 @@ it('takes the first address of each range', () => {
   expect(added).toEqual(['10.9.0.2/24', 'fd00:9::2/64'])
 })
 
+it('takes away with DEL what it made with ADD: links, and the elements of the pod alone', () => {
+  const more = {
+    podcidr: '10.9.0.0/24',
+    runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 8080, protocol: 'tcp' }] },
+    bandwidth: { egressRate: 1_000_000 },
+  }
+  const made = planOf(conf(more)).flatMap((op) => ('name' in op && op.kind !== 'bridge.add' ? [op.name] : []))
+  const removed = planOf(conf(more), 'DEL')
+  const links = removed.flatMap((op) => (op.kind === 'link.group' ? [op.dev] : []))
+  expect(made).toHaveLength(2)
+  expect([...links].sort()).toEqual([...made].sort())
+  const elements = removed.flatMap((op) => (op.kind === 'nft.del' ? [`${op.set} ${op.element}`] : []))
+  expect(elements).toContain('anyports4 tcp . 80 : 10.9.0.2 . 8080')
+  expect(removed.map((op) => op.in)).not.toContain('pod')
+})
+
+it('prints the DEL of an example, in both formats', async () => {
+  const text = await runCli(['plan', '--del', 'conf-examples/everything.conflist'])
+  expect(text).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^network everything: the DEL has \d+ operations/),
+  })
+  expect((await runCli(['plan', '--del', '-o', 'json', 'conf-examples/everything.conflist'])).json).toMatchObject({
+    verb: 'DEL',
+    exitCode: 0,
+  })
+})
+
 it.each([
   [{ mode: 'loopback' }, /^\(2\) plan knows the modes "bridge" and "ptp", not "loopback"/],
   [{ ipam: { type: 'dhcp' } }, /^\(2\) ipam.type "dhcp" is another plugin/],
