@@ -13,6 +13,7 @@ import { type Entry, entryCounts, entryTable } from './adopt/entry.ts'
 import { applyNetwork, planNetwork } from './adopt/network.ts'
 import { type Target, targetOf, targetsIn } from './adopt/targets.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
+import { type Tell, withProgress } from './progress.ts'
 import { requireRoot } from './self.ts'
 
 const defaultDirectory = '/etc/cni/net.d'
@@ -49,7 +50,8 @@ async function run({ words, values, isJson, output }: Input): Promise<number> {
   const directory = named ?? defaultDirectory
   const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
   requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
-  const entries = await adopt(targets, { isApplied: values['apply'] === true, isNamed: file !== undefined })
+  const how = { isApplied: values['apply'] === true, isNamed: file !== undefined }
+  const entries = await withProgress(isJson, (tell) => adopt(targets, { ...how, tell }))
   const code = entries.every(({ status }) => done.includes(status)) ? exitCode.fine : exitCode.findings
   const networks = targets.map(({ list, file: from, isServed }) => ({ name: list.name, file: from, isServed }))
   const document = {
@@ -69,7 +71,7 @@ const done: readonly Entry['status'][] = ['ours', 'adopted', 'cleared']
 
 async function adopt(
   targets: readonly Target[],
-  how: { isApplied: boolean; isNamed: boolean },
+  how: { isApplied: boolean; isNamed: boolean; tell: Tell },
 ): Promise<readonly Entry[]> {
   const whole = { endsAtMs: performance.now() + wholeMs }
   const until = runnerUntil(whole)
@@ -86,10 +88,12 @@ async function adopt(
   const { links } = await observeHost(context.run)
   const entries: Entry[] = []
   for (const target of targets) {
-    const plan = await planNetwork(context, target, links)
+    const plan = await planNetwork(context, target, { links, tell: how.tell })
     const isReady = target.isServed || how.isNamed
-    if (how.isApplied && isReady) entries.push(...(await applyNetwork(context, plan)))
-    else entries.push(...plan.entries.map((entry) => (isReady ? entry : notYet(entry, target))))
+    if (how.isApplied && isReady) {
+      how.tell(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
+      entries.push(...(await applyNetwork(context, plan)))
+    } else entries.push(...plan.entries.map((entry) => (isReady ? entry : notYet(entry, target))))
   }
   return entries
 }

@@ -9,6 +9,7 @@ import type { Verdict } from '../plan/garbage.ts'
 import { reservationText, type StrayVerdict } from '../plan/strays.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { askRuntime, type Living } from './living.ts'
+import { type Tell, withProgress } from './progress.ts'
 import { requireRoot } from './self.ts'
 
 export const gcCommand: Command = {
@@ -36,25 +37,33 @@ export const gcCommand: Command = {
   run,
 }
 
-async function run({ values, isJson, output }: Input): Promise<number> {
+async function run(input: Input): Promise<number> {
+  const { isJson, output } = input
   requireRoot('gc', 'it reads the state of the node')
+  const swept = await withProgress(isJson, (tell) => sweep(input, tell))
+  const code = exitCodeFor(swept)
+  output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
+  return code
+}
+
+async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
   const context = openContext(new AbortController().signal)
   const endpoint = values['runtime-endpoint'] as string | undefined
-  const living = values['no-runtime'] === true ? { listed: undefined, source: 'not asked' } : await askRuntime(endpoint)
+  const isAsked = values['no-runtime'] !== true
+  const living = isAsked ? await askRuntime(endpoint, tell) : { listed: undefined, source: 'not asked' }
   const isApplied = values['apply'] === true
+  tell('looking at attachments')
   const verdicts = judgeAll(context, living.listed)
   const inTheWay = misplaced()
   if (isApplied) setAsideMisplaced(inTheWay)
+  tell(`looking at reservations of ${verdicts.length} attachments, and others`)
   const strays = await judgeStrays(context, living.listed)
-  const collected = isApplied ? await collect(context, verdicts) : []
+  const collected = isApplied ? await collect(context, verdicts, tell) : []
   const failures = [
     ...collected.flatMap((each) => each.failures),
     ...(isApplied ? await collectStrays(context, strays) : []),
   ]
-  const swept: Swept = { verdicts, strays, inTheWay, collected: collected.length, failures, living, isApplied }
-  const code = exitCodeFor(swept)
-  output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
-  return code
+  return { verdicts, strays, inTheWay, collected: collected.length, failures, living, isApplied }
 }
 
 /** What was found, and what was done about it. `collected`: attachments. */

@@ -4,6 +4,7 @@
 import { statSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Listed } from '../commands/collect.ts'
+import type { Tell } from './progress.ts'
 
 const sockets = ['/run/containerd/containerd.sock', '/run/crio/crio.sock', '/run/k3s/containerd/containerd.sock']
 const timeoutMs = 5000
@@ -18,12 +19,13 @@ export interface Living {
  * Asks the runtime at `endpoint`, or all that are found. One that does not answer makes the list incomplete: then there
  * is none. Throws CniError 5 when a named endpoint does not answer.
  */
-export async function askRuntime(endpoint: string | undefined): Promise<Living> {
+export async function askRuntime(endpoint: string | undefined, tell: Tell): Promise<Living> {
   const found = endpoint === undefined ? sockets.filter(isSocket) : [endpoint.replace(/^unix:\/\//, '')]
   if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
   if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
   const listed = new Set<string>()
   for (const socket of found) {
+    tell(`asking the runtime at ${socket}`)
     try {
       for (const id of await listAll(socket)) listed.add(id)
     } catch (error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only place where commands for people write. Synchronous: the process ends right after the
-// command returns, and nothing may be lost then.
+// The only place where commands for people write, but for the progress line. Synchronous: the process ends right after
+// the command returns, and nothing may be lost then.
 
 import { isatty } from 'node:tty'
 import { CniCode, CniError, printable } from '../cni/error.ts'

@@ -42,15 +42,22 @@ export function judgeAll(context: CallContext, listed: Listed): readonly Verdict
   return facts.map(judge)
 }
 
-/** Takes down what is judged garbage, and settles what killed calls left. */
-export async function collect(context: CallContext, verdicts: readonly Verdict[]): Promise<readonly Collected[]> {
+/** Takes down what is judged garbage, and settles what killed calls left. `tell`: gets what is under way. */
+export async function collect(
+  context: CallContext,
+  verdicts: readonly Verdict[],
+  tell: (text: string) => void,
+): Promise<readonly Collected[]> {
   const collected: Collected[] = []
-  for (const each of verdicts.filter(({ verdict }) => verdict === 'collect')) {
+  const garbage = verdicts.filter(({ verdict }) => verdict === 'collect')
+  for (const [at, each] of garbage.entries()) {
+    tell(`collecting ${at + 1} of ${garbage.length}: ${each.record.key.containerId}`)
     const stored = { file: '', isPending: false, record: each.record }
     const failures = (await detachAll(context, networkFiles(each.record.key.network), [stored])).flat()
     collected.push({ ...each, failures: failures.map((failure) => failure.message) })
   }
   for (const files of networkDirectories()) {
+    tell(`settling what killed calls left in ${files.directory}`)
     await settleLeftovers(context, files)
     await removeWhenEmpty(context, files)
   }

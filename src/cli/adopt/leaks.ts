@@ -14,6 +14,7 @@ import { forgetReference } from '../../system/reference-chain.ts'
 import { referenceLeases } from '../../system/reference-leases.ts'
 import { type ReferenceRules, removeReferenceRules } from '../../system/reference-rules.ts'
 import type { Run } from '../../system/runner.ts'
+import type { Tell } from '../progress.ts'
 import { addressesInUse, type Found } from './look.ts'
 
 /** What is left of one container. `containerId` empty: accepts of the firewall plugin for addresses that nobody has. */
@@ -34,6 +35,7 @@ export interface LeakSearch {
   readonly subnets: readonly string[]
   readonly found: readonly Found[]
   readonly rules: ReferenceRules
+  readonly tell: Tell
 }
 
 /** The ranges of a configuration. */
@@ -59,7 +61,7 @@ export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly 
   ).filter(({ containerId }) => !alive.has(containerId))
   const stray = strayAccepts(search, alive)
   if (candidates.length === 0 && stray.length === 0) return []
-  const used = await addressesInUse(run)
+  const used = await addressesInUse(run, search.tell)
   const isUsed = (address: string) => used.has(address)
   const known = new Set(gone.map(({ cached }) => cached.containerId))
   const leaks = candidates.filter((leak) => known.has(leak.containerId) || !leak.addresses.some(isUsed))

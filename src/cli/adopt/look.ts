@@ -16,6 +16,7 @@ import { closeNetns, netnsState, openNetns, stampOf } from '../../system/netns.t
 import { findRecords } from '../../system/records.ts'
 import type { Run } from '../../system/runner.ts'
 import { networkFiles } from '../../system/state.ts'
+import type { Tell } from '../progress.ts'
 
 /** A pod that is as its cache entry says. `host`, `pod`: the ends of its pair. */
 export interface LivePod {
@@ -32,14 +33,18 @@ export type Found =
   | { readonly kind: 'gone'; readonly cached: CachedAttachment }
   | { readonly kind: 'unclear'; readonly cached: CachedAttachment; readonly why: string }
 
-/** Every attachment of the reference chain in the network that libcni remembers. `links`: those of the host. */
-export async function lookAtNetwork(
-  run: Run,
-  network: string,
-  links: ReadonlyMap<string, ObservedLink>,
-): Promise<readonly Found[]> {
+/** What looking needs. `links`: those of the host; `tell`: gets what is looked at. */
+export interface Looking {
+  readonly links: ReadonlyMap<string, ObservedLink>
+  readonly tell: Tell
+}
+
+/** Every attachment of the reference chain in the network that libcni remembers. */
+export async function lookAtNetwork(run: Run, network: string, { links, tell }: Looking): Promise<readonly Found[]> {
   const found: Found[] = []
-  for (const each of cachedAttachments(network).filter((entry) => !cachedTypes(entry).includes('trestle'))) {
+  const remembered = cachedAttachments(network).filter((entry) => !cachedTypes(entry).includes('trestle'))
+  for (const [at, each] of remembered.entries()) {
+    tell(`${network}: looking at pod ${at + 1} of ${remembered.length}, ${each.containerId}`)
     found.push(await lookAtPod(run, each, links))
   }
   return found
@@ -51,9 +56,11 @@ export function keyOf({ network, containerId, ifName }: CachedAttachment): Attac
 }
 
 /** The addresses of every network namespace that a process or a name under /run/netns keeps, but our own. */
-export async function addressesInUse(run: Run): Promise<ReadonlySet<string>> {
+export async function addressesInUse(run: Run, tell: Tell): Promise<ReadonlySet<string>> {
   const used = new Set<string>()
-  for (const path of namespacePaths()) {
+  const paths = namespacePaths()
+  for (const [at, path] of paths.entries()) {
+    tell(`looking at network namespace ${at + 1} of ${paths.length}, ${path}`)
     for (const link of (await linksOf(run, path, [])).values()) {
       for (const cidr of link.addresses) used.add(bareAddress(cidr))
     }

@@ -15,7 +15,7 @@ import { networkFiles } from '../../system/state.ts'
 import { requestConf } from '../network-list.ts'
 import type { Entry } from './entry.ts'
 import { clearLeaks, findLeaks, type Leak, subnetsOf } from './leaks.ts'
-import { type Found, type LivePod, lookAtNetwork } from './look.ts'
+import { type Found, type LivePod, type Looking, lookAtNetwork } from './look.ts'
 import { adoptionOf } from './spec.ts'
 import { networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
 import type { Target } from './targets.ts'
@@ -32,17 +32,14 @@ export interface NetworkPlan {
 }
 
 /** Looks at one network. Changes nothing. */
-export async function planNetwork(
-  context: CallContext,
-  target: Target,
-  links: ReadonlyMap<string, ObservedLink>,
-): Promise<NetworkPlan> {
+export async function planNetwork(context: CallContext, target: Target, looking: Looking): Promise<NetworkPlan> {
   const network = target.list.name
   const rules = await readReferenceRules(context.run)
-  const found = await lookAtNetwork(context.run, network, links)
+  const found = await lookAtNetwork(context.run, network, looking)
   const { dataDir, subnets } = ipamOf(target)
+  const { links, tell } = looking
   const sorted = found.map((each) => sort(each, { target, links, rules }))
-  const leaks = await findLeaks(context.run, { network, dataDir, subnets, found, rules })
+  const leaks = await findLeaks(context.run, { network, dataDir, subnets, found, rules, tell })
   return {
     target,
     dataDir,
