@@ -8,10 +8,15 @@ import type { FileOp } from '../compile/batches.ts'
 import { forwardingKey } from '../plan/network.ts'
 import { lackNote, refusedFor } from './capabilities.ts'
 
-/** Whether a link of this name is in our network namespace. */
+/** Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say. */
 export function linkExists(name: string): boolean {
-  // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
-  return readKey(`net/ipv4/conf/${name}/forwarding`) !== undefined
+  try {
+    // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
+    readFileSync(`/proc/sys/net/ipv4/conf/${name}/forwarding`)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT'
+  }
 }
 
 /** The names of the links in our network namespace. */

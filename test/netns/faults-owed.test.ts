@@ -6,10 +6,12 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execa, execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { hostLinkName } from '../../src/plan/names.ts'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { openFaults } from '../support/faults.ts'
 import { type Call, environment, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { addressesOf } from '../support/parallel.ts'
+import { haveStrace, tracedCni } from '../support/strace.ts'
 
 /** Two addresses for pods. */
 const pool = {
@@ -71,6 +73,16 @@ describe('DEL', () => {
     expect(second, 'the later call settles, then has the port').toMatchObject({ code: 0 })
     expect(addressesOf(second)).toEqual(['10.96.0.3'])
     expect(host.cni('DEL', pool, { id: 'second' }).code).toBe(0)
+    expectNothingLeft(host, before)
+  })
+
+  it('that may not look for its link removes it all the same', (test) => {
+    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    const link = hostLinkName({ network: pool.name, containerId: 'first', ifName: 'eth0', role: 'main' })
+    const paths = [`/proc/sys/net/ipv4/conf/${link}/forwarding`]
+    const call = { verb: 'DEL', conf: pool, id: 'first', netns: first } as const
+    const deleted = tracedCni(host, call, { calls: 'openat', what: 'error=ENFILE', when: 1, paths })
+    expect(deleted).toMatchObject({ code: 0, stdout: '', hit: true })
     expectNothingLeft(host, before)
   })
 
