@@ -10,6 +10,7 @@ import { currentVersion } from './cni/version.ts'
 import { workMs } from './commands/context.ts'
 import { handlers } from './commands/handlers.ts'
 import { loadCli } from './load-cli.ts'
+import { tellIgnoredWords } from './system/ignored-words.ts'
 import { writeAll } from './system/output.ts'
 import { readStdin } from './system/stdin.ts'
 import { warmUpForSnapshot } from './warm-up.ts'
@@ -63,6 +64,7 @@ function leave({ stdout, exitCode, undo }: DispatchOutput): void {
     else undo().then(end, end)
     return
   }
+  if (exitCode !== 0) tellIgnoredWords()
   reallyExit(exitCode)
 }
 
