@@ -13,6 +13,7 @@ import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, pendingFile } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
 import { type CallContext, contextOfUndo, requireUninterrupted } from './context.ts'
+import { releaseWith } from './delegated-lease.ts'
 import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from './detach.ts'
 
 /** One ADD under way. */
@@ -27,11 +28,14 @@ export interface Addition {
 /** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11, 106 when a signal comes. */
 export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<AttachmentRecord> {
   const { context, files, key } = addition
-  await settleLeftovers(context, files)
+  const release =
+    addition.conf.ipam.kind === 'delegated' ? releaseWith(context, addition.call, addition.conf.stdin) : undefined
+  await settleLeftovers(context, files, release)
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
     if (stored.isPending || !isDead(stored, context)) throw taken(stored.record, stored.isPending)
     await detach(context, files, stored.record)
+    await release?.(stored.record)
   }
   const record = newRecord(addition, netns)
   if (claim(files, record)) {

@@ -23,6 +23,7 @@ import { defaultDataDir, releaseReferenceAddresses } from '../system/reference-l
 import { isWriterGone } from '../system/stamp.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { releaseWith } from './delegated-lease.ts'
 import { delegateDel, detach, settleLeftovers } from './detach.ts'
 import { delLoopback } from './loopback.ts'
 import { recallOne } from './recall-links.ts'
@@ -47,7 +48,8 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.map(({ record }) => record.key.role)
   if (!isCertain) await removeUnrecorded(context, files, { call, conf, recorded })
-  await settleLeftovers(context, files)
+  const release = conf.delegatedIpam === undefined ? undefined : releaseWith(context, call, conf.stdin)
+  await settleLeftovers(context, files, release)
   await removeWhenEmpty(context, files)
   // The configuration may have changed since: the lease is with whoever gave it.
   const delegated = meant.find(({ record }) => record.delegatedIpam !== undefined)?.record.delegatedIpam

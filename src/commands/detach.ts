@@ -19,6 +19,7 @@ import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from './context.ts'
+import type { Release } from './delegated-lease.ts'
 import { removeLostElements } from './lost-elements.ts'
 import { bareClaim, takeDown, undo } from './take-down.ts'
 
@@ -63,11 +64,12 @@ function storedNow(files: NetworkFiles, record: AttachmentRecord): AttachmentRec
 
 /**
  * Settles what earlier calls left on this network: killed ones, and what is owed. Calls in progress
- * are left alone. Never fails the call it is part of.
+ * are left alone. Never fails the call it is part of. `release`: gives back what a delegated plugin has leased.
  */
-export async function settleLeftovers(context: CallContext, files: NetworkFiles): Promise<void> {
+export async function settleLeftovers(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
   if (pendingRecords(files).some(isLeftover)) {
-    await oneAtATime(context, files, () => pendingRecords(files).filter(isLeftover)).catch(tellUnsettled)
+    const find = () => pendingRecords(files).filter(isLeftover)
+    await oneAtATime(context, files, { find, release }).catch(tellUnsettled)
   }
   await sweep(files, context.stamp).catch(tellUnsettled)
 }
@@ -78,7 +80,7 @@ export async function settleLeftovers(context: CallContext, files: NetworkFiles)
  */
 export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<number> {
   const dead = () => recordsOf(files).filter((stored) => isDead(stored, context))
-  const freed = dead().length === 0 ? 0 : await oneAtATime(context, files, dead)
+  const freed = dead().length === 0 ? 0 : await oneAtATime(context, files, { find: dead })
   requireUninterrupted(context)
   return freed + (await reclaimUnrecorded(context, files))
 }
@@ -115,12 +117,16 @@ export async function reclaimClaim(
 async function oneAtATime(
   context: CallContext,
   files: NetworkFiles,
-  find: () => readonly StoredRecord[],
+  { find, release }: { find: () => readonly StoredRecord[]; release?: Release | undefined },
 ): Promise<number> {
   const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: lockWaitMs }
   return await withLock({ ...lock, deadline: context.waits }, async () => {
-    const left = await detachAll(context, files, find())
-    return left.filter((failures) => failures.length === 0).length
+    const stored = find()
+    const left = await detachAll(context, files, stored)
+    const gone = stored.filter((_, at) => left[at]?.length === 0)
+    // The lock is still held: a new ADD of the same ids asks for its lease only afterwards.
+    for (const { record } of gone) await release?.(record)
+    return gone.length
   })
 }
 

@@ -15,7 +15,13 @@ export interface Delegation {
   readonly path: readonly string[]
   readonly stdin: string
   /** The attachment, where it is not the one that our own environment names. */
-  readonly attachment?: { readonly containerId: string; readonly ifName: string; readonly netns: string }
+  readonly attachment?: {
+    readonly containerId: string
+    readonly ifName: string
+    readonly netns: string
+    /** CNI_ARGS, where ours are those of another pod. */
+    readonly cniArgs?: string
+  }
 }
 
 /**
@@ -56,6 +62,7 @@ function environmentOf(call: Delegation): Record<string, string> {
     CNI_CONTAINERID: attachment.containerId,
     CNI_IFNAME: attachment.ifName,
     CNI_NETNS: attachment.netns,
+    ...(attachment.cniArgs === undefined ? {} : { CNI_ARGS: attachment.cniArgs }),
   }
   return { ...Object.fromEntries(inherited), ...named, CNI_COMMAND: call.verb }
 }

@@ -86,6 +86,27 @@ describe('a signal in the middle of ADD', () => {
     expectNothingLeft(host, before)
   })
 
+  it.each(['ADD', 'DEL'] as const)('SIGKILL: the next %s with the delegate gives the lease back, too', async (verb) => {
+    const {
+      child,
+      ended,
+      ipam: plugin,
+    } = await startSlow('[ $CNI_CONTAINERID = other ] || exec sleep 1; '.concat(answer()))
+    child.kill('SIGKILL')
+    await ended
+    const prevResult = { cniVersion: '1.1.0', ips: [{ address: '10.66.0.9/24' }] }
+    const call = { id: 'other', netns: host.pod('b'), path: plugin.path, args: 'IgnoreUnknown=1;K8S_POD_NAME=b' }
+    const next = host.cni(verb, verb === 'DEL' ? { ...slow, prevResult } : slow, call)
+    expect(next.code, next.stdout).toBe(0)
+    // The killed one's first, then the call's own.
+    expect(plugin.calls()).toEqual(['ADD', 'DEL', verb])
+    if (verb === 'DEL') return
+    expect(plugin.env('DEL')).toMatchObject({ CNI_CONTAINERID: 'c1', CNI_IFNAME: 'eth0', CNI_ARGS: 'IgnoreUnknown=1' })
+    expect(JSON.parse(plugin.stdin('DEL'))).toEqual(slow)
+    expectSilent(host.cni('DEL', slow, call))
+    expectNothingLeft(host, before)
+  })
+
   it('SIGKILL: an ADD of the same attachment works at once (pain 6: the retry of an ADD cut short fails)', async () => {
     const {
       child,

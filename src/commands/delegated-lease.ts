@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases of a delegated IPAM plugin for attachments that a call settles though it is not theirs: of killed ADDs no DEL
+// may ever come, since the runtime tries again with a new container id.
+
+import type { Invocation } from '../cni/invocation.ts'
+import { asObject } from '../cni/json-object.ts'
+import type { AttachmentRecord } from '../plan/record.ts'
+import { delegate } from '../system/delegate.ts'
+import { findRecords } from '../system/records.ts'
+import { networkFiles } from '../system/state.ts'
+import type { CallContext } from './context.ts'
+
+/** Gives the lease of an attachment back that is gone; never throws. */
+export type Release = (record: AttachmentRecord) => Promise<void>
+
+/** By the configuration of the call, which is of the same network and delegates its IPAM, too. */
+export function releaseWith(context: CallContext, { path }: Invocation, stdin: string): Release {
+  return async ({ key, netns, pod, delegatedIpam: type }) => {
+    // A claim that was refused has made nothing: what its attachment has is that of the live one.
+    if (type === undefined || findRecords(networkFiles(key.network), key).length > 0) return
+    const { containerId, ifName } = key
+    const attachment = { containerId, ifName, netns: netns.path, cniArgs: argsOf(pod) }
+    try {
+      await delegate(context.cleanup, { type, verb: 'DEL', path, stdin: withoutPrevious(stdin), attachment })
+    } catch (error) {
+      process.stderr.write(`trestle: the lease of ${ifName} of container ${containerId}: ${(error as Error).message}\n`)
+    }
+  }
+}
+
+/** prevResult is that of the call's own attachment. */
+function withoutPrevious(stdin: string): string {
+  const { prevResult: _, ...rest } = asObject(JSON.parse(stdin))
+  return JSON.stringify(rest)
+}
+
+/** CNI_ARGS as a runtime would send them for that pod, where its names can be said in them. */
+function argsOf(pod: AttachmentRecord['pod']): string {
+  const isPlain = pod !== undefined && [pod.namespace, pod.name].every((text) => /^[\w.-]+$/.test(text))
+  const names = isPlain ? [`K8S_POD_NAMESPACE=${pod.namespace}`, `K8S_POD_NAME=${pod.name}`] : []
+  return ['IgnoreUnknown=1', ...names].join(';')
+}
