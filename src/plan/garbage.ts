@@ -28,7 +28,8 @@ export interface Verdict {
 /** Decides about one attachment. */
 export function judge({ record, netns, isThisBoot, isListed, isOld }: Facts): Verdict {
   const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
-  if (!isThisBoot) return say('collect', 'the machine was restarted since')
+  const lease = leaseLeft(record)
+  if (!isThisBoot) return say('collect', `the machine was restarted since${lease}`)
   if (isListed === true) return say('keep', 'the runtime lists it')
   if (netns === 'live') {
     return isListed === undefined
@@ -39,6 +40,11 @@ export function judge({ record, netns, isThisBoot, isListed, isOld }: Facts): Ve
   if (!isOld) return say('keep', 'younger than five minutes')
   return say(
     'collect',
-    isListed === undefined ? 'its network namespace is gone' : 'unlisted, and its network namespace is gone',
+    `${isListed === undefined ? 'its network namespace is gone' : 'unlisted, and its network namespace is gone'}${lease}`,
   )
+}
+
+/** Another plugin's lease needs a DEL or GC with the configuration, which only the runtime has. */
+function leaseLeft({ delegatedIpam }: AttachmentRecord): string {
+  return delegatedIpam === undefined ? '' : `; its lease stays with the IPAM plugin ${delegatedIpam}`
 }

@@ -20,4 +20,9 @@ describe('judge', () => {
   ])('%s', (_, changes, verdict) => {
     expect(judge({ ...dead, ...changes }).verdict).toBe(verdict)
   })
+
+  it.each([{}, { isThisBoot: false }])('tells what another plugin keeps of what is collected %j', (changes) => {
+    const { verdict, why } = judge({ ...dead, ...changes, record: { ...record, delegatedIpam: 'dhcp' } })
+    expect({ verdict, why }).toEqual({ verdict: 'collect', why: expect.stringMatching(/; its lease stays .* dhcp$/) })
+  })
 })
