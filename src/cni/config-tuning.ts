@@ -9,6 +9,7 @@ import { configError, quote } from './invalid-config.ts'
 import type { Invocation } from './invocation.ts'
 import { readMac } from './mac-address.ts'
 import type { TuningConf } from './net-conf.ts'
+import { repeatedKey } from './repeated-key.ts'
 
 type SysctlMap = Readonly<Record<string, string>>
 
@@ -26,12 +27,21 @@ function sysctlPath(key: string, ifName: string, path: string): string {
   return parts.join('/').replace('IFNAME', () => ifName || 'IFNAME')
 }
 
+/** The reference refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
+function refuseRepeated(maps: readonly (SysctlMap | undefined)[], stdin: string): void {
+  const repeated = maps.some((map) => map !== undefined) ? repeatedKey(stdin, 'sysctl') : undefined
+  if (repeated !== undefined) throw duplicated('tuning.sysctl', repeated, repeated)
+}
+
+function duplicated(path: string, key: string, once: string): CniError {
+  return configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, `use ${once} once`)
+}
+
 function readSysctls(raw: SysctlMap | undefined, ifName: string, path: string): SysctlMap {
   const sysctl = new Map<string, string>()
   for (const [key, value] of Object.entries(raw ?? {})) {
     const file = sysctlPath(key, ifName, path)
-    if (sysctl.has(file))
-      throw configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, `use ${file} once`)
+    if (sysctl.has(file)) throw duplicated(path, key, file)
     sysctl.set(file, value)
   }
   return Object.fromEntries(sysctl)
@@ -78,15 +88,16 @@ export function readPodMac(raw: RawConfig, invocation: Invocation): string | und
  * What tuning changes; undefined when neither `tuning` nor one of its keys in `args.cni` is there.
  * Keys of `sysctl` become paths below /proc/sys, with the interface's name in place of IFNAME.
  * `mac` as the reference tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
- * Throws CniError invalidConfig.
+ * `stdin`: the configuration as it came. Throws CniError invalidConfig.
  */
-export function readTuning(raw: RawConfig, invocation: Invocation): TuningConf | undefined {
+export function readTuning(raw: RawConfig, invocation: Invocation, stdin: string): TuningConf | undefined {
   const cni = raw.args?.cni ?? {}
   const inArgs = [cni.sysctl, cni.promisc, cni.mtu, cni.txQLen, cni.allmulti].some((value) => value !== undefined)
   if (raw.tuning === undefined && !inArgs) return undefined
   const tuning = raw.tuning ?? {}
   const { env, args, runtime } = macSources(raw, invocation)
   const { ifName } = invocation
+  refuseRepeated([tuning.sysctl, cni.sysctl], stdin)
   return {
     sysctl: {
       ...readSysctls(tuning.sysctl, ifName, 'tuning.sysctl'),

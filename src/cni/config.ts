@@ -130,7 +130,7 @@ function readOwnIpam(raw: RawConfig, mode: Mode, call: Call): IpamConf {
 }
 
 /** What acts on an interface whoever made it. */
-function featuresOf(raw: RawConfig, invocation: Invocation) {
+function featuresOf(raw: RawConfig, { invocation, stdin }: Call) {
   const portMappings = readPortMappings(raw.runtimeConfig?.portMappings)
   return {
     portMappings,
@@ -140,7 +140,7 @@ function featuresOf(raw: RawConfig, invocation: Invocation) {
       portmap: readPortmap(raw.portmap, portMappings),
       firewall: readFirewall(raw.firewall),
       bandwidth: readBandwidth(raw),
-      tuning: readTuning(raw, invocation),
+      tuning: readTuning(raw, invocation, stdin),
       sbr: readSbr(raw.sbr),
     }),
   }
@@ -162,7 +162,7 @@ function readOwnRole(call: Call): NetConf {
   const ipam = readOwnIpam(raw, mode, call)
   const conf: NetConf = {
     ...commonConf(raw, call),
-    ...featuresOf(raw, invocation),
+    ...featuresOf(raw, call),
     role: mode === 'chained' ? 'chained' : 'main',
     mode,
     bridge: readBridge(raw, ipam),
