@@ -66,14 +66,19 @@ export function ownPidNamespace(): string {
   return readlinkSync('/proc/self/ns/pid')
 }
 
-/** Field 22 of /proc/PID/stat (proc(5)), or undefined when there is no such process or it is a zombie. */
+/**
+ * Field 22 of /proc/PID/stat (proc(5)), or undefined when there is no such process or it is a zombie. Throws what says
+ * nothing about the process, such as too many open files: a live one must not be taken for dead.
+ */
 function startTimeOf(pid: string): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
     // The second field is the command name in parentheses and may contain anything.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
-  } catch {
-    return undefined
+  } catch (error) {
+    // ESRCH: it ended between open(2) and read(2).
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two calls at the same time, one of them held at a point: neither undoes what the other one made.
 
+import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
@@ -9,7 +10,7 @@ import { expectSilent } from '../support/outcome.ts'
 import { startCni, startCommand } from '../support/parallel.ts'
 import { addressesOf, attach, interfacesOf, netConf } from '../support/pods.ts'
 import { makePending, reservedPorts, stateOf, until } from '../support/stamps.ts'
-import { haveStrace, startTracedCni } from '../support/strace.ts'
+import { haveStrace, startTracedCni, tracedCni } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 const plain = netConf()
@@ -85,6 +86,23 @@ describe('calls at the same time', () => {
     await expectOneOf([await slow, fast], netns, plain)
     expectSilent(host.cni('DEL', plain, seed.call))
     expectNothingLeft(host, before)
+  })
+
+  it('a DEL that may not look whether the ADD beside it lives leaves it alone', async (test) => {
+    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    attach(host, plain, { id: 'seed' })
+    const netns = host.pod('c1')
+    const adding = startCni(host, 'ADD', { conf: withPort, id: 'c1', netns, env: gate.env })
+    await until('the ADD is held', gate.isReached)
+    const { writer } = JSON.parse(readFileSync(state.pending('c1'), 'utf8')) as { writer: { pid: number } }
+    const paths = [`/proc/${writer.pid}/stat`]
+    const call = { verb: 'DEL', conf: withPort, id: 'c1', netns } as const
+    const refused = tracedCni(host, call, { calls: 'openat', what: 'error=ENFILE', when: 1, paths })
+    expect(refused).toMatchObject({ hit: true, json: { code: 11 } })
+    gate.open()
+    expect((await adding).code).toBe(0)
+    expect(interfacesOf(host, netns)).toEqual(['eth0'])
+    expect(reservedPorts(host)).toHaveLength(1)
   })
 
   it('two first ADDs with subnets of their own are both masqueraded', async () => {
