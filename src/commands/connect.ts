@@ -27,6 +27,7 @@ import { machineId } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { configurePod } from './pod-side.ts'
+import { isAnotherBridge, ownBridgeMacOps, showBridgeOps } from './same-bridge.ts'
 import { repairRules, setUpShared } from './shared-setup.ts'
 
 /** An attachment being made. `isMade`: its interfaces exist, only addresses, routes and what follows from them are missing. */
@@ -100,7 +101,12 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
   const { spec, network, own } = decided
   const place = { run: connection.context.run, netnsFd: connection.netns.fd }
   try {
-    await execute(place, [...steadyBridgeOps(network), ...own])
+    const printed = await execute(place, [...steadyBridgeOps(network), ...own, ...showBridgeOps(network)])
+    if (isAnotherBridge(network, printed)) {
+      // Somebody made it anew: the ports of all pods are off it, and they know the gateway by its MAC.
+      await execute(place, ownBridgeMacOps(network))
+      await setUp(connection, { ...decided, own: [] })
+    }
   } catch (error) {
     if (!(error instanceof CommandError) || isBridgeFull(error)) throw error
     // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.

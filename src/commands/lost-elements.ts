@@ -2,12 +2,14 @@
 // Elements of our table that no record speaks of any more: of an attachment whose record was lost, and
 // those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
 
+import { toLanes } from '../compile/batches.ts'
 import { CommandError } from '../compile/command-error.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { elementOps } from '../plan/elements.ts'
 import { hostLinkName } from '../plan/names.ts'
 import type { ObservedTable } from '../plan/observed.ts'
-import type { Op } from '../plan/op.ts'
+import type { Op, TableFamily } from '../plan/op.ts'
+import { tableName } from '../plan/ruleset.ts'
 import { elementsInTheWay, remainingElements } from '../plan/stale-elements.ts'
 import { addressesOf } from '../system/addresses.ts'
 import { execute, executeAll, type Place } from '../system/execute.ts'
@@ -49,11 +51,16 @@ async function bothTables({ cleanup }: CallContext): Promise<ObservedTable> {
   return { rules: new Map(), elements: new Map(elements) }
 }
 
-/** Runs a plan with rules in it. Elements in the way, left from a lost record, are removed and the rules said once more. */
+/**
+ * Runs a plan with rules in it. Elements in the way, left from a lost record, are removed and the rules said once more;
+ * a table that they do not fit into is replaced.
+ */
 export async function executeWithRules(place: Place, ops: readonly Op[]): Promise<void> {
   try {
     await execute(place, ops)
   } catch (error) {
+    const isMisfit = error instanceof CommandError && error.op?.kind === 'nft.base'
+    if (isMisfit && (await replaceTable(place, ops, error.op.table))) return
     // The lanes are independent: a failure of the rules is only told when the links are as wanted.
     const isInTheWay = error instanceof CommandError && error.op?.kind === 'nft.add' && error.reason === 'exists'
     const table = isInTheWay ? await observeTable(place.run, 'inet') : 'absent'
@@ -65,4 +72,16 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
       ops.filter((op) => op.kind.startsWith('nft.')),
     )
   }
+}
+
+/**
+ * A table that is dormant, or has a set of another type under a name of ours. In one transaction: where it does not help,
+ * nothing has changed. The plan has the elements of all attachments.
+ */
+async function replaceTable({ run }: Place, ops: readonly Op[], family: TableFamily): Promise<boolean> {
+  const [batch] = toLanes(ops.filter((op) => op.kind.startsWith('nft.'))).rules
+  if (batch?.tool !== 'nft') return false
+  const stdin = `delete table ${family} ${tableName}\n${batch.stdin}`
+  const { code } = await run({ file: 'nft', args: ['-t', '-f', '-'], stdin })
+  return code === 0
 }

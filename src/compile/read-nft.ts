@@ -5,6 +5,7 @@ import type { ObservedTable } from '../plan/observed.ts'
 import type { SetName } from '../plan/op.ts'
 
 interface NftObject {
+  readonly table?: { readonly flags?: unknown }
   readonly chain?: { readonly name: string; readonly policy?: string }
   readonly rule?: { readonly chain: string; readonly comment?: string }
   readonly set?: { readonly name: string; readonly elem?: readonly unknown[] }
@@ -23,7 +24,8 @@ export function readTable(stdout: string): ObservedTable {
     if (set) elements.set(set.name as SetName, new Set((set.elem ?? []).map(elementText)))
   }
   const dropping = objects.flatMap(({ chain }) => (chain?.policy === 'drop' ? [chain.name] : []))
-  return { rules, elements, ...(dropping.length > 0 ? { dropping } : {}) }
+  const hasFlags = objects.some(({ table }) => table?.flags !== undefined)
+  return { rules, elements, ...(hasFlags ? { hasFlags } : {}), ...(dropping.length > 0 ? { dropping } : {}) }
 }
 
 /** An element as our own operations write it: `a`, `a/len`, `a . b`, `key : value`, `key : goto chain`. */

@@ -56,6 +56,8 @@ export interface ObservedNamespace {
 
 /** Our nft table: the comments of its rules by chain, empty for a rule without; and the elements of its sets. */
 export interface ObservedTable {
+  /** The table is dormant, or something else that we never make it. */
+  readonly hasFlags?: true
   /** Base chains with the policy drop, where policies were looked at. */
   readonly dropping?: readonly string[]
   readonly rules: ReadonlyMap<string, readonly string[]>

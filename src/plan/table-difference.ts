@@ -27,7 +27,8 @@ function baseLacks(family: TableFamily, observed: Observed): readonly string[] {
   const table = tableIn(observed, family)
   if (table === undefined) return []
   if (table === 'absent') return [`nft table ${family} trestle is missing`]
-  return declarationsOf(family).chains.flatMap((chain) => {
+  const flags = table.hasFlags ? [`nft table ${family} trestle has a flag that is not ours: it may be dormant`] : []
+  const chains = declarationsOf(family).chains.flatMap((chain) => {
     const there = table.rules.get(chain.name)
     if (there === undefined) return [`nft chain ${chain.name} is missing`]
     const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
@@ -41,6 +42,7 @@ function baseLacks(family: TableFamily, observed: Observed): readonly string[] {
       ...(table.dropping?.includes(chain.name) ? [`policy of nft chain ${chain.name} is drop, not accept`] : []),
     ]
   })
+  return [...flags, ...chains]
 }
 
 function chainLacks(op: Extract<TableOp, { kind: 'nft.chain' }>, { table }: Observed): readonly string[] {

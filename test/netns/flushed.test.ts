@@ -19,6 +19,29 @@ const damages: readonly (readonly [string, readonly (readonly string[])[]])[] = 
       ['ip', 'addr', 'flush', 'dev', 'cni0'],
     ],
   ],
+  [
+    'the bridge is made anew by somebody else',
+    [
+      ['ip', 'link', 'del', 'cni0'],
+      ['ip', 'link', 'add', 'cni0', 'type', 'bridge'],
+    ],
+  ],
+  ['the table is dormant', [['nft', 'add', 'table', 'inet', 'trestle', '{ flags dormant; }']]],
+  [
+    'the table is made anew, and dormant',
+    [
+      ['nft', 'delete', 'table', 'inet', 'trestle'],
+      ['nft', 'add', 'table', 'inet', 'trestle', '{ flags dormant; }'],
+    ],
+  ],
+  [
+    'the table has a set of another type',
+    [
+      ['nft', 'delete', 'table', 'inet', 'trestle'],
+      ['nft', 'add', 'table', 'inet', 'trestle'],
+      ['nft', 'add', 'set', 'inet', 'trestle', 'masq4', '{ type ipv6_addr; }'],
+    ],
+  ],
   ['the table is flushed', [['nft', 'flush', 'table', 'inet', 'trestle']]],
   ['the table is deleted', [['nft', 'delete', 'table', 'inet', 'trestle']]],
   ['the ruleset is flushed', [['nft', 'flush', 'ruleset']]],

@@ -21,6 +21,11 @@ describe('readTable', () => {
     expect([...(table.elements.get('keep6') ?? [])]).toEqual([])
     expect([...(table.elements.get('anyports4') ?? [])]).toEqual(['tcp . 8080 : 10.0.0.2 . 80'])
   })
+  it('tells flags of the table and policies that drop, and nothing of either where there is none', () => {
+    expect(Object.keys(table)).toEqual(['rules', 'elements'])
+    const changed = listing.replace('"handle": 1}}', '"handle": 1, "flags": "dormant"}}').replace('"accept"', '"drop"')
+    expect(readTable(changed)).toMatchObject({ hasFlags: true, dropping: ['postrouting'] })
+  })
   it('throws a SyntaxError on output that was cut', () => {
     expect(() => readTable(listing.slice(0, 200))).toThrow(SyntaxError)
   })
