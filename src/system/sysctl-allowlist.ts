@@ -22,7 +22,7 @@ export function requireAllowedSysctls(keys: readonly string[], ifName: string): 
     (key) => !patterns.some((pattern) => spellings(key, ifName).some((text) => pattern.test(text))),
   )
   if (refused === undefined) return
-  throw new CniError(CniCode.invalidConfig, `Sysctl ${refused.replaceAll('/', '.')} is not allowed`, {
+  throw new CniError(CniCode.invalidConfig, `tuning.sysctl: Sysctl ${refused.replaceAll('/', '.')} is not allowed`, {
     details: `Only the following sysctls are allowed: [${lines.join(' ')}] (${allowlistFile})`,
   })
 }
