@@ -19,8 +19,15 @@ import { warmUpForSnapshot } from './warm-up.ts'
 const { reallyExit } = process as unknown as { reallyExit(code: number): never }
 
 function main(): void {
-  if (process.env['CNI_COMMAND'] === undefined) runCli()
-  else runCni()
+  if (isCall()) runCni()
+  else runCli()
+}
+
+/** A runtime gives no words: with ids of a container and none, only CNI_COMMAND was forgotten, which is an error (4). */
+function isCall(): boolean {
+  const { env, argv } = process
+  if (env['CNI_COMMAND'] !== undefined) return true
+  return argv.length <= 2 && (env['CNI_CONTAINERID'] !== undefined || env['CNI_NETNS'] !== undefined)
 }
 
 function runCni(): void {

@@ -86,7 +86,7 @@ describe('the environment', () => {
     expectSilent(host.cni('DEL', netConf(), { args: 'garbage;A=B' }))
   })
 
-  it.each(['', 'add', 'FOO', 'ADD ', '%d'])('with the command %j is refused', (command) => {
+  it.each([undefined, '', 'add', 'FOO', 'ADD ', '%d'])('with the command %j is refused', (command) => {
     expectError(host.cni('ADD', netConf(), { netns: host.pod('p'), env: { CNI_COMMAND: command } }), 4, 'CNI_COMMAND')
     expectUntouched(host, before)
   })
