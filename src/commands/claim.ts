@@ -38,15 +38,21 @@ export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<A
     await release?.(stored.record)
   }
   const record = newRecord(addition, netns)
-  if (claim(files, record)) {
-    // Another ADD of it may have finished since the look above: a finished one is no longer pending.
-    const finished = findRecords(files, key).find((stored) => !stored.isPending)
-    if (finished === undefined) return record
-    rmSync(pendingFile(files, key), { force: true })
-    throw taken(finished.record, false)
-  }
+  if (claim(files, record)) return whenAlone(files, record)
   const other = findRecords(files, key).find((stored) => stored.isPending)
   throw taken(other?.record ?? record, true)
+}
+
+/** Another ADD of it may have finished since the look before the claim: a finished one is no longer pending. Else no claim stays. */
+function whenAlone(files: NetworkFiles, record: AttachmentRecord): AttachmentRecord {
+  try {
+    const finished = findRecords(files, record.key).find((stored) => !stored.isPending)
+    if (finished !== undefined) throw taken(finished.record, false)
+    return record
+  } catch (error) {
+    rmSync(pendingFile(files, record.key), { force: true })
+    throw error
+  }
 }
 
 /** The record of an attachment that is about to be made: whose it is, and nothing that it has. */

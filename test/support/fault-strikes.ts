@@ -12,10 +12,11 @@ import { tracedCni } from './strace.ts'
 const changing =
   'link,linkat,rename,renameat,renameat2,unlink,unlinkat,rmdir,mkdir,mkdirat,openat,clone,clone3,vfork,fork'
 
-/** One system call of a traced call: the nth of its name. */
+/** One system call of a traced call: the nth of its name. `changes`: something; else it opens what is there. */
 export interface SystemCall {
   readonly name: string
   readonly nth: number
+  readonly changes: boolean
 }
 
 const kinds: Readonly<Record<Fault['kind'], string>> = {
@@ -62,7 +63,7 @@ export function listingTools(seen: ToolCall[]): Strike {
 }
 
 /** What strace does at a system call: `signal=KILL`, `error=EIO`. */
-export function syscallStrike({ name, nth }: SystemCall, what: string): Strike {
+export function syscallStrike({ name, nth }: Pick<SystemCall, 'name' | 'nth'>, what: string): Strike {
   return {
     kind: what === 'signal=KILL' ? 'SIGKILL at a system call' : 'refused system call',
     what: `${name} ${nth}, ${what}`,
@@ -72,7 +73,7 @@ export function syscallStrike({ name, nth }: SystemCall, what: string): Strike {
   }
 }
 
-/** No fault: the changing system calls of the call are put into `seen`. Of the openings only those that create. */
+/** No fault: the changing system calls of the call are put into `seen`, and what it opens of the state and the kernel's files. */
 export function listingSystemCalls(seen: SystemCall[]): Strike {
   return {
     kind: 'none',
@@ -119,13 +120,18 @@ async function withWrappers(node: FaultNode, call: StruckCall) {
 
 function systemCallsIn(log: string): readonly SystemCall[] {
   const counts = new Map<string, number>()
-  return log.split('\n').flatMap((line) => {
+  return log.split('\n').flatMap((line): readonly SystemCall[] => {
     const name = /^(\w+)\(/.exec(line)?.[1]
     if (name === undefined) return []
     const nth = (counts.get(name) ?? 0) + 1
     counts.set(name, nth)
+    if (name === 'openat' && !line.includes('O_CREAT')) return isOurs(line) ? [{ name, nth, changes: false }] : []
     // A directory that is there changes nothing, and no disk is too full to say so.
-    const changesNothing = name === 'openat' ? !line.includes('O_CREAT') : line.includes('= -1 EEXIST')
-    return changesNothing ? [] : [{ name, nth }]
+    return line.includes('= -1 EEXIST') ? [] : [{ name, nth, changes: true }]
   })
+}
+
+/** What Node opens to start is not ours to survive. */
+function isOurs(line: string): boolean {
+  return /"[^"]*\/(networks|ports)\b|"\/proc\/(sys\/net|\d+|self\/net)\//.test(line)
 }
