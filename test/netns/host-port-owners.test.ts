@@ -82,10 +82,11 @@ describe('a record that was lost', () => {
     attach(host, { ...withPort(other), ...mode }, { id: 'next' })
   })
 
-  it('with the whole state: the next owner of the port gets it, the old element goes', async () => {
+  it('with the whole state, and the pod with it: the next owner of the port gets it, the old element goes', async () => {
     const internet = addUplink(host)
-    attach(host, conf)
+    const gone = attach(host, conf)
     rmSync(host.stateDir, { recursive: true })
+    host.removePod(gone.netns)
     const next = attach(host, withPort(other), { id: 'next' })
     expect(elements('anyports4')).toContain(`elements = { tcp . 8080 : ${next.address} . 80 }`)
     const stop = await answer(next.netns, 80)

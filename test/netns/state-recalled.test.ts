@@ -49,6 +49,16 @@ describe('state that was removed under live pods that nobody else remembers', ()
     expectNothingLeft(host, host.before)
   })
 
+  it('keeps the host port of a pod from one whose address is of no pool', () => {
+    const pod = attach(host, mapped)
+    removeState()
+    const ipam = { type: 'static', addresses: [{ address: '10.242.0.2/24' }] }
+    const other = { ...mapped, name: 'other', bridge: 'br-other', podcidr: undefined, ipam }
+    expectError(host.cni('ADD', other, { id: 'c2', netns: host.pod('c2') }), 104, 'container c1')
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expectNothingLeft(host, host.before)
+  })
+
   it('keeps the address of a pod whose namespace has no name', async () => {
     const sleeping = execa('nsenter', [`--net=${host.path}`, '--', 'unshare', '--net', 'sleep', '60'], {
       reject: false,
