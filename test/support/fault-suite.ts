@@ -23,7 +23,7 @@ export function faultSuite(name: keyof typeof featureSets): void {
     const extent = isLong ? 'all' : name === 'whole' ? 'four' : 'two'
     let node: FaultNode
     // Every first ADD leaves a network behind, and every later call's transaction grows with them.
-    const [before, after] = isLong ? [beforeEach, afterEach] : [beforeAll, afterAll]
+    const [before, after] = isLong || name === 'whole' ? [beforeEach, afterEach] : [beforeAll, afterAll]
     before(async () => {
       node = await openFaultNode(set)
     })
