@@ -94,20 +94,31 @@ export async function observeVlans(run: Run): Promise<ReadonlyMap<string, readon
   return readVlans(output.stdout)
 }
 
-/** Queueing of the host's links: token buckets and ingress qdiscs in one process, filters of those that have any in one more. */
+/**
+ * Queueing of the host's links: token buckets, ingress qdiscs and their filters. One process: tc prints a line for each
+ * question, and none for a link that is not there; then those that have filters are asked once more.
+ */
 export async function observeQueues(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, ObservedQueue>> {
-  const output = await run({ file: 'tc', args: ['-j', 'qdisc', 'show'] })
+  const queries = ['qdisc show', ...names.map(filterQuery)]
+  const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${queries.join('\n')}\n` })
   requireSeen(output, 'tc')
-  const byName = Map.groupBy(readDocuments(output.stdout), (qdisc) => qdisc['dev'])
+  const [qdiscs = '', ...answers] = output.stdout.split('\n').filter((line) => line.startsWith('['))
+  const byName = Map.groupBy(readDocuments(qdiscs), (qdisc) => qdisc['dev'])
   const qdiscsOf = (name: string) => byName.get(name) ?? []
   const filtered = names.filter((name) => qdiscsOf(name).some((qdisc) => qdisc['kind'] === 'ingress'))
-  const filters = filtered.length === 0 ? new Map() : await observeFilters(run, filtered)
+  const isWhole = answers.length === names.length
+  const told = new Map(isWhole ? names.map((name, at) => [name, readDocuments(answers[at] ?? '')]) : [])
+  const filters = isWhole || filtered.length === 0 ? told : await observeFilters(run, filtered)
   return new Map(names.map((name) => [name, readQueue([...qdiscsOf(name), ...(filters.get(name) ?? [])])]))
+}
+
+function filterQuery(name: string): string {
+  return toBatchLine(['filter', 'show', 'dev', name, 'parent', 'ffff:'])
 }
 
 /** A line of output for each link, which does not name it: where one has gone meanwhile, each is asked alone. */
 async function observeFilters(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, readonly unknown[]>> {
-  const lines = names.map((name) => toBatchLine(['filter', 'show', 'dev', name, 'parent', 'ffff:']))
+  const lines = names.map(filterQuery)
   const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${lines.join('\n')}\n` })
   const answers = output.stdout.split('\n').filter((line) => line.startsWith('['))
   if (answers.length === names.length) return new Map(names.map((name, at) => [name, readDocuments(answers[at] ?? '')]))
