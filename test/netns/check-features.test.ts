@@ -3,9 +3,12 @@
 // else, and is silent again when it is mended, by `trestle restore` where it is on the host.
 
 import { createHash } from 'node:crypto'
-import { describe } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type Breakage, eachBreakage, lostElement } from '../support/breakage.ts'
-import { netConf } from '../support/pods.ts'
+import { openFaults } from '../support/faults.ts'
+import { openHost } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { attach, later, netConf } from '../support/pods.ts'
 
 const mac = '0a:00:00:00:00:10'
 const portMappings = [
@@ -214,4 +217,21 @@ describe('CHECK of tuning says so when', () => {
       /^MAC of eth0 is 0a:00:00:00:00:11, not 0a:00:00:00:00:10$/,
     ),
   ])
+})
+
+describe('CHECK of a limit', () => {
+  it('asks tc once, for the queues and the filters', () => {
+    const host = openHost()
+    const tools = openFaults()
+    try {
+      const limited = netConf({ bandwidth: { ingressRate: 1_000_000, egressRate: 1_000_000 } })
+      const call = { env: { PATH: tools.path } }
+      expectSilent(later(host, 'CHECK', { conf: limited, pod: attach(host, limited), call }))
+      expect(tools.seen().map(({ tool }) => tool)).toEqual(expect.arrayContaining(['ip', 'tc']))
+      expect(tools.seen().filter(({ tool }) => tool === 'tc')).toHaveLength(1)
+    } finally {
+      tools.close()
+      host.close()
+    }
+  })
 })

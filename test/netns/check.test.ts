@@ -3,7 +3,6 @@
 // share is put right by the next ADD.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openFaults } from '../support/faults.ts'
 import { type Host, openHost } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
@@ -227,18 +226,6 @@ describe('CHECK', () => {
   it('without prevResult is refused, and with that of another container too', () => {
     expectError(host.cni('CHECK', conf, pod.call), 7, 'prevResult')
     expectError(host.cni('CHECK', { ...conf, prevResult: pod.result }, { ...pod.call, id: 'other' }), 107, 'no record')
-  })
-
-  it('asks tc once for limits, qdisc and filter', () => {
-    const limited = { ...conf, bandwidth: { ingressRate: 1_000_000, egressRate: 1_000_000 } }
-    const checked = attach(host, limited, { id: 'limited' })
-    const tools = openFaults()
-    try {
-      expectSilent(later(host, 'CHECK', { conf: limited, pod: checked, call: { env: { PATH: tools.path } } }))
-      expect(tools.seen().filter(({ tool }) => tool === 'tc')).toHaveLength(1)
-    } finally {
-      tools.close()
-    }
   })
 
   it('changes nothing, also when something is broken', () => {
