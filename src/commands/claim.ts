@@ -13,7 +13,7 @@ import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, pendingFile } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
 import { type CallContext, contextOfUndo, requireUninterrupted } from './context.ts'
-import { releaseWith } from './delegated-lease.ts'
+import { releaseWith, waitForRelease } from './delegated-lease.ts'
 import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from './detach.ts'
 
 /** One ADD under way. */
@@ -38,16 +38,17 @@ export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<A
     await release?.(stored.record)
   }
   const record = newRecord(addition, netns)
-  if (claim(files, record)) return whenAlone(files, record)
+  if (claim(files, record)) return await whenAlone(addition, record)
   const other = findRecords(files, key).find((stored) => stored.isPending)
   throw taken(other?.record ?? record, true)
 }
 
 /** Another ADD of it may have finished since the look before the claim: a finished one is no longer pending. Else no claim stays. */
-function whenAlone(files: NetworkFiles, record: AttachmentRecord): AttachmentRecord {
+async function whenAlone({ context, conf, files }: Addition, record: AttachmentRecord): Promise<AttachmentRecord> {
   try {
     const finished = findRecords(files, record.key).find((stored) => !stored.isPending)
     if (finished !== undefined) throw taken(finished.record, false)
+    if (conf.ipam.kind === 'delegated') await waitForRelease(context, record.key)
     return record
   } catch (error) {
     rmSync(pendingFile(files, record.key), { force: true })

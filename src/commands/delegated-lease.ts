@@ -4,11 +4,16 @@
 
 import type { Invocation } from '../cni/invocation.ts'
 import { asObject } from '../cni/json-object.ts'
+import type { AttachmentKey } from '../plan/attachment.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { delegate } from '../system/delegate.ts'
+import { waitForHolder, withLock } from '../system/lock.ts'
 import { findRecords } from '../system/records.ts'
 import { networkFiles } from '../system/state.ts'
+import { attachmentLock } from './attachment-lock.ts'
 import type { CallContext } from './context.ts'
+
+const purpose = 'give a lease back'
 
 /** Gives the lease of an attachment back that is gone; never throws. */
 export type Release = (record: AttachmentRecord) => Promise<void>
@@ -16,16 +21,27 @@ export type Release = (record: AttachmentRecord) => Promise<void>
 /** By the configuration of the call, which is of the same network and delegates its IPAM, too. */
 export function releaseWith(context: CallContext, { path }: Invocation, stdin: string): Release {
   return async ({ key, netns, pod, delegatedIpam: type }) => {
-    // A claim that was refused has made nothing: what its attachment has is that of the live one.
-    if (type === undefined || findRecords(networkFiles(key.network), key).length > 0) return
+    if (type === undefined) return
     const { containerId, ifName } = key
     const attachment = { containerId, ifName, netns: netns.path, cniArgs: argsOf(pod) }
     try {
-      await delegate(context.cleanup, { type, verb: 'DEL', path, stdin: withoutPrevious(stdin), attachment })
+      await withLock(attachmentLock(context, key, purpose), async () => {
+        // What an attachment with a record has is its own: of a new ADD, or of the live one beside a claim that was refused.
+        if (findRecords(networkFiles(key.network), key).length > 0) return
+        await delegate(context.cleanup, { type, verb: 'DEL', path, stdin: withoutPrevious(stdin), attachment })
+      })
     } catch (error) {
       process.stderr.write(`trestle: the lease of ${ifName} of container ${containerId}: ${(error as Error).message}\n`)
     }
   }
+}
+
+/**
+ * Waits, with a claim of `key` on disk, until nobody gives back what an earlier ADD of the same ids has leased: who has
+ * not begun by then sees the claim. Throws CniError 11 when it takes too long, 106 when a signal comes.
+ */
+export async function waitForRelease(context: CallContext, key: AttachmentKey): Promise<void> {
+  await waitForHolder(attachmentLock(context, key, 'lease an address'))
 }
 
 /** prevResult is that of the call's own attachment. */

@@ -6,7 +6,6 @@ import { rmSync } from 'node:fs'
 import { toCniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import { bareSpec } from '../plan/bare.ts'
-import { recordFileName } from '../plan/names.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { holderOf, releaseAddresses } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
@@ -18,6 +17,7 @@ import { findRecords, pendingFile, pendingRecords, recordsOf, type StoredRecord 
 import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
+import { attachmentLock } from './attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from './context.ts'
 import type { Release } from './delegated-lease.ts'
 import { removeLostElements } from './lost-elements.ts'
@@ -38,9 +38,7 @@ export async function detach(
   files: NetworkFiles,
   record: AttachmentRecord,
 ): Promise<readonly Error[]> {
-  const file = `${files.locks}/${recordFileName(record.key)}`
-  const lock = { file, purpose: 'take an attachment down', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock({ ...lock, deadline: context.waits }, async () => {
+  return await withLock(attachmentLock(context, record.key, 'take an attachment down'), async () => {
     const now = storedNow(files, record)
     if (now !== 'refused') return now === undefined ? [] : await takeDown(context, files, now)
     rmSync(pendingFile(files, record.key), { force: true })
@@ -124,7 +122,6 @@ async function oneAtATime(
     const stored = find()
     const left = await detachAll(context, files, stored)
     const gone = stored.filter((_, at) => left[at]?.length === 0)
-    // The lock is still held: a new ADD of the same ids asks for its lease only afterwards.
     for (const { record } of gone) await release?.(record)
     return gone.length
   })

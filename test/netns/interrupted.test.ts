@@ -3,7 +3,7 @@
 // JSON document or nothing on stdout, and everything undone, now or by the next call.
 
 import type { ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
@@ -47,8 +47,8 @@ async function appears(file: string): Promise<void> {
 }
 
 /** An ADD that waits in its IPAM plugin. */
-async function startSlow(line: string) {
-  ipam = installIpam({ ADD: `touch started; ${line}` })
+async function startSlow(line: string, more: { DEL?: string } = {}) {
+  ipam = installIpam({ ADD: `touch started; ${line}`, ...more })
   const netns = host.pod('a')
   const call = start(slow, { CNI_NETNS: netns, CNI_PATH: ipam.path })
   await appears(`${ipam.path}/started`)
@@ -104,6 +104,29 @@ describe('a signal in the middle of ADD', () => {
     expect(plugin.env('DEL')).toMatchObject({ CNI_CONTAINERID: 'c1', CNI_IFNAME: 'eth0', CNI_ARGS: 'IgnoreUnknown=1' })
     expect(JSON.parse(plugin.stdin('DEL'))).toEqual(slow)
     expectSilent(host.cni('DEL', slow, call))
+    expectNothingLeft(host, before)
+  })
+
+  it('SIGKILL: an ADD of the same attachment waits while another call gives the lease back', async () => {
+    const again = '[ $CNI_CONTAINERID = other ] || [ ! -e done ] || touch after; '
+    const {
+      child,
+      ended,
+      netns,
+      ipam: plugin,
+    } = await startSlow(`[ -e again ] || exec sleep 1; ${again}${answer()}`, {
+      DEL: 'touch deleting; sleep 1; touch done',
+    })
+    child.kill('SIGKILL')
+    await ended
+    writeFileSync(`${plugin.path}/again`, '')
+    const settling = start(slow, { CNI_CONTAINERID: 'other', CNI_NETNS: host.pod('b'), CNI_PATH: plugin.path })
+    await appears(`${plugin.path}/deleting`)
+    const retried = host.cni('ADD', slow, { netns, path: plugin.path })
+    expect(retried.code, retried.stdout).toBe(0)
+    expect(existsSync(`${plugin.path}/after`)).toBe(true)
+    expect((await settling.ended).code).toBe(0)
+    for (const id of ['c1', 'other']) expectSilent(host.cni('DEL', slow, { id, netns: '', path: plugin.path }))
     expectNothingLeft(host, before)
   })
 
