@@ -2,7 +2,7 @@
 // A state directory that was removed under live pods, where no libcni remembers them either: what their links and our
 // tables tell is enough to keep their addresses and host ports, and for a DEL that leaves nothing.
 
-import { rmSync } from 'node:fs'
+import { rmSync, symlinkSync } from 'node:fs'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
@@ -69,6 +69,14 @@ describe('state that was removed under live pods that nobody else remembers', ()
       removeState()
       expect(attach(host, conf, { id: 'c2' }).address).not.toBe(pod.address)
       expect(host.state.names('addresses')).toContain(pod.address)
+
+      removeState()
+      // A link to itself cannot be run, and ends the search in PATH.
+      symlinkSync('lsns', `${host.stateDir}/lsns`)
+      const env = { PATH: `${host.stateDir}:${process.env['PATH']}` }
+      const withoutLsns = host.cni('ADD', conf, { id: 'c3', netns: host.pod('c3'), env })
+      expect(withoutLsns.code, withoutLsns.stdout).toBe(0)
+      expect(withoutLsns.stderr).toContain('cannot tell what pods without a named namespace have')
     } finally {
       sleeping.kill()
       await sleeping
