@@ -5,7 +5,7 @@ import type { Route } from '../cni/route.ts'
 import type { PodAddress } from './attachment.ts'
 import { linkScope } from './rtnetlink.ts'
 
-/** Routes as they will be installed: a route without gateway takes the first one of its family, but not one of scope link or narrower. */
+/** Routes as they will be installed: a route without gateway takes the first one of its family, but not in IPv4 one of scope link or narrower. */
 export function podRoutes(
   routes: readonly Route[],
   ips: readonly PodAddress[],
@@ -36,8 +36,8 @@ function withoutZeros({ priority, mtu, advmss, table, ...route }: Route): Route 
 }
 
 function throughGateway(route: Route, ips: readonly PodAddress[]): Route {
-  // On the link, the kernel takes no gateway (net/ipv4/fib_semantics.c, fib_check_nh).
-  const isOnLink = route.scope !== undefined && route.scope >= linkScope
+  // On the link, the kernel takes no gateway (net/ipv4/fib_semantics.c, fib_check_nh). IPv6 routes have no scope.
+  const isOnLink = route.scope !== undefined && route.scope >= linkScope && !route.dst.includes(':')
   if (route.gw !== undefined || isOnLink) return route
   const gateway = ips.find((ip) => ip.gateway !== undefined && sameFamily(ip.gateway, route.dst))?.gateway
   return gateway === undefined ? route : { ...route, gw: gateway }

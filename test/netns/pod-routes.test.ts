@@ -58,6 +58,15 @@ describe('routes of the configuration', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
+  it('of IPv6 have the gateway whatever their scope, as with the reference', () => {
+    const routes = [{ dst: '2001:db8::/32', scope: 253 }]
+    const conf = ipamConf({ type: 'trestle', subnet: 'fd00:240::/64', routes })
+    const pod = attach(host, conf)
+    const route = inPodJson(host, pod.netns, ['-6', 'route', 'show', '2001:db8::/32'])[0]
+    expect(route).toMatchObject({ gateway: 'fd00:240::1' })
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
   it('that the kernel refuses fail ADD and leave the pod empty', () => {
     const conf = ipamConf({
       type: 'trestle',

@@ -2,8 +2,7 @@
 // Host ports, firewall, bandwidth, tuning and sbr.
 
 import { describe, expect, it } from 'vitest'
-import { readConfig } from '../../../src/cni/config.ts'
-import { callOf, configText, errorOf, type Json, lineOf, read } from './call.ts'
+import { errorOf, type Json, lineOf, read } from './call.ts'
 
 const mappings = (...portMappings: unknown[]) => ({ runtimeConfig: { portMappings } })
 const portmapDefaults = { snat: true, masqAll: false, conditionsV4: [], conditionsV6: [], onListening: 'warn' }
@@ -192,23 +191,6 @@ describe('tuning', () => {
   ])('refuses the sysctl key %j', (key) => {
     const line = `(7) tuning.sysctl: invalid net sysctl key: ${JSON.stringify(key)}`
     expect(lineOf(errorOf(() => read({ tuning: { sysctl: { [key]: '1' } } })))).toBe(line)
-  })
-
-  it.each([
-    ['in one spelling', '{"tuning":{"SysCtl":{"net.core.x":"1","net.core.\\u0078":"1"}},'],
-    ['in args.cni', '{"args":{"cni":{"sysctl":{"net.core.x":"1" , "net.core.x" :"2"}}},'],
-  ])('refuses a key that is there twice, %s', (_, start) => {
-    const text = configText().replace('{', start)
-    const line = '(7) tuning.sysctl: duplicated sysctl keys are not allowed: "net.core.x"'
-    expect(lineOf(errorOf(() => readConfig(text, callOf('ADD'))))).toBe(line)
-  })
-
-  it('takes a key that both maps or other objects have', () => {
-    const x = { 'net.core.x': '1' }
-    const tuning = { sysctl: x, more: [x, { sysctl: 1 }, x, '{"sysctl":{"a":1,"a":1}}'] }
-    expect(read({ tuning, args: { cni: { sysctl: x } } }).tuning?.sysctl).toEqual({ 'net/core/x': '1' })
-    const twice = configText({ tuning }).replace('{', '{"more":{"a":1,"a":{"b":1},"a":[]},')
-    expect(readConfig(twice, callOf('ADD')).tuning?.sysctl).toEqual({ 'net/core/x': '1' })
   })
 
   it.each<[Json, RegExp]>([
