@@ -35,9 +35,8 @@ export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefin
  */
 const NO_BURST = 2 ** 31 - 1
 
-/** A byte per second (tc(8) counts bytes), and where the queue of 25 ms is near 4 GB, the most that tbf can have. */
+/** A byte per second: tc(8) counts bytes. */
 const LEAST_RATE = 8
-const MOST_RATE = 500_000_000_000
 
 function readPair(
   rates: Rates,
@@ -50,8 +49,8 @@ function readPair(
   if (rate === 0 && burst > 0) {
     throw configError(`${path}.${way}Rate`, 'if burst is set, rate must also be set', 'use bits per second')
   }
-  if (rate > 0 && (rate < LEAST_RATE || rate > MOST_RATE)) {
-    const hint = `use bits per second, from ${LEAST_RATE} to ${MOST_RATE}, or leave it out`
+  if (rate > 0 && rate < LEAST_RATE) {
+    const hint = `use bits per second, from ${LEAST_RATE} on, or leave it out`
     throw notA(`${path}.${way}Rate`, rate, { what: 'a rate that the kernel can keep', hint })
   }
   // The reference wants a burst with every rate; ours has a default (plan/bandwidth.ts).

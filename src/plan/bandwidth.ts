@@ -22,6 +22,13 @@ const frameOverheadBytes = 18
 /** tbf counts a bucket as the time to fill it, in 2^32 ticks of 64 ns (iproute2 tc/tc_core.c); more would wrap around. */
 const longestFillS = 270
 
+/** tc cuts the time to fill a bucket to whole microseconds (iproute2 tc/tc_core.c): of less than one nothing would be left. */
+const shortestFillS = 3e-6
+
+/** Sizes of tbf have 32 bits. A higher rate than this has no bucket that tc can tell from another; no link has it. */
+const mostBytes = 2 ** 32 - 1
+const mostRateBits = 1e14
+
 /** The limits, or undefined where there are none. `link`: the host end. */
 export function bandwidthSpec(
   conf: BandwidthConf | undefined,
@@ -99,13 +106,15 @@ function bucket(dev: string, { rateBits, burstBytes }: Shaper, way: string): Op 
   return { in: 'host', kind: 'qdisc.tbf', dev, rateBits, burstBytes, limitBytes: limitOf(rateBits, burstBytes), why }
 }
 
-function shaper(rateBits: number | undefined, burstBits: number | undefined, mtu: number): Shaper | undefined {
-  if (rateBits === undefined || rateBits === 0) return undefined
+function shaper(wantedBits: number | undefined, burstBits: number | undefined, mtu: number): Shaper | undefined {
+  if (wantedBits === undefined || wantedBits === 0) return undefined
+  const rateBits = Math.min(wantedBits, mostRateBits)
   const wanted = burstBits === undefined ? (rateBits / 8 / 1000) * defaultBurstMs : burstBits / 8
-  const usable = Math.max(Math.floor(wanted), 2 * (mtu + frameOverheadBytes))
-  return { rateBits, burstBytes: Math.min(usable, Math.floor((rateBits / 8) * longestFillS)) }
+  const least = Math.max(2 * (mtu + frameOverheadBytes), Math.ceil((rateBits / 8) * shortestFillS))
+  const most = Math.min(Math.floor((rateBits / 8) * longestFillS), mostBytes)
+  return { rateBits, burstBytes: Math.min(Math.max(Math.floor(wanted), least), most) }
 }
 
 function limitOf(rateBits: number, burstBytes: number): number {
-  return Math.floor((rateBits / 8 / 1000) * latencyMs) + burstBytes
+  return Math.min(Math.floor((rateBits / 8 / 1000) * latencyMs) + burstBytes, mostBytes)
 }

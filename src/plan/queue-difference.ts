@@ -8,6 +8,8 @@ type QueueOp = Extract<Op, { kind: 'filter.redirect' | 'qdisc.tbf' | 'qdisc.ingr
 
 /** tc rounds rates to bytes and bursts to its clock's ticks (tc/tc_core.c): a hundredth is no difference. */
 const tolerance = 0.01
+/** Nor is a bucket that fills so much sooner: tc cuts the time to whole microseconds when it sets and when it shows it. */
+const cutS = 2e-6
 
 /** What differs, for people; empty when all holds or queues were not looked at. */
 export function queueLacks(op: QueueOp, queues: ReadonlyMap<string, ObservedQueue> | undefined): readonly string[] {
@@ -24,7 +26,7 @@ export function queueLacks(op: QueueOp, queues: ReadonlyMap<string, ObservedQueu
         ...(isNear(queue.rateBits, op.rateBits)
           ? []
           : [`bandwidth limit on ${op.dev} is ${queue.rateBits} bit/s, not ${op.rateBits}`]),
-        ...(isNear(queue.burstBytes ?? 0, op.burstBytes)
+        ...(isNear(queue.burstBytes ?? 0, op.burstBytes, (op.rateBits / 8) * cutS)
           ? []
           : [`burst on ${op.dev} is ${queue.burstBytes ?? 0} bytes, not ${op.burstBytes}`]),
       ]
@@ -33,6 +35,6 @@ export function queueLacks(op: QueueOp, queues: ReadonlyMap<string, ObservedQueu
   }
 }
 
-function isNear(is: number, wanted: number): boolean {
-  return Math.abs(is - wanted) <= Math.max(wanted * tolerance, 8)
+function isNear(is: number, wanted: number, margin = 8): boolean {
+  return Math.abs(is - wanted) <= Math.max(wanted * tolerance, margin, 8)
 }

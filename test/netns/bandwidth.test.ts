@@ -4,7 +4,8 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
-import { attach, ipamConf, netConf, type Pod } from '../support/pods.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { attach, ipamConf, later, netConf, type Pod } from '../support/pods.ts'
 import { type Throughput, type Transfer, transfer } from '../support/transfer.ts'
 
 const mbit = 1_000_000
@@ -82,6 +83,18 @@ describe('bandwidth', () => {
     expect(free.mean).toBeGreaterThan(100 * mbit)
     // The machine is busy with the other transfer, so only the limit itself is asked for.
     expect(slow.mean).toBeLessThan(5 * mbit * 1.15)
+  })
+
+  it.each([
+    ['a small burst', 500_000 * mbit, 8],
+    ['a burst that tc cuts', 100_000 * mbit, mbit],
+    ['the most that kubelet takes', 1e15, 2 ** 31 - 1],
+  ])('may be beyond any link, with %s: CHECK holds, and traffic passes', async (_, rate, burst) => {
+    const rates = { ingressRate: rate, ingressBurst: burst, egressRate: rate, egressBurst: burst }
+    const conf = netConf({ runtimeConfig: { bandwidth: rates } })
+    const [b, c] = [attach(host, conf, { id: 'b' }), attach(host, netConf(), { id: 'c' })]
+    expectSilent(later(host, 'CHECK', { conf, pod: b }))
+    expect((await transfer(between(c, b))).mean).toBeGreaterThan(100 * mbit)
   })
 
   it('holds for a routed pod, over IPv4 into it and over IPv6 out of it', async () => {

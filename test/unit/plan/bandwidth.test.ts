@@ -23,8 +23,16 @@ describe('bandwidthSpec', () => {
     ['two frames at least: of a small burst', { ingressRate: 10 * mbit, ingressBurst: 8 }, 2 * 1518],
     ['what the kernel can count: of a slow rate', { ingressRate: 8 }, 270],
     ['what the kernel can count: of a large burst', { ingressRate: mbit, ingressBurst: 1000 * mbit }, 33_750_000],
+    ['3 us at least: tc cuts to whole ones', { ingressRate: 100_000 * mbit, ingressBurst: 8 }, 37_500],
+    ['32 bits at most', { ingressRate: 1e14 }, 2 ** 32 - 1],
   ])('has a bucket of %s', (_, conf, burstBytes) => {
     expect(of(conf)?.ingress).toEqual({ rateBits: conf.ingressRate, burstBytes })
+  })
+
+  it('keeps a rate that no link has as 10^14', () => {
+    const spec = of({ ingressRate: 1e15 })
+    expect(spec?.ingress?.rateBits).toBe(1e14)
+    expect(spec && queueOps(spec)[0]).toMatchObject({ limitBytes: 2 ** 32 - 1 })
   })
 
   it('counts frames by the MTU', () => expect(of({ egressRate: 8000 }, 9000)?.egress?.burstBytes).toBe(2 * 9018))
