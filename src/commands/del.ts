@@ -26,6 +26,7 @@ import type { CallContext } from './context.ts'
 import { releaseWith } from './delegated-lease.ts'
 import { delegateDel, detach, settleLeftovers } from './detach.ts'
 import { delLoopback } from './loopback.ts'
+import { isGuarded } from './lost-elements.ts'
 import { recallOne } from './recall-links.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
@@ -119,7 +120,8 @@ async function removeUnrecorded(
     const key = keyOf(call, conf, role)
     if (role === conf.role) await recallLost(context, { call, conf, key })
     // Nothing of it as a rule: the second DEL of containerd writes no record and starts no process.
-    const isThere = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
+    const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
+    const isThere = isLinked || (role === 'main' && guardsMacs(conf) && (await isGuarded(context, key)))
     if (!isThere && addressesOf(files, key).length === 0 && portsOf(key).length === 0) continue
     const createdAt = new Date().toISOString()
     const netns = { path: '', inode: 0 }
@@ -139,6 +141,15 @@ async function recallLost(
   await recallOne(context, key, addresses).catch((error: Error) => {
     process.stderr.write(`trestle: DEL: cannot tell what ${key.ifName} had: ${error.message}\n`)
   })
+}
+
+/** Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing. */
+function guardsMacs({ stdin }: DelConf): boolean {
+  try {
+    return lookUp(asObject(JSON.parse(stdin)), 'macspoofchk') === true
+  } catch {
+    return false
+  }
 }
 
 /** The pod's addresses by prevResult, where the runtime says host ports too. */

@@ -45,6 +45,18 @@ export async function removeLostElements(
   }
 }
 
+/** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is told on stderr. */
+export async function isGuarded({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
+  try {
+    const table = await observeTable(cleanup, 'bridge')
+    const remains = { portNames: [], addresses: [], link: hostLinkName(key) }
+    return table !== 'absent' && remainingElements(table, remains).length > 0
+  } catch (error) {
+    process.stderr.write(`trestle: DEL: cannot tell whether ${key.ifName} is guarded: ${(error as Error).message}\n`)
+    return false
+  }
+}
+
 async function bothTables({ cleanup }: CallContext): Promise<ObservedTable> {
   const tables = await Promise.all([observeTable(cleanup, 'inet'), observeTable(cleanup, 'bridge')])
   const elements = tables.flatMap((table) => (table === 'absent' ? [] : [...table.elements]))
