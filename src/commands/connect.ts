@@ -9,7 +9,7 @@ import type { NetConf } from '../cni/net-conf.ts'
 import { CommandError } from '../compile/command-error.ts'
 import { afterRuleOps, hostOps, leasedHostOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
-import { aliasOf } from '../plan/names.ts'
+import { aliasOf, ifbName } from '../plan/names.ts'
 import { mostBridgePorts } from '../plan/network.ts'
 import type { Op, TableFamily } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
@@ -192,9 +192,12 @@ async function removeLeftover(context: CallContext, spec: AttachmentSpec): Promi
   if (host === undefined || !linkExists(host.name)) return false
   const found = (await observeHost(context.run, [host.name])).links.get(host.name)
   if (found?.alias !== aliasOf(spec.key)) return false
-  await execute({ run: context.run }, [
-    { in: 'host', kind: 'link.del', dev: host.name, why: `remove the leftover ${host.name}` },
-  ])
+  // Of a limited pod the ifb stays when its veth goes.
+  const left = [host.name, ifbName(spec.key)].filter(linkExists)
+  await execute(
+    { run: context.run },
+    left.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove the leftover ${dev}` })),
+  )
   return true
 }
 

@@ -81,6 +81,18 @@ describe('a record that is lost', () => {
     expectNothingLeft(host, host.before)
   })
 
+  it('of a limited pod does not keep its ids from a new ADD, whose DELs leave nothing', () => {
+    const conf = netConf({ bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
+    const pod = attach(host, conf)
+    cut('c1')
+    const again = attach(host, conf, pod.call)
+    expect(addressesOf(host, pod.netns)).toEqual([`${again.address}/24`])
+    // The second one, as containerd sends it, gives back what the lost record had.
+    for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
   it('leaves nothing in our tables of a chained attachment with a host port', () => {
     const main = attach(host, netConf({ mode: 'ptp' }))
     const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', ...mapped, prevResult: main.result }
