@@ -119,7 +119,7 @@ async function removeUnrecorded(
   for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
     const key = keyOf(call, conf, role)
     if (role === conf.role) await recallLost(context, { call, conf, key })
-    // Nothing of it as a rule: the second DEL of containerd writes no record and starts no process.
+    // Nothing of it as a rule: the second DEL of containerd writes no record, and starts no process but for macspoofchk.
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     const isThere = isLinked || (role === 'main' && guardsMacs(conf) && (await isGuarded(context, key)))
     if (!isThere && addressesOf(files, key).length === 0 && portsOf(key).length === 0) continue

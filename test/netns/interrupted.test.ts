@@ -55,6 +55,14 @@ async function startSlow(line: string, more: { DEL?: string } = {}) {
   return { ...call, netns, ipam }
 }
 
+/** The same, killed there. */
+async function killedSlow(line: string, more: { DEL?: string } = {}) {
+  const call = await startSlow(line, more)
+  call.child.kill('SIGKILL')
+  await call.ended
+  return call
+}
+
 describe('a signal in the middle of ADD', () => {
   it.each([
     ['SIGTERM', 'exec sleep 20'],
@@ -87,13 +95,7 @@ describe('a signal in the middle of ADD', () => {
   })
 
   it.each(['ADD', 'DEL'] as const)('SIGKILL: the next %s with the delegate gives the lease back, too', async (verb) => {
-    const {
-      child,
-      ended,
-      ipam: plugin,
-    } = await startSlow('[ $CNI_CONTAINERID = other ] || exec sleep 1; '.concat(answer()))
-    child.kill('SIGKILL')
-    await ended
+    const { ipam: plugin } = await killedSlow('[ $CNI_CONTAINERID = other ] || exec sleep 1; '.concat(answer()))
     const prevResult = { cniVersion: '1.1.0', ips: [{ address: '10.66.0.9/24' }] }
     const call = { id: 'other', netns: host.pod('b'), path: plugin.path, args: 'IgnoreUnknown=1;K8S_POD_NAME=b' }
     const next = host.cni(verb, verb === 'DEL' ? { ...slow, prevResult } : slow, call)
@@ -109,16 +111,9 @@ describe('a signal in the middle of ADD', () => {
 
   it('SIGKILL: an ADD of the same attachment waits while another call gives the lease back', async () => {
     const again = '[ $CNI_CONTAINERID = other ] || [ ! -e done ] || touch after; '
-    const {
-      child,
-      ended,
-      netns,
-      ipam: plugin,
-    } = await startSlow(`[ -e again ] || exec sleep 1; ${again}${answer()}`, {
+    const { netns, ipam: plugin } = await killedSlow(`[ -e again ] || exec sleep 1; ${again}${answer()}`, {
       DEL: 'touch deleting; sleep 1; touch done',
     })
-    child.kill('SIGKILL')
-    await ended
     writeFileSync(`${plugin.path}/again`, '')
     const settling = start(slow, { CNI_CONTAINERID: 'other', CNI_NETNS: host.pod('b'), CNI_PATH: plugin.path })
     await appears(`${plugin.path}/deleting`)
@@ -131,14 +126,9 @@ describe('a signal in the middle of ADD', () => {
   })
 
   it('SIGKILL: an ADD of the same attachment works at once (pain 6: the retry of an ADD cut short fails)', async () => {
-    const {
-      child,
-      ended,
-      netns,
-      ipam: plugin,
-    } = await startSlow('[ -e again ] || { touch again; exec sleep 3; }; '.concat(answer()))
-    child.kill('SIGKILL')
-    await ended
+    const { netns, ipam: plugin } = await killedSlow(
+      '[ -e again ] || { touch again; exec sleep 3; }; '.concat(answer()),
+    )
     expect(attach(host, slow, { netns, path: plugin.path }).address).toBe('10.66.0.7')
   })
 
