@@ -24,25 +24,48 @@ const between = (from: Pod, to: Pod, port = 9000): Transfer => ({
 })
 
 /** Measured at the receiver, so below the limit by headers (4 %); 15 % on either side. */
-function expectNear(measured: number, limit: number, what: string): void {
-  const told = `${what}: ${(measured / mbit).toFixed(2)} Mbit/s, limit ${limit / mbit}`
-  expect(measured, told).toBeGreaterThan(limit * 0.85)
-  expect(measured, told).toBeLessThan(limit * 1.15)
-}
+const [least, most] = [0.85, 1.15]
 
-function expectSteady(measured: Throughput, limit: number, what: string): void {
-  expectNear(measured.mean, limit, `${what}, three seconds`)
-  expectNear(measured.first, limit, `${what}, the first second`)
+/**
+ * How often a transfer that carried too little is made again, through pods of its own. TCP that loses a
+ * whole flight in a queue of 25 ms waits 200 ms for its timer (tcp_rto_min), a fifth of the first
+ * second: on a busy machine every third transfer does, at any size of the queue.
+ */
+const attempts = 5
+
+/** Bit/s that a transfer is to carry, by the part of it. */
+type Expected = Partial<Throughput>
+
+const steady = (limit: number): Expected => ({ first: limit, mean: limit })
+
+/** Each transfer by its name: no attempt carries too much, and one of them carries enough. */
+async function expectRates<K extends string>(
+  expected: Record<K, Expected>,
+  measure: (attempt: number) => Promise<Record<K, Throughput>>,
+): Promise<void> {
+  const seen: string[] = []
+  const pending = new Set(Object.keys(expected) as K[])
+  for (let attempt = 1; attempt <= attempts && pending.size > 0; attempt++) {
+    const measured = await measure(attempt)
+    for (const name of Object.keys(expected) as K[]) {
+      const parts = Object.entries(expected[name]) as [keyof Throughput, number][]
+      const told = parts.map(([part, rate]) => `${part} ${(measured[name][part] / mbit).toFixed(2)} of ${rate / mbit}`)
+      seen.push(`${name}: ${told.join(', ')} Mbit/s`)
+      for (const [part, rate] of parts) expect(measured[name][part], seen.at(-1)).toBeLessThan(rate * most)
+      if (parts.every(([part, rate]) => measured[name][part] > rate * least)) pending.delete(name)
+    }
+  }
+  expect([...pending], `too little in every attempt:\n${seen.join('\n')}`).toEqual([])
 }
 
 /**
  * Into one pod and out of another of the same limits, at the same time. Not both with one pod: the
  * answers of one transfer would wait in the queue of the other.
  */
-async function bothWays(bandwidth: object): Promise<{ into: Throughput; out: Throughput }> {
+async function bothWays(bandwidth: object, attempt: number): Promise<{ into: Throughput; out: Throughput }> {
   const conf = netConf({ runtimeConfig: { bandwidth } })
-  const [one, two] = [attach(host, conf, { id: 'one' }), attach(host, conf, { id: 'two' })]
-  const other = attach(host, netConf(), { id: 'other' })
+  const [one, two] = [attach(host, conf, { id: `one${attempt}` }), attach(host, conf, { id: `two${attempt}` })]
+  const other = attach(host, netConf(), { id: `other${attempt}` })
   const [into, out] = await Promise.all([transfer(between(other, one)), transfer(between(two, other))])
   return { into, out }
 }
@@ -55,25 +78,24 @@ const runtimes = [
 
 describe('bandwidth', () => {
   it.each(runtimes)('as %s sends it holds from the first second on, both ways', async (_, bandwidth) => {
-    const { into, out } = await bothWays(bandwidth)
-    expectSteady(into, 10 * mbit, 'into the pod')
-    expectSteady(out, 6 * mbit, 'out of the pod')
+    const expected = { into: steady(10 * mbit), out: steady(6 * mbit) }
+    await expectRates(expected, (attempt) => bothWays(bandwidth, attempt))
   })
 
   it('of one way leaves the other way alone', async () => {
-    const limited = attach(host, netConf({ bandwidth: { egressRate: 5 * mbit } }), { id: 'limited' })
+    const attachLimited = (id: string) => attach(host, netConf({ bandwidth: { egressRate: 5 * mbit } }), { id })
     const other = attach(host, netConf(), { id: 'other' })
-    expectSteady(await transfer(between(limited, other)), 5 * mbit, 'out of the pod')
+    await expectRates({ out: steady(5 * mbit) }, async (attempt) => ({
+      out: await transfer(between(attachLimited(`limited${attempt}`), other)),
+    }))
+    const limited = attachLimited('limited')
     expect((await transfer(between(other, limited))).mean).toBeGreaterThan(100 * mbit)
   })
 
   it('with a burst of its own carries it once, in the first second', async () => {
     const bandwidth = { ingressRate: 8 * mbit, ingressBurst: 8 * mbit, egressRate: 6 * mbit, egressBurst: 12 * mbit }
-    const { into, out } = await bothWays(bandwidth)
-    expectNear(into.first, 16 * mbit, 'into the pod, the first second')
-    expectNear(into.later, 8 * mbit, 'into the pod, later')
-    expectNear(out.first, 18 * mbit, 'out of the pod, the first second')
-    expectNear(out.later, 6 * mbit, 'out of the pod, later')
+    const expected = { into: { first: 16 * mbit, later: 8 * mbit }, out: { first: 18 * mbit, later: 6 * mbit } }
+    await expectRates(expected, (attempt) => bothWays(bandwidth, attempt))
   })
 
   it('does not slow the pods beside it', async () => {
@@ -82,7 +104,7 @@ describe('bandwidth', () => {
     const [slow, free] = await Promise.all([transfer(between(b, limited)), transfer(between(c, b, 9001))])
     expect(free.mean).toBeGreaterThan(100 * mbit)
     // The machine is busy with the other transfer, so only the limit itself is asked for.
-    expect(slow.mean).toBeLessThan(5 * mbit * 1.15)
+    expect(slow.mean).toBeLessThan(5 * mbit * most)
   })
 
   it.each([
@@ -101,10 +123,11 @@ describe('bandwidth', () => {
     const ranges = [[{ subnet: '10.240.0.0/24' }], [{ subnet: 'fd00:240::/64' }]]
     const bandwidth = { ingressRate: 10 * mbit, egressRate: 6 * mbit }
     const routed = ipamConf({ type: 'host-local', ranges }, { mode: 'ptp', bandwidth })
-    const pod = attach(host, routed)
-    const inward = { from: host.path, to: pod.netns, address: pod.address, port: 9000 }
-    const outward = { from: pod.netns, to: host.path, address: 'fd00:240::1', port: 9001 }
-    expectSteady(await transfer(inward), 10 * mbit, 'into the pod')
-    expectSteady(await transfer(outward), 6 * mbit, 'out of the pod')
+    await expectRates({ into: steady(10 * mbit), out: steady(6 * mbit) }, async (attempt) => {
+      const pod = attach(host, routed, { id: `routed${attempt}` })
+      const inward = { from: host.path, to: pod.netns, address: pod.address, port: 9000 }
+      const outward = { from: pod.netns, to: host.path, address: 'fd00:240::1', port: 9001 }
+      return { into: await transfer(inward), out: await transfer(outward) }
+    })
   })
 })
