@@ -160,7 +160,7 @@ function commandOf(batch: Batch): string {
   if (batch.tool === 'file') return 'written to /proc/sys'
   if (batch.tool === 'nft') return 'nft -f -'
   const tool = batch.tool === 'ip6' ? 'ip -6' : batch.tool
-  const command = tool === 'sysctl' ? 'sysctl -qw, these as arguments' : `${tool} -batch -`
+  const command = tool === 'sysctl' ? 'sysctl -q -p -' : `${tool} -batch -`
   return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command
 }
 

@@ -57,7 +57,7 @@ async function addInterface(addition: Addition, netns: OpenNetns): Promise<Resul
   const ahead = startAhead(addition.context.run, linkCommands(netns.fd))
   const context = { ...addition.context, run: ahead.run }
   try {
-    return await undoneOnError(addition, record, () => makeInterface({ ...addition, context, record, netns }))
+    return await undoneOnError(addition, record, () => makeInterface({ ...addition, context, record, netns, ahead }))
   } finally {
     await ahead.discard()
   }

@@ -78,7 +78,11 @@ export async function reservePortsOf({ context, files, key, conf }: Addition, sp
   const settle = (holder: AttachmentRecord) => settleHolder(context, holder)
   const ports = spec.hostPorts?.ports ?? []
   await reservePorts({ claimFile: pendingFile(files, key), key, settle }, ports)
-  settleListeners(ports, conf.portmap?.onListening ?? 'warn')
+  const onListening = conf.portmap?.onListening ?? 'warn'
+  const look = () => settleListeners(ports, onListening)
+  // The kernel walks all its sockets for us: 1.5 ms. A warning can wait until we only wait for tools.
+  if (onListening === 'refuse') look()
+  else setImmediate(look)
 }
 
 /** Takes a port's holder down when it is dead. A reservation only has its first claim: the record says what was made. */

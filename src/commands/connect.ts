@@ -7,7 +7,7 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf } from '../cni/net-conf.ts'
 import { CommandError } from '../compile/command-error.ts'
-import { afterRuleOps, hostOps, leasedHostOps, queueingOps } from '../plan/attach.ts'
+import { afterRuleOps, hostOps, leasedHostOps, podSysctlOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf, ifbName } from '../plan/names.ts'
 import { mostBridgePorts } from '../plan/network.ts'
@@ -17,8 +17,9 @@ import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
 import { isBaseComplete, tableOf } from '../plan/ruleset.ts'
 import { steadyBridgeOps, steadyRuleOps, tablesOf } from '../plan/shared.ts'
 import { flowsBeforeAdd, withoutConnections } from '../plan/stale-flows.ts'
+import type { Ahead } from '../system/ahead.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
-import { execute } from '../system/execute.ts'
+import { execute, laterCommands } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import type { OpenNetns } from '../system/netns.ts'
 import { observeHost } from '../system/observe.ts'
@@ -40,6 +41,8 @@ export interface Connection {
   readonly record: AttachmentRecord
   readonly netns: OpenNetns
   readonly isMade?: true
+  /** Where tools are started before their input is known. */
+  readonly ahead?: Pick<Ahead, 'start'>
   /** Routing tables of the pod that are in use, where one is to be chosen (sbr). */
   readonly usedTables?: ReadonlySet<number>
 }
@@ -88,10 +91,9 @@ interface Decided extends Connected {
 /** The usual ADD: rules beside links, nothing looked at beforehand. */
 async function connectSteady(connection: Connection, decided: Decided): Promise<Connected> {
   // Links first: they take longer, and starting a process takes a millisecond.
-  const [links, rules] = await Promise.allSettled([
-    sayLinks(connection, decided),
-    sayRules(connection.context, decided.spec),
-  ])
+  const said = [sayLinks(connection, decided), sayRules(connection.context, decided.spec)] as const
+  connection.ahead?.start(laterCommands(connection.netns.fd, opsAfterLinks(connection, decided.spec)))
+  const [links, rules] = await Promise.allSettled(said)
   if (links.status === 'rejected') throw links.reason
   if (rules.status === 'rejected') throw rules.reason
   return links.value
@@ -146,6 +148,11 @@ async function setUp(connection: Connection, decided: Decided): Promise<NetworkS
     netnsFd: netns.fd,
     namesSubnets: connection.conf.ipam.kind === 'pool',
   })
+}
+
+/** What `finishPod` runs beside the pod's own links or after them. */
+function opsAfterLinks({ isMade }: Connection, spec: AttachmentSpec): readonly Op[] {
+  return [...(isMade ? [] : queueingOps(spec)), ...podSysctlOps(spec)]
 }
 
 /** The pod's side, and beside it the queueing on the host. */

@@ -12,7 +12,7 @@ import { type TcOp, tcWords } from './tc.ts'
 /** Kernel settings written as files by us: no process. */
 export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 
-/** Sysctls of the pod: one process for all, arguments instead of input. */
+/** Sysctls of the pod: one process for all. */
 export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
 /** One process, or one run of file writes. `stdin` holds the operations' text in their order. */

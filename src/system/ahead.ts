@@ -8,6 +8,8 @@ import type { Command, Output, Run } from './runner.ts'
 export interface Ahead {
   /** Like the runner they were started with; the first call of each program gets the waiting process. */
   readonly run: Run
+  /** Starts more of them, while others keep us waiting. */
+  readonly start: (commands: readonly Command[]) => void
   /** Ends what nobody took: it reads an end of input. Resolves when they are gone; never rejects. */
   readonly discard: () => Promise<void>
 }
@@ -28,6 +30,9 @@ export function startAhead(run: Run, commands: readonly Command[]): Ahead {
       waiting.delete(found)
       found.give(asked.stdin)
       return found.output
+    },
+    start: (more) => {
+      for (const command of more) waiting.add(startOne(run, command))
     },
     discard: async () => {
       for (const { give } of waiting) give('')

@@ -88,6 +88,11 @@ export function linkCommands(netnsFd: number): readonly Command[] {
   return (['host', 'pod'] as const).map((place) => commandOf({ tool: 'ip', in: place, ops: [], stdin: '' }, netnsFd))
 }
 
+/** The processes that run the links' part of `ops`, without their input: for starting them ahead. */
+export function laterCommands(netnsFd: number, ops: readonly Op[]): readonly Command[] {
+  return toLanes(ops).links.flatMap((batch) => (batch.tool === 'file' ? [] : [commandOf(batch, netnsFd)]))
+}
+
 function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
   if (batch.tool === 'nft') return { file: 'nft', args: ['-t', '-f', '-'], stdin: batch.stdin }
   const netns = netnsFd === undefined ? {} : { netnsFd }
@@ -104,8 +109,7 @@ function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | un
 function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
   if (batch.tool === 'tc' || batch.tool === 'bridge')
     return { file: batch.tool, args: ['-batch', '-'], stdin: batch.stdin }
-  if (batch.tool === 'sysctl')
-    return { file: 'sysctl', args: ['-qw', ...batch.ops.map((op) => `${op.key}=${op.value}`)] }
+  if (batch.tool === 'sysctl') return { file: 'sysctl', args: ['-q', '-p', '-'], stdin: batch.stdin }
   // -j only matters for the lines that show something.
   const family = batch.tool === 'ip6' ? ['-6'] : []
   return { file: 'ip', args: [...family, '-j', '-batch', '-'], stdin: batch.stdin }

@@ -180,6 +180,23 @@ describe('settings', () => {
 
   const sysctl = (key: string) => host.run('sysctl', ['-n', key]).stdout.trim()
 
+  it('and limits are not set where the links fail, and no tool waits for them', () => {
+    const conf = netConf({
+      bandwidth: { ingressRate: 1e6, egressRate: 1e6 },
+      tuning: { sysctl: { 'net.core.somaxconn': '77' } },
+    })
+    attach(host, conf)
+    const netns = host.pod('taken')
+    expect(host.inPod(netns, 'ip', ['link', 'add', 'eth0', 'type', 'bridge']).code).toBe(0)
+    const before = snapshot(host)
+    const ofPod = () => host.inPod(netns, 'sysctl', ['-n', 'net.core.somaxconn']).stdout
+    const wasOfPod = ofPod()
+    expectError(host.cni('ADD', conf, { netns, id: 'taken' }), 4, 'eth0')
+    expectNothingLeft(host, before)
+    expect(ofPod()).toBe(wasOfPod)
+    expect(host.run('pgrep', ['-f', '^(tc -batch|sysctl -q -p) -$']).stdout).toBe('')
+  })
+
   it('that only the node has are refused', () => {
     const conf = netConf({ tuning: { sysctl: { 'net.core.rmem_max': '1', 'net.core.somaxconn': '200' } } })
     const netns = host.pod('a')
