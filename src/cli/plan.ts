@@ -165,7 +165,7 @@ function commandOf(batch: Batch): string {
 }
 
 function textOf(batch: Batch): string {
-  if (batch.tool !== 'file' && batch.tool !== 'sysctl') return batch.stdin
+  if (batch.tool !== 'file') return batch.stdin
   return batch.ops
     .map((op) => `${op.kind === 'forwarding.on' ? `${forwardingKey(op.family)}=1` : `${op.key}=${op.value}`}\n`)
     .join('')

@@ -90,7 +90,9 @@ export function linkCommands(netnsFd: number): readonly Command[] {
 
 /** The processes that run the links' part of `ops`, without their input: for starting them ahead. */
 export function laterCommands(netnsFd: number, ops: readonly Op[]): readonly Command[] {
-  return toLanes(ops).links.flatMap((batch) => (batch.tool === 'file' ? [] : [commandOf(batch, netnsFd)]))
+  const commands = toLanes(ops).links.flatMap((batch) => (batch.tool === 'file' ? [] : [commandOf(batch, netnsFd)]))
+  // Without input it would act at once.
+  return commands.filter(({ stdin }) => stdin !== undefined)
 }
 
 function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
@@ -109,8 +111,14 @@ function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | un
 function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
   if (batch.tool === 'tc' || batch.tool === 'bridge')
     return { file: batch.tool, args: ['-batch', '-'], stdin: batch.stdin }
-  if (batch.tool === 'sysctl') return { file: 'sysctl', args: ['-q', '-p', '-'], stdin: batch.stdin }
+  if (batch.tool === 'sysctl') return sysctlCommand(batch)
   // -j only matters for the lines that show something.
   const family = batch.tool === 'ip6' ? ['-6'] : []
   return { file: 'ip', args: [...family, '-j', '-batch', '-'], stdin: batch.stdin }
+}
+
+/** In a file a key with `*`, `?` or `[` is a pattern (sysctl.d(5)), as an argument it is not; a link may be called so. */
+function sysctlCommand({ ops, stdin }: Extract<Batch, { tool: 'sysctl' }>): Command {
+  if (!ops.some(({ key }) => /[*?[]/.test(key))) return { file: 'sysctl', args: ['-q', '-p', '-'], stdin }
+  return { file: 'sysctl', args: ['-qw', ...ops.map(({ key, value }) => `${key}=${value}`)] }
 }

@@ -178,6 +178,15 @@ describe('settings', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
+  it.each(['e*', 'eth?', 'et[h]0'])('of an interface called %s are not those of eth0', (ifName) => {
+    const conf = netConf({ tuning: { sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' } } })
+    const { netns } = attach(host, netConf({ name: 'other', podcidr: '10.250.0.0/24', bridge: 'cni1' }), { id: 'c1' })
+    const pod = attach(host, conf, { netns, ifName })
+    const filterOf = (name: string) => host.inPod(netns, 'cat', [`/proc/sys/net/ipv4/conf/${name}/arp_filter`]).stdout
+    expect([filterOf('eth0'), filterOf(ifName)]).toEqual(['0\n', '1\n'])
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
   const sysctl = (key: string) => host.run('sysctl', ['-n', key]).stdout.trim()
 
   it('and limits are not set where the links fail, and no tool waits for them', () => {
@@ -194,7 +203,8 @@ describe('settings', () => {
     expectError(host.cni('ADD', conf, { netns, id: 'taken' }), 4, 'eth0')
     expectNothingLeft(host, before)
     expect(ofPod()).toBe(wasOfPod)
-    expect(host.run('pgrep', ['-f', '^(tc -batch|sysctl -q -p) -$']).stdout).toBe('')
+    expect(host.inPod(netns, 'ip', ['netns', 'pids', host.name]).stdout).toBe('')
+    expect(host.run('ip', ['netns', 'pids', `${host.name}-taken`]).stdout).toBe('')
   })
 
   it('that only the node has are refused', () => {
