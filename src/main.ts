@@ -47,10 +47,16 @@ function runCni(): void {
 
 /**
  * Node makes a stream for stderr once a pipe is closed (net.Socket._destroy compares with it),
- * which costs a millisecond: a function that writes is enough for us.
+ * which costs a millisecond: a function that writes is enough for us. What it tells changes no answer.
  */
 function useCheapStderr(): void {
-  const write = (text: string) => writeAll(2, text)
+  const write = (text: string) => {
+    try {
+      writeAll(2, text)
+    } catch {
+      // Nobody reads it any more.
+    }
+  }
   Object.defineProperty(process, 'stderr', { value: { write }, configurable: true })
 }
 

@@ -13,9 +13,5 @@ export function tellIgnoredWords(): void {
   if (isTold || words.length === 0 || !process.getBuiltinModule('node:tty').isatty(0)) return
   isTold = true
   const said = `trestle: CNI_COMMAND is set, so this is a runtime's call: "${words.join(' ')}" is ignored`
-  try {
-    process.stderr.write(printable(`${said}, the configuration is read from standard input; unset CNI_COMMAND\n`))
-  } catch {
-    // A stderr that nobody reads must not change what the call answers.
-  }
+  process.stderr.write(printable(`${said}, the configuration is read from standard input; unset CNI_COMMAND\n`))
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // portmap.onListening: a process of the node listens on the port that a pod asks for.
 
+import { rmSync } from 'node:fs'
+import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { answer } from '../support/ask.ts'
-import { type Host, openHost, snapshot } from '../support/host.ts'
+import { environment, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { expectError } from '../support/outcome.ts'
 import { netConf } from '../support/pods.ts'
 
@@ -44,6 +46,23 @@ describe('a listener of the node', () => {
     const added = add(mapping)
     expect(added.code, added.stdout).toBe(0)
     expect(added.stderr.split('\n').filter((line) => line.includes(`listens on ${where}`))).toHaveLength(1)
+  })
+
+  it('is warned of in vain where nobody reads stderr: the pod is made all the same', async () => {
+    stop = await answer(host.path, 8080, '0.0.0.0')
+    const netns = host.pod('c1')
+    const fifo = `${host.stateDir}-stderr`
+    const conf = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } })
+    // Opened for reading too, so that opening it does not wait; then its reader goes.
+    const unread = 'mkfifo "$1" && exec 3<>"$1" 2>"$1" 3>&- && exec "$0"'
+    const { stdout } = execaSync('nsenter', [`--net=${host.path}`, '--', 'bash', '-c', unread, trestle, fifo], {
+      env: environment('ADD', { netns, env: { TRESTLE_STATE_DIR: host.stateDir } }),
+      extendEnv: false,
+      input: JSON.stringify(conf),
+      reject: false,
+    })
+    rmSync(fifo)
+    expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: '10.240.0.2/24' }] })
   })
 
   it.each([
