@@ -7,7 +7,8 @@ import type { IpamConf, NetConf } from './net-conf.ts'
 /** RFC 8200, section 5; the kernel takes IPv6 off a link with less (net/ipv6/addrconf.c). */
 const LEAST_IPV6_MTU = 1280
 
-function hasIpv6(ipam: IpamConf): boolean {
+/** Whether the configuration gives pods IPv6 addresses; a delegated plugin's are not known. */
+export function hasIpv6(ipam: IpamConf): boolean {
   if (ipam.kind === 'pool') return ipam.rangeSets.some((ranges) => ranges.some(({ subnet }) => subnet.includes(':')))
   return ipam.kind === 'static' && ipam.addresses.some(({ address }) => address.includes(':'))
 }

@@ -2,10 +2,11 @@
 // STATUS: could the next ADD succeed? Asked every few seconds, so it starts no process of ours. What
 // the next ADD sets up by itself (bridge, table, forwarding) is no reason to say no.
 
+import { hasIpv6 } from '../cni/config-mtu.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, PoolIpam } from '../cni/net-conf.ts'
-import { capacity, describeSet, rangeOf } from '../plan/allocate.ts'
+import { capacity, countedOf, describeSet } from '../plan/allocate.ts'
 import { mostBridgePorts } from '../plan/network.ts'
 import { holderOf, takenAddresses } from '../system/addresses.ts'
 import { lackingCapabilities } from '../system/capabilities.ts'
@@ -68,11 +69,11 @@ function requireTools(conf: NetConf): void {
 }
 
 /** What every ADD of this configuration runs; what one pod's ports or limits need besides is that pod's matter. */
-function toolsOf({ mode, ipMasq, bridge, firewall, bandwidth, tuning }: NetConf): readonly string[] {
+function toolsOf({ mode, ipMasq, ipam, bridge, firewall, bandwidth, tuning }: NetConf): readonly string[] {
   if (mode === 'loopback') return ['ip', 'nsenter']
   const hasRules = ipMasq || bridge.macspoofchk || (firewall !== undefined && firewall.ingressPolicy !== 'open')
   const hasVlans = bridge.vlan > 0 || bridge.vlanTrunk !== undefined
-  const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0
+  const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0 || (bridge.enabledad && hasIpv6(ipam))
   return [
     'ip',
     'nsenter',
@@ -88,7 +89,7 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { con
   // An adopted pod's address is in both.
   const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...referenceAddresses(ipam.dataDir, conf.name)])]
   for (const set of ipam.rangeSets) {
-    const inSet = taken.filter((address) => rangeOf(set, address) !== undefined)
+    const inSet = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)
     if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, address))) continue
     throw notReady(

@@ -146,6 +146,23 @@ export function capacity(set: readonly Range[], exclude: readonly string[]): big
     .reduce((sum, span) => sum + span.end - span.start + 1n, 0n)
 }
 
+/** Those of `addresses` that count for `capacity`: a gateway or an excluded one, which may be asked for, takes nobody's place. */
+export function countedOf(
+  set: readonly Range[],
+  exclude: readonly string[],
+  addresses: Iterable<string>,
+): readonly string[] {
+  const usable = usableOf(set, exclude)
+  return [...addresses].filter((text) => {
+    const address = parseAddress(text)
+    if (address === undefined) return false
+    const { family, value } = address
+    return usable.some(
+      (one) => one.family === family && one.spans.some(({ start, end }) => start <= value && value <= end),
+    )
+  })
+}
+
 /** The range of the set that holds the address, if one does. */
 export function rangeOf(set: readonly Range[], address: string): Range | undefined {
   const wanted = parseAddress(address)

@@ -8,7 +8,7 @@ import { CniCode, CniError } from '../cni/error.ts'
 import type { NetConf, PoolIpam, Range } from '../cni/net-conf.ts'
 import { readResult } from '../cni/result-shapes.ts'
 import type { Dns, Route } from '../cni/route.ts'
-import { firstFree, rangeOf } from '../plan/allocate.ts'
+import { countedOf, firstFree } from '../plan/allocate.ts'
 import type { PodAddress } from '../plan/attachment.ts'
 import type { Lease } from '../plan/lease.ts'
 import { noLease } from '../plan/lease.ts'
@@ -103,7 +103,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
     const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
     if (chosen === undefined) {
       if (hasReclaimed || (await request.reclaim()) === 0)
-        throw exhausted(set, useOf(request, ipam, countIn(set, taken)))
+        throw exhausted(set, useOf(request, ipam, countedOf(set.ranges, ipam.exclude, taken).length))
       hasReclaimed = true
       taken = takenNow(request, ipam)
       continue
@@ -114,11 +114,6 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
     }
     taken.add(chosen.address)
   }
-}
-
-/** Addresses of other sets are reserved in the same directory. */
-function countIn({ ranges }: NumberedSet, taken: ReadonlySet<string>): number {
-  return [...taken].filter((address) => rangeOf(ranges, address) !== undefined).length
 }
 
 function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {

@@ -37,6 +37,20 @@ describe('STATUS says yes', () => {
     attach(host, conf, { id: 'b' })
   })
 
+  it('where an excluded address was asked for: it takes no place of those that are given out', () => {
+    const small = { type: 'host-local', subnet: '10.8.0.0/29', exclude: ['10.8.0.2/31', '10.8.0.4'] }
+    for (const [id, ip] of [
+      ['a', '10.8.0.2'],
+      ['b', '10.8.0.3'],
+    ] as const)
+      attach(host, ipamConf(small, { runtimeConfig: { ips: [ip] } }), { id })
+    expectSilent(host.cni('STATUS', ipamConf(small)))
+    attach(host, ipamConf(small), { id: 'c' })
+    attach(host, ipamConf(small), { id: 'd' })
+    expectError(host.cni('STATUS', ipamConf(small)), 50, 'all 2 are in use')
+    expectError(host.cni('ADD', ipamConf(small), { id: 'e', netns: host.pod('e') }), 101, '2 of 2 used')
+  })
+
   it('where ranges come with ADD only', () => {
     expectSilent(host.cni('STATUS', ipamConf({ type: 'host-local' })))
   })
@@ -65,6 +79,7 @@ describe('STATUS says no', () => {
     ['nft', { podcidr: undefined, mode: 'chained', firewall: { ingressPolicy: 'isolated' } }],
     ['tc', { bandwidth: { ingressRate: 1_000_000, ingressBurst: 100_000 } }],
     ['sysctl', { tuning: { sysctl: { 'net.core.somaxconn': '100' } } }],
+    ['sysctl', { podcidr: 'fd00:240::/64', enabledad: true }],
     ['nsenter', { mode: 'loopback', podcidr: undefined }],
   ])('with 50 where %s is not installed and the configuration needs it', (tool, more) => {
     expectSilent(host.cni('STATUS', netConf(more)))
