@@ -2,10 +2,10 @@
 // A runtime in small: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3).
 // The plugin trestle is this program itself; others are looked up in CNI_PATH.
 
-import { accessSync, constants } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Verb } from '../cni/invocation.ts'
 import { pathWithTools, type Run } from '../system/runner.ts'
+import { isExecutable } from '../system/tools.ts'
 import { type NetworkList, type PluginConf, requestConf } from './network-list.ts'
 import { type Program, thisProgram } from './self.ts'
 
@@ -90,15 +90,6 @@ function programOf(conf: PluginConf, cniPath: string): Program | undefined {
   const files = cniPath.split(':').map((directory) => `${directory}/${conf.type}`)
   const file = files.find(isExecutable)
   return file === undefined ? undefined : { file, args: [] }
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 function errorOf(stdout: string): CniError | undefined {

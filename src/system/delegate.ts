@@ -2,11 +2,11 @@
 // Runs another CNI plugin as our IPAM: CNI spec 1.1.0, section 4. It gets our environment and our
 // configuration unchanged; its errors are passed on.
 
-import { accessSync, constants, statSync } from 'node:fs'
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
 import type { Verb } from '../cni/invocation.ts'
 import { masked } from '../cni/secrets.ts'
 import type { Output, Run } from './runner.ts'
+import { isExecutable } from './tools.ts'
 
 /** A call to a delegated plugin. `path`: CNI_PATH, split; `stdin`: the configuration as it came. */
 export interface Delegation {
@@ -44,15 +44,6 @@ function findPlugin(call: Delegation): string {
   throw new CniError(CniCode.delegateFailed, `cannot find the IPAM plugin "${call.type}" in CNI_PATH`, {
     details: `looked for ${candidates.join(', ') || 'nothing: CNI_PATH is empty'}; install it, or use ipam.type "trestle"`,
   })
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK)
-    return statSync(file).isFile()
-  } catch {
-    return false
-  }
 }
 
 function environmentOf(call: Delegation): Record<string, string> {

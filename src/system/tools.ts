@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a tool is installed, without starting it.
+// Whether a program is installed, without starting it.
 
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
 import { pathWithTools } from './runner.ts'
 
 /** Whether a program is in one of the directories that the runner looks in. */
 export function isOnPath(tool: string): boolean {
   return pathWithTools()
     .split(':')
-    .some((directory) => {
-      try {
-        accessSync(`${directory}/${tool}`, constants.X_OK)
-        return true
-      } catch {
-        return false
-      }
-    })
+    .some((directory) => isExecutable(`${directory}/${tool}`))
+}
+
+/** Whether a file is one that we may start. A directory has an x, too. */
+export function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return statSync(file).isFile()
+  } catch {
+    return false
+  }
 }

@@ -5,10 +5,6 @@ import { bool, bytes, int32, int64, many, one, type Shape, string, stringMap, st
 
 /** PodSandboxState: what a sandbox's `state` holds. */
 export const SandboxState = { ready: 0, notReady: 1 } as const
-/** ContainerState: what a container's `state` holds. */
-export const ContainerState = { created: 0, running: 1, exited: 2, unknown: 3 } as const
-/** NamespaceMode: whose namespace a sandbox uses; `node` is the host's, and no CNI plugin is called for it. */
-export const NamespaceMode = { pod: 0, container: 1, node: 2, target: 3 } as const
 /** Protocol of a PortMapping. */
 export const Protocol = { tcp: 0, udp: 1, sctp: 2 } as const
 
