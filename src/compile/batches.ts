@@ -47,11 +47,13 @@ export function toLanes(ops: readonly Op[]): Lanes {
 
 /**
  * The operation a failed batch stopped at, or undefined where the tool does not say: iproute2 leaves
- * through exit() on a bad argument without a line number (lib/utils.c), nft names a line of its input.
+ * through exit() on a bad argument without a line number (lib/utils.c), nft names a line of its input, sysctl the key.
  */
 export function failedOp(batch: Batch, stderr: string): Op | undefined {
   if (batch.tool === 'file') return batch.ops[0]
-  if (batch.tool === 'sysctl') return batch.ops.length === 1 ? batch.ops[0] : undefined
+  if (batch.tool === 'sysctl') {
+    return batch.ops.find(({ key }) => isNamed(key, stderr)) ?? (batch.ops.length === 1 ? batch.ops[0] : undefined)
+  }
   if (batch.tool !== 'nft') return batch.ops[lineNumber(/^Command failed -:(\d+)/m, stderr) - 1]
   const line = lineNumber(/^\/dev\/stdin:(\d+):/m, stderr)
   let next = 1
@@ -59,6 +61,12 @@ export function failedOp(batch: Batch, stderr: string): Op | undefined {
     next += nftText(op).split('\n').length
     return line > 0 && line < next
   })
+}
+
+/** As its path, or with dots for slashes and the other way round: `setting key "net.ipv4.conf.eth0/10.arp_filter": …` (procps 4.0). */
+function isNamed(key: string, stderr: string): boolean {
+  const dotted = key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/'))
+  return stderr.includes(`/proc/sys/${key}:`) || stderr.includes(`"${dotted}"`)
 }
 
 function toBatch(op: Op): Batch {

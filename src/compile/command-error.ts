@@ -31,11 +31,18 @@ interface Ended {
   readonly lack?: { readonly name: string; readonly hint: string } | undefined
 }
 
+/** Bounds of the message; the details have all of it. */
+const mostGoals = 8
+const longestTold = 2000
+
 /** The error of a batch that did not end with status 0. */
 export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: Ended): CommandError {
   const op = failedOp(batch, output.stderr)
-  const told = output.stderr.replace(/^Command failed -:\d+$/gm, '').trim()
-  const goal = op?.why ?? batch.ops.map((each) => each.why).join(', or ')
+  const told = output.stderr
+    .replace(/^Command failed -:\d+$/gm, '')
+    .trim()
+    .slice(0, longestTold)
+  const goal = op?.why ?? goalOf(batch.ops)
   const lack = output.lack && ` (${output.lack.name} is missing)`
   return new CommandError(op, {
     message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}${lack ?? ''}`,
@@ -45,6 +52,13 @@ export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: En
   })
 }
 
+/** The first ones of what was meant, which may be hundreds. */
+function goalOf(ops: readonly Op[]): string {
+  const told = ops.slice(0, mostGoals).map(({ why }) => why)
+  const rest = ops.length - told.length
+  return [...told, ...(rest > 0 ? [`do one of ${rest} more things`] : [])].join(', or ')
+}
+
 /** What the tool's own words do not tell. */
 function hintFor(op: Op | undefined, stderr: string): string {
   // EACCES of inet6_addr_add and fib6_nh_init (net/ipv6/addrconf.c, route.c).
@@ -52,7 +66,8 @@ function hintFor(op: Op | undefined, stderr: string): string {
   if (op?.kind === 'bridge.add' && op.vlanFiltering) {
     return '\nthe configuration asks for VLANs, which need a kernel with CONFIG_BRIDGE_VLAN_FILTERING'
   }
-  if (op?.kind === 'sysctl.pod') return '\na key that is read-only in a pod is one of the node: tuning cannot set it'
+  if (op?.kind === 'sysctl.pod' && stderr.includes('setting key'))
+    return '\na key that is read-only in a pod is one of the node: tuning cannot set it'
   if (op?.kind === 'vlan.add') return '\nVLANs need a bridge with vlan_filtering on: this one was made without'
   return ''
 }

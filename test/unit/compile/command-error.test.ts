@@ -34,3 +34,30 @@ describe('the details of a command that failed', () => {
     )
   })
 })
+
+describe('the message of a command that failed', () => {
+  const set = (key: string): Extract<Op, { kind: 'sysctl.pod' }> => {
+    return { in: 'pod', kind: 'sysctl.pod', key, value: '1', why: `set ${key.replaceAll('/', '.')} in the pod` }
+  }
+  const ops = [set('net/core/somaxconn'), set('net/ipv4/conf/eth0.10/arp_filter'), set('net/ipv4/no_such')]
+  const ended = (stderr: string) =>
+    commandError({ tool: 'sysctl', in: 'pod', ops, stdin: '' }, { code: 1, stdout: '', stderr }).message
+
+  it.each([
+    ['sysctl: setting key "net.ipv4.conf.eth0/10.arp_filter": Invalid argument\n', 'net.ipv4.conf.eth0.10.arp_filter'],
+    ['sysctl: cannot stat /proc/sys/net/ipv4/no_such: No such file or directory\n', 'net.ipv4.no_such'],
+  ])('names the key that sysctl named: %j', (stderr, key) => {
+    expect(ended(stderr)).toBe(`could not set ${key} in the pod: ${stderr.trim()}`)
+  })
+
+  it('names all that was meant where the tool does not tell, but not without end', () => {
+    expect(ended('killed')).toContain('somaxconn in the pod, or set net.ipv4.conf.eth0.10.arp_filter in the pod, or')
+    const many = Array.from({ length: 1024 }, (_, at) => set(`net/core/a${at}`))
+    const { message } = commandError(
+      { tool: 'sysctl', in: 'pod', ops: many, stdin: '' },
+      { code: 1, stdout: '', stderr: 'x' },
+    )
+    expect(message).toMatch(/a7 in the pod, or do one of 1016 more things: x$/)
+    expect(ended('what a thousand lines say\n'.repeat(1000)).length).toBeLessThan(3000)
+  })
+})
