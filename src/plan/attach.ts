@@ -33,7 +33,7 @@ export function hostOps(spec: AttachmentSpec): readonly Op[] {
       mtu: spec.mtu,
       peer: pod.name,
       peerMac: pod.mac,
-      peerMtu: pod.mtu ?? spec.mtu,
+      ...(pod.mtu === undefined ? {} : { peerMtu: pod.mtu }),
       ...(spec.port ? { master: spec.port.bridge } : {}),
       why: `create ${pod.name} in the pod with ${host.name} on the host`,
     },

@@ -74,7 +74,6 @@ const ofPod: readonly Breakage[] = [
     ['pod route replace default via 10.240.0.77 dev eth0'],
     /^route to 0\.0\.0\.0\/0 via 10\.240\.0\.1 dev eth0 is different$/,
   ],
-  ["the pod's MTU is another", ['pod link set eth0 mtu 1400'], /^MTU of eth0 is 1400, not 1500$/],
   [
     "the pod's link is gone",
     ['pod link del eth0'],
@@ -82,6 +81,7 @@ const ofPod: readonly Breakage[] = [
     /^(veth\w+|eth0) is missing$|^route to |is missing on eth0$|veth\w+\.accept_ra is absent/,
   ],
   ["the host's end is down", ['ip link set VETH down'], /^veth\w+ is down$/],
+  ["the host's end has another MTU", ['ip link set VETH mtu 1400'], /^MTU of veth\w+ is 1400, not 1500$/],
   [
     "the host's end has another MAC",
     ['ip link set VETH address 0a:00:00:00:00:02'],
@@ -199,6 +199,16 @@ describe('CHECK', () => {
       routes: routes.filter((route) => route.dst !== '0.0.0.0/0'),
     }
     expectSilent(host.cni('CHECK', { ...conf, prevResult: changed }, pod.call))
+  })
+
+  it("takes an MTU of the pod's end that a later plugin set without telling, but not in place of its own", () => {
+    run('pod link set eth0 mtu 1400')
+    expectSilent(host.cni('CHECK', { ...conf, prevResult: pod.result }, pod.call))
+    const tuned = netConf({ name: 'tuned', bridge: 'br-tuned', tuning: { mtu: 1450 } })
+    const other = attach(host, tuned, { id: 'tuned' })
+    expectSilent(later(host, 'CHECK', { conf: tuned, pod: other }))
+    host.inPod(other.netns, 'ip', ['link', 'set', 'eth0', 'mtu', '1400'])
+    expectError(later(host, 'CHECK', { conf: tuned, pod: other }), 107, 'MTU of eth0 is 1400, not 1450')
   })
 
   it.each([
