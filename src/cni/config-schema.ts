@@ -59,7 +59,7 @@ const route = group({
   mtu: uint32,
   advmss: uint32,
   priority: uint32,
-  table: integer(1, UINT32_MAX, 'a routing table'),
+  table: integer(0, UINT32_MAX, 'a routing table'),
   scope: integer(0, 255, 'a scope'),
 })
 

@@ -24,6 +24,7 @@ describe('routes of the configuration', () => {
       { dst: '10.1.0.0/16', gw: '10.240.0.9', mtu: 1300, advmss: 1200, priority: 50 },
       { dst: '10.2.0.0/16', table: 100 },
       { dst: '10.3.0.0/16', priority: 7 },
+      { dst: '10.4.0.0/16', table: 0, priority: 0 },
       { dst: '2001:db8::/32', mtu: 1290 },
     ]
     const ranges = [[{ subnet: '10.240.0.0/24' }], [{ subnet: 'fd00:240::/64' }]]
@@ -38,6 +39,7 @@ describe('routes of the configuration', () => {
     expect(show('10.2.0.0/16')).toBeUndefined()
     expect(show('table', '100', '10.2.0.0/16')).toMatchObject({ gateway: '10.240.0.1', dev: 'eth0' })
     expect(show('10.3.0.0/16')).toMatchObject({ gateway: '10.240.0.1', metric: 7 })
+    expect(show('10.4.0.0/16')).toMatchObject({ gateway: '10.240.0.1', dev: 'eth0' })
     const route6 = inPodJson(host, pod.netns, ['-6', 'route', 'show', '2001:db8::/32'])[0]
     expect(route6).toMatchObject({ gateway: 'fd00:240::1', metrics: [{ mtu: 1290 }] })
     expectSilent(later(host, 'CHECK', { conf, pod }))

@@ -182,7 +182,7 @@ describe('refused', () => {
     [oneRoute({ dst: '0.0.0.0' }), 'ipam.routes[0].dst: "0.0.0.0" is not a destination in CIDR notation'],
     [oneRoute({ dst: '0.0.0.0/0', gw: 'fd00::1' }), 'ipam.routes[0].gw: "fd00::1" is not an IPv4 address'],
     [oneRoute({ dst: '::/0', gw: 'x' }), 'ipam.routes[0].gw: "x" is not an IPv6 address'],
-    [oneRoute({ dst: '::/0', table: 0 }), 'ipam.routes[0].table: 0 is not a routing table from 1 to 4294967295'],
+    [oneRoute({ dst: '::/0', table: -1 }), 'ipam.routes[0].table: -1 is not a routing table from 0 to 4294967295'],
     [oneRoute({ dst: '::/0', scope: 256 }), 'ipam.routes[0].scope: 256 is not a scope from 0 to 255'],
     [
       oneRoute({ dst: '::/0', priority: 2 ** 32 }),
