@@ -62,10 +62,11 @@ export function toCniError(thrown: unknown): CniError {
   if (thrown instanceof CniError) return thrown
   if (thrown instanceof AggregateError) return joinErrors(thrown.errors.map(toCniError))
   const error = thrown instanceof Error ? thrown : new Error(String(thrown))
-  if (isSystemError(error)) {
-    // A full disk, a read-only file system, a directory where a file belongs: no defect of ours.
+  // A full disk, a read-only file system, a directory where a file belongs: no defect of ours.
+  const cure = isSystemError(error) ? 'make the path writable, with free space' : isFull(error) ? fullCure : undefined
+  if (cure !== undefined) {
     return new CniError(CniCode.ioFailure, oneLine(error.message), {
-      details: 'make the path writable, with free space; the call can be repeated',
+      details: `${cure}; the call can be repeated`,
       cause: thrown,
     })
   }
@@ -79,6 +80,13 @@ export function toCniError(thrown: unknown): CniError {
 function isSystemError(error: Error & { readonly syscall?: unknown; readonly path?: unknown }): boolean {
   return typeof error.syscall === 'string' && typeof error.path === 'string'
 }
+
+/** write(2) of an open file: node:fs tells no path. */
+function isFull({ code }: Error & { readonly code?: unknown }): boolean {
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}
+
+const fullCure = 'make room where state is kept, /run/trestle as a rule'
 
 function joinErrors(errors: readonly CniError[]): CniError {
   const first = errors[0]

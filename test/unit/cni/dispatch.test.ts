@@ -95,6 +95,11 @@ describe('failure', () => {
     ["a delegate's code", new CniError(1234, 'x'), { code: 1234, msg: 'x' }],
     ['a plain error', new Error('boom'), { code: 999, msg: 'internal error: boom', details: expect.any(String) }],
     ['a string', 'boom', { code: 999, msg: 'internal error: boom', details: expect.any(String) }],
+    [
+      'a full disk, told by write(2), which has no path',
+      Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC', syscall: 'write' }),
+      { code: 5, msg: 'ENOSPC: no space left on device, write', details: expect.stringContaining('make room') },
+    ],
     ['several', aggregate, { code: 11, msg: 'one; two', details: '(11) one\n(105) two\nwhy' }],
     ['control characters', new CniError(7, 'a\nb\x1b[31m'), { code: 7, msg: 'a; b\\x1b[31m' }],
   ])('%s', async (_, thrown, expected) => {
