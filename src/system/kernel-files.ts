@@ -41,9 +41,17 @@ export function applyFileOp(op: FileOp): void {
 
 function switchForwardingOn(family: 4 | 6, why: string): void {
   const key = forwardingKey(family)
-  if (readKey(key) === '1') return
+  const now = readKey(key)
+  if (now === '1') return
+  if (now === undefined && family === 6) throw noIpv6(why)
   if (family === 6) keepRouterAdvertisements()
   writeKey(key, '1', why)
+}
+
+function noIpv6(why: string): CniError {
+  return new CniError(CniCode.commandFailed, `could not ${why}: this kernel has no IPv6`, {
+    details: 'it was started with ipv6.disable=1, or built without; take the IPv6 range out of the configuration',
+  })
 }
 
 /**
