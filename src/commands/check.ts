@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // CHECK: everything we made, compared at once; every difference is told, not only the first.
 
+import { isDeepStrictEqual } from 'node:util'
 import { bareAddress } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, Role } from '../cni/net-conf.ts'
+import type { NetworkSpec } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
+import { asEarlier, earlierNetworks } from '../plan/earlier-networks.ts'
 import { expectedBy, expectedOps } from '../plan/expected.ts'
 import { reservationName } from '../plan/host-ports.ts'
 import { ownMacOps } from '../plan/network.ts'
@@ -16,10 +19,11 @@ import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
 import { missingAccepts, readHostAccepts } from '../system/host-accept.ts'
 import { portHolder } from '../system/ports.ts'
-import { findRecords, readNetwork } from '../system/records.ts'
+import { allNetworks, findRecords, readNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { earlierInUse } from './in-use.ts'
 import { checkLoopback } from './loopback.ts'
 import { observeFor } from './observe-ops.ts'
 
@@ -76,14 +80,26 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
     return [...owed, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
-  const network = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
+  const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
+  const { network, beside } = networkOfPod(context, now, record.network)
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
-  const ops = [...expectedOps(expected.spec, network), ...ownMac]
+  const ops = [...expectedOps(expected.spec, network, beside), ...ownMac]
   const [found, accepts] = await Promise.all([
     lookTwice(context, call.netns, ops),
     acceptLacks(context, record.spec.chained ? chainedFiles(files) : files),
   ])
   return [...owed, ...reserved, ...expected.missing, ...found, ...accepts]
+}
+
+/**
+ * The network as the attachment needs it: of the configuration of its ADD, where that is over. `beside`: the networks
+ * whose rules are in the table with those, since ranges that overlap are taken apart together.
+ */
+function networkOfPod(context: CallContext, now: NetworkSpec | undefined, made: NetworkSpec | undefined) {
+  if (now === undefined || made === undefined || isDeepStrictEqual(now, made)) return { network: now, beside: [] }
+  const current = allNetworks()
+  const network = asEarlier(now, made, earlierNetworks(current, [made])[0])
+  return { network, beside: network === now ? [] : [...current, ...earlierInUse(context, current)] }
 }
 
 /**

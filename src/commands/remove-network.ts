@@ -14,8 +14,8 @@ import { observeHost } from '../system/observe.ts'
 import { allNetworks, readNetwork } from '../system/records.ts'
 import { chainedFiles, type NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { earlierInUse, liveSpecs } from './in-use.ts'
 import { machineLock } from './machine-lock.ts'
-import { liveSpecs } from './shared-setup.ts'
 
 /** Shorter than others wait: a network that stays is removed by a later call. */
 const lockWaitMs = 5000
@@ -55,7 +55,10 @@ async function removeShared(
   const others = allNetworks()
   const links = network === undefined ? [] : await unusedLinks(context, network, others)
   // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
-  const rules = refilledRuleOps({ networks: others, attachments: liveSpecs(context) }, true)
+  const rules = refilledRuleOps(
+    { networks: [...others, ...earlierInUse(context, others)], attachments: liveSpecs(context) },
+    true,
+  )
   const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
   for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules])) {
     process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)

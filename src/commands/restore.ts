@@ -6,6 +6,7 @@ import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { ifbStateOps } from '../plan/bandwidth.ts'
 import { type Difference, difference } from '../plan/difference.ts'
+import { acceptingAll } from '../plan/earlier-networks.ts'
 import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
@@ -17,11 +18,12 @@ import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { networkParts, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { earlierInUse, liveSpecs } from './in-use.ts'
 import { executeWithRules } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
 import { stateLacks } from './mend-state.ts'
 import { observeBesideLinks } from './observe-ops.ts'
-import { liveSpecs, settleHostAccepts } from './shared-setup.ts'
+import { settleHostAccepts } from './shared-setup.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {
@@ -35,7 +37,8 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
     const state = stateLacks(context)
     if (apply) for (const lack of state) await lack.mend(context)
-    const networks = allNetworks()
+    const current = allNetworks()
+    const networks = [...current, ...earlierInUse(context, current)]
     const all = liveSpecs(context)
     const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
     const isThere = (spec: AttachmentSpec) => {
@@ -59,12 +62,13 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
 }
 
 /** Where a foreign firewall drops and an accept pair of ours is not. */
-async function missingAcceptTexts({ run }: CallContext): Promise<readonly string[]> {
+async function missingAcceptTexts(context: CallContext): Promise<readonly string[]> {
   const texts: string[] = []
-  const look = lookingOnce(run)
+  const look = lookingOnce(context.run)
+  const earlier = earlierInUse(context, allNetworks())
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    if (network !== undefined) texts.push(...(await lackedAccepts(look, files, network)))
+    if (network !== undefined) texts.push(...(await lackedAccepts(look, files, acceptingAll(network, earlier))))
   }
   return texts
 }

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
 import { difference } from '../plan/difference.ts'
+import { acceptingAll } from '../plan/earlier-networks.ts'
 import { acceptedOf } from '../plan/host-accept.ts'
 import { bridgeMac } from '../plan/names.ts'
 import { bridgeSysctlOps, forwardingKey } from '../plan/network.ts'
@@ -18,10 +19,11 @@ import { lookingOnce, settleHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
-import { allNetworks, allRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
+import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { type NetworkFiles, networkParts } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { earlierInUse, liveSpecs } from './in-use.ts'
 import { executeWithRules } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
 
@@ -57,13 +59,14 @@ export async function setUpShared(context: CallContext, setup: SharedSetup): Pro
       attachments.filter((spec) => isThere(spec, host)),
     )
     const missing = host === undefined ? links : await notThere(context, links, host)
-    const source = { networks: [...others, network], attachments }
+    const earlier = earlierInUse(context, [...others, network])
+    const source = { networks: [...others, network, ...earlier], attachments }
     // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
     const hadRules = before !== undefined && sharesRules(before)
     const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
     const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
     await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
-    await settleHostAccept(context, setup.files, network)
+    await settleHostAccept(context, setup.files, acceptingAll(network, earlier))
     // Last: a setup that was cut short is not taken for a finished one by the next ADD.
     writeNetwork(setup.files, network)
     return network
@@ -86,7 +89,8 @@ async function notThere(context: CallContext, links: readonly Op[], host: Observ
 /** Builds all rules of all networks anew after a flush, or after an overlap of networks. */
 export async function repairRules(context: CallContext): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
-    const source = { networks: allNetworks(), attachments: liveSpecs(context) }
+    const networks = allNetworks()
+    const source = { networks: [...networks, ...earlierInUse(context, networks)], attachments: liveSpecs(context) }
     await executeWithRules({ run: context.run }, refilledRuleOps(source))
     await settleHostAccepts(context)
   })
@@ -95,21 +99,12 @@ export async function repairRules(context: CallContext): Promise<void> {
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
 export async function settleHostAccepts(context: CallContext): Promise<void> {
   const place = { run: context.run, look: lookingOnce(context.run) }
+  const earlier = earlierInUse(context, allNetworks())
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    if (network !== undefined && acceptedOf(network).length > 0) await settleHostAccept(place, files, network)
+    const accepting = network && acceptingAll(network, earlier)
+    if (accepting !== undefined && acceptedOf(accepting).length > 0) await settleHostAccept(place, files, accepting)
   }
-}
-
-/**
- * Attachments of this boot, made or being made; not those that a DEL is taking down or could take down only in part. To be
- * read under the machine's lock by whoever writes their rules: a DEL waits for its holder (take-down.ts).
- */
-export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
-  const live = allRecords().filter(
-    ({ record }) => record.writer.bootId === context.stamp.bootId && record.owed === undefined,
-  )
-  return live.flatMap(({ record }) => record.spec ?? [])
 }
 
 /** The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it. */

@@ -89,8 +89,7 @@ function attachments(context: CallContext): { live: readonly AttachmentRecord[];
 async function look(context: CallContext): Promise<Parts> {
   const networks = allNetworks()
   const host = await observeHost(context.run)
-  const bridges = [...new Map(networks.flatMap(({ bridge }) => (bridge ? [[bridge.name, bridge]] : []))).values()]
-  const judged = bridges.map((bridge) => judgeBridge(bridge, host))
+  const judged = bridgesOf(networks, host).map((bridge) => judgeBridge(bridge, host))
   const forwarding = [...new Set(networks.flatMap((network) => network.forwarding))]
   const tables: (typeof tableFamilies)[number][] = []
   for (const family of tableFamilies) {
@@ -108,11 +107,19 @@ async function look(context: CallContext): Promise<Parts> {
   }
 }
 
+/** The bridges of the networks, and those with a MAC of ours that no network has any more: it was configured otherwise then. */
+function bridgesOf(networks: readonly NetworkSpec[], host: ObservedNamespace): readonly Bridge[] {
+  const known = new Map(networks.flatMap(({ bridge }): [string, Bridge][] => (bridge ? [[bridge.name, bridge]] : [])))
+  const former = [...host.links.values()].filter(
+    ({ name, kind, mac }) => kind === 'bridge' && !known.has(name) && mac === bridgeMac(name, machineId()),
+  )
+  return [...known.values(), ...former]
+}
+
+type Bridge = Pick<NonNullable<NetworkSpec['bridge']>, 'name' | 'gateway'>
+
 /** A bridge goes when it has the MAC that trestle gives to its own, and no port but its gateway's. */
-function judgeBridge(
-  bridge: NonNullable<NetworkSpec['bridge']>,
-  host: ObservedNamespace,
-): { links: readonly string[]; stays: readonly string[] } {
+function judgeBridge(bridge: Bridge, host: ObservedNamespace): { links: readonly string[]; stays: readonly string[] } {
   const link = host.links.get(bridge.name)
   if (link === undefined) return { links: [], stays: [] }
   const ports = [...host.links.values()].filter(

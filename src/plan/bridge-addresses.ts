@@ -2,7 +2,7 @@
 // What to do about addresses that are on a bridge already: the reference's ensureAddr
 // (plugins/main/bridge/bridge.go), made to say who is in the way.
 
-import { overlaps, parseCidr } from '../cni/address.ts'
+import { bareAddress, overlaps, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { BridgeSpec, NetworkSpec } from './attachment.ts'
 import type { ObservedLink, ObservedNamespace } from './observed.ts'
@@ -77,7 +77,10 @@ function cure({
     ports.length === 0
       ? `the bridge: ip link del ${bridge.name}`
       : `the address: ${foreign.map((cidr) => `ip addr del ${cidr} dev ${bridge.name}`).join('; ')}`
-  return `use another "bridge", set "forceAddress": true, or remove ${removal}`
+  const kept = new Set(bridge.addresses.map(bareAddress))
+  const isCut = ports.length > 0 && foreign.some((cidr) => !kept.has(bareAddress(cidr)))
+  const note = isCut ? '; with the last two, pods that are plugged in lose their gateway' : ''
+  return `use another "bridge", set "forceAddress": true, or remove ${removal}${note}`
 }
 
 function noBridge(name: string, kind: string | undefined): CniError {

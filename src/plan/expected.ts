@@ -39,11 +39,21 @@ export function expectedBy(
   return { spec: expected, missing }
 }
 
-/** Everything that should hold for the attachment, as operations to compare with the kernel. */
-export function expectedOps(spec: AttachmentSpec, network: NetworkSpec | undefined): readonly Op[] {
+/**
+ * Everything that should hold for the attachment, as operations to compare with the kernel. `beside`: networks whose
+ * rules hold with those of `network`.
+ */
+export function expectedOps(
+  spec: AttachmentSpec,
+  network: NetworkSpec | undefined,
+  beside: readonly NetworkSpec[] = [],
+): readonly Op[] {
   const shared = network === undefined ? [] : steadyBridgeOps(network)
   const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
-  const rules = ruleOps({ networks: network === undefined ? [] : [network], attachments: [spec] })
+  const rules = ruleOps({
+    networks: beside.length > 0 || network === undefined ? beside : [network],
+    attachments: [spec],
+  })
   return [
     ...shared,
     ...rules,

@@ -140,7 +140,7 @@ export function placeText(place: AcceptPlace): string {
   }
 }
 
-/** What was put, from JSON text; undefined when it is none. A bridge's is one object, subnets' are a list. */
+/** What was put, from JSON text; undefined when it is none. One bridge's is one object, others are a list. */
 export function parseHostAccepts(text: string): readonly HostAccept[] | undefined {
   try {
     const value = JSON.parse(text) as unknown
@@ -155,7 +155,7 @@ export function parseHostAccepts(text: string): readonly HostAccept[] | undefine
 export function hostAcceptsText(accepts: readonly HostAccept[]): string {
   const objects = accepts.map(({ of, places }) => (of.includes('/') ? { subnet: of, places } : { bridge: of, places }))
   const [first] = objects
-  return JSON.stringify(first !== undefined && 'bridge' in first ? first : objects)
+  return JSON.stringify(objects.length === 1 && first !== undefined && 'bridge' in first ? first : objects)
 }
 
 function acceptOf(value: unknown): HostAccept | undefined {
