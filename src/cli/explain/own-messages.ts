@@ -32,7 +32,7 @@ export const ownMessages: readonly (readonly [code: number, pattern: RegExp])[] 
   ],
   [
     100,
-    /cannot run \S+: (?:not.found|E[A-Z]+)|cannot look at the network with|cannot look for chains that drop|printed more than \d+ bytes|still has tentative addresses|is in use by another machine|the sandbox shows no lo|could not [^:\n]+: E[A-Z]+|could not remove rules of the reference/,
+    /cannot run \S+: (?:not.found|E[A-Z]+)|cannot look at the network with|cannot look for chains that drop|printed more than \d+ bytes|still has tentative addresses|is in use by another machine|the sandbox shows no lo|could not [^:\n]+: (?:E[A-Z]+|this kernel has no IPv6)|could not remove rules of the reference/,
   ],
   [101, /no IP addresses available in range set/],
   [
