@@ -8,7 +8,7 @@ import type { NetConf } from '../cni/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { type AttachmentRecord, describeHolder, type NetnsStamp } from '../plan/record.ts'
-import { settleListeners } from '../system/listening.ts'
+import { refuseListeners, tellListeners } from '../system/listening.ts'
 import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, pendingFile } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
@@ -78,11 +78,9 @@ export async function reservePortsOf({ context, files, key, conf }: Addition, sp
   const settle = (holder: AttachmentRecord) => settleHolder(context, holder)
   const ports = spec.hostPorts?.ports ?? []
   await reservePorts({ claimFile: pendingFile(files, key), key, settle }, ports)
-  const onListening = conf.portmap?.onListening ?? 'warn'
-  const look = () => settleListeners(ports, onListening)
+  if (conf.portmap?.onListening === 'refuse') refuseListeners(ports)
   // The kernel walks all its sockets for us: 1.5 ms. A warning can wait until we only wait for tools.
-  if (onListening === 'refuse') look()
-  else setImmediate(look)
+  else if (ports.length > 0) setImmediate(tellListeners, ports)
 }
 
 /** Takes a port's holder down when it is dead. A reservation only has its first claim: the record says what was made. */

@@ -11,28 +11,37 @@ const chunkBytes = 64 * 1024
 const mostBytes = 1024 * 1024
 
 /** A host port and the socket that had its traffic so far. */
-export interface PortListener {
+interface PortListener {
   readonly port: HostPort
   readonly listener: Listener
 }
 
-/**
- * Looks for listeners on the ports. With `refuse` throws CniError 104 naming the first socket's address,
- * else tells each on stderr. SCTP has no such list.
- */
-export function settleListeners(ports: readonly HostPort[], onListening: 'warn' | 'refuse'): void {
-  const told = new Set<string>()
-  for (const { port, listener } of findListeners(ports)) {
-    const where = `${listener.family === 6 ? `[${listener.address}]` : listener.address}:${listener.port}`
-    const what = `host port ${port.hostPort}/${port.protocol}`
-    if (onListening === 'refuse') {
-      throw new CniError(CniCode.hostPortTaken, `${what} is taken: a process of the node listens on ${where}`, {
-        details: `\`ss -lnp sport = :${port.hostPort}\` shows it; use another port, or set portmap.onListening to "warn"`,
-      })
-    }
-    told.add(`trestle: ${what} goes to the pod from now on; a process of the node listens on ${where} too\n`)
+/** Throws CniError 104 with the first listener's address. SCTP has no list of sockets. */
+export function refuseListeners(ports: readonly HostPort[]): void {
+  const [first] = findListeners(ports)
+  if (first === undefined) return
+  const { what, where } = textsOf(first)
+  throw new CniError(CniCode.hostPortTaken, `${what} is taken: a process of the node listens on ${where}`, {
+    details: `\`ss -lnp sport = :${first.port.hostPort}\` shows it; use another port, or set portmap.onListening to "warn"`,
+  })
+}
+
+/** Tells each listener on stderr. Never throws: nobody waits for it, who could take back what an ADD has made. */
+export function tellListeners(ports: readonly HostPort[]): void {
+  try {
+    const told = findListeners(ports).map(textsOf)
+    const lines = told.map(
+      ({ what, where }) => `${what} goes to the pod from now on; a process of the node listens on ${where} too`,
+    )
+    for (const line of new Set(lines)) process.stderr.write(`trestle: ${line}\n`)
+  } catch (error) {
+    process.stderr.write(`trestle: cannot tell who listens on host ports: ${(error as Error).message}\n`)
   }
-  for (const line of told) process.stderr.write(line)
+}
+
+function textsOf({ port, listener }: PortListener): { readonly what: string; readonly where: string } {
+  const address = listener.family === 6 ? `[${listener.address}]` : listener.address
+  return { what: `host port ${port.hostPort}/${port.protocol}`, where: `${address}:${listener.port}` }
 }
 
 /** The first listener of each port. Reads nothing when there are no ports. */

@@ -11,7 +11,7 @@ import { expectError } from '../support/outcome.ts'
 import { netConf } from '../support/pods.ts'
 
 let host: Host
-let stop: () => void
+let stop = (): void => undefined
 beforeEach(() => {
   host = openHost()
   host.run('ip', ['addr', 'add', '192.0.2.1/32', 'dev', 'lo'])
@@ -27,6 +27,12 @@ function add(mapping: object, onListening?: string) {
   const portmap = onListening === undefined ? {} : { portmap: { onListening } }
   const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], runtimeConfig: { portMappings }, ...portmap })
   return host.cni('ADD', conf, { netns: host.pod('c1') })
+}
+
+/** An ADD's environment and input. */
+function call(netns: string, conf: object) {
+  const env = environment('ADD', { netns, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  return { env, extendEnv: false, input: JSON.stringify(conf), reject: false } as const
 }
 
 describe('a listener of the node', () => {
@@ -55,14 +61,27 @@ describe('a listener of the node', () => {
     const conf = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } })
     // Opened for reading too, so that opening it does not wait; then its reader goes.
     const unread = 'mkfifo "$1" && exec 3<>"$1" 2>"$1" 3>&- && exec "$0"'
-    const { stdout } = execaSync('nsenter', [`--net=${host.path}`, '--', 'bash', '-c', unread, trestle, fifo], {
-      env: environment('ADD', { netns, env: { TRESTLE_STATE_DIR: host.stateDir } }),
-      extendEnv: false,
-      input: JSON.stringify(conf),
-      reject: false,
-    })
+    const { stdout } = execaSync(
+      'nsenter',
+      [`--net=${host.path}`, '--', 'bash', '-c', unread, trestle, fifo],
+      call(netns, conf),
+    )
     rmSync(fifo)
     expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: '10.240.0.2/24' }] })
+  })
+
+  it('is nobody where its list cannot be read: a note, and the pod is made', () => {
+    const netns = host.pod('c1')
+    const conf = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } })
+    // A directory in the list's place: read(2) says EISDIR.
+    const unreadable = 'mount -t tmpfs tmpfs /proc/$$/net && mkdir /proc/$$/net/tcp && exec "$0"'
+    const { stdout, stderr } = execaSync(
+      'nsenter',
+      [`--net=${host.path}`, '--', 'unshare', '--mount', '--propagation', 'private', 'sh', '-c', unreadable, trestle],
+      call(netns, conf),
+    )
+    expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: '10.240.0.2/24' }] })
+    expect(stderr).toContain('cannot tell who listens on host ports: EISDIR')
   })
 
   it.each([
