@@ -106,7 +106,7 @@ async function addLease(addition: Addition): Promise<Result> {
 async function leaseOf(addition: Addition): Promise<Lease> {
   const { context, conf, files, key } = addition
   const reserves = conf.ipam.kind === 'pool' || conf.portMappings.length > 0
-  if (key.role === 'main' && reserves) await recallPods(context, files, conf.name)
+  if (key.role === 'main' && reserves) await recallPods(context, files, conf)
   const reclaim = () => reclaimDead(context, files)
   return await ownLease({ conf, files, claimFile: pendingFile(files, key), reclaim })
 }

@@ -4,6 +4,7 @@
 // given out: no live pod loses its address or host port.
 
 import { existsSync } from 'node:fs'
+import type { NetConf } from '../cni/net-conf.ts'
 import { hostPortsOf } from '../plan/host-ports.ts'
 import { type CachedAttachment, cachedTypes, podIpsOf } from '../plan/libcni-cache.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
@@ -17,13 +18,15 @@ import { reservationFile } from '../system/reservations.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { recallLinked } from './recall-links.ts'
+import { reserveNeighbours } from './recall-neighbours.ts'
 
 /**
  * Reserves what live pods of the network have, where nothing is known of the network: a claim without a record, as a
  * lost record leaves it. Their DEL releases it, and their end does. Once per network and boot.
  */
-export async function recallPods(context: CallContext, files: NetworkFiles, network: string): Promise<void> {
+export async function recallPods(context: CallContext, files: NetworkFiles, conf: NetConf): Promise<void> {
   if (existsSync(files.network)) return
+  const network = conf.name
   // Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`).
   const own = cachedAttachments(network).filter((cached) => cachedTypes(cached)[0] === 'trestle')
   for (const cached of own) {
@@ -36,6 +39,7 @@ export async function recallPods(context: CallContext, files: NetworkFiles, netw
     reserve(claim, cached)
   }
   await recallLinked(context)
+  reserveNeighbours(context, conf)
 }
 
 function reserve(claim: AttachmentRecord, cached: CachedAttachment): void {

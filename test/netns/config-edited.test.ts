@@ -76,3 +76,21 @@ it('a range that has grown around its gateway: forceAddress changes the prefix l
     expectSilent(later(host, 'CHECK', { conf: before, pod: each }))
   }
 })
+
+it('another name: the pool is a new one, and gives out no address that a live pod has on the bridge', () => {
+  const [old, mapped] = [
+    attach(host, { ...before, runtimeConfig: {} }, { id: 'old' }),
+    attach(host, before, { id: 'mapped' }),
+  ]
+  const renamed = { ...before, runtimeConfig: {}, name: 'renamed' }
+  const young = attach(host, renamed, { id: 'young' })
+  expect(new Set([old, mapped, young].map(({ address }) => address)).size).toBe(3)
+  // As containerd sends it: with the configuration of now. It releases the address for the new network.
+  expectSilent(later(host, 'DEL', { conf: renamed, pod: old }))
+  host.removePod(old.netns)
+  const { stdout } = command('gc', '--no-runtime')
+  expect(stdout).toContain(`address ${mapped.address} of network renamed`)
+  expect(stdout).not.toContain(`address ${old.address} of network renamed`)
+  expectSilent(later(host, 'CHECK', { conf: before, pod: mapped }))
+  expect(attach(host, renamed, { id: 'later' }).address).not.toBe(mapped.address)
+})
