@@ -76,7 +76,12 @@ function convertFirewall(plugin: Json): Converted {
     remarks: [
       note(
         'firewall.iptablesAdminChainName',
-        `rules in ${chain} are not passed by pods any more: put them into DOCKER-USER or FORWARD`,
+        `rules in ${chain} are not passed by pods any more: put them into DOCKER-USER or FORWARD, before trestle's accepts`,
+      ),
+      // The plugin's accepts are for packets from the pod, and for answers to it (reference-plugins.md §2.12).
+      note(
+        'firewall.hostAccept',
+        'where the node drops what it forwards, pods also get new connections from outside, not only answers; "off" adds no accept',
       ),
       ...(zone === '' || zone === 'trusted'
         ? []

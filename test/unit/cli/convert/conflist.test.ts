@@ -113,6 +113,12 @@ describe('convert', () => {
     expect(converted({ type: 'bridge', ipam }, plugin).warnings.map((each) => each.about)).toEqual([about])
   })
 
+  it('says of firewall that pods get new connections from outside, which that plugin does not accept', () => {
+    const { remarks, warnings } = converted({ type: 'bridge', ipam }, { type: 'firewall' })
+    expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain('new connections from outside')
+    expect(warnings).toEqual([])
+  })
+
   it.each([
     { type: 'portmap', backend: 'iptables', markMasqBit: 5 },
     { type: 'portmap', conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'], externalSetMarkChain: 'KUBE-MARK-MASQ' },
