@@ -2,6 +2,7 @@
 // restore: everything that state says should be on the host, and is not, made again: after
 // `nft flush ruleset`, a firewall's reload, a bridge that was removed. What holds is left alone.
 
+import { CommandError } from '../compile/command-error.ts'
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../plan/attach.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { ifbStateOps } from '../plan/bandwidth.ts'
@@ -31,34 +32,60 @@ export interface Restored {
   readonly lost: readonly string[]
 }
 
+/** How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows from it. */
+const mostLooks = 3
+
 /** Compares state with the host; with `apply`, makes what is missing. Throws CniError as ADD does. */
 export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
   requireState()
   return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
     const state = stateLacks(context)
     if (apply) for (const lack of state) await lack.mend(context)
-    const current = allNetworks()
-    const networks = [...current, ...earlierInUse(context, current)]
-    const all = liveSpecs(context)
-    const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
-    const isThere = (spec: AttachmentSpec) => {
-      const link = spec.host?.name ?? spec.chained?.hostLink
-      return link === undefined || host.links.has(link)
-    }
-    const attachments = all.filter(isThere)
-    const links = linkOps(networks, attachments)
-    const rules = refilledRuleOps({ networks, attachments: all })
-    const ops = [...links, ...rules]
-    const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
-    if (apply && differences.length > 0) await applyDifferences(context, differences, rules)
+    const { found, lost } = await reconcile(context, apply)
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
     // Several operations may say the same of one link.
-    const found = new Set([...state.map(({ text }) => text), ...differences.flatMap((each) => each.found), ...accepts])
-    const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))
-    const lost = all.filter((spec) => !isThere(spec) && finished.has(textOf(spec.key)))
-    return { missing: [...found], lost: lost.map(describe) }
+    return { missing: [...new Set([...state.map(({ text }) => text), ...found, ...accepts])], lost: lost.map(describe) }
   })
+}
+
+/** What was different at any look, in words, and the attachments whose interface was gone at the last one. */
+async function reconcile(context: CallContext, apply: boolean) {
+  const found: string[] = []
+  for (let looks = 1; ; looks++) {
+    const { differences, rules, lost } = await compare(context)
+    found.push(...differences.flatMap((each) => each.found))
+    if (!apply || differences.length === 0) return { found, lost }
+    try {
+      await applyDifferences(context, differences, rules)
+      return { found, lost }
+    } catch (error) {
+      if (looks === mostLooks || !isOvertaken(error)) throw error
+    }
+  }
+}
+
+/** A link is there that was not when we looked, or not any more. */
+function isOvertaken(error: unknown): boolean {
+  return error instanceof CommandError && (error.reason === 'exists' || error.reason === 'absent')
+}
+
+async function compare(context: CallContext) {
+  const current = allNetworks()
+  const networks = [...current, ...earlierInUse(context, current)]
+  const all = liveSpecs(context)
+  const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
+  const isThere = (spec: AttachmentSpec) => {
+    const link = spec.host?.name ?? spec.chained?.hostLink
+    return link === undefined || host.links.has(link)
+  }
+  const attachments = all.filter(isThere)
+  const rules = refilledRuleOps({ networks, attachments: all })
+  const ops = [...linkOps(networks, attachments), ...rules]
+  const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
+  const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))
+  const lost = all.filter((spec) => !isThere(spec) && finished.has(textOf(spec.key)))
+  return { differences, rules, lost }
 }
 
 /** Where a foreign firewall drops and an accept pair of ours is not. */

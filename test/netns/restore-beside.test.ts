@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle restore` beside calls of the runtime: what changes between its look and its work is no failure.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { startCommand } from '../support/parallel.ts'
+import { attach, later, netConf } from '../support/pods.ts'
+import { until } from '../support/stamps.ts'
+import { gateAt } from '../support/tool.ts'
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+const onHost = (line: string) => expect(host.run('ip', line.split(' ')).code, line).toBe(0)
+
+/** Restores, and does `meanwhile` when `ip` is about to read what has `text`. */
+async function restoreBeside(text: string, meanwhile: () => void) {
+  const gate = gateAt('ip', text)
+  try {
+    const restoring = startCommand(host, ['restore'], gate.env)
+    await until('restore has looked', gate.isReached)
+    meanwhile()
+    gate.open()
+    return await restoring
+  } finally {
+    gate.close()
+  }
+}
+
+describe('restore', () => {
+  it('goes on where a call makes the link that was missing', async () => {
+    const conf = netConf({ bandwidth: { egressRate: 8_000_000 } })
+    const pod = attach(host, conf)
+    const { name = '', mac = '' } = pod.result.interfaces?.find((each) => each.name.startsWith('ifb')) ?? {}
+    onHost(`link del ${name}`)
+    const { code, stderr } = await restoreBeside('type ifb', () => onHost(`link add ${name} address ${mac} type ifb`))
+    expect(code, stderr).toBe(0)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
+  it('goes on where the link goes that was to be mended, and tells whose it was', async () => {
+    const conf = netConf()
+    const [gone, stays] = [attach(host, conf, { id: 'gone' }), attach(host, conf, { id: 'stays' })]
+    for (const { hostLink } of [gone, stays]) onHost(`link set ${hostLink} nomaster`)
+    const { code, stdout, stderr } = await restoreBeside('master', () => onHost(`link del ${gone.hostLink}`))
+    expect(code, stderr).toBe(1)
+    expect(stdout).toContain('container gone')
+    expectSilent(later(host, 'CHECK', { conf, pod: stays }))
+  })
+})
