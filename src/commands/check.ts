@@ -10,14 +10,16 @@ import type { NetworkSpec } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
 import { asEarlier, earlierNetworks } from '../plan/earlier-networks.ts'
-import { expectedBy, expectedOps } from '../plan/expected.ts'
+import { expectedBy, expectedOps, withLaterMtu } from '../plan/expected.ts'
 import { reservationName } from '../plan/host-ports.ts'
+import { mtuSetLater } from '../plan/libcni-cache.ts'
 import { ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
 import { missingAccepts, readHostAccepts } from '../system/host-accept.ts'
+import { cachedAttachment } from '../system/libcni-cache.ts'
 import { portHolder } from '../system/ports.ts'
 import { allNetworks, findRecords, readNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
@@ -83,7 +85,9 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
   const { network, beside } = networkOfPod(context, now, record.network)
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
-  const ops = [...expectedOps(expected.spec, network, beside), ...ownMac]
+  const cached = cachedAttachment(record.key)
+  const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached))
+  const ops = [...expectedOps(spec, network, beside), ...ownMac]
   const [found, accepts] = await Promise.all([
     lookTwice(context, call.netns, ops),
     acceptLacks(context, record.spec.chained ? chainedFiles(files) : files),

@@ -33,7 +33,7 @@ export function hostOps(spec: AttachmentSpec): readonly Op[] {
       mtu: spec.mtu,
       peer: pod.name,
       peerMac: pod.mac,
-      ...(pod.mtu === undefined ? {} : { peerMtu: pod.mtu }),
+      peerMtu: pod.mtu ?? spec.mtu,
       ...(spec.port ? { master: spec.port.bridge } : {}),
       why: `create ${pod.name} in the pod with ${host.name} on the host`,
     },

@@ -4,7 +4,7 @@
 
 import type { Result, ResultInterface } from '../cni/result.ts'
 import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
-import type { AttachmentSpec, LinkEnd, NetworkSpec } from './attachment.ts'
+import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 import { ifbStateOps } from './bandwidth.ts'
 import type { Op } from './op.ts'
 import { ruleOps, steadyBridgeOps } from './shared.ts'
@@ -31,7 +31,7 @@ export function expectedBy(
   const expected = {
     ...spec,
     ...(spec.host ? { host: withMac(spec.host, host) } : {}),
-    ...(spec.pod ? { pod: withMtu(withMac(spec.pod, pod), pod) } : {}),
+    ...(spec.pod ? { pod: { ...withMac(spec.pod, pod), ...(pod?.mtu === undefined ? {} : { mtu: pod.mtu }) } } : {}),
     mtu: host?.mtu ?? spec.mtu,
     ips: ips.map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway })),
     ...routesStillThere(prevResult, spec),
@@ -88,9 +88,9 @@ function chainedNow(prevResult: Result, spec: AttachmentSpec, dev: string): Atta
   return { ...spec, tuning: { ...tuning, ...(mac ? { mac } : {}), ...(mtu ? { mtu } : {}) } }
 }
 
-/** Only an MTU that `tuning` asked for: the reference tuning plugin after us sets another, and its result does not tell. */
-function withMtu(end: LinkEnd, now: ResultInterface | undefined): LinkEnd {
-  return end.mtu === undefined || now?.mtu === undefined ? end : { ...end, mtu: now.mtu }
+/** The attachment with the MTU that a later plugin gave the pod's end, where one did without telling. */
+export function withLaterMtu(spec: AttachmentSpec, mtu: number | undefined): AttachmentSpec {
+  return spec.pod === undefined || mtu === undefined ? spec : { ...spec, pod: { ...spec.pod, mtu } }
 }
 
 function withMac<T extends { readonly mac: string }>(end: T, now: ResultInterface | undefined): T {

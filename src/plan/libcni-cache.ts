@@ -45,6 +45,18 @@ export function cachedTypes({ list }: CachedAttachment): readonly string[] {
   return entries.map((entry) => asObject(entry)['type']).filter((type) => typeof type === 'string')
 }
 
+/** The MTU that the reference tuning plugin set behind trestle: it prints prevResult as it got it (plugins/meta/tuning/tuning.go). */
+export function mtuSetLater({ list }: CachedAttachment): number | undefined {
+  const { plugins } = asObject(list)
+  const entries = (Array.isArray(plugins) ? plugins : []).map(asObject)
+  const after = entries.slice(entries.findIndex(({ type }) => type === 'trestle') + 1)
+  const mtus = after.flatMap((entry) => {
+    if (entry['type'] !== 'tuning') return []
+    return [asObject(asObject(entry['args'])['cni'])['mtu'] ?? entry['mtu']]
+  })
+  return mtus.filter((mtu) => typeof mtu === 'number' && mtu > 0).at(-1) as number | undefined
+}
+
 /** The pod's interface in a result, and the host's end of its pair. */
 export function endsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>) {
   const pod = result.interfaces.find((entry) => entry.name === ifName && (entry.sandbox ?? '') !== '')

@@ -86,7 +86,7 @@ function vethLacks(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): r
   const hostEnd = observed.host.links.get(op.name)
   const inPod = onLink(pod, op.peer, (link) => [
     ...differs(`MAC of ${op.peer}`, link.mac, op.peerMac),
-    ...(op.peerMtu === undefined ? [] : differs(`MTU of ${op.peer}`, link.mtu, op.peerMtu)),
+    ...differs(`MTU of ${op.peer}`, link.mtu, op.peerMtu ?? op.mtu),
     ...(hostEnd === undefined ? [] : differs(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
   ])
   return [...host, ...inPod]
