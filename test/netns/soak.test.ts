@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A short soak, with a seed of its own in every run, and the proof that its invariants see what they are for: a
+// A short soak, and the proof that its invariants see what they are for: a
 // leak, an address given twice, an element without its pod, a rule that is gone.
 
 import { writeFileSync } from 'node:fs'
@@ -18,7 +18,8 @@ describe('a soak', () => {
   it(
     'of about 40 seconds breaks nothing',
     async () => {
-      const seed = Number(process.env['SOAK_SEED'] ?? Date.now() % 2 ** 32)
+      // The same steps in every run: a search with other seeds is `npm run soak`.
+      const seed = Number(process.env['SOAK_SEED'] ?? 7359627)
       const { wrong, lastSteps, steps } = await soak({ seed, minutes: 0.6 }, () => undefined)
       expect(wrong, `npm run soak -- --seed ${seed} --steps ${steps}\n${lastSteps.join('\n')}`).toEqual([])
       expect(steps).toBeGreaterThan(3)
