@@ -72,13 +72,19 @@ async function addPod(world: World, call: PodCall, isStrict: boolean): Promise<v
     const sent = result === undefined ? conf : { ...conf, prevResult: result }
     const added = await send(world, { verb: 'ADD', pod, conf: sent, disturbance: disturbedAt(call, slot, at) })
     if (added.code !== 0) {
-      if (isStrict) complain(world, `ADD of ${id}`, added)
+      if (isStrict && !isHeldByFormer(world, pod, added)) complain(world, `ADD of ${id}`, added)
       return
     }
     result = added.json
   }
   pod.result = result
   pod.state = 'live'
+}
+
+/** The slot's host port is still that of the pod before, rightly: its DEL was killed, and its namespace lives. */
+function isHeldByFormer({ former }: World, { slot }: Pod, { json }: Finished): boolean {
+  const holders = [...former].filter((each) => each.slot === slot && each.state === 'failed')
+  return json?.code === 104 && holders.some(({ id }) => json.details.includes(`container ${id},`))
 }
 
 /** A second ADD is refused and harms nothing: the invariants see to the latter. Where the record was damaged, it may replace the pod. */
