@@ -28,17 +28,19 @@ export interface Injected {
   readonly prevResult?: unknown
 }
 
-const plugin = looseObject({ type: string().min(1), capabilities: record(string(), boolean()).optional() })
+// A refinement, not `min`: zod runs its checks of length on whatever has a key `length`, and that one may throw.
+const named = string().refine((text) => text !== '', 'empty')
+const plugin = looseObject({ type: named, capabilities: record(string(), boolean()).optional() })
 
 const head = {
-  name: string().min(1),
+  name: named,
   cniVersion: string().optional(),
   cniVersions: array(string()).optional(),
   disableCheck: boolean().optional(),
 }
 
-const list = looseObject({ ...head, plugins: array(plugin).min(1) })
-const single = looseObject({ ...head, type: string().min(1) })
+const list = looseObject({ ...head, plugins: array(plugin).refine((plugins) => plugins.length > 0, 'no plugins') })
+const single = looseObject({ ...head, type: named })
 
 /** A list from its text. Throws CniError 6 when it is not JSON, 7 when it is no network configuration. */
 export function readNetworkList(text: string): NetworkList {

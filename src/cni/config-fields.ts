@@ -60,10 +60,15 @@ export function oneOf<const T extends string>(words: readonly T[]) {
 /** Work grows with the square of some lists, and each entry ends up in the kernel: routes of one pod, say. */
 const MOST_ENTRIES = 1024
 
-/** A list of at most `most` entries; every entry is checked by `entry`. */
+/**
+ * A list of at most `most` entries; every entry is checked by `entry`. Counted by a refinement, since zod's own check
+ * of length also runs on what is no list and has a key `length`, and throws when that cannot become a number.
+ */
 export function list<T extends z.core.SomeType>(entry: T, most = MOST_ENTRIES) {
   const tooMany = `a list of at most ${most} entries${BAR}leave some of them out`
-  return z.array(entry, `a list${BAR}use [ ... ]`).check(z.maxLength(most, tooMany))
+  return z
+    .array(entry, `a list${BAR}use [ ... ]`)
+    .check(z.refine((entries: readonly unknown[]) => entries.length <= most, tooMany))
 }
 
 /** A key that may be left out. Scalars made by `field` are so already. */

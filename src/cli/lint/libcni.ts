@@ -49,7 +49,10 @@ const list = looseObject({
   disableCheck: switchValue.optional(),
   disableGC: switchValue.optional(),
   loadOnlyInlinedPlugins: switchValue.optional(),
-  plugins: array(unknown()).min(1, 'no plugins in list').optional(),
+  // Not `min`, which zod also runs on what is no list and has a key `length`.
+  plugins: array(unknown())
+    .refine((plugins) => plugins.length > 0, 'no plugins in list')
+    .optional(),
 })
 
 /** Loads the text of a .conflist file. */

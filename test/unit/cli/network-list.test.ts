@@ -29,6 +29,8 @@ describe('readNetworkList', () => {
     ['{"name": }', /^\(6\) .*line 1, column 10/],
     [list({ name: '' }), /^\(7\) this is no network configuration: name/],
     [list({ plugins: [] }), /^\(7\) .*plugins/],
+    [list({ plugins: { length: [{ toString: 1 }] } }), /^\(7\) .*plugins/],
+    [list({ name: { length: [{ toString: 1 }] } }), /^\(7\) .*name/],
     [list({ plugins: [{}] }), /^\(7\) .*plugins.0.type/],
     [list({ cniVersion: '7.0.0' }), /^\(1\) cniVersion "7.0.0" is not supported/],
   ])('refuses %s', (text, message) => {

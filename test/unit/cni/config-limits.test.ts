@@ -33,6 +33,15 @@ describe('a list', () => {
     expect(error.code).toBe(7)
   })
 
+  // zod's check of length throws on these (found by test/fuzz, seed 11145786).
+  it('is not an object with a key `length`, whatever that is', () => {
+    const length = [{ toString: { subnet: '10.250.0.0/24' } }]
+    const error = errorOf(() => read({ runtimeConfig: { ipRanges: [{ length }] } } as never))
+    expect(lineOf(error)).toContain('runtimeConfig.ipRanges[0]: ')
+    expect(lineOf(error)).toContain('is not a list')
+    expect(error.code).toBe(7)
+  })
+
   it('of ranges has at most 64 entries in all sets together', () => {
     const sets = (count: number) => ({
       ipam: { type: 'trestle', ranges: many(count, (at) => [subnet(2 * at), subnet(2 * at + 1)]) },
