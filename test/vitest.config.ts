@@ -32,7 +32,15 @@ export default defineConfig({
   root,
   test: {
     projects: [
-      { root, test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 20_000 } },
+      {
+        root,
+        test: {
+          name: 'unit',
+          include: ['test/unit/**/*.test.ts'],
+          setupFiles: ['test/support/seed.ts'],
+          testTimeout: 20_000,
+        },
+      },
       { root, test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'] } },
       serial('netns'),
       serial('e2e'),
