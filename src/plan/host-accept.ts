@@ -167,15 +167,17 @@ function acceptOf(value: unknown): HostAccept | undefined {
 /** The program of a place is started: only the variants that we ask for a FORWARD chain. */
 function isPlace(value: unknown): boolean {
   const place = value as Readonly<Record<string, unknown>> | null
-  const areTexts = (...names: readonly string[]) =>
-    names.every((name) => /^[^\s"';{}#]+$/.test(String(place?.[name] ?? '')))
+  const isText = (name: string, pattern = /^[^\s"';{}#]+$/) => {
+    const text = place?.[name]
+    return typeof text === 'string' && pattern.test(text)
+  }
   switch (place?.['kind']) {
     case 'iptables':
-      return areTexts('chain') && /^ip6?tables(-nft|-legacy)?$/.test(String(place['program']))
+      return isText('chain') && isText('program', /^ip6?tables(-nft|-legacy)?$/)
     case 'nft':
-      return areTexts('family', 'table', 'chain')
+      return isText('family') && isText('table') && isText('chain')
     case 'firewalld':
-      return areTexts('zone')
+      return isText('zone')
     default:
       return false
   }

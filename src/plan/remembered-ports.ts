@@ -16,9 +16,11 @@ function mappingOf(entry: unknown): PortMapping | undefined {
   if (typeof entry !== 'object' || entry === null) return undefined
   const fields = new Map(Object.entries(entry).map(([name, value]) => [name.toLowerCase(), value as unknown]))
   const [hostPort, containerPort] = [fields.get('hostport'), fields.get('containerport')]
-  const protocol = protocols.find((name) => name === String(fields.get('protocol') || 'tcp').toLowerCase())
+  const named = fields.get('protocol') || 'tcp'
+  const protocol = protocols.find((name) => typeof named === 'string' && name === named.toLowerCase())
   if (typeof hostPort !== 'number' || typeof containerPort !== 'number' || protocol === undefined) return undefined
-  const hostIP = parseAddress(String(fields.get('hostip') ?? ''))
+  const given = fields.get('hostip')
+  const hostIP = typeof given === 'string' ? parseAddress(given) : undefined
   const mapping = { hostPort, containerPort, protocol }
   return hostIP === undefined ? mapping : { ...mapping, hostIP: formatAddress(hostIP) }
 }

@@ -102,6 +102,12 @@ describe('an accept pair goes', () => {
 
 describe('what was put', () => {
   const bad = ['', '{', 'null', '[null]', '{"bridge":"cni0"}', '{"bridge":1,"places":[]}', '[{"subnet":"10.1.0.0/24"}]']
+  it('is not read from a place whose names are no texts', () => {
+    const place = { kind: 'iptables', program: ['iptables-nft'], chain: 'FORWARD' }
+    expect(parseHostAccepts(JSON.stringify({ bridge: 'cni0', places: [place] }))).toBeUndefined()
+    const program = 'iptables-nft'
+    expect(parseHostAccepts(JSON.stringify({ bridge: 'cni0', places: [{ ...place, program }] }))).toBeDefined()
+  })
   it.each(bad)('is not read from %j', (text) => {
     expect(parseHostAccepts(text)).toBeUndefined()
   })

@@ -58,6 +58,11 @@ describe('host ports that libcni remembers', () => {
       [{ hostPort: 53, containerPort: 53, protocol: 'udp', hostIP: 'fd00::1' }],
     ],
     [[{ hostPort: '80', containerPort: 80 }, null, 5, { hostPort: 1, containerPort: 1, protocol: 'icmp' }], []],
+    [[{ hostPort: 1, containerPort: 1, protocol: { toString: 1 } }], []],
+    [
+      [{ hostPort: 1, containerPort: 1, hostIP: { toString: 1 } }],
+      [{ hostPort: 1, containerPort: 1, protocol: 'tcp' }],
+    ],
     ['none', []],
   ])('%j', (portMappings, expected) => {
     expect(mappingsOf({ portMappings })).toEqual(expected)
