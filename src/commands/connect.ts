@@ -42,7 +42,7 @@ export interface Connection {
   readonly netns: OpenNetns
   readonly isMade?: true
   /** Where tools are started before their input is known. */
-  readonly ahead?: Pick<Ahead, 'start'>
+  readonly ahead?: Pick<Ahead, 'start' | 'discard'>
   /** Routing tables of the pod that are in use, where one is to be chosen (sbr). */
   readonly usedTables?: ReadonlySet<number>
 }
@@ -112,6 +112,7 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
   } catch (error) {
     if (!(error instanceof CommandError) || isBridgeFull(error)) throw error
     // Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more.
+    await connection.ahead?.discard()
     return await connectFirst(connection, { ...decided, own: ownStillMissing(own, error.op) })
   }
   return await finishPod(connection, { spec, network })

@@ -10,7 +10,10 @@ export interface Ahead {
   readonly run: Run
   /** Starts more of them, while others keep us waiting. */
   readonly start: (commands: readonly Command[]) => void
-  /** Ends what nobody took: it reads an end of input. Resolves when they are gone; never rejects. */
+  /**
+   * Ends what nobody took: it reads an end of input. Resolves when they are gone; never rejects. Also for when links
+   * were taken away meanwhile: tc and ip of iproute2 7 learn the links' numbers when they start, not when they read.
+   */
   readonly discard: () => Promise<void>
 }
 
@@ -35,8 +38,10 @@ export function startAhead(run: Run, commands: readonly Command[]): Ahead {
       for (const command of more) waiting.add(startOne(run, command))
     },
     discard: async () => {
-      for (const { give } of waiting) give('')
-      await Promise.allSettled([...waiting].map(({ output }) => output))
+      const unused = [...waiting]
+      waiting.clear()
+      for (const { give } of unused) give('')
+      await Promise.allSettled(unused.map(({ output }) => output))
     },
   }
 }

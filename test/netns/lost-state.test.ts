@@ -9,7 +9,7 @@ import { type HostWithState, openHostWithState } from '../support/host-with-stat
 import { expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, ipamConf, netConf, onHostJson } from '../support/pods.ts'
 import { reservedPorts, rewrite } from '../support/stamps.ts'
-import { failing } from '../support/tool.ts'
+import { failing, tcOfIproute7 } from '../support/tool.ts'
 
 const plain = netConf()
 const mapped = { runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] } }
@@ -88,6 +88,21 @@ describe('a record that is lost', () => {
     const again = attach(host, conf, pod.call)
     expect(addressesOf(host, pod.netns)).toEqual([`${again.address}/24`])
     // The second one, as containerd sends it, gives back what the lost record had.
+    for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('of a limited pod does not keep its ids from a new ADD with the tc of iproute2 7', () => {
+    const conf = netConf({ bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
+    const pod = attach(host, conf)
+    cut('c1')
+    const tc = tcOfIproute7()
+    try {
+      expect(host.cni('ADD', conf, { ...pod.call, env: tc.env })).toMatchObject({ code: 0 })
+    } finally {
+      tc.close()
+    }
     for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
     withoutDamaged()
     expectNothingLeft(host, host.before)

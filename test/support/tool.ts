@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One tool replaced on PATH: by a gate that its first caller waits at, or by one that always fails.
+// One tool replaced on PATH: by a gate that its first caller waits at, by one that always fails, or by one that behaves
+// like a later version.
 
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -36,6 +37,27 @@ ${thenKilled ? `${real} "$@"; kill -KILL $PPID` : `exec ${real} "$@"`}`,
 export function failing(tool: 'ip' | 'nft') {
   const directory = mkdtempSync(`${tmpdir()}/trestle-failing-`)
   install(directory, tool, 'cat > /dev/null\necho "Error: injected by the test" >&2\nexit 3')
+  const close = (): void => rmSync(directory, { recursive: true, force: true })
+  return { env: { PATH: `${directory}:${process.env['PATH']}` }, close }
+}
+
+/** tc that knows the links of the moment it starts, as iproute2 7.3 does: what was remade before its input came is gone. */
+export function tcOfIproute7() {
+  const directory = mkdtempSync(`${tmpdir()}/trestle-tc-`)
+  const real = execFileSync('sh', ['-c', 'command -v tc'], { encoding: 'utf8' }).trim()
+  install(
+    directory,
+    'tc',
+    `links() { ip -o link | cut -d: -f1 | sort; }
+links > "${directory}/then.$$"
+cat > "${directory}/input.$$"
+links > "${directory}/now.$$"
+if [ -s "${directory}/input.$$" ] && [ -n "$(comm -23 "${directory}/then.$$" "${directory}/now.$$")" ]; then
+  printf 'RTNETLINK answers: No such device\\nCommand failed -:1\\n' >&2
+  exit 1
+fi
+exec ${real} "$@" < "${directory}/input.$$"`,
+  )
   const close = (): void => rmSync(directory, { recursive: true, force: true })
   return { env: { PATH: `${directory}:${process.env['PATH']}` }, close }
 }

@@ -28,6 +28,15 @@ describe('the details of a command that failed', () => {
     expect(reason).toBe('denied')
   })
 
+  it('name an nft that is too old', () => {
+    const stderr = 'internal:0:0-0: Error: Could not open file "/dev/stdin": No such device or address\n'
+    const op: Extract<Op, { kind: 'nft.flush' }> = { in: 'host', kind: 'nft.flush', set: 'masq4', why: 'empty the set' }
+    const batch = { tool: 'nft', in: 'host', ops: [op], stdin: 'flush set inet trestle masq4\n' } as const
+    const { details } = commandError(batch, { code: 1, stdout: '', stderr })
+    expect(details).toContain('this nft is too old')
+    expect(details).toContain('nftables 1.0.2 and newer')
+  })
+
   it('say nothing of it for another refusal', () => {
     expect(errorOf(gateway('cni0'), 'RTNETLINK answers: Operation not permitted\n').details).not.toContain(
       'disable_ipv6',
