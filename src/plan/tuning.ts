@@ -28,7 +28,8 @@ export function chainedTuningSpec(conf: NetConf, mac: string | undefined, link: 
     ...(mtu === undefined ? {} : { mtu: link.mtu }),
     ...(made.promisc ? { promisc: link.promisc } : {}),
     ...(made.allmulti === undefined ? {} : { allmulti: link.allmulti }),
-    ...(made.txQLen === undefined || link.txqlen === undefined ? {} : { txQLen: link.txqlen }),
+    // ip does not print a queue length of 0 (iproute2 ip/ipaddress.c, print_queuelen).
+    ...(made.txQLen === undefined ? {} : { txQLen: link.txqlen ?? 0 }),
   }
   const isEmpty = Object.keys(before).length === 0 && Object.keys(made.sysctl).length === 0
   if (isEmpty) return undefined

@@ -5,6 +5,7 @@
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
+import { execaSync } from 'execa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../../src/cli/network-list.ts'
 import { environment, type Finished, type Host, openHost, trestle, type Verb } from '../support/host.ts'
@@ -33,6 +34,16 @@ const capabilityArgs = {
 const wantedIps: Readonly<Record<string, readonly string[]>> = {
   capable: ['10.250.0.77'],
   everything: ['10.254.0.77', 'fd00:254::77'],
+}
+
+/** Why the network cannot be run with the reference plugins of this machine. */
+function unfitFor(network: NetworkList, { type }: PluginConf): string | undefined {
+  if (type === 'trestle') return undefined
+  const file = `${referencePlugins}/${type}`
+  if (!existsSync(file)) return `no ${file}`
+  const env = { CNI_COMMAND: 'VERSION' }
+  const { supportedVersions } = JSON.parse(execaSync(file, { env, input: '{"cniVersion":"1.0.0"}' }).stdout)
+  return supportedVersions.includes(network.cniVersion) ? undefined : `${file} has no CNI ${network.cniVersion}`
 }
 
 describe('conf-examples', () => {
@@ -88,9 +99,9 @@ describe('conf-examples', () => {
 
   it.for(files)('%s works', (file, context) => {
     const network = readNetworkList(readFileSync(`conf-examples/${file}`, 'utf8'))
-    const missing = network.plugins.find(({ type }) => type !== 'trestle' && !existsSync(`${referencePlugins}/${type}`))
-    if (missing !== undefined) {
-      const reason = `conf-examples/${file} is not run: no ${referencePlugins}/${missing.type}; scripts/peers.sh cni builds it`
+    const unfit = network.plugins.flatMap((plugin) => unfitFor(network, plugin) ?? [])[0]
+    if (unfit !== undefined) {
+      const reason = `conf-examples/${file} is not run: ${unfit}; scripts/peers.sh cni builds it`
       process.stdout.write(`${reason}\n`)
       context.skip(reason)
     }

@@ -114,6 +114,13 @@ describe('chained', () => {
     ])
   })
 
+  it('puts back a queue length of 0, which ip does not print', () => {
+    const { txqlen, ...eth0 } = linkOf('eth0', { index: 2, kind: 'veth', peerIndex: 7 })
+    const seen = { ...seenOf(), pod: { ...seenOf().pod, links: new Map([['eth0', eth0]]) } }
+    expect(txqlen).toBeDefined()
+    expect(specOf({ tuning: { txQLen: 5 } }, seen).tuning?.before).toEqual({ txQLen: 0 })
+  })
+
   it('takes its queueing off a host end that stays', () => {
     expect(detachOps(specOf(bandwidth), 7)).toMatchObject([
       { kind: 'qdisc.del', dev: 'veth1', at: 'ingress' },
