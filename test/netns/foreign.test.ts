@@ -98,7 +98,8 @@ function theirs() {
     ...Object.fromEntries(
       ['iptables-nft-save', 'ip6tables-nft-save'].map((save) => [save, run(save).stdout.replace(/^#.*\n/gm, '')]),
     ),
-    links: links.join('').replace(/ +(\w+_timer|gc_timer) +[\d.]+/g, ''),
+    // What counts up by itself.
+    links: links.join('').replace(/ +(\w+_timer|gc_timer|fdb_n_learned) +[\d.]+/g, ''),
     queues: run('tc qdisc show dev port0').stdout,
     routes: run('ip route show dev br-theirs').stdout,
   }
