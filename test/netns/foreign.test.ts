@@ -96,13 +96,17 @@ function theirs() {
   return {
     nft: withoutOurs(run('nft -s list ruleset').stdout),
     ...Object.fromEntries(
-      ['iptables-nft-save', 'ip6tables-nft-save'].map((save) => [save, run(save).stdout.replace(/^#.*\n/gm, '')]),
+      ['iptables-nft-save', 'ip6tables-nft-save'].map((save) => [save, withoutCounters(run(save).stdout)]),
     ),
     // What counts up by itself.
     links: links.join('').replace(/ +(\w+_timer|gc_timer|fdb_n_learned) +[\d.]+/g, ''),
     queues: run('tc qdisc show dev port0').stdout,
     routes: run('ip route show dev br-theirs').stdout,
   }
+}
+
+function withoutCounters(saved: string): string {
+  return saved.replace(/^#.*\n/gm, '').replace(/\[\d+:\d+\]$/gm, '')
 }
 
 /** A listing without our two tables, whose name is exactly `trestle`. */
