@@ -201,6 +201,14 @@ const ofPods: readonly KnownError[] = [
     cure: '`trestle convert` makes a list without iptables of it',
   },
   {
+    id: 'library-missing',
+    pattern: /error while loading shared libraries: /,
+    who: 'ld.so',
+    meaning: 'a plugin did not start, because a library that it needs is not on the node',
+    cause: 'trestle needs libstdc++.so.6, on arm64 also libatomic.so.1; minimal systems have neither',
+    cure: 'install it: libstdc++6 and libatomic1 on Debian, libstdc++ and libatomic on RHEL',
+  },
+  {
     id: 'no-error-message',
     pattern: /netplugin failed(?: with no error message|: "")/,
     who: 'libcni',

@@ -51,6 +51,10 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
   ['failed to connect "veth1" to bridge cni0: exchange full', ['bridge-full']],
   ['Another app is currently holding the xtables lock. Perhaps you want to use the -w option?', ['xtables-lock']],
   [
+    'plugin type="trestle" failed (add): netplugin failed: "/opt/cni/bin/trestle: error while loading shared libraries: libatomic.so.1: cannot open shared object file: No such file or directory\\n"',
+    ['library-missing'],
+  ],
+  [
     'networkPlugin cni failed to set up pod "a_b" network: netplugin failed with no error message',
     ['no-error-message'],
   ],
