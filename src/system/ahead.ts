@@ -12,7 +12,7 @@ export interface Ahead {
   readonly start: (commands: readonly Command[]) => void
   /**
    * Ends what nobody took: it reads an end of input. Resolves when they are gone; never rejects. Also for when links
-   * were taken away meanwhile: tc and ip of iproute2 7 learn the links' numbers when they start, not when they read.
+   * were taken away meanwhile: tc of iproute2 7 learns the links' numbers when it starts, not when it reads.
    */
   readonly discard: () => Promise<void>
 }
