@@ -7,7 +7,7 @@ import { readVlans } from '../compile/bridge-tool.ts'
 import { podNetns } from '../compile/ip.ts'
 import { readDocuments, readLinks, readRoutes, readRules } from '../compile/read-ip.ts'
 import { readTable } from '../compile/read-nft.ts'
-import { readQueue } from '../compile/read-tc.ts'
+import { readAnswers, readQueue, type TcEntry } from '../compile/read-tc.ts'
 import { reasonOf } from '../compile/reason.ts'
 import { emptyNamespace, type ObservedNamespace, type ObservedQueue, type ObservedTable } from '../plan/observed.ts'
 import type { TableFamily } from '../plan/op.ts'
@@ -102,12 +102,12 @@ export async function observeQueues(run: Run, names: readonly string[]): Promise
   const queries = ['qdisc show', ...names.map(filterQuery)]
   const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${queries.join('\n')}\n` })
   requireSeen(output, 'tc')
-  const [qdiscs = '', ...answers] = output.stdout.split('\n').filter((line) => line.startsWith('['))
-  const byName = Map.groupBy(readDocuments(qdiscs), (qdisc) => qdisc['dev'])
+  const [qdiscs = [], ...answers] = readAnswers(output.stdout)
+  const byName = Map.groupBy(qdiscs, ({ dev }) => dev)
   const qdiscsOf = (name: string) => byName.get(name) ?? []
-  const filtered = names.filter((name) => qdiscsOf(name).some((qdisc) => qdisc['kind'] === 'ingress'))
+  const filtered = names.filter((name) => qdiscsOf(name).some(({ kind }) => kind === 'ingress'))
   const isWhole = answers.length === names.length
-  const told = new Map(isWhole ? names.map((name, at) => [name, readDocuments(answers[at] ?? '')]) : [])
+  const told = new Map(isWhole ? names.map((name, at) => [name, answers[at] ?? []]) : [])
   const filters = isWhole || filtered.length === 0 ? told : await observeFilters(run, filtered)
   return new Map(names.map((name) => [name, readQueue([...qdiscsOf(name), ...(filters.get(name) ?? [])])]))
 }
@@ -117,11 +117,11 @@ function filterQuery(name: string): string {
 }
 
 /** A line of output for each link, which does not name it: where one has gone meanwhile, each is asked alone. */
-async function observeFilters(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, readonly unknown[]>> {
+async function observeFilters(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, readonly TcEntry[]>> {
   const lines = names.map(filterQuery)
   const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${lines.join('\n')}\n` })
-  const answers = output.stdout.split('\n').filter((line) => line.startsWith('['))
-  if (answers.length === names.length) return new Map(names.map((name, at) => [name, readDocuments(answers[at] ?? '')]))
+  const answers = readAnswers(output.stdout)
+  if (answers.length === names.length) return new Map(names.map((name, at) => [name, answers[at] ?? []]))
   if (names.length === 1) return new Map()
   const alone = await Promise.all(names.map((name) => observeFilters(run, [name])))
   return new Map(alone.flatMap((each) => [...each]))

@@ -2,7 +2,7 @@
 // Queueing as `tc` commands, and read back from recorded output of iproute2 6.1 (`tc -j`).
 
 import { describe, expect, it } from 'vitest'
-import { readQueue } from '../../../src/compile/read-tc.ts'
+import { readAnswers, readQueue } from '../../../src/compile/read-tc.ts'
 import { type TcOp, tcWords } from '../../../src/compile/tc.ts'
 import type { OpKind } from '../../../src/plan/op.ts'
 import { queueLacks } from '../../../src/plan/queue-difference.ts'
@@ -49,6 +49,40 @@ describe('readQueue', () => {
       { kind: 'clsact', handle: 'ffff:', parent: 'ffff:fff1', options: {} },
     ]
     expect(readQueue(others)).toEqual({ root: 'htb', hasIngress: true })
+  })
+})
+
+describe('readAnswers', () => {
+  const listing = '[{"kind":"tbf","dev":"v","root":true},{"kind":"ingress","dev":"v"}]'
+  it('has a list for each query', () => {
+    expect(readAnswers(`${listing}\n[]\n[{"protocol":"all","kind":"u32"}]\n`).map((each) => each.length)).toEqual([
+      2, 0, 1,
+    ])
+    expect(readAnswers('')).toEqual([])
+    expect(readAnswers('\n\n')).toEqual([])
+  })
+
+  // tc 5.10, which prints words for u32.
+  const words = `[{"protocol":"all","pref":1,"kind":"u32","chain":0},{"protocol":"all","pref":1,"kind":"u32","chain":0,"options":{fh 800: ht divisor 1 }},{"protocol":"all","pref":1,"kind":"u32","chain":0,"options":{fh 800::800 order 2048 key ht 800 bkt 0 terminal flowid ??? not_in_hw
+  match 00000000/00000000 at 0"actions":[{"order":1,"kind":"mirred","mirred_action":"redirect","direction":"egress","to_dev":"ifb1","control_action":{"type":"stolen"},"index":1,"ref":1,"bind":1}]}}]
+`
+  it('tells where a filter leads that is printed in words, over several lines', () => {
+    const answers = readAnswers(`${listing}\n${words}[]\n`)
+    expect(answers).toHaveLength(3)
+    expect(readQueue([...(answers[0] ?? []), ...(answers[1] ?? [])])).toMatchObject({
+      hasIngress: true,
+      redirectTo: 'ifb1',
+    })
+  })
+
+  it('tells kind, link and place of a discipline that is printed in words, and all of the others', () => {
+    const [entries = []] = readAnswers(
+      '[{"kind":"noqueue","handle":"0:","dev":"lo","root":true,"options":{}},{"kind":"odd","handle":"8001:","dev":"w","root":true,"options":{limit 127p]}},{"kind":"tbf","handle":"1:","dev":"v","root":true,"options":{"rate":2500000,"burst":100000}}]\n',
+    )
+    const queueOf = (name: string) => readQueue(entries.filter(({ dev }) => dev === name))
+    expect(queueOf('lo')).toEqual({ hasIngress: false })
+    expect(queueOf('w')).toEqual({ root: 'odd', hasIngress: false })
+    expect(queueOf('v')).toEqual({ root: 'tbf', rateBits: 20_000_000, burstBytes: 100_000, hasIngress: false })
   })
 })
 
