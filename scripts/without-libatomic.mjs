@@ -28,7 +28,10 @@ const answer = [0x0f, 0x94, 0xc0, 0xc3] // sete %al; ret
 const size8 = Buffer.from([0xbf, 8, 0, 0, 0]) // mov $8,%edi
 const LONGEST_CALL_SETUP = 64
 
-/** Rewrites the node at `path`. Returns undefined when it needs libatomic no more, else why it still does. */
+/**
+ * Rewrites the node at `path`, a whole ELF file. Returns undefined when it needs libatomic no more, else why it still does;
+ * the file is then as it was. Throws what reading or writing the file throws.
+ */
 export function withoutLibatomic(path) {
   const elf = readFileSync(path)
   try {
@@ -55,7 +58,10 @@ function rewrite(elf) {
   must(at(DT_FLAGS) & DF_BIND_NOW, 'its symbols are bound when they are first called')
 
   const need = image.offset(at(DT_VERNEED))
-  must(nameOf(elf.readUInt32LE(need + 4)) === LIBRARY && elf.readUInt16LE(need + 2) === 1, 'it needs other versions')
+  must(
+    nameOf(elf.readUInt32LE(need + 4)) === LIBRARY && elf.readUInt16LE(need + 2) === 1,
+    'its needed versions stand in another order',
+  )
   const version = elf.readUInt16LE(need + elf.readUInt32LE(need + 8) + 6)
   const isOurs = (symbol) => elf.readUInt16LE(image.offset(at(DT_VERSYM)) + 2 * symbol) === version
   const taken = [

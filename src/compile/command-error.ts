@@ -63,7 +63,7 @@ function goalOf(ops: readonly Op[]): string {
 function hintFor(op: Op | undefined, stderr: string): string {
   // nftables 0.9 opens /dev/stdin by name, which open(2) refuses for a socket.
   if (stderr.includes('Could not open file "/dev/stdin"'))
-    return '\nthis nft is too old, and would not take the rules either; those of nftables 1.0.2 and newer do'
+    return '\nthis nft is too old for the rules: nftables 1.0.2 and newer take them; update it, `nft --version` tells what is there'
   // EACCES of inet6_addr_add and fib6_nh_init (net/ipv6/addrconf.c, route.c).
   if (op !== undefined && 'dev' in op && stderr.includes('IPv6 is disabled')) return ipv6Off(op.dev)
   if (op?.kind === 'bridge.add' && op.vlanFiltering) {

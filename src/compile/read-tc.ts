@@ -25,8 +25,8 @@ export function readAnswers(stdout: string): readonly (readonly TcEntry[])[] {
 }
 
 /**
- * Some kinds print words instead of JSON, over several lines too: u32 before iproute2 5.18 (tc/f_u32.c), and others have
- * no JSON at all. Of such an entry is told what stands before and behind the words.
+ * Some kinds print words instead of JSON, over several lines too: u32 before iproute2 5.18 (tc/f_u32.c), and qfq and
+ * others have no JSON at all in 6.1 (tc/q_qfq.c). Of such an entry is told what stands before and behind the words.
  */
 function readAnswer(answer: string): readonly TcEntry[] {
   try {

@@ -60,7 +60,7 @@ describe.skipIf(missing)(`chained after ptp${missing ? ` (${missing})` : ''}`, (
   it('host ports are reached from outside, from the node and from the pod itself, and end with DEL', async () => {
     const chain = chainOf({ runtimeConfig: { portMappings: [port] } })
     const pod = attachChain(host, chain)
-    // Plugins before 1.2 print an empty dns as well.
+    // Debian 12's plugins (1.1.1) print an empty dns as well.
     expect(pod.result).toEqual({ ...pod.own, dns: pod.result.dns })
     const stop = await serve(pod.netns)
     try {

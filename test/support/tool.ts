@@ -11,12 +11,9 @@ import { tmpdir } from 'node:os'
  * gets SIGKILL after that. `env` goes into a call. Close it in a `finally` or `afterEach`: that opens it.
  */
 export function gateAt(tool: 'ip' | 'nft' | 'conntrack', text = '', thenKilled?: 'thenKilled') {
-  const directory = mkdtempSync(`${tmpdir()}/trestle-gate-`)
-  const real = execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
-  install(
-    directory,
+  const { directory, ...replaced } = replace(
     tool,
-    `input="${directory}/input.$$"
+    (directory, real) => `input="${directory}/input.$$"
 cat > "$input"
 exec < "$input"
 [ -z '${text}' ] || grep -q '${text}' "$input" || exec ${real} "$@"
@@ -24,31 +21,23 @@ touch ${directory}/reached
 for i in $(seq 600); do [ -e ${directory}/open ] || [ ! -d ${directory} ] && break; sleep 0.02; done
 ${thenKilled ? `${real} "$@"; kill -KILL $PPID` : `exec ${real} "$@"`}`,
   )
-  const close = (): void => rmSync(directory, { recursive: true, force: true })
   return {
-    env: { PATH: `${directory}:${process.env['PATH']}` },
+    ...replaced,
     isReached: (): boolean => existsSync(`${directory}/reached`),
     open: (): void => writeFileSync(`${directory}/open`, ''),
-    close,
   }
 }
 
 /** The tool fails, whatever it is asked. */
 export function failing(tool: 'ip' | 'nft') {
-  const directory = mkdtempSync(`${tmpdir()}/trestle-failing-`)
-  install(directory, tool, 'cat > /dev/null\necho "Error: injected by the test" >&2\nexit 3')
-  const close = (): void => rmSync(directory, { recursive: true, force: true })
-  return { env: { PATH: `${directory}:${process.env['PATH']}` }, close }
+  return replace(tool, () => 'cat > /dev/null\necho "Error: injected by the test" >&2\nexit 3')
 }
 
 /** tc that knows the links of the moment it starts, as iproute2 7.3 does: what was remade before its input came is gone. */
 export function tcOfIproute7() {
-  const directory = mkdtempSync(`${tmpdir()}/trestle-tc-`)
-  const real = execFileSync('sh', ['-c', 'command -v tc'], { encoding: 'utf8' }).trim()
-  install(
-    directory,
+  return replace(
     'tc',
-    `links() { ip -o link | cut -d: -f1 | sort; }
+    (directory, real) => `links() { ip -o link | cut -d: -f1 | sort; }
 links > "${directory}/then.$$"
 cat > "${directory}/input.$$"
 links > "${directory}/now.$$"
@@ -58,10 +47,13 @@ if [ -s "${directory}/input.$$" ] && [ -n "$(comm -23 "${directory}/then.$$" "${
 fi
 exec ${real} "$@" < "${directory}/input.$$"`,
   )
-  const close = (): void => rmSync(directory, { recursive: true, force: true })
-  return { env: { PATH: `${directory}:${process.env['PATH']}` }, close }
 }
 
-function install(directory: string, tool: string, script: string): void {
-  writeFileSync(`${directory}/${tool}`, `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+/** Puts a script before the tool on PATH. `scriptOf` gets a directory for its files and the path of the real tool. */
+function replace(tool: string, scriptOf: (directory: string, real: string) => string) {
+  const directory = mkdtempSync(`${tmpdir()}/trestle-${tool}-`)
+  const real = execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
+  writeFileSync(`${directory}/${tool}`, `#!/bin/sh\n${scriptOf(directory, real)}\n`, { mode: 0o755 })
+  const close = (): void => rmSync(directory, { recursive: true, force: true })
+  return { directory, env: { PATH: `${directory}:${process.env['PATH']}` }, close }
 }

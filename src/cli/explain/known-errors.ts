@@ -205,8 +205,9 @@ const ofPods: readonly KnownError[] = [
     pattern: /error while loading shared libraries: /,
     who: 'ld.so',
     meaning: 'a plugin did not start, because a library that it needs is not on the node',
-    cause: 'trestle needs libstdc++.so.6, on arm64 also libatomic.so.1; minimal systems have neither',
-    cure: 'install it: libstdc++6 and libatomic1 on Debian, libstdc++ and libatomic on RHEL',
+    cause:
+      'the words name the library; trestle needs libstdc++.so.6, and on arm64 libatomic.so.1, which minimal systems lack',
+    cure: 'install the one it names: libstdc++6 or libatomic1 on Debian, libstdc++ or libatomic on RHEL',
   },
   {
     id: 'no-error-message',
