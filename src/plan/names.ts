@@ -17,6 +17,11 @@ export function hostLinkName(key: AttachmentKey): string {
   return `veth${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
 
+/** Whether a link has a name that `hostLinkName` gives. */
+export function isHostLinkName(name: string): boolean {
+  return /^veth[0-9a-f]{11}$/.test(name)
+}
+
 /** The ifb device for traffic out of the pod. */
 export function ifbName(key: AttachmentKey): string {
   return `ifb${digestOf(key, 'ifb').toString('hex')}`.slice(0, maxNameLength)

@@ -5,6 +5,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { FileOp } from '../compile/batches.ts'
+import { isHostLinkName } from '../plan/names.ts'
 import { forwardingKey } from '../plan/network.ts'
 import { lackNote, refusedFor } from './capabilities.ts'
 
@@ -91,13 +92,14 @@ export function uplinkMtu(): number | undefined {
 /**
  * A forwarding host ignores router advertisements unless accept_ra is 2, and switching forwarding on
  * drops the default routes learnt from them (net/ipv6/addrconf.c, addrconf_fixup_forwarding): the
- * node's own uplink comes first.
+ * node's own uplink comes first. Never a pod's link: another ADD sets its accept_ra to 0, perhaps between our look and
+ * our write, and then a pod could change the node's routes (CVE-2020-10749). Bridges are set up under the machine's lock.
  */
 function keepRouterAdvertisements(): void {
   for (const name of readdirSync('/proc/sys/net/ipv6/conf')) {
     const key = `net/ipv6/conf/${name}/accept_ra`
-    const isLink = name !== 'all' && name !== 'default' && name !== 'lo'
-    if (isLink && readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
+    const isNodes = name !== 'all' && name !== 'default' && name !== 'lo' && !isHostLinkName(name)
+    if (isNodes && readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
   }
 }
 

@@ -2,6 +2,7 @@
 // Kernel settings of the pod and of the host: those that are asked for, and those that a network needs.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { hostLinkName } from '../../src/plan/names.ts'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
@@ -75,6 +76,14 @@ describe('settings', () => {
     expect(sysctl('net.ipv6.conf.all.forwarding')).toBe('1')
     expect(sysctl('net.ipv4.ip_forward')).toBe('1')
     expect(sysctl('net.ipv6.conf.up0.accept_ra')).toBe('2')
+  })
+
+  it("leave a pod's link alone that another ADD has just made", () => {
+    // Its accept_ra is 1 from birth, until that ADD writes 0.
+    const others = hostLinkName({ network: 'other', containerId: 'b', ifName: 'eth0', role: 'main' })
+    host.run('ip', ['link', 'add', others, 'type', 'veth', 'peer', 'name', 'far'])
+    attach(host, dual)
+    expect(sysctl(`net.ipv6.conf.${others}.accept_ra`)).toBe('1')
   })
 
   it('leave an uplink that ignores router advertisements as it is', () => {
