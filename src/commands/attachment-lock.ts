@@ -3,14 +3,24 @@
 
 import type { AttachmentKey } from '../plan/attachment.ts'
 import { recordFileName } from '../plan/names.ts'
-import type { LockRequest } from '../system/lock.ts'
-import { networkFiles } from '../system/state.ts'
+import { namesIn } from '../system/files.ts'
+import { type LockRequest, waitForHolder } from '../system/lock.ts'
+import { type NetworkFiles, networkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 
 const waitMs = 10_000
 
 /** How this call takes the lock, or waits for its holder. `purpose`: for those who wait meanwhile. */
 export function attachmentLock(context: CallContext, key: AttachmentKey, purpose: string): LockRequest {
-  const file = `${networkFiles(key.network).locks}/${recordFileName(key)}`
+  return request(context, `${networkFiles(key.network).locks}/${recordFileName(key)}`, purpose)
+}
+
+/** Waits until what others are taking down of the network now is gone, or for as long as others wait for a lock. Never fails. */
+export async function waitForTakeDowns(context: CallContext, { locks }: NetworkFiles): Promise<void> {
+  const held = namesIn(locks).map((name) => request(context, `${locks}/${name}`, 'have what it frees'))
+  await Promise.allSettled(held.map(waitForHolder))
+}
+
+function request(context: CallContext, file: string, purpose: string): LockRequest {
   return { file, purpose, owner: context.stamp, waitMs, deadline: context.waits }
 }

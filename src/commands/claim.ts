@@ -9,9 +9,11 @@ import type { AttachmentKey, AttachmentSpec } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { type AttachmentRecord, describeHolder, type NetnsStamp } from '../plan/record.ts'
 import { refuseListeners, tellListeners } from '../system/listening.ts'
+import { waitForHolder } from '../system/lock.ts'
 import { reservePorts } from '../system/ports.ts'
 import { claim, findRecords, pendingFile } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
+import { attachmentLock } from './attachment-lock.ts'
 import { type CallContext, contextOfUndo, requireUninterrupted } from './context.ts'
 import { releaseWith, waitForRelease } from './delegated-lease.ts'
 import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from './detach.ts'
@@ -86,6 +88,8 @@ export async function reservePortsOf({ context, files, key, conf }: Addition, sp
 /** Takes a port's holder down when it is dead. A reservation only has its first claim: the record says what was made. */
 async function settleHolder(context: CallContext, holder: AttachmentRecord): Promise<boolean> {
   const files = networkFiles(holder.key.network)
+  // Who is taking it down now needs no help, and gives the port back.
+  await waitForHolder(attachmentLock(context, holder.key, 'take a host port over'))
   const stored = findRecords(files, holder.key)
   if (stored.length === 0) return await reclaimClaim(context, files, holder)
   if (!stored.every((each) => isDead(each, context))) return false

@@ -2,7 +2,7 @@
 // Takes one attachment down from its record alone: DEL, the undo of a failed ADD, GC, and the
 // settling of what a killed call left are all this one story.
 
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { toCniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import { bareSpec } from '../plan/bare.ts'
@@ -17,7 +17,7 @@ import { findRecords, pendingFile, pendingRecords, recordsOf, type StoredRecord 
 import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
-import { attachmentLock } from './attachment-lock.ts'
+import { attachmentLock, waitForTakeDowns } from './attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from './context.ts'
 import type { Release } from './delegated-lease.ts'
 import { removeLostElements } from './lost-elements.ts'
@@ -73,24 +73,24 @@ export async function settleLeftovers(context: CallContext, files: NetworkFiles,
 }
 
 /**
- * Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. Returns how many.
- * Throws CniError 106 when a signal comes.
+ * Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. What others are
+ * taking down now is free afterwards, too. Throws CniError 106 when a signal comes.
  */
-export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<number> {
+export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<void> {
   const dead = () => recordsOf(files).filter((stored) => isDead(stored, context))
-  const freed = dead().length === 0 ? 0 : await oneAtATime(context, files, { find: dead })
+  if (dead().length > 0) await oneAtATime(context, files, { find: dead })
+  await waitForTakeDowns(context, files)
   requireUninterrupted(context)
-  return freed + (await reclaimUnrecorded(context, files))
+  await reclaimUnrecorded(context, files)
 }
 
-/** Reservations whose record was lost, of attachments that are dead. Returns of how many. */
-async function reclaimUnrecorded(context: CallContext, files: NetworkFiles): Promise<number> {
+/** Reservations whose record was lost, of attachments that are dead. */
+async function reclaimUnrecorded(context: CallContext, files: NetworkFiles): Promise<void> {
   const claims = namesIn(files.addresses).flatMap((address) => holderOf(files, address) ?? [])
   const lost = claims.filter(
     (record) => findRecords(files, record.key).length === 0 && isDead({ file: '', isPending: false, record }, context),
   )
   for (const each of lost) await reclaimClaim(context, files, each)
-  return lost.length
 }
 
 /** Gives back what a claim without a record holds, when its attachment is dead. */
@@ -109,21 +109,18 @@ export async function reclaimClaim(
   return true
 }
 
-/**
- * One call settles a network's leftovers, and looks at what there is only then. Returns how many are gone.
- */
+/** One call settles a network's leftovers, and looks at what there is only then. */
 async function oneAtATime(
   context: CallContext,
   files: NetworkFiles,
   { find, release }: { find: () => readonly StoredRecord[]; release?: Release | undefined },
-): Promise<number> {
+): Promise<void> {
   const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: lockWaitMs }
-  return await withLock({ ...lock, deadline: context.waits }, async () => {
+  await withLock({ ...lock, deadline: context.waits }, async () => {
     const stored = find()
     const left = await detachAll(context, files, stored)
     const gone = stored.filter((_, at) => left[at]?.length === 0)
     for (const { record } of gone) await release?.(record)
-    return gone.length
   })
 }
 
@@ -168,6 +165,7 @@ export async function delegateDel(
 }
 
 /** What a killed call left, or a DEL that owes something: not what a running one is taking down. */
-function isLeftover({ record }: StoredRecord): boolean {
-  return isWriterGone(record)
+function isLeftover({ file, record }: StoredRecord): boolean {
+  // An ADD may have finished and ended since its record was read: only what is pending after its end was left.
+  return isWriterGone(record) && existsSync(file)
 }

@@ -23,12 +23,12 @@ import { referenceAddresses, referenceLastGiven } from './reference-leases.ts'
 import type { Run } from './runner.ts'
 import type { NetworkFiles } from './state.ts'
 
-/** Who asks for a lease. `reclaim` frees what dead attachments hold and says how many it freed. */
+/** Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. */
 export interface LeaseRequest {
   readonly conf: NetConf
   readonly files: NetworkFiles
   readonly claimFile: string
-  readonly reclaim: () => Promise<number>
+  readonly reclaim: () => Promise<void>
 }
 
 /** Addresses from our own pool or from the configuration; none for layer 2 and for a delegated plugin. */
@@ -102,8 +102,8 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
   for (;;) {
     const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
     if (chosen === undefined) {
-      if (hasReclaimed || (await request.reclaim()) === 0)
-        throw exhausted(set, useOf(request, ipam, countedOf(set.ranges, ipam.exclude, taken).length))
+      if (hasReclaimed) throw exhausted(set, useOf(request, ipam, countedOf(set.ranges, ipam.exclude, taken).length))
+      await request.reclaim()
       hasReclaimed = true
       taken = takenNow(request, ipam)
       continue
@@ -124,7 +124,8 @@ async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Ch
   const { files, claimFile } = request
   const isTheirs = referenceAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
   if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
-  if (!isTheirs && (await request.reclaim()) > 0 && reserveAddress(files, claimFile, chosen.address)) return chosen
+  if (!isTheirs) await request.reclaim()
+  if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
   const holder = holderOf(files, chosen.address)
   const pod = isTheirs ? `the pod in ${dataDirOf(request.conf)}/${request.conf.name}/${chosen.address}` : undefined
   throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : pod)

@@ -2,7 +2,7 @@
 // Host ports are per node, across networks: reserved by link(2) of the claim under /run/trestle/ports,
 // like addresses. Someone else's is refused with the holder's name; a dead holder's is taken over.
 
-import { rmSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { HostPort } from '../plan/attachment.ts'
 import { isPortConflict, reservationName } from '../plan/host-ports.ts'
@@ -93,10 +93,10 @@ function isHeldBy(key: AttachmentRecord['key'], name: string): boolean {
   return holder !== undefined && sameKey(holder.key, key)
 }
 
-/** Whether the port's holder was dead and has been taken down. */
+/** Whether the port's holder was dead and has been taken down, or has given it back meanwhile. */
 async function isFreed(request: PortRequest, name: string): Promise<boolean> {
   const holder = portHolder(name)
-  return holder !== undefined && (await request.settle(holder))
+  return (holder !== undefined && (await request.settle(holder))) || !existsSync(`${portsDirectory()}/${name}`)
 }
 
 function conflicts(name: string): readonly string[] {
