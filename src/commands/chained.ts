@@ -30,7 +30,7 @@ import { observeWays } from '../system/observe-ways.ts'
 import { finish, readNetwork, writePending } from '../system/records.ts'
 import { chainedFiles } from '../system/state.ts'
 import { type Addition, claimFor, reservePortsOf, undoneOnError } from './claim.ts'
-import { sayRules } from './connect.ts'
+import { sayRules } from './say-rules.ts'
 import { setUpShared } from './shared-setup.ts'
 
 /** A chained ADD under way. */

@@ -11,11 +11,10 @@ import { afterRuleOps, hostOps, leasedHostOps, podSysctlOps, queueingOps } from 
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { aliasOf, ifbName } from '../plan/names.ts'
 import { mostBridgePorts } from '../plan/network.ts'
-import type { Op, TableFamily } from '../plan/op.ts'
+import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
-import { isBaseComplete, tableOf } from '../plan/ruleset.ts'
-import { steadyBridgeOps, steadyRuleOps, tablesOf } from '../plan/shared.ts'
+import { steadyBridgeOps } from '../plan/shared.ts'
 import { flowsBeforeAdd, withoutConnections } from '../plan/stale-flows.ts'
 import type { Ahead } from '../system/ahead.ts'
 import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
@@ -23,13 +22,14 @@ import { execute, laterCommands } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import type { OpenNetns } from '../system/netns.ts'
 import { observeHost } from '../system/observe.ts'
-import { allNetworks, readNetwork, writePending } from '../system/records.ts'
+import { readNetwork, writePending } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { configurePod } from './pod-side.ts'
 import { isAnotherBridge, ownBridgeMacOps, showBridgeOps } from './same-bridge.ts'
-import { repairRules, setUpShared } from './shared-setup.ts'
+import { sayRules } from './say-rules.ts'
+import { setUpShared } from './shared-setup.ts'
 
 /** An attachment being made. `isMade`: its interfaces exist, only addresses, routes and what follows from them are missing. */
 export interface Connection {
@@ -116,29 +116,6 @@ async function sayLinks(connection: Connection, decided: Decided): Promise<Conne
     return await connectFirst(connection, { ...decided, own: ownStillMissing(own, error.op) })
   }
   return await finishPod(connection, { spec, network })
-}
-
-/** Says the rules again; where the table is not as it should be, all of it is built anew. */
-export async function sayRules(context: CallContext, spec: AttachmentSpec): Promise<void> {
-  const ops = steadyRuleOps({ networks: allNetworks(), attachments: [spec] })
-  if (ops.length === 0) return
-  try {
-    // A process for each table: of two `list table` in one input, nft 1.0.6 looks at the last one's table only
-    // (src/cache.c, the filter), and does not find the other.
-    const parts = tablesOf(ops).map((table) => ops.filter((op) => isOfTable(op, table)))
-    const said = await Promise.allSettled(parts.map((part) => execute({ run: context.run }, part)))
-    for (const each of said) if (each.status === 'rejected') throw each.reason
-    const printed = said.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
-    if (isBaseComplete(printed.map((each) => each.stdout).join(''), tablesOf(ops))) return
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error
-  }
-  await repairRules(context)
-}
-
-function isOfTable(op: Op, table: TableFamily): boolean {
-  if (op.kind === 'nft.base.show') return op.table === table
-  return (op.kind === 'nft.add' ? tableOf(op.set) : 'inet') === table
 }
 
 async function setUp(connection: Connection, decided: Decided): Promise<NetworkSpec | undefined> {

@@ -4,6 +4,7 @@
 // attachment, not only the caller's part (contract §3, ADD).
 
 import { isDeepStrictEqual } from 'node:util'
+import { CommandError } from '../compile/command-error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { agreeOnAddresses } from '../plan/bridge-addresses.ts'
 import { difference } from '../plan/difference.ts'
@@ -27,6 +28,9 @@ import { earlierInUse, liveSpecs } from './in-use.ts'
 import { executeWithRules } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
 
+/** How often everything is looked at: of pods that go, a few at once are many. */
+const mostLooks = 5
+
 /** What to set up. `own`: operations of the caller's attachment for the same process; `netnsFd` for those. */
 export interface SharedSetup {
   readonly files: NetworkFiles
@@ -47,30 +51,46 @@ export interface SharedSetup {
 export async function setUpShared(context: CallContext, setup: SharedSetup): Promise<NetworkSpec | undefined> {
   return await underLock(context, `set up network ${setup.network.name}`, async () => {
     if (setup.unlessMade && isMade(setup)) return undefined
-    const others = allNetworks().filter((other) => other.name !== setup.network.name)
-    const attachments = liveSpecs(context)
-    const host = await lookAtBridge(context, setup.network, attachments)
-    // Merged once more: another first ADD may have been here since the caller read it.
-    const before = knownNetwork(setup.files)
-    const network = asFound(mergeNetworks(before, setup.network, setup.namesSubnets), host)
-    const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
-    const links = bridgeOps(
-      network,
-      attachments.filter((spec) => isThere(spec, host)),
-    )
-    const missing = host === undefined ? links : await notThere(context, links, host)
-    const earlier = earlierInUse(context, [...others, network])
-    const source = { networks: [...others, network, ...earlier], attachments }
-    // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
-    const hadRules = before !== undefined && sharesRules(before)
-    const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
-    const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
-    await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
-    await settleHostAccept(context, setup.files, acceptingAll(network, earlier))
-    // Last: a setup that was cut short is not taken for a finished one by the next ADD.
-    writeNetwork(setup.files, network)
-    return network
+    for (let looks = 1; ; looks++) {
+      try {
+        return await setUpAsSeen(context, setup)
+      } catch (error) {
+        if (looks === mostLooks || !isOvertaken(error, setup)) throw error
+      }
+    }
   })
+}
+
+/** A pod's link was there at the look and has gone with its DEL, which takes no lock; the caller's own operations come later. */
+function isOvertaken(error: unknown, { own }: SharedSetup): boolean {
+  if (!(error instanceof CommandError) || error.op === undefined || error.reason !== 'absent') return false
+  return ['port.master', 'port.flags', 'vlan.add'].includes(error.op.kind) && !own.includes(error.op)
+}
+
+async function setUpAsSeen(context: CallContext, setup: SharedSetup): Promise<NetworkSpec> {
+  const others = allNetworks().filter((other) => other.name !== setup.network.name)
+  const attachments = liveSpecs(context)
+  const host = await lookAtBridge(context, setup.network, attachments)
+  // Merged once more: another first ADD may have been here since the caller read it.
+  const before = knownNetwork(setup.files)
+  const network = asFound(mergeNetworks(before, setup.network, setup.namesSubnets), host)
+  const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
+  const links = bridgeOps(
+    network,
+    attachments.filter((spec) => isThere(spec, host)),
+  )
+  const missing = host === undefined ? links : await notThere(context, links, host)
+  const earlier = earlierInUse(context, [...others, network])
+  const source = { networks: [...others, network, ...earlier], attachments }
+  // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
+  const hadRules = before !== undefined && sharesRules(before)
+  const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
+  const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
+  await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
+  await settleHostAccept(context, setup.files, acceptingAll(network, earlier))
+  // Last: a setup that was cut short is not taken for a finished one by the next ADD.
+  writeNetwork(setup.files, network)
+  return network
 }
 
 function isMade({ files, network }: SharedSetup): boolean {

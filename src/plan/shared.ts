@@ -8,7 +8,7 @@ import { elementOps } from './elements.ts'
 import { fenceElements } from './fence.ts'
 import { masqueradeElements, masqueradeOps } from './masquerade.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
-import type { Op, TableFamily } from './op.ts'
+import type { Op, SetName, TableFamily } from './op.ts'
 import { tableOf } from './ruleset.ts'
 
 /** Everything our nft table is to hold, from state. */
@@ -23,6 +23,23 @@ export function ruleOps(source: RuleSource): readonly Op[] {
   return elements.length === 0 ? [] : [...tablesOf(elements).map(baseOp), ...elements]
 }
 
+/** Sets that `refilledRuleOps` empties. */
+const refilled: readonly SetName[] = [
+  'masq4',
+  'masq6',
+  'keep4',
+  'keep6',
+  'hairpin4',
+  'hairpin6',
+  'fenced',
+  'fencedpair',
+]
+
+/** Whether the attachment has elements of its own in sets that are emptied and filled again. */
+export function hasRefilledElements(spec: AttachmentSpec): boolean {
+  return attachmentRuleOps(spec).some((op) => op.kind === 'nft.add' && refilled.includes(op.set))
+}
+
 /**
  * The rules anew after another network's elements stood in the way: interval sets refuse an overlap,
  * so they are emptied and filled in the same transaction. `evenEmpty`: also where nothing is left to fill.
@@ -30,8 +47,7 @@ export function ruleOps(source: RuleSource): readonly Op[] {
 export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly Op[] {
   const elements = elementsOf(source)
   if (elements.length === 0 && !evenEmpty) return []
-  const sets = ['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6', 'fenced', 'fencedpair'] as const
-  const flushes = sets.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
+  const flushes = refilled.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
   return [...tablesOf(elements).map(baseOp), ...flushes, ...elements]
 }
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attachments share, made, filled anew or removed by one call while another one comes by.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost } from '../support/host.ts'
+import { expectSilent } from '../support/outcome.ts'
+import { startCni } from '../support/parallel.ts'
+import { attach, later, netConf } from '../support/pods.ts'
+import { until } from '../support/stamps.ts'
+import { gateAt } from '../support/tool.ts'
+
+const plain = netConf()
+const other = netConf({ name: 'other', bridge: 'br-other', podcidr: '10.241.0.0/24' })
+
+describe('shared parts', () => {
+  let host: Host
+  beforeEach(() => {
+    host = openHost()
+  })
+  afterEach(() => host.close())
+
+  /** Starts an ADD of `conf` whose `tool` waits where its input has `text`, does `meanwhile`, and lets it go on. */
+  const addBeside = async (
+    conf: object,
+    held: { tool: 'ip' | 'nft'; text: string },
+    meanwhile: () => unknown,
+  ): Promise<void> => {
+    const gate = gateAt(held.tool, held.text)
+    try {
+      const adding = startCni(host, 'ADD', { conf, id: 'held', netns: host.pod('held'), env: gate.env })
+      await until('the ADD is held', gate.isReached)
+      await meanwhile()
+      gate.open()
+      const added = await adding
+      expect(added.code, added.stdout).toBe(0)
+    } finally {
+      gate.close()
+    }
+  }
+
+  it('that are filled anew lack no pod whose ADD came between the look and the filling', async () => {
+    const routed = netConf({
+      name: 'routed',
+      mode: 'ptp',
+      podcidr: undefined,
+      ipam: { type: 'trestle', ranges: [[{ subnet: '10.9.0.0/24' }]] },
+      firewall: { ingressPolicy: 'isolated', hostAccept: 'off' },
+    })
+    attach(host, routed, { id: 'seed' })
+    const call = { id: 'c1', netns: host.pod('c1') }
+    const started: { adding?: ReturnType<typeof startCni> } = {}
+    await addBeside(other, { tool: 'nft', text: 'flush set' }, async () => {
+      started.adding = startCni(host, 'ADD', { conf: routed, ...call })
+      await Promise.race([started.adding, sleep(1500)])
+    })
+    const added = await started.adding
+    expect(added?.code, added?.stdout).toBe(0)
+    expectSilent(host.cni('CHECK', { ...routed, prevResult: added?.json }, call))
+  })
+
+  it('of an empty network that goes are not said again by the ADD of another', async () => {
+    const going = { ...other, removeWhenEmpty: true }
+    attach(host, plain, { id: 'seed' })
+    const last = attach(host, going, { id: 'last' })
+    await addBeside(plain, { tool: 'nft', text: '10.241' }, () => {
+      expectSilent(later(host, 'DEL', { conf: going, pod: last }))
+    })
+    const rules = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
+    expect(rules).toContain('10.240.0.0/24')
+    expect(rules).not.toContain('10.241')
+  })
+
+  it('a bridge is made anew though a pod of it goes meanwhile', async () => {
+    const [gone, stays] = ['gone', 'stays'].map((id) => attach(host, plain, { id }))
+    expect(host.run('ip', ['link', 'del', 'cni0']).code).toBe(0)
+    await addBeside(plain, { tool: 'ip', text: 'type bridge' }, () => {
+      if (gone !== undefined) expectSilent(later(host, 'DEL', { conf: plain, pod: gone }))
+    })
+    if (stays !== undefined) expectSilent(later(host, 'CHECK', { conf: plain, pod: stays }))
+  })
+})
