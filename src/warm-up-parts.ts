@@ -17,8 +17,8 @@ import { forwardingKey } from './plan/network.ts'
 import type { Op } from './plan/op.ts'
 import { attachmentSpec, mergeNetworks, networkSpec } from './plan/resolve.ts'
 import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from './plan/shared.ts'
-import { flowsAfterDel, flowsBeforeAdd } from './plan/stale-flows.ts'
-import { deleteFlows, nodeAddresses } from './system/conntrack.ts'
+import { flowsAfterDel } from './plan/stale-flows.ts'
+import { deleteEarlierFlows, deleteFlows } from './system/conntrack.ts'
 import { writeAll } from './system/output.ts'
 import { readStdin } from './system/stdin.ts'
 
@@ -79,10 +79,8 @@ export async function warmUpPlan(context: CallContext, conf: NetConf): Promise<v
   difference(ops, { host: seen, pod: seen, sysctls, table: readTable(tableListing) })
   await sayRules(context, spec)
   const ports = spec.hostPorts?.ports ?? []
-  await deleteFlows(context.run, [
-    ...flowsBeforeAdd(ports, [...nodeAddresses(), '192.0.2.1', '2001:db8::1']),
-    ...flowsAfterDel(ports),
-  ])
+  await deleteEarlierFlows(context.run, ports)
+  await deleteFlows(context.run, flowsAfterDel(ports))
 }
 
 /** Reads a file as if it were standard input, and writes to where nobody reads. */

@@ -165,6 +165,7 @@ function echoing(run: Run): Run {
 
 function answerTo({ file, args }: Command): string {
   if (file === 'nft') return args.includes('-j') ? tableListing : ruleComments()
+  if (file === 'conntrack') return 'udp 17 29 src=192.0.2.1 dst=192.0.2.2 sport=1 dport=1\n'
   return '[{}]\n'
 }
 

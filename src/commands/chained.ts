@@ -21,8 +21,7 @@ import { acceptedOf } from '../plan/host-accept.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
 import { sharesRules } from '../plan/shared.ts'
-import { flowsBeforeAdd } from '../plan/stale-flows.ts'
-import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
+import { deleteEarlierFlows } from '../system/conntrack.ts'
 import { execute } from '../system/execute.ts'
 import type { OpenNetns } from '../system/netns.ts'
 import { observePod, observeQueues } from '../system/observe.ts'
@@ -77,7 +76,7 @@ async function change(chaining: Chaining): Promise<Result> {
   ])
   for (const each of changes) if (each.status === 'rejected') throw each.reason
   await execute(place, afterRuleOps(spec))
-  await deleteFlows(context.run, flowsBeforeAdd(spec.hostPorts?.ports ?? [], nodeAddresses()))
+  await deleteEarlierFlows(context.run, spec.hostPorts?.ports ?? [])
   finish(files, key)
   return chainedResult(prevResult, spec)
 }

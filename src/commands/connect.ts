@@ -15,9 +15,8 @@ import type { Op } from '../plan/op.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mergeNetworks, networkSpec } from '../plan/resolve.ts'
 import { steadyBridgeOps } from '../plan/shared.ts'
-import { flowsBeforeAdd, withoutConnections } from '../plan/stale-flows.ts'
 import type { Ahead } from '../system/ahead.ts'
-import { deleteFlows, nodeAddresses } from '../system/conntrack.ts'
+import { deleteEarlierFlows } from '../system/conntrack.ts'
 import { execute, laterCommands } from '../system/execute.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import type { OpenNetns } from '../system/netns.ts'
@@ -68,9 +67,7 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
     throw isBridgeFull(error) ? bridgeFull(wanted, error) : error
   })
   await execute({ run: context.run }, afterRuleOps(spec))
-  const ports = withoutConnections(spec.hostPorts?.ports ?? [])
-  // The node's addresses are a dump of all links: not for pods that need none.
-  if (ports.length > 0) await deleteFlows(context.run, flowsBeforeAdd(ports, nodeAddresses()))
+  await deleteEarlierFlows(context.run, spec.hostPorts?.ports ?? [])
   return made
 }
 

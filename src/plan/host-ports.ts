@@ -53,14 +53,16 @@ export function reservationName(port: HostPort): string {
   return `${port.protocol}:${port.hostPort}:${port.family}:${port.hostIp ?? 'any'}`
 }
 
+/** A reservation name without its address: names that differ here never conflict. */
+export function portOf(name: string): string {
+  return name.split(':', 3).join(':')
+}
+
 /** Whether two reservation names ask for the same packets: an address is part of "any". */
 export function isPortConflict(a: string, b: string): boolean {
-  const [protocolA, portA, familyA, ...addressA] = a.split(':')
-  const [protocolB, portB, familyB, ...addressB] = b.split(':')
-  const [ipA, ipB] = [addressA.join(':'), addressB.join(':')]
-  return (
-    protocolA === protocolB && portA === portB && familyA === familyB && (ipA === ipB || ipA === 'any' || ipB === 'any')
-  )
+  const port = portOf(a)
+  const addresses = [a, b].map((name) => name.slice(port.length + 1))
+  return portOf(b) === port && (addresses[0] === addresses[1] || addresses.includes('any'))
 }
 
 /** One mapping as host ports, one for each family that the pod has. */

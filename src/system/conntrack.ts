@@ -3,26 +3,49 @@
 
 import { networkInterfaces } from 'node:os'
 import { oneLine } from '../cni/error.ts'
-import type { StaleFlows } from '../plan/stale-flows.ts'
+import { readFlows } from '../compile/read-flows.ts'
+import type { HostPort } from '../plan/attachment.ts'
+import { type Flow, type FlowSelections, flowsBeforeAdd, flowsToList } from '../plan/stale-flows.ts'
 import { withTextFile } from './files.ts'
 import type { Output, Run } from './runner.ts'
 import { stateRoot } from './state.ts'
 
-/** A node with routed pods has an address per pod link; the first ones are the node's own. */
-const mostAddresses = 64
-
-/** The node's addresses, without repeats. */
-export function nodeAddresses(): readonly string[] {
-  const all = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map((entry) => entry.address))
-  return [...new Set(all)].slice(0, mostAddresses)
+/**
+ * Deletes the flows to a new pod's host ports that began before its rules were in place. They are looked for first: as
+ * a rule there are none. A failure is told on stderr and is no error: the pod's network is complete without.
+ */
+export async function deleteEarlierFlows(run: Run, ports: readonly HostPort[]): Promise<void> {
+  const asked = flowsToList(ports)
+  const listed = (await Promise.all(asked.map((each) => listFamily(run, each)))).flat()
+  // The node's addresses are a dump of all links: not where there is nothing to compare them with.
+  if (listed.length > 0) await deleteFlows(run, flowsBeforeAdd(ports, nodeAddresses(), listed))
 }
 
-/** Deletes the flows. A failure is told on stderr and is no error: the pod's network is complete without. */
-export async function deleteFlows(run: Run, flows: readonly StaleFlows[]): Promise<void> {
+/** Deletes the flows. A failure is told on stderr and is no error. */
+export async function deleteFlows(run: Run, flows: readonly FlowSelections[]): Promise<void> {
   await Promise.all(flows.map((each) => deleteFamily(run, each)))
 }
 
-async function deleteFamily(run: Run, { family, selections }: StaleFlows): Promise<void> {
+function nodeAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map((entry) => entry.address))
+  return [...new Set(all)]
+}
+
+async function listFamily(run: Run, { family, selections }: FlowSelections): Promise<readonly Flow[]> {
+  const listings = selections.map(async (selection) => {
+    try {
+      const output = await run({ file: 'conntrack', args: ['-L', '-f', `ipv${family}`, ...selection] })
+      if (output.code !== 0) tell(output.stderr)
+      return readFlows(output.stdout)
+    } catch (error) {
+      tell((error as Error).message)
+      return []
+    }
+  })
+  return (await Promise.all(listings)).flat()
+}
+
+async function deleteFamily(run: Run, { family, selections }: FlowSelections): Promise<void> {
   const lines = selections.map((selection) => ['-D', '-f', `ipv${family}`, ...selection])
   const first = lines[0]
   if (first === undefined) return

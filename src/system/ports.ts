@@ -5,7 +5,7 @@
 import { existsSync, rmSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { HostPort } from '../plan/attachment.ts'
-import { isPortConflict, reservationName } from '../plan/host-ports.ts'
+import { isPortConflict, portOf, reservationName } from '../plan/host-ports.ts'
 import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../plan/record.ts'
 import { linkOnce, namesIn, readText } from './files.ts'
 import { withLock } from './lock.ts'
@@ -23,8 +23,11 @@ export interface PortRequest {
 
 /** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
 export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<void> {
-  for (const port of ports) {
-    if (await reservePort(request, port)) continue
+  for (const port of ports) if (!(await isReserved(request, port))) throw taken(port, request)
+  // Our names first, then one look at the others: of two that ask at once, at least one sees the other.
+  for (const { port, name, other } of conflicts(ports)) {
+    if (isOurs(request, other) || (await isFreed(request, other))) continue
+    rmSync(`${portsDirectory()}/${name}`, { force: true })
     throw taken(port, request)
   }
 }
@@ -35,9 +38,9 @@ export async function releasePorts(
   ports: readonly HostPort[] | undefined,
   deadline?: Deadline,
 ): Promise<void> {
-  const reserved = namesIn(portsDirectory())
+  const reserved = new Set(namesIn(portsDirectory()))
   const wanted = ports?.map(reservationName)
-  const candidates = wanted === undefined ? reserved : wanted.filter((name) => reserved.includes(name))
+  const candidates = wanted === undefined ? [...reserved] : wanted.filter((name) => reserved.has(name))
   if (candidates.length === 0) return
   const lock = {
     file: portsLock(),
@@ -67,21 +70,11 @@ export function portsOf(key: AttachmentRecord['key']): readonly string[] {
   return namesIn(portsDirectory()).filter((name) => isHeldBy(key, name))
 }
 
-/** Our name first, then a look at the others: of two that ask at once, at least one sees the other. */
-async function reservePort(request: PortRequest, port: HostPort): Promise<boolean> {
+async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {
   const name = reservationName(port)
   const file = `${portsDirectory()}/${name}`
-  const isReserved =
-    linkOnce(request.claimFile, file) ||
-    isOurs(request, name) ||
-    ((await isFreed(request, name)) && linkOnce(request.claimFile, file))
-  if (!isReserved) return false
-  for (const other of conflicts(name)) {
-    if (isOurs(request, other) || (await isFreed(request, other))) continue
-    rmSync(file, { force: true })
-    return false
-  }
-  return true
+  if (linkOnce(request.claimFile, file) || isOurs(request, name)) return true
+  return (await isFreed(request, name)) && linkOnce(request.claimFile, file)
 }
 
 function isOurs(request: PortRequest, name: string): boolean {
@@ -99,13 +92,20 @@ async function isFreed(request: PortRequest, name: string): Promise<boolean> {
   return (holder !== undefined && (await request.settle(holder))) || !existsSync(`${portsDirectory()}/${name}`)
 }
 
-function conflicts(name: string): readonly string[] {
-  return namesIn(portsDirectory()).filter((other) => other !== name && isPortConflict(name, other))
+/** Reserved names that stand in the way of the ports', without these. The directory has the ports of all pods. */
+function conflicts(ports: readonly HostPort[]) {
+  const wanted = ports.map((port) => ({ port, name: reservationName(port) }))
+  const byPort = Map.groupBy(wanted, ({ name }) => portOf(name))
+  return namesIn(portsDirectory()).flatMap((other) =>
+    (byPort.get(portOf(other)) ?? [])
+      .filter(({ name }) => other !== name && isPortConflict(name, other))
+      .map(({ port, name }) => ({ port, name, other })),
+  )
 }
 
 function taken(port: HostPort, request: PortRequest): CniError {
   const name = reservationName(port)
-  const other = [name, ...conflicts(name)]
+  const other = [name, ...conflicts([port]).map((each) => each.other)]
     .map(portHolder)
     .find((holder) => holder !== undefined && !sameKey(holder.key, request.key))
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`

@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, targetsAt } from '../support/ask.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf } from '../support/pods.ts'
+import { logged } from '../support/tool.ts'
 import { outside } from '../support/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
@@ -76,11 +77,11 @@ describe.each([['bridge'], ['ptp']])("the node's loopback, with host ports in mo
   })
 })
 
-/** Sends a datagram every 50 ms from one source port, and prints every answer. */
+/** Sends two ports a datagram every 50 ms from one source port, and prints every answer. */
 const clientSource = `
   const s = require('dgram').createSocket('udp4')
   s.on('message', (m) => process.stdout.write(m + '\\n'))
-  s.bind(5555, () => setInterval(() => s.send('?', 8080, '${outside.node4}'), 50))
+  s.bind(5555, () => setInterval(() => [8080, 8081].forEach((port) => s.send('?', port, '${outside.node4}')), 50))
   setTimeout(() => process.exit(), 30000)`
 
 const namedServer = `
@@ -127,8 +128,10 @@ describe('a UDP client that keeps its source port', () => {
     ['one that does not know -R', withOldConntrack],
   ])('is served by the next pod of the host port, and other flows keep their entries, with %s', async (_, path) => {
     const env = path()
-    const conf = withPort(8080, 80)
+    const portMappings = [8080, 8081].map((hostPort) => ({ hostPort, containerPort: 80, protocol: 'udp' }))
+    const conf = withPort(8080, 80, { runtimeConfig: { portMappings } })
     const flows = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', '53']).stdout
+    const ofClient = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-src', '5555']).stdout
     const bystander = attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
     host.atClose(await answer(host.internet, 53, outside.far4))
     ask(host, bystander.netns, [{ protocol: 'udp', address: outside.far4, port: 53 }])
@@ -136,15 +139,43 @@ describe('a UDP client that keeps its source port', () => {
     expect(before).toContain('dport=53')
     // The client sends before there is a pod: without a flush on ADD its flow would stay untranslated.
     const said = await running(host.internet, clientSource)
-    await until(() => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=8080'), 'the client')
+    await until(() => ofClient().includes('dport=8080') && ofClient().includes('dport=8081'), 'the client')
     const one = attach(host, conf, { id: 'one', env })
     await running(one.netns, namedServer, 'one')
-    await until(() => said.text.includes('one'), 'an answer of the first pod')
+    await until(() => said.text.includes('one') && !ofClient().includes('[UNREPLIED]'), 'answers of the first pod')
     expectSilent(later(host, 'DEL', { conf, pod: one }))
     expect(host.run('conntrack', ['-L', '-p', 'udp', '--reply-src', one.address]).stdout).toBe('')
     const two = attach(host, conf, { id: 'two', env })
     await running(two.netns, namedServer, 'two')
     await until(() => said.text.includes('two'), 'an answer of the second pod')
     expect(flows().replace(/udp +17 \d+/, 'udp 17')).toBe(before)
+  })
+
+  it('costs a pod with many host ports one listing of each family', async () => {
+    const asked = logged('conntrack')
+    host.atClose(asked.close)
+    const portMappings = Array.from({ length: 300 }, (_, at) => ({
+      hostPort: 20_000 + at,
+      containerPort: 20_000 + at,
+      protocol: 'udp',
+    }))
+    const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], runtimeConfig: { portMappings } })
+    // Nothing is tracked before there is a network.
+    attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
+    const said = await running(host.internet, clientSource.replaceAll('8080, 8081', '20007, 8081'))
+    await until(() => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=20007'), 'the client')
+    const pod = attach(host, conf, { env: asked.env })
+    expect(asked.lines().toSorted()).toEqual([
+      '-D -f ipv4 -p udp --orig-port-dst 20007 --orig-dst 192.0.2.1',
+      '-L -f ipv4 -p udp',
+      '-L -f ipv6 -p udp',
+    ])
+    await running(pod.netns, namedServer.replace('bind(80', 'bind(20007'), 'pod')
+    await until(() => said.text.includes('pod'), 'an answer of the pod')
+    expectSilent(later(host, 'DEL', { conf, pod, call: { env: asked.env } }))
+    expect(asked.lines().slice(3).toSorted()).toEqual([
+      expect.stringMatching(/^-D -f ipv4 -p udp --reply-src 10\.240\.0\.\d+$/),
+      expect.stringMatching(/^-D -f ipv6 -p udp --reply-src fd00:240::\w+$/),
+    ])
   })
 })

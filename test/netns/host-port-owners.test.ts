@@ -2,7 +2,7 @@
 // A host port has one owner on the node, whatever its network: a second one is refused with the first
 // one's name, a dead one's port is taken over, DEL frees it; and what happens when records are lost.
 
-import { rmSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask } from '../support/ask.ts'
 import { type Host, openHost } from '../support/host.ts'
@@ -58,6 +58,25 @@ describe('a second owner of a host port', () => {
     const third = attach(host, withPort(), { id: 'third' })
     expect(elements('anyports4')).toContain(`tcp . 8080 : ${third.address} . 80`)
     expect(host.run('ip', ['link', 'show', second.hostLink]).code).not.toBe(0)
+  })
+})
+
+describe('a pod with 1000 host ports', () => {
+  it.each([
+    ['address', '192.0.2.1'],
+    ['port', undefined],
+  ])('of which one %s is taken is refused with the port, and keeps none of the others', (_, hostIP) => {
+    attach(host, withPort({}, { hostPort: 20_500 }), { id: 'first', args: k8s })
+    const portMappings = Array.from({ length: 1000 }, (_, at) => ({ hostPort: 20_000 + at, containerPort: 80, hostIP }))
+    const many = netConf({ ...other, runtimeConfig: { portMappings } })
+    const taken = /host port 20500\/tcp.*taken[\s\S]*shop\/web-0/
+    expectError(host.cni('ADD', many, { id: 'second', netns: host.pod('second') }), 104, taken)
+    expect(readdirSync(`${host.stateDir}/ports`)).toEqual(['tcp:20500:4:any'])
+    const free = portMappings.filter(({ hostPort }) => hostPort !== 20_500)
+    const pod = attach(host, netConf({ ...other, runtimeConfig: { portMappings: free } }), { id: 'third' })
+    expect(readdirSync(`${host.stateDir}/ports`)).toHaveLength(1000)
+    expectSilent(later(host, 'DEL', { conf: many, pod }))
+    expect(readdirSync(`${host.stateDir}/ports`)).toEqual(['tcp:20500:4:any'])
   })
 })
 

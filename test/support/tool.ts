@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One tool replaced on PATH: by a gate that its first caller waits at, by one that always fails, or by one that behaves
-// like a later version.
+// One tool replaced on PATH: by a gate that its first caller waits at, by one that always fails, by one that writes
+// down its calls, or by one that behaves like a later version.
 
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 
 /**
@@ -31,6 +31,15 @@ ${thenKilled ? `${real} "$@"; kill -KILL $PPID` : `exec ${real} "$@"`}`,
 /** The tool fails, whatever it is asked. */
 export function failing(tool: 'ip' | 'nft') {
   return replace(tool, () => 'cat > /dev/null\necho "Error: injected by the test" >&2\nexit 3')
+}
+
+/** The tool writes down the arguments it is called with, one line a call. */
+export function logged(tool: 'conntrack') {
+  const { directory, ...replaced } = replace(
+    tool,
+    (directory, real) => `echo "$*" >> "${directory}/calls"\nexec ${real} "$@"`,
+  )
+  return { ...replaced, lines: () => readFileSync(`${directory}/calls`, 'utf8').trim().split('\n') }
 }
 
 /** tc that knows the links of the moment it starts, as iproute2 7.3 does: what was remade before its input came is gone. */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host ports: which family serves which address, the elements they are, what the link shares, the flows
-// that must go with them.
+// Host ports: which family serves which address, the elements they are, what the link shares.
 
 import { describe, expect, it } from 'vitest'
 import { elementOps } from '../../../src/plan/elements.ts'
@@ -11,7 +10,6 @@ import {
   reservationName,
   sharedPortElements,
 } from '../../../src/plan/host-ports.ts'
-import { flowsAfterDel, flowsBeforeAdd, withoutConnections } from '../../../src/plan/stale-flows.ts'
 import { type Json, read } from '../cni/call.ts'
 
 const both = [{ address: '10.0.0.2/24' }, { address: 'fd00::2/64' }]
@@ -70,37 +68,5 @@ describe('elements', () => {
   it('are said with what they are for', () => {
     const [op] = elementOps([{ set: 'self4', element: '10.0.0.2 . 10.0.0.2' }], 'nft.del')
     expect(op).toMatchObject({ kind: 'nft.del', in: 'host', why: 'remove 10.0.0.2 . 10.0.0.2 in nft set self4' })
-  })
-})
-
-describe('stale flows', () => {
-  const ports = specFor([
-    port,
-    { ...port, protocol: 'udp' },
-    { ...port, protocol: 'udp', hostPort: 9, hostIP: '192.0.2.9' },
-  ])?.ports
-  const node = ['127.0.0.1', '192.0.2.1', '2001:db8::1']
-  const words = (flows: ReturnType<typeof flowsAfterDel>) =>
-    flows.flatMap(({ family, selections }) => selections.map((each) => `${family}: ${each.join(' ')}`))
-
-  it('before an ADD go to the port on each address of the node, or on its own', () => {
-    expect(words(flowsBeforeAdd(ports ?? [], node))).toEqual([
-      '4: -p udp --orig-port-dst 8080 --orig-dst 127.0.0.1',
-      '4: -p udp --orig-port-dst 8080 --orig-dst 192.0.2.1',
-      '4: -p udp --orig-port-dst 9 --orig-dst 192.0.2.9',
-      '6: -p udp --orig-port-dst 8080 --orig-dst 2001:db8::1',
-    ])
-  })
-  it('after a DEL were translated to the pod', () => {
-    expect(words(flowsAfterDel(ports ?? []))).toEqual([
-      '4: -p udp --orig-port-dst 8080 --reply-src 10.0.0.2',
-      '4: -p udp --orig-port-dst 9 --reply-src 10.0.0.2',
-      '6: -p udp --orig-port-dst 8080 --reply-src fd00::2',
-    ])
-  })
-  it('are never of TCP', () => {
-    const tcp = (specFor([port])?.ports ?? []).filter(({ protocol }) => protocol === 'tcp')
-    expect(tcp).toHaveLength(2)
-    expect([...withoutConnections(tcp), ...flowsBeforeAdd(tcp, node), ...flowsAfterDel(tcp)]).toEqual([])
   })
 })
