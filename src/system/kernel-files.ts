@@ -2,12 +2,13 @@
 // The kernel through /proc: no process needed, and always the network namespace we run in, which
 // /sys/class/net is not (it shows the namespace of whoever mounted it).
 
-import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { FileOp } from '../compile/batches.ts'
 import { isHostLinkName } from '../plan/names.ts'
 import { forwardingKey } from '../plan/network.ts'
 import { lackNote, refusedFor } from './capabilities.ts'
+import { namesIn } from './files.ts'
 
 /** Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say. */
 export function linkExists(name: string): boolean {
@@ -81,14 +82,6 @@ function isOwnSysfs(): boolean {
   }
 }
 
-/** The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. */
-export function uplinkMtu(): number | undefined {
-  const mtus = [...new Set([...defaultRouteLinks4(), ...defaultRouteLinks6()])]
-    .map(linkMtu)
-    .filter((mtu) => mtu !== undefined)
-  return mtus.length === 0 ? undefined : Math.min(...mtus)
-}
-
 /**
  * A forwarding host ignores router advertisements unless accept_ra is 2, and switching forwarding on
  * drops the default routes learnt from them (net/ipv6/addrconf.c, addrconf_fixup_forwarding): the
@@ -96,11 +89,16 @@ export function uplinkMtu(): number | undefined {
  * our write, and then a pod could change the node's routes (CVE-2020-10749). Bridges are set up under the machine's lock.
  */
 function keepRouterAdvertisements(): void {
-  for (const name of readdirSync('/proc/sys/net/ipv6/conf')) {
+  for (const name of nodeLinksWithIpv6()) {
     const key = `net/ipv6/conf/${name}/accept_ra`
-    const isNodes = name !== 'all' && name !== 'default' && name !== 'lo' && !isHostLinkName(name)
-    if (isNodes && readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
+    if (readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
   }
+}
+
+/** The links in our network namespace that have IPv6, without `lo` and the host ends of pods. */
+export function nodeLinksWithIpv6(): readonly string[] {
+  const isNodes = (name: string) => name !== 'all' && name !== 'default' && name !== 'lo' && !isHostLinkName(name)
+  return namesIn('/proc/sys/net/ipv6/conf').filter(isNodes)
 }
 
 function writeKey(key: string, value: string, why: string): void {
@@ -116,56 +114,5 @@ function writeKey(key: string, value: string, why: string): void {
       details: `writing ${value} to /proc/sys/${key}: ${refused.message}${lack ? `; ${lack.hint}` : ''}`,
       cause: error,
     })
-  }
-}
-
-/** /proc/net/route is sorted by prefix, the default first: a full table need not be read. */
-function defaultRouteLinks4(): readonly string[] {
-  const rows = readStart('/proc/net/route', 4096).split('\n').slice(1)
-  return rows
-    .map((row) => row.split('\t'))
-    .flatMap(([dev, dst, , , , , , mask]) => (dst === '00000000' && mask === '00000000' && dev ? [dev] : []))
-}
-
-function defaultRouteLinks6(): readonly string[] {
-  const anyAddress = '0'.repeat(32)
-  const rows = readStart('/proc/net/ipv6_route', 256 * 1024).split('\n')
-  return rows.flatMap((row) => {
-    const fields = row.trim().split(/ +/)
-    const dev = fields[9]
-    // `lo` carries the kernel's own unreachable default.
-    return fields[0] === anyAddress && fields[1] === '00' && dev !== undefined && dev !== 'lo' ? [dev] : []
-  })
-}
-
-function linkMtu(name: string): number | undefined {
-  const mtu = Number(readKey(`net/ipv6/conf/${name}/mtu`) ?? readText(`/sys/class/net/${name}/mtu`))
-  return mtu >= 68 ? mtu : undefined
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'latin1')
-  } catch {
-    return undefined
-  }
-}
-
-function readStart(path: string, bytes: number): string {
-  const chunk = Buffer.allocUnsafe(Math.min(bytes, 16 * 1024))
-  try {
-    const fd = openSync(path, 'r')
-    try {
-      let text = ''
-      for (;;) {
-        const got = readSync(fd, chunk, 0, chunk.length, null)
-        text += chunk.toString('latin1', 0, got)
-        if (got === 0 || text.length >= bytes) return text
-      }
-    } finally {
-      closeSync(fd)
-    }
-  } catch {
-    return ''
   }
 }
