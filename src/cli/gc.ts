@@ -53,7 +53,7 @@ async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
   const living = isAsked ? await askRuntime(endpoint, tell) : { listed: undefined, source: 'not asked' }
   const isApplied = values['apply'] === true
   tell('looking at attachments')
-  const verdicts = judgeAll(context, living.listed)
+  const verdicts = await judgeAll(context, living.listed)
   const inTheWay = misplaced()
   if (isApplied) setAsideMisplaced(inTheWay)
   tell(`looking at reservations of ${verdicts.length} attachments, and others`)

@@ -2,8 +2,9 @@
 // Collects garbage without the runtime: all networks, from records, namespaces and what the runtime
 // lists. What is collected is taken down as by DEL.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { CniCode, CniError } from '../cni/error.ts'
-import { judge, type Verdict, youngestMs } from '../plan/garbage.ts'
+import { type Facts, judge, type Verdict, youngestMs } from '../plan/garbage.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { netnsState } from '../system/netns.ts'
 import { allRecords } from '../system/records.ts'
@@ -21,12 +22,26 @@ export interface Collected extends Verdict {
   readonly failures: readonly string[]
 }
 
+/** A namespace that a runtime is just making or removing is a plain file for a moment: how often it is looked at, and when again. */
+const mostLooks = 5
+const pauseMs = 100
+
 /**
  * Judges every finished attachment. Throws CniError 5 when namespaces cannot be told from plain files
  * here: in another mount namespace every pod would look dead.
  */
-export function judgeAll(context: CallContext, listed: Listed): readonly Verdict[] {
+export async function judgeAll(context: CallContext, listed: Listed): Promise<readonly Verdict[]> {
   requireState()
+  for (let looks = 1; ; looks++) {
+    const { facts, hidden } = look(context, listed)
+    if (hidden === undefined) return facts.map(judge)
+    if (looks === mostLooks) throw notVisible(hidden.record)
+    await sleep(pauseMs)
+  }
+}
+
+/** `hidden`: one whose namespace is a plain file. */
+function look(context: CallContext, listed: Listed): { facts: readonly Facts[]; hidden: Facts | undefined } {
   const records = allRecords().filter(({ isPending }) => !isPending)
   const facts = records.map(({ record }) => ({
     record,
@@ -38,8 +53,7 @@ export function judgeAll(context: CallContext, listed: Listed): readonly Verdict
   const hidden = facts.find(
     ({ netns, record, isThisBoot }) => netns === 'unknown' && record.netns.path !== '' && isThisBoot,
   )
-  if (hidden !== undefined) throw notVisible(hidden.record)
-  return facts.map(judge)
+  return { facts, hidden }
 }
 
 /** Takes down what is judged garbage, and settles what killed calls left. `tell`: gets what is under way. */

@@ -60,7 +60,7 @@ export async function takeDown(
  * mark stays, and a later call takes the rest away.
  */
 async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: AttachmentRecord): Promise<void> {
-  if (record.isLost || record.spec === undefined || ownRuleRemovals(record.spec).length === 0) return
+  if (record.isLost || record.spec === undefined) return
   if (record.owed === undefined) {
     try {
       writePending(files, { ...record, writer: context.stamp, owed: ['its removal has not ended'] })
@@ -69,6 +69,8 @@ async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: 
       // A full disk must not keep links and rules: they go, and the record stays (del.ts, detachOrOwe).
     }
   }
+  // Without rules, nobody writes any: `restore` only must not take a link that goes for a lost one.
+  if (ownRuleRemovals(record.spec).length === 0) return
   const purpose = `remove the rules of ${record.key.ifName} of container ${record.key.containerId}`
   await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
 }

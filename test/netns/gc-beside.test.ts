@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle gc` beside calls of the runtime: what is on its way is not told as lost, and not taken.
 
+import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
@@ -40,6 +41,19 @@ describe('gc beside another call', () => {
       }
     },
   )
+
+  it('sees a namespace that is just being removed', async (test) => {
+    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    const { netns } = attach(host, withPort, { id: 'c1' })
+    // First it is no mount any more, then the file goes.
+    host.run('umount', [netns])
+    const slow = { calls: 'statfs', what: 'delay_exit=2500000', when: 1, paths: [netns] }
+    const collecting = startTracedCommand(host, ['gc', '--no-runtime'], slow, {})
+    await sleep(1500) // it has seen the plain file, and is held there
+    rmSync(netns)
+    const { code, stdout } = await collecting
+    expect(code, stdout).toBe(0)
+  })
 
   it('misses no record that a DEL moves while it reads', async (test) => {
     if (!haveStrace()) return test.skip('strace is not installed or may not trace')

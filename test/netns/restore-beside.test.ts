@@ -4,7 +4,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
-import { startCommand } from '../support/parallel.ts'
+import { startCni, startCommand } from '../support/parallel.ts'
 import { attach, later, netConf } from '../support/pods.ts'
 import { until } from '../support/stamps.ts'
 import { gateAt } from '../support/tool.ts'
@@ -40,6 +40,23 @@ describe('restore', () => {
     const { code, stderr } = await restoreBeside('type ifb', () => onHost(`link add ${name} address ${mac} type ifb`))
     expect(code, stderr).toBe(0)
     expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
+  it('takes no pod for lost whose DEL has removed its link, and has not ended', async () => {
+    const conf = netConf({ bandwidth: { egressRate: 8_000_000 } })
+    const pod = attach(host, conf)
+    const gate = gateAt('ip', 'link del')
+    try {
+      const deleting = startCni(host, 'DEL', { conf, ...pod.call, env: gate.env })
+      await until('DEL removes the link', gate.isReached)
+      onHost(`link del ${pod.hostLink}`)
+      const { code, stdout } = await startCommand(host, ['restore'])
+      gate.open()
+      expectSilent(await deleting)
+      expect(code, stdout).toBe(0)
+    } finally {
+      gate.close()
+    }
   })
 
   it('goes on where the link goes that was to be mended, and tells whose it was', async () => {
