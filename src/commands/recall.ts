@@ -7,10 +7,12 @@ import { existsSync } from 'node:fs'
 import type { NetConf } from '../cni/net-conf.ts'
 import { hostPortsOf } from '../plan/host-ports.ts'
 import { type CachedAttachment, cachedTypes, podIpsOf } from '../plan/libcni-cache.ts'
+import { hostLinkName } from '../plan/names.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { mappingsOf } from '../plan/remembered-ports.ts'
 import { reservationsOf } from '../plan/strays.ts'
 import { createText } from '../system/files.ts'
+import { linkExists } from '../system/kernel-files.ts'
 import { cachedAttachments } from '../system/libcni-cache.ts'
 import { netnsState, stampOf } from '../system/netns.ts'
 import { findRecords } from '../system/records.ts'
@@ -33,7 +35,8 @@ export async function recallPods(context: CallContext, files: NetworkFiles, conf
     const netns = stampOf(cached.netns)
     const { containerId, ifName } = cached
     const key = { network, containerId, ifName, role: 'main' } as const
-    if (netnsState(netns) !== 'live' || findRecords(files, key).length > 0) continue
+    // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
+    if (netnsState(netns) !== 'live' || !linkExists(hostLinkName(key)) || findRecords(files, key).length > 0) continue
     const createdAt = new Date().toISOString()
     const claim = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
     reserve(claim, cached)

@@ -3,6 +3,8 @@
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import type { NetworkSpec } from '../plan/attachment.ts'
+import { elementOps } from '../plan/elements.ts'
+import { loopbackGuard } from '../plan/host-ports.ts'
 import type { Op } from '../plan/op.ts'
 import { refilledRuleOps } from '../plan/shared.ts'
 import { executeAll } from '../system/execute.ts'
@@ -60,7 +62,8 @@ async function removeShared(
     true,
   )
   const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
-  for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules])) {
+  const guards = elementOps(links.map(loopbackGuard), 'nft.del')
+  for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules, ...guards])) {
     process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
   }
   for (const part of parts) await removeHostAccept(context.cleanup, part)

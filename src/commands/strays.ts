@@ -2,6 +2,7 @@
 // gc of reservations that no attachment accounts for, and of what stands where a directory of state belongs.
 
 import { lstatSync, rmSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import { youngestMs } from '../plan/garbage.ts'
 import { aliasOf, keyOfHostLink, networkDirName } from '../plan/names.ts'
 import type { ObservedLink } from '../plan/observed.ts'
@@ -74,7 +75,7 @@ export async function collectStrays(
     try {
       const isLost = holder !== undefined && !allRecords().some(({ record }) => sameKey(record.key, holder.key))
       if (isLost) await reclaimClaim(context, networkFiles(holder.key.network), holder)
-      else await drop(context, reservation)
+      else await drop(context, { reservation, holder })
     } catch (error) {
       failures.push((error as Error).message)
     }
@@ -96,8 +97,9 @@ export function setAsideMisplaced(paths: readonly string[]): void {
   for (const path of paths) setAside(path)
 }
 
-/** One that changed hands since it was judged is left alone. */
-async function drop({ stamp }: CallContext, reservation: Reservation): Promise<void> {
+/** One that changed hands since it was judged is left alone: that of an ADD is in no record at first. */
+async function drop({ stamp }: CallContext, judged: Pick<StrayVerdict, 'reservation' | 'holder'>): Promise<void> {
+  const { reservation, holder } = judged
   const lock = {
     file: reservationLock(reservation),
     purpose: 'collect a reservation',
@@ -108,7 +110,9 @@ async function drop({ stamp }: CallContext, reservation: Reservation): Promise<v
     const claimed = allRecords()
       .flatMap(({ record }) => recordReservations(record))
       .map(textOf)
-    if (!claimed.includes(textOf(reservation))) rmSync(reservationFile(reservation), { force: true, recursive: true })
+    const isSame = isDeepStrictEqual(holderNow(reservation), holder)
+    if (isSame && !claimed.includes(textOf(reservation)))
+      rmSync(reservationFile(reservation), { force: true, recursive: true })
   })
 }
 
@@ -126,6 +130,10 @@ function keptAs(reservation: Reservation, holder: AttachmentRecord | undefined):
 
 function inodeOf(file: string): number | undefined {
   return lstatSync(file, { throwIfNoEntry: false })?.ino
+}
+
+function holderNow({ network, name }: Reservation): AttachmentRecord | undefined {
+  return network === undefined ? portHolder(name) : addressHolder(networkFiles(network), name)
 }
 
 /** A claim of another network is nobody's here. */

@@ -32,7 +32,12 @@ export function ownPortElements(spec: HostPortSpec): readonly Element[] {
 
 /** What the pods of a link share: the guard of its loopback addresses. */
 export function sharedPortElements(spec: HostPortSpec): readonly Element[] {
-  return spec.snat ? [{ set: 'loopback', element: `"${spec.link}"` }] : []
+  return spec.snat ? [loopbackGuard(spec.link)] : []
+}
+
+/** Guards the node's loopback addresses from the pods behind `link`. */
+export function loopbackGuard(link: string): Element {
+  return { set: 'loopback', element: `"${link}"` }
 }
 
 /**

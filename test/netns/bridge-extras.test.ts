@@ -165,6 +165,16 @@ describe('removeWhenEmpty', () => {
     expect(isThere('cni0')).toBe(false)
   })
 
+  it('takes the guard of its host ports along', () => {
+    const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }]
+    const mapped = { ...conf('ports', '10.240.0.0/24'), runtimeConfig: { portMappings } }
+    const pod = attach(host, mapped)
+    const guarded = () => host.run('nft', ['list', 'set', 'inet', 'trestle', 'loopback']).stdout.includes('cni0')
+    expect(guarded()).toBe(true)
+    expectSilent(later(host, 'DEL', { conf: mapped, pod }))
+    expect(guarded()).toBe(false)
+  })
+
   it('keeps a bridge with a port of somebody else', () => {
     const pod = attach(host, one)
     onHost('link add theirs type veth peer name theirs1')

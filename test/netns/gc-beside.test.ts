@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle gc` beside calls of the runtime: what is on its way is not told as lost, and not taken.
 
-import { rmSync } from 'node:fs'
+import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { startCni, startCommand } from '../support/parallel.ts'
 import { attach, netConf } from '../support/pods.ts'
-import { stateOf, until } from '../support/stamps.ts'
+import { livingStamp, makeOld, rewrite, stateOf, until } from '../support/stamps.ts'
 import { haveStrace, startTracedCommand } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
@@ -41,6 +41,37 @@ describe('gc beside another call', () => {
       }
     },
   )
+
+  it('leaves a reservation alone that was nobody’s when it looked, and is a new ADD’s by now', async () => {
+    const state = stateOf(host, 'net')
+    const [dead] = [attach(host, withPort, { id: 'dead' }), attach(host, netConf(), { id: 'c1' })]
+    rewrite(state.finished('dead'), (record) => {
+      const writer = { ...(record['writer'] as object), startTime: '1' }
+      return { ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }
+    })
+    host.removePod(dead.netns)
+    const address = `${state.directory}/addresses/10.240.0.77`
+    writeFileSync(address, 'no claim')
+    makeOld(address)
+    const gate = gateAt('nft', 'delete element')
+    try {
+      const collecting = startCommand(host, ['gc', '--no-runtime', '--apply'], gate.env)
+      await until('gc collects the dead pod', gate.isReached)
+      // As an ADD has it before it writes down what it makes.
+      const { spec: _, ...claim } = JSON.parse(readFileSync(state.finished('c1'), 'utf8'))
+      const key = { ...claim.key, containerId: 'new' }
+      writeFileSync(state.pending('new'), JSON.stringify({ ...claim, key, writer: livingStamp() }))
+      rmSync(address)
+      linkSync(state.pending('new'), address)
+      gate.open()
+      const { code, stdout } = await collecting
+      expect(code, stdout).toBe(0)
+      expect(stdout).toContain('10.240.0.77')
+      expect(state.names('addresses')).toContain('10.240.0.77')
+    } finally {
+      gate.close()
+    }
+  })
 
   it('sees a namespace that is just being removed', async (test) => {
     if (!haveStrace()) return test.skip('strace is not installed or may not trace')

@@ -66,6 +66,17 @@ describe.skipIf(missing !== undefined)('state that was removed under live pods',
     expectNothingLeft(host, before)
   })
 
+  it('is not taken for removed where the last pod was deleted just now, and libcni has not forgotten it yet', () => {
+    const conf = { ...plugin, name: 'gone', cniVersion: '1.0.0', removeWhenEmpty: true }
+    runtime.write({ ...list, plugins: [conf] })
+    const { netns } = add('one', ports(8080))
+    const [id = ''] = reserved('networks/gone/attachments').map((name) => name.replace(/:.*/, ''))
+    expectSilent(host.cni('DEL', conf, { id, netns }))
+    const next = add('two', ports(8080))
+    expect(next.added.code, next.added.stdout + next.added.stderr).toBe(0)
+    expect(reserved('networks/gone/addresses')).toEqual([addressIn(next.added).replace(/\/.*/, '')])
+  })
+
   it('is free again when those pods are gone', () => {
     const { netns } = add('one')
     for (const name of readdirSync(host.stateDir)) rmSync(`${host.stateDir}/${name}`, { recursive: true })
