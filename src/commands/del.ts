@@ -16,12 +16,14 @@ import { hostLinkName, ifbName } from '../plan/names.ts'
 import { mappingsOf } from '../plan/remembered-ports.ts'
 import { addressesOf } from '../system/addresses.ts'
 import { linkExists } from '../system/kernel-files.ts'
+import { waitForHolder } from '../system/lock.ts'
 import { portsOf } from '../system/ports.ts'
 import { claim, findRecords, type StoredRecord } from '../system/records.ts'
 import { findReference, removeReference } from '../system/reference-chain.ts'
 import { defaultDataDir, releaseReferenceAddresses } from '../system/reference-leases.ts'
 import { isWriterGone } from '../system/stamp.ts'
 import { type NetworkFiles, networkFiles, requireState } from '../system/state.ts'
+import { attachmentLock } from './attachment-lock.ts'
 import type { CallContext } from './context.ts'
 import { releaseWith } from './delegated-lease.ts'
 import { delegateDel, detach, settleLeftovers } from './detach.ts'
@@ -40,11 +42,10 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   if (conf.isLoopback) return await delLoopback(context, call)
   requireState(conf.name)
   const files = networkFiles(conf.name)
-  const records = rolesOf(conf).flatMap((role) => findRecords(files, keyOf(call, conf, role)))
-  const { meant, isCertain } = meantBy(conf, records)
-  for (const { record, isPending } of meant) {
-    if (isPending && record.owed === undefined && !isWriterGone(record)) throw inProgress(call, record.writer.pid)
-    await detachOrOwe(context, files, record)
+  const { meant, isCertain } = meantBy(conf, await recordsFor(context, call, conf))
+  for (const stored of meant) {
+    if (isInProgress(stored)) throw inProgress(call, stored.record.writer.pid)
+    await detachOrOwe(context, files, stored.record)
   }
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.map(({ record }) => record.key.role)
@@ -66,6 +67,20 @@ function keyOf(call: Invocation, conf: DelConf, role: Role): AttachmentKey {
 /** A delegated DEL is only ever about its own reservation. */
 function rolesOf(conf: DelConf): readonly Role[] {
   return conf.role === 'ipam' ? ['ipam'] : ['chained', 'main']
+}
+
+/** The attachment's records. Another DEL that only has to give things back looks like an ADD, but for its lock: it is waited for. */
+async function recordsFor(context: CallContext, call: Invocation, conf: DelConf): Promise<readonly StoredRecord[]> {
+  const find = () => rolesOf(conf).flatMap((role) => findRecords(networkFiles(conf.name), keyOf(call, conf, role)))
+  const records = find()
+  const busy = records.filter(isInProgress)
+  if (busy.length === 0) return records
+  for (const { record } of busy) await waitForHolder(attachmentLock(context, record.key, 'delete the attachment'))
+  return find()
+}
+
+function isInProgress({ record, isPending }: StoredRecord): boolean {
+  return isPending && record.owed === undefined && !isWriterGone(record)
 }
 
 /**

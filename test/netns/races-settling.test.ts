@@ -17,6 +17,9 @@ const plain = netConf()
 const withPort = (hostPort: number, more: object = {}) =>
   netConf({ runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] }, ...more })
 
+/** Whether the record at `file` says nothing of what was made, as in the last step of a DEL. */
+const isBare = (file: string): boolean => existsSync(file) && !('spec' in JSON.parse(readFileSync(file, 'utf8')))
+
 describe('settling beside other calls', () => {
   let host: Host
   let state: ReturnType<typeof stateOf>
@@ -94,6 +97,18 @@ describe('settling beside other calls', () => {
     } finally {
       gate.close()
     }
+  })
+
+  it('a second DEL waits for the first one, also where that only gives things back', async () => {
+    const { call } = attach(host, withPort(8080), { id: 'c1' })
+    const release = holdLock(`${host.stateDir}/ports.lock`)
+    const first = startCni(host, 'DEL', { conf: withPort(8080), ...call })
+    await until('its record is bare', () => isBare(state.pending('c1')))
+    const second = startCni(host, 'DEL', { conf: withPort(8080), ...call, netns: '' })
+    await Promise.race([second, sleep(1500)])
+    release()
+    for (const deleted of [await first, await second]) expectSilent(deleted)
+    expect(state.names('addresses')).toEqual([])
   })
 
   it('an ADD waits for the host port of a dead pod that another one is taking down', async () => {
