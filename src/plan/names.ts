@@ -17,9 +17,9 @@ export function hostLinkName(key: AttachmentKey): string {
   return `veth${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
 
-/** Whether a link has a name that `hostLinkName` gives. */
-export function isHostLinkName(name: string): boolean {
-  return /^veth[0-9a-f]{11}$/.test(name)
+/** Whether a link of the host has a name that `hostLinkName` or `ifbName` gives. */
+export function isPodLinkName(name: string): boolean {
+  return /^(?:veth[0-9a-f]{11}|ifb[0-9a-f]{12})$/.test(name)
 }
 
 /** The ifb device for traffic out of the pod. */

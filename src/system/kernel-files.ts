@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { FileOp } from '../compile/batches.ts'
-import { isHostLinkName } from '../plan/names.ts'
+import { isPodLinkName } from '../plan/names.ts'
 import { forwardingKey } from '../plan/network.ts'
 import { lackNote, refusedFor } from './capabilities.ts'
 import { namesIn } from './files.ts'
@@ -95,9 +95,9 @@ function keepRouterAdvertisements(): void {
   }
 }
 
-/** The links in our network namespace that have IPv6, without `lo` and the host ends of pods. */
+/** The links in our network namespace that have IPv6, without `lo` and those of pods. */
 export function nodeLinksWithIpv6(): readonly string[] {
-  const isNodes = (name: string) => name !== 'all' && name !== 'default' && name !== 'lo' && !isHostLinkName(name)
+  const isNodes = (name: string) => name !== 'all' && name !== 'default' && name !== 'lo' && !isPodLinkName(name)
   return namesIn('/proc/sys/net/ipv6/conf').filter(isNodes)
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a process of the node listens on a port: /proc/net, read only as far as needed.
 
-import { closeSync, openSync, readSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { HostPort } from '../plan/attachment.ts'
 import { type Listener, listensOn, readListener } from '../plan/listening.ts'
+import { blocksOf } from './proc-blocks.ts'
 
-const chunkBytes = 64 * 1024
 /** About 7000 sockets. Listening TCP sockets come first, so this bounds UDP only. */
 const mostBytes = 1024 * 1024
 
@@ -74,26 +73,12 @@ function forEachListener(file: string, tell: (listener: Listener) => void): void
   }
 }
 
-/** Lines of a /proc file, read as they are wanted. No lines where there is no such file. */
+/** The file's lines, read as they are wanted. */
 function* linesOf(file: string): Generator<string> {
-  let fd: number
-  try {
-    fd = openSync(file, 'r')
-  } catch {
-    return
-  }
-  try {
-    const buffer = Buffer.alloc(chunkBytes)
-    let rest = ''
-    for (let bytes = 0; bytes < mostBytes; ) {
-      const got = readSync(fd, buffer, 0, chunkBytes, null)
-      if (got === 0) return
-      bytes += got
-      const lines = (rest + buffer.toString('latin1', 0, got)).split('\n')
-      rest = lines.pop() ?? ''
-      yield* lines
-    }
-  } finally {
-    closeSync(fd)
+  let bytes = 0
+  for (const block of blocksOf(file)) {
+    yield* block.split('\n')
+    bytes += block.length
+    if (bytes >= mostBytes) return
   }
 }

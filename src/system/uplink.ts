@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The MTU of the node's way out, from /proc alone.
 
-import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { nodeLinksWithIpv6, readKey } from './kernel-files.ts'
+import { blocksOf } from './proc-blocks.ts'
 
-const chunkBytes = 64 * 1024
-/** A route is a line of 150 bytes, a pod's link has three: 9000 pods. */
-const mostBytes = 4 * 1024 * 1024
+const mostLinks = 100
 
 /** The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. */
 export function uplinkMtu(): number | undefined {
   const mtu4 = smallest(defaultRouteLinks4().map(linkMtu))
   // The IPv6 routes of 600 pods take 8 ms to read: not where none of them could lower the MTU.
-  const isSettled = mtu4 !== undefined && nodeLinksWithIpv6().every((name) => (linkMtu(name) ?? mtu4) >= mtu4)
-  return isSettled ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
+  return mtu4 !== undefined && hasNoSmaller(mtu4) ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
+}
+
+/** Whether no link of the node has a smaller MTU. False where there are so many that the routes are read faster. */
+function hasNoSmaller(than: number): boolean {
+  const links = nodeLinksWithIpv6()
+  return links.length <= mostLinks && links.every((name) => (linkMtu(name) ?? than) >= than)
 }
 
 function smallest(mtus: readonly (number | undefined)[]): number | undefined {
@@ -23,24 +27,31 @@ function smallest(mtus: readonly (number | undefined)[]): number | undefined {
 
 /** /proc/net/route is sorted by prefix, the default first: a full table need not be read. */
 function defaultRouteLinks4(): readonly string[] {
-  const rows = readStart('/proc/net/route', 4096).split('\n').slice(1)
+  const [start = ''] = blocksOf('/proc/net/route')
+  const rows = start.split('\n').slice(1)
   return rows
     .map((row) => row.split('\t'))
     .flatMap(([dev, dst, , , , , , mask]) => (dst === '00000000' && mask === '00000000' && dev ? [dev] : []))
 }
 
-/** The default is the last route of its table (net/ipv6/ip6_fib.c, fib6_walk_continue), one among thousands. */
+const default6 = `${'0'.repeat(32)} 00 `
+
+/** The defaults are the last routes of their table (net/ipv6/ip6_fib.c, fib6_walk_continue): what follows is not read. */
 function defaultRouteLinks6(): readonly string[] {
-  const start = `\n${'0'.repeat(32)} 00 `
-  const text = `\n${readStart('/proc/net/ipv6_route', mostBytes)}`
   const devs = new Set<string>()
-  for (let at = text.indexOf(start); at !== -1; at = text.indexOf(start, at + 1)) {
-    const end = text.indexOf('\n', at + 1)
-    const line = text.slice(at, end === -1 ? undefined : end)
-    devs.add(line.slice(line.lastIndexOf(' ') + 1))
+  for (const lines of blocksOf('/proc/net/ipv6_route')) {
+    // `lo` carries the kernel's own unreachable default.
+    for (const line of startingWith(default6, lines)) devs.add(line.slice(line.lastIndexOf(' ') + 1))
+    const isPast = !lines.startsWith(default6, lines.lastIndexOf('\n') + 1)
+    if (devs.size > 0 && isPast) break
   }
-  // `lo` carries the kernel's own unreachable default.
   return [...devs].filter((dev) => dev !== 'lo')
+}
+
+/** Splitting thousands of lines to find one takes longer than reading them. */
+function startingWith(start: string, lines: string): readonly string[] {
+  if (!lines.includes(start)) return []
+  return lines.split('\n').filter((line) => line.startsWith(start))
 }
 
 function linkMtu(name: string): number | undefined {
@@ -53,24 +64,5 @@ function readText(path: string): string | undefined {
     return readFileSync(path, 'latin1')
   } catch {
     return undefined
-  }
-}
-
-function readStart(path: string, bytes: number): string {
-  const chunk = Buffer.allocUnsafe(Math.min(bytes, chunkBytes))
-  try {
-    const fd = openSync(path, 'r')
-    try {
-      let text = ''
-      for (;;) {
-        const got = readSync(fd, chunk, 0, chunk.length, null)
-        text += chunk.toString('latin1', 0, got)
-        if (got === 0 || text.length >= bytes) return text
-      }
-    } finally {
-      closeSync(fd)
-    }
-  } catch {
-    return ''
   }
 }

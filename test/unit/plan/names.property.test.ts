@@ -11,7 +11,7 @@ import {
   hostLinkMac,
   hostLinkName,
   ifbName,
-  isHostLinkName,
+  isPodLinkName,
   networkDirName,
   podLinkMac,
   recordFileName,
@@ -33,7 +33,7 @@ describe('names', () => {
     fc.assert(
       fc.property(keys, (key) => {
         expect(hostLinkName(key)).toMatch(/^veth[0-9a-f]{11}$/)
-        expect([hostLinkName(key), ifbName(key)].map(isHostLinkName)).toEqual([true, false])
+        expect([hostLinkName(key), ifbName(key), 'veth0', 'ifb0', 'eth0'].filter(isPodLinkName)).toHaveLength(2)
         expect(ifbName(key)).toMatch(/^[a-z0-9]{1,15}$/)
         expect(ifbName(key)).not.toBe(hostLinkName(key))
       }),
