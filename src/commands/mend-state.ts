@@ -2,11 +2,11 @@
 // State that follows from other state: a reservation from its attachment's record, what a network shares from what
 // its newest attachment remembers. Damaged or removed, it is written again.
 
-import { rmSync } from 'node:fs'
+import { lstatSync, rmSync } from 'node:fs'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { type Reservation, recordReservations, reservationText } from '../plan/strays.ts'
 import { holderOf } from '../system/addresses.ts'
-import { createText } from '../system/files.ts'
+import { createText, writeText } from '../system/files.ts'
 import { withLock } from '../system/lock.ts'
 import { portHolder } from '../system/ports.ts'
 import { allRecords, findRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
@@ -64,10 +64,16 @@ async function mend(context: CallContext, record: AttachmentRecord, reservation:
     const isStill = now !== undefined && sameKey(now.key, record.key) && now.createdAt === record.createdAt
     if (!isStill || holderOfReservation(record, reservation) !== undefined) return
     const { spec: _, network: __, ...claim } = record
-    const file = reservationFile(reservation)
-    rmSync(file, { recursive: true, force: true })
-    createText(file, JSON.stringify(claim))
+    const [file, text] = [reservationFile(reservation), JSON.stringify(claim)]
+    // One that is there by now and can be read is somebody else's; one that cannot keeps its name, or an ADD would take it.
+    if (!createText(file, text) && holderOfReservation(record, reservation) === undefined) replace(file, text)
   })
+}
+
+/** No rename replaces a directory by a file. */
+function replace(file: string, text: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory()) rmSync(file, { recursive: true, force: true })
+  writeText(file, text)
 }
 
 function holderOfReservation({ key }: AttachmentRecord, { network, name }: Reservation): AttachmentRecord | undefined {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle restore` beside calls of the runtime: what changes between its look and its work is no failure.
 
+import { writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
-import { expectSilent } from '../support/outcome.ts'
+import { expectError, expectSilent } from '../support/outcome.ts'
 import { startCni, startCommand } from '../support/parallel.ts'
 import { attach, later, netConf } from '../support/pods.ts'
-import { until } from '../support/stamps.ts'
+import { stateOf, until } from '../support/stamps.ts'
+import { haveStrace, startTracedCommand } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 let host: Host
@@ -40,6 +43,20 @@ describe('restore', () => {
     const { code, stderr } = await restoreBeside('type ifb', () => onHost(`link add ${name} address ${mac} type ifb`))
     expect(code, stderr).toBe(0)
     expectSilent(later(host, 'CHECK', { conf, pod }))
+  })
+
+  it('gives no address away whose reservation it mends', async (test) => {
+    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    const pod = attach(host, netConf())
+    const address = `${stateOf(host, 'net').directory}/addresses/${pod.address}`
+    writeFileSync(address, 'no claim')
+    const slow = { calls: 'unlink,unlinkat', what: 'delay_exit=2500000', when: 1, paths: [address] }
+    const restoring = startTracedCommand(host, ['restore'], slow, {})
+    await sleep(1500) // where it removes the file before it writes it anew, it is held there
+    const thief = host.cni('ADD', netConf(), { id: 'thief', netns: host.pod('thief'), args: `IP=${pod.address}` })
+    expect((await restoring).code).toBe(0)
+    expectError(thief, 102, pod.address)
+    expectSilent(later(host, 'CHECK', { conf: netConf(), pod }))
   })
 
   it('takes no pod for lost whose DEL has removed its link, and has not ended', async () => {
