@@ -28,7 +28,7 @@ import type { CallContext } from './context.ts'
 import { configurePod } from './pod-side.ts'
 import { isAnotherBridge, ownBridgeMacOps, showBridgeOps } from './same-bridge.ts'
 import { sayRules } from './say-rules.ts'
-import { setUpShared } from './shared-setup.ts'
+import { isInPlace, setUpShared } from './shared-setup.ts'
 
 /** An attachment being made. `isMade`: its interfaces exist, only addresses, routes and what follows from them are missing. */
 export interface Connection {
@@ -58,7 +58,7 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
   const known = readNetwork(files)
   const wanted = wantedNetwork(connection, spec, known)
   writePending(files, { ...connection.record, spec, network: wanted })
-  const isSteady = isDeepStrictEqual(known, wanted) && (wanted.bridge === undefined || linkExists(wanted.bridge.name))
+  const isSteady = isDeepStrictEqual(known, wanted) && isInPlace(wanted)
   const decided = { spec, network: wanted, own: connection.isMade ? leasedHostOps(spec) : hostOps(spec) }
   const making = isSteady
     ? connectSteady(connection, decided)

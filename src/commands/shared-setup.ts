@@ -17,7 +17,7 @@ import type { Op } from '../plan/op.ts'
 import { mergeNetworks } from '../plan/resolve.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared.ts'
 import { lookingOnce, settleHostAccept } from '../system/host-accept.ts'
-import { linkExists } from '../system/kernel-files.ts'
+import { linkExists, readKey } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
 import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
@@ -94,8 +94,17 @@ async function setUpAsSeen(context: CallContext, setup: SharedSetup): Promise<Ne
 }
 
 function isMade({ files, network }: SharedSetup): boolean {
+  return isDeepStrictEqual(readNetwork(files), network) && isInPlace(network)
+}
+
+/**
+ * Whether the network's bridge is there and forwarding is on, as far as files tell. Forwarding is switched on under the
+ * machine's lock only: that changes settings of links, and another setup may be about to change those of its bridge.
+ */
+export function isInPlace({ bridge, forwarding }: NetworkSpec): boolean {
   return (
-    isDeepStrictEqual(readNetwork(files), network) && (network.bridge === undefined || linkExists(network.bridge.name))
+    (bridge === undefined || linkExists(bridge.name)) &&
+    forwarding.every((family) => readKey(forwardingKey(family)) === '1')
   )
 }
 

@@ -8,6 +8,7 @@ import { expectSilent } from '../support/outcome.ts'
 import { startCni } from '../support/parallel.ts'
 import { attach, later, netConf } from '../support/pods.ts'
 import { until } from '../support/stamps.ts'
+import { haveStrace, startTracedCni } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 const plain = netConf()
@@ -69,6 +70,23 @@ describe('shared parts', () => {
     const rules = host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
     expect(rules).toContain('10.240.0.0/24')
     expect(rules).not.toContain('10.241')
+  })
+
+  it('leave a new bridge deaf to router advertisements where forwarding is switched on beside it', async (test) => {
+    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    const dual = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
+    attach(host, dual, { id: 'seed' })
+    expect(host.run('sysctl', ['-qw', 'net.ipv6.conf.all.forwarding=0']).code).toBe(0)
+    expect(host.run('ip', ['link', 'add', 'br-other', 'type', 'bridge']).code).toBe(0)
+    const key = '/proc/sys/net/ipv6/conf/br-other/accept_ra'
+    // Once it looks at the setting, then it looks again, and writes it.
+    const slow = { calls: 'openat', what: 'delay_exit=2500000', when: 2, paths: [key] }
+    const call = { verb: 'ADD', conf: dual, id: 'slow', netns: host.pod('slow') } as const
+    const switching = startTracedCni(host, call, slow)
+    await sleep(1500)
+    attach(host, other, { id: 'c1' })
+    expect((await switching).code).toBe(0)
+    expect(host.run('sysctl', ['-n', 'net.ipv6.conf.br-other.accept_ra']).stdout.trim()).toBe('0')
   })
 
   it('a bridge is made anew though a pod of it goes meanwhile', async () => {
