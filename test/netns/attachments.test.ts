@@ -20,7 +20,7 @@ const conf = netConf()
 
 function expectWell(pod: Pod, sent: object = conf): void {
   expectSilent(later(host, 'CHECK', { conf: sent, pod }))
-  expect(host.inPod(pod.netns, 'ping', ['-c1', '-W2', '10.240.0.1']).code).toBe(0)
+  expect(host.inPod(pod.netns, 'ping', ['-c1', '-w10', '10.240.0.1']).code).toBe(0)
 }
 
 describe('ADD', () => {
@@ -136,10 +136,10 @@ describe('an address', () => {
   it('comes with the same MAC for whoever has it, so that neighbours stay right', () => {
     const first = attach(host, conf, { id: 'a1', ...ask('10.240.0.9') })
     const watcher = attach(host, conf, { id: 'w' })
-    expect(host.inPod(watcher.netns, 'ping', ['-c1', '-W2', '10.240.0.9']).code).toBe(0)
+    expect(host.inPod(watcher.netns, 'ping', ['-c1', '-w10', '10.240.0.9']).code).toBe(0)
     expectSilent(later(host, 'DEL', { conf, pod: first }))
     const second = attach(host, conf, { id: 'a2', ...ask('10.240.0.9') })
     expect(second.result.interfaces[2]?.mac).toBe(first.result.interfaces[2]?.mac)
-    expect(host.inPod(watcher.netns, 'ping', ['-c1', '-W1', '10.240.0.9']).code).toBe(0)
+    expect(host.inPod(watcher.netns, 'ping', ['-c1', '-w3', '10.240.0.9']).code).toBe(0)
   })
 })

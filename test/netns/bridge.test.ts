@@ -91,7 +91,7 @@ describe('a bridge of ours', () => {
     const first = attach(host, netConf(), { id: 'a' })
     ip('link del cni0')
     const second = attach(host, netConf(), { id: 'b' })
-    expect(host.inPod(first.netns, 'ping', ['-c1', '-W2', second.address]).code).toBe(0)
+    expect(host.inPod(first.netns, 'ping', ['-c1', '-w10', second.address]).code).toBe(0)
   })
 })
 

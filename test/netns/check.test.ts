@@ -168,7 +168,7 @@ describe('CHECK names it when', () => {
       expectSilent(later(host, 'CHECK', { conf, pod: next }))
       for (const { netns } of [pod, next]) {
         for (const gateway of ['10.240.0.1', 'fd00:240::1']) {
-          expect(host.inPod(netns, 'ping', ['-c1', '-W2', gateway]).code, `${netns} to ${gateway}`).toBe(0)
+          expect(host.inPod(netns, 'ping', ['-c1', '-w10', gateway]).code, `${netns} to ${gateway}`).toBe(0)
         }
       }
     },

@@ -64,7 +64,7 @@ describe('calls at the same time', () => {
       expect(addedSecond).toHaveLength(atOnce)
       expect(duplicatesOf(addedSecond)).toEqual([])
       for (const { netns } of [second[0], second.at(-1)] as Pod[])
-        expect(host.inPod(netns, 'ping', ['-c1', '-W2', '10.91.0.1']).code).toBe(0)
+        expect(host.inPod(netns, 'ping', ['-c1', '-w10', '10.91.0.1']).code).toBe(0)
 
       expect(failuresOf(await allOf(second.map(delOf), 10))).toEqual([])
       expectNothingLeft(host, before)
@@ -87,7 +87,7 @@ describe('calls at the same time', () => {
       expect(duplicatesOf(added)).toEqual([])
       for (const at of [0, 1, 2]) {
         const { netns } = pods[at] as Pod
-        expect(host.inPod(netns, 'ping', ['-6', '-c1', '-W2', `fd91:${at}::1`]).code, `gateway of n${at}`).toBe(0)
+        expect(host.inPod(netns, 'ping', ['-6', '-c1', '-w10', `fd91:${at}::1`]).code, `gateway of n${at}`).toBe(0)
       }
       expect(failuresOf(await allOf(pods.map(delOf), 24))).toEqual([])
       expectNothingLeft(host, before)

@@ -101,8 +101,8 @@ describe('DEL', () => {
     host.run('rm', ['-rf', host.stateDir])
     const asked = { id: 'c2', args: 'IP=10.240.0.77' }
     const second = attach(host, conf, asked)
-    expect(host.inPod(second.netns, 'ping', ['-c1', '-W2', '10.240.0.1']).code).toBe(0)
-    expect(host.inPod(first.netns, 'ping', ['-c1', '-W2', '10.240.0.77']).code).toBe(0)
+    expect(host.inPod(second.netns, 'ping', ['-c1', '-w10', '10.240.0.1']).code).toBe(0)
+    expect(host.inPod(first.netns, 'ping', ['-c1', '-w10', '10.240.0.77']).code).toBe(0)
     for (const pod of [first, second]) expectSilent(later(host, 'DEL', { conf, pod }))
     expectNothingLeft(host, before)
   })

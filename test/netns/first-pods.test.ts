@@ -32,7 +32,7 @@ describe('the demo configuration', () => {
     const pods = ['a', 'b'].map((label) => host.pod(label))
     for (const [at, netns] of pods.entries()) expect(host.cni('ADD', demo, { id: `c${at}`, netns }).code).toBe(0)
     for (const address of ['10.240.0.1', '10.240.0.3']) {
-      expect(host.inPod(pods[0] ?? '', 'ping', ['-c1', '-W2', address]).code, `ping ${address}`).toBe(0)
+      expect(host.inPod(pods[0] ?? '', 'ping', ['-c1', '-w10', address]).code, `ping ${address}`).toBe(0)
     }
   })
 })

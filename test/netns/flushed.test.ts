@@ -106,7 +106,7 @@ function silentOf(host: Host, pods: readonly string[]): readonly string[] {
   const everyone = pods.map((_, at) => `10.93.0.${at + 2}`)
   return pods.flatMap((netns, at) =>
     [...everyone.filter((_, other) => other !== at), '10.93.0.1', outside]
-      .filter((address) => host.inPod(netns, 'ping', ['-c1', '-W2', address]).code !== 0)
+      .filter((address) => host.inPod(netns, 'ping', ['-c1', '-w10', address]).code !== 0)
       .map((address) => `pod ${at} does not reach ${address}`),
   )
 }

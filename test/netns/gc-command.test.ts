@@ -76,7 +76,7 @@ describe('the commands that look after state', () => {
     expect(command('restore', '-o', 'json').stdout).toContain('"missing": []')
     for (const [at, netns] of pods.entries()) {
       const other = `10.66.0.${((at + 1) % pods.length) + 2}`
-      expect(host.inPod(netns, 'ping', ['-c1', '-W2', other]).code, `${netns} to ${other}`).toBe(0)
+      expect(host.inPod(netns, 'ping', ['-c1', '-w10', other]).code, `${netns} to ${other}`).toBe(0)
     }
     expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'masq4']).stdout).toContain('10.66.0.0/24')
   })

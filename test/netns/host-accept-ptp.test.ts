@@ -10,7 +10,7 @@ import { type Firewall, firewalls, foreignTable } from '../support/foreign-firew
 import { type Host, openHost, trestle } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, ipamConf, later } from '../support/pods.ts'
-import { addUplink, outside, pings } from '../support/traffic.ts'
+import { addUplink, outside, pings, pingsOnce } from '../support/traffic.ts'
 
 const subnets = ['10.240.0.0/24', 'fd00:240::/64']
 const ranges = subnets.map((subnet) => [{ subnet }])
@@ -91,7 +91,7 @@ describe.each(firewalls.map((firewall) => [firewall.what, firewall] as const))(
       const before = listed(firewall)
       const without = attach(host, off, { id: 'without' })
       expect(listed(firewall)).toBe(before)
-      expect(pings(host, without.netns, outside.far4)).toBe(false)
+      expect(pingsOnce(host, without.netns, outside.far4)).toBe(false)
       attach(host, conf, { id: 'a' })
       const first = ours(firewall)
       const accepts = JSON.parse(readFileSync(acceptFile(), 'utf8')) as { subnet: string; places: [] }[]

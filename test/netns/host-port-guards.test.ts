@@ -7,9 +7,10 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { answer, ask, targetsAt } from '../support/ask.ts'
+import { answer, ask, askOnce, targetsAt } from '../support/ask.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf } from '../support/pods.ts'
+import { until } from '../support/stamps.ts'
 import { logged } from '../support/tool.ts'
 import { outside } from '../support/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
@@ -50,8 +51,8 @@ describe('host port 53', () => {
     host.atClose(await answer(dns.netns, 53))
     const silent = targetsAt([outside.far4, outside.far6], 53)
     // Nobody answers at the far address: an answer would be the pod's.
-    expect(ask(host, client.netns, silent)).toEqual(['', '', '', ''])
-    expect(ask(host, neighbour, targetsAt([outside.far4], 53))).toEqual(['', ''])
+    expect(askOnce(host, client.netns, silent)).toEqual(['', '', '', ''])
+    expect(askOnce(host, neighbour, targetsAt([outside.far4], 53))).toEqual(['', ''])
     // Bound to its address: an answer from another one would not be taken.
     host.atClose(await answer(host.internet, 53, outside.far4), await answer(host.internet, 53, outside.far6))
     expect(ask(host, client.netns, silent)).toEqual([outside.node4, outside.node4, outside.node6, outside.node6])
@@ -70,8 +71,8 @@ describe.each([['bridge'], ['ptp']])("the node's loopback, with host ports in mo
     inPod('ip addr del 127.0.0.1/8 dev lo; ip route flush table local 127.0.0.0/8')
     inPod(`ip route add 127.0.0.0/8 via ${gateway} src ${pod.address}`)
     expect(host.inPod(pod.netns, 'ip', ['route', 'get', '127.0.0.1']).stdout).toContain(`via ${gateway}`)
-    expect(ask(host, pod.netns, targetsAt(['127.0.0.1'], 9000))).toEqual(['', ''])
-    expect(ask(host, pod.netns, targetsAt(['127.0.0.1'], 8080))).toEqual(['', ''])
+    expect(askOnce(host, pod.netns, targetsAt(['127.0.0.1'], 9000))).toEqual(['', ''])
+    expect(askOnce(host, pod.netns, targetsAt(['127.0.0.1'], 8080))).toEqual(['', ''])
     expect(ask(host, host.path, targetsAt(['127.0.0.1'], 9000))).not.toContain('')
     expect(ask(host, host.path, targetsAt(['127.0.0.1'], 8080))).not.toContain('')
   })
@@ -82,13 +83,13 @@ const clientSource = `
   const s = require('dgram').createSocket('udp4')
   s.on('message', (m) => process.stdout.write(m + '\\n'))
   s.bind(5555, () => setInterval(() => [8080, 8081].forEach((port) => s.send('?', port, '${outside.node4}')), 50))
-  setTimeout(() => process.exit(), 30000)`
+  setTimeout(() => process.exit(), 170000)`
 
 const namedServer = `
   const s = require('dgram').createSocket('udp4')
   s.on('message', (_, from) => s.send(process.argv[1], from.port, from.address))
   s.bind(80, () => console.log('listening'))
-  setTimeout(() => process.exit(), 30000)`
+  setTimeout(() => process.exit(), 170000)`
 
 /** Runs node in a namespace; what it prints goes to the returned text. */
 async function running(netns: string, source: string, arg = '') {
@@ -99,14 +100,6 @@ async function running(netns: string, source: string, arg = '') {
     said.text += part
   })
   return said
-}
-
-async function until(condition: () => boolean, what: string): Promise<void> {
-  const endsAt = Date.now() + 5000
-  while (!condition()) {
-    if (Date.now() > endsAt) throw new Error(`waited 5 s for ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
 }
 
 /** What conntrack before 1.4.7 says to -R. */
@@ -130,6 +123,9 @@ describe('a UDP client that keeps its source port', () => {
     const env = path()
     const portMappings = [8080, 8081].map((hostPort) => ({ hostPort, containerPort: 80, protocol: 'udp' }))
     const conf = withPort(8080, 80, { runtimeConfig: { portMappings } })
+    // The bystander's entry is to last as long as the test.
+    const lasting = ['udp_timeout', 'udp_timeout_stream'].map((name) => `net.netfilter.nf_conntrack_${name}=600`)
+    expect(host.run('sysctl', ['-qw', ...lasting]).stderr).toBe('')
     const flows = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', '53']).stdout
     const ofClient = () => host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-src', '5555']).stdout
     const bystander = attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
@@ -139,15 +135,15 @@ describe('a UDP client that keeps its source port', () => {
     expect(before).toContain('dport=53')
     // The client sends before there is a pod: without a flush on ADD its flow would stay untranslated.
     const said = await running(host.internet, clientSource)
-    await until(() => ofClient().includes('dport=8080') && ofClient().includes('dport=8081'), 'the client')
+    await until('the client', () => ofClient().includes('dport=8080') && ofClient().includes('dport=8081'))
     const one = attach(host, conf, { id: 'one', env })
     await running(one.netns, namedServer, 'one')
-    await until(() => said.text.includes('one') && !ofClient().includes('[UNREPLIED]'), 'answers of the first pod')
+    await until('answers of the first pod', () => said.text.includes('one') && !ofClient().includes('[UNREPLIED]'))
     expectSilent(later(host, 'DEL', { conf, pod: one }))
     expect(host.run('conntrack', ['-L', '-p', 'udp', '--reply-src', one.address]).stdout).toBe('')
     const two = attach(host, conf, { id: 'two', env })
     await running(two.netns, namedServer, 'two')
-    await until(() => said.text.includes('two'), 'an answer of the second pod')
+    await until('an answer of the second pod', () => said.text.includes('two'))
     expect(flows().replace(/udp +17 \d+/, 'udp 17')).toBe(before)
   })
 
@@ -163,7 +159,7 @@ describe('a UDP client that keeps its source port', () => {
     // Nothing is tracked before there is a network.
     attach(host, netConf({ podcidr: conf.podcidr }), { id: 'bystander' })
     const said = await running(host.internet, clientSource.replaceAll('8080, 8081', '20007, 8081'))
-    await until(() => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=20007'), 'the client')
+    await until('the client', () => host.run('conntrack', ['-L', '-p', 'udp']).stdout.includes('dport=20007'))
     const pod = attach(host, conf, { env: asked.env })
     expect(asked.lines().toSorted()).toEqual([
       '-D -f ipv4 -p udp --orig-port-dst 20007 --orig-dst 192.0.2.1',
@@ -171,7 +167,7 @@ describe('a UDP client that keeps its source port', () => {
       '-L -f ipv6 -p udp',
     ])
     await running(pod.netns, namedServer.replace('bind(80', 'bind(20007'), 'pod')
-    await until(() => said.text.includes('pod'), 'an answer of the pod')
+    await until('an answer of the pod', () => said.text.includes('pod'))
     expectSilent(later(host, 'DEL', { conf, pod, call: { env: asked.env } }))
     expect(asked.lines().slice(3).toSorted()).toEqual([
       expect.stringMatching(/^-D -f ipv4 -p udp --reply-src 10\.240\.0\.\d+$/),

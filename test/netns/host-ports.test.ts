@@ -4,7 +4,7 @@
 
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { answer, ask, describeTarget, filterBridged, targetsAt } from '../support/ask.ts'
+import { answer, ask, askOnce, describeTarget, filterBridged, targetsAt } from '../support/ask.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
 import { outside } from '../support/traffic.ts'
@@ -76,9 +76,9 @@ describe.each([
 
   it('do not answer on ::1, which no IPv6 kernel forwards, nor on an address that is not theirs', async () => {
     await served(conf)
-    expect(ask(host, host.path, targetsAt(['::1'], 8080))).toEqual(['', ''])
+    expect(askOnce(host, host.path, targetsAt(['::1'], 8080))).toEqual(['', ''])
     host.run('ip', ['addr', 'add', '192.0.2.9/32', 'dev', 'up0'])
-    expect(ask(host, host.path, targetsAt(['192.0.2.9'], 8081))).toEqual(['', ''])
+    expect(askOnce(host, host.path, targetsAt(['192.0.2.9'], 8081))).toEqual(['', ''])
     expect(ask(host, host.path, targetsAt(['192.0.2.9'], 8080))).not.toContain('')
   })
 
@@ -86,7 +86,7 @@ describe.each([
     const [pod] = await served(conf)
     expectSilent(later(host, 'CHECK', { conf: { ...conf, runtimeConfig: { portMappings } }, pod }))
     expectSilent(later(host, 'DEL', { conf, pod }))
-    expect(ask(host, host.internet, targetsAt(node, 8080))).toEqual(['', '', '', ''])
+    expect(askOnce(host, host.internet, targetsAt(node, 8080))).toEqual(['', '', '', ''])
     for (const map of ['ports4', 'ports6', 'anyports4', 'anyports6']) {
       expect(host.run('nft', ['list', 'map', 'inet', 'trestle', map]).stdout).not.toContain('elements')
     }

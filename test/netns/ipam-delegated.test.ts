@@ -39,7 +39,7 @@ describe('a delegated IPAM plugin', () => {
       dns: { nameservers: ['10.66.0.53'] },
     })
     expect(addressesOf(host, pod.netns)).toEqual(['10.66.0.7/24'])
-    expect(host.inPod(pod.netns, 'ping', ['-c1', '-W2', '10.66.0.1']).code).toBe(0)
+    expect(host.inPod(pod.netns, 'ping', ['-c1', '-w10', '10.66.0.1']).code).toBe(0)
     expectSilent(later(host, 'CHECK', { conf, pod }))
     expectSilent(host.cni('STATUS', conf, { path: plugin.path }))
     const id = { containerID: pod.id, ifname: 'eth0' }
@@ -173,7 +173,7 @@ describe('a delegated IPAM plugin', () => {
     const pod = attach(host, routed, { path: plugin.path })
     for (const gateway of ['10.66.0.1', 'fd00:66::1']) expect(pings(host, pod.netns, gateway)).toBe(true)
     for (const address of ['10.66.0.7', 'fd00:66::7'])
-      expect(host.run('ping', ['-c1', '-W2', address]).code, address).toBe(0)
+      expect(host.run('ping', ['-c1', '-w10', address]).code, address).toBe(0)
     expectSilent(later(host, 'CHECK', { conf: routed, pod }))
     expectSilent(later(host, 'DEL', { conf: routed, pod }))
     expectNothingLeft(host, before)

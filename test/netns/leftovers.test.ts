@@ -4,7 +4,7 @@
 
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { answer, ask } from '../support/ask.ts'
+import { answer, ask, askOnce } from '../support/ask.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../support/cnitool.ts'
 import { type Finished, type Host, openHost } from '../support/host.ts'
 import { addUplink, outside, pings } from '../support/traffic.ts'
@@ -110,7 +110,7 @@ describe.skipIf(missing !== undefined)('what the reference plugins left', () => 
     const pod = succeed('new', 8080)
     stop = await answer(pod, 80)
     const target = [{ protocol: 'tcp', address: outside.node4, port: 8080 }] as const
-    expect(ask(host, internet, target)).toEqual([''])
+    expect(askOnce(host, internet, target)).toEqual([''])
     expect(runtime.command('adopt', '--apply', runtime.file).code).toBe(0)
     expect(ask(host, internet, target)).toEqual(['192.0.2.2'])
     expect(host.run('iptables-save', []).stdout).not.toMatch(/^-A CNI-DN|10\.80\.0\.2\/29/m)

@@ -4,7 +4,7 @@
 // writes them (pkg/proxy/nftables/proxier.go, pkg/proxy/iptables/proxier.go), cut to one service.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { answer, ask, targetsAt } from '../support/ask.ts'
+import { answer, ask, askOnce, targetsAt } from '../support/ask.ts'
 import { attach, later, netConf } from '../support/pods.ts'
 import { outside } from '../support/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
@@ -57,7 +57,7 @@ describe('a host port with the number of a NodePort', () => {
       expect(ask(host, host.internet, target).join('')).not.toBe('')
       endService()
       host.atClose(await answer(holder.netns, port))
-      expect(ask(host, host.internet, target).join('')).toBe('')
+      expect(askOnce(host, host.internet, target).join('')).toBe('')
       const gone =
         mode === 'nftables'
           ? host.run('nft', ['delete', 'table', 'ip', 'kube-proxy'])

@@ -9,6 +9,7 @@ import { answer } from '../support/ask.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { expectError } from '../support/outcome.ts'
 import { netConf } from '../support/pods.ts'
+import { waitForOwn } from '../support/traffic.ts'
 
 let host: Host
 let stop = (): void => undefined
@@ -16,6 +17,7 @@ beforeEach(() => {
   host = openHost()
   host.run('ip', ['addr', 'add', '192.0.2.1/32', 'dev', 'lo'])
   host.run('ip', ['addr', 'add', '2001:db8::1/128', 'dev', 'lo'])
+  waitForOwn(host, host.path, ['2001:db8::1'])
 })
 afterEach(() => {
   stop()

@@ -3,7 +3,7 @@
 // another's ports.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { answer, ask, type Target } from '../support/ask.ts'
+import { answer, ask, askOnce, type Target } from '../support/ask.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
 import { outside } from '../support/traffic.ts'
@@ -33,7 +33,9 @@ const at = (port: number): readonly Target[] =>
   [outside.node4, outside.node6].map((address) => ({ protocol: 'tcp', address, port }))
 /** Whether outside and node get through, IPv4 and IPv6 each. */
 const passes = (port: number) =>
-  [host.internet, host.path].map((netns) => ask(host, netns, at(port)).map((said) => said !== ''))
+  [host.internet, host.path].map((netns) => askOnce(host, netns, at(port)).map((said) => said !== ''))
+/** The same, looked at again where an answer is still on its way: a busy machine takes its time. */
+const expectPasses = (port: number) => expect.poll(() => passes(port), { timeout: 20_000 })
 
 describe('a host port with conditions', () => {
   it('is for those who meet them, each family by its own', async () => {
@@ -42,11 +44,11 @@ describe('a host port with conditions', () => {
       confOf(8081, { conditionsV4: ['iifname "up0"'], conditionsV6: ['ip6 saddr { 2001:db8:9::/48 }'] }, other),
       'b',
     )
-    expect(passes(8080)).toEqual([
+    await expectPasses(8080).toEqual([
       [false, true],
       [true, true],
     ])
-    expect(passes(8081)).toEqual([
+    await expectPasses(8081).toEqual([
       [true, false],
       [false, false],
     ])
@@ -61,15 +63,15 @@ describe('a host port with conditions', () => {
       [false, true],
     ]
     expectSilent(later(host, 'CHECK', { conf, pod }))
-    expect(passes(8080)).toEqual(expected)
+    await expectPasses(8080).toEqual(expected)
     const chain = /chain (cond4_\w+)/.exec(host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout)?.[1] ?? ''
     host.run('nft', ['flush', 'chain', 'inet', 'trestle', chain])
     expectError(later(host, 'CHECK', { conf, pod }), 107, chain)
     host.run('nft', ['delete', 'table', 'inet', 'trestle'])
     attach(host, netConf(dual), { id: 'c' })
     expectSilent(later(host, 'CHECK', { conf, pod }))
-    expect(passes(8080)).toEqual(expected)
-    expect(passes(8081)[0]).toEqual([true, true])
+    await expectPasses(8080).toEqual(expected)
+    expect(ask(host, host.internet, at(8081))).not.toContain('')
     expectSilent(later(host, 'DEL', { conf, pod }))
     expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anygates4']).stdout).not.toContain('elements')
   })
@@ -77,7 +79,8 @@ describe('a host port with conditions', () => {
   it('keeps its own conditions when the configuration gets others', async () => {
     await serve(confOf(8080, { conditionsV4: ['ip saddr 203.0.113.0/24'] }), 'old')
     await serve(confOf(8081, { conditionsV4: ['ip saddr 192.0.2.0/24'] }), 'new')
-    expect([passes(8080)[0]?.[0], passes(8081)[0]?.[0]]).toEqual([false, true])
+    expect(ask(host, host.internet, at(8081).slice(0, 1))).not.toContain('')
+    expect(passes(8080)[0]?.[0]).toBe(false)
   })
 
   it.each([

@@ -46,7 +46,7 @@ describe('sbr', () => {
     expect(inPod('-6 route show table main')).not.toContain('fd00:50::')
     for (const address of ['10.50.0.1', 'fd00:50::1']) {
       const from = address.includes(':') ? 'fd00:50::2' : '10.50.0.2'
-      expect(host.inPod(pod.netns, 'ping', ['-c1', '-W2', '-I', from, address]).code, address).toBe(0)
+      expect(host.inPod(pod.netns, 'ping', ['-c1', '-w10', '-I', from, address]).code, address).toBe(0)
     }
     expectSilent(later(host, 'CHECK', { conf, pod: second }))
     expectSilent(later(host, 'DEL', { conf, pod: second }))

@@ -99,7 +99,7 @@ describe('state', () => {
     )
     expect(elsewhere.exitCode).toBe(1)
     expect(JSON.parse(elsewhere.stdout)).toMatchObject({ msg: expect.stringContaining('no IP addresses available') })
-    for (const { netns } of pods) expect(host.inPod(netns, 'ping', ['-c1', '-W2', '10.95.0.1']).code).toBe(0)
+    for (const { netns } of pods) expect(host.inPod(netns, 'ping', ['-c1', '-w10', '10.95.0.1']).code).toBe(0)
     for (const { id, netns } of pods) expect(host.cni('DEL', conf, { id, netns }).code).toBe(0)
     expectNothingLeft(host, before)
   })

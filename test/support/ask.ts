@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets for tests of host ports: a server in a namespace that answers with its client's address, over
 // TCP and UDP and both families, and a client that asks many targets at once.
+// An answer may take seconds where a machine is busy, so who should answer is asked again for a while; who should
+// not is asked once.
 
 import { spawn } from 'node:child_process'
 import type { Host } from './host.ts'
@@ -20,22 +22,30 @@ const serverSource = `
   const udp = require('dgram').createSocket(address.includes(':') ? 'udp6' : 'udp4')
   udp.on('message', (_, from) => udp.send(bare(from.address), from.port, from.address))
   udp.bind(port, address, up)
-  setTimeout(() => process.exit(), 60000)`
+  setTimeout(() => process.exit(), 170000)`
 
+/** Each target is asked every 300 ms until it answers or the time is over; with `isOnce` once. */
 const clientSource = `
+  const [targets, lastMs, isOnce] = process.argv.slice(1).map((each) => JSON.parse(each))
   const ask = ({ protocol, address, port }) => new Promise((resolve) => {
-    setTimeout(() => resolve(''), 1500)
+    // What has come by now is read before the time is called over: this process may have been stopped for a while.
+    setTimeout(() => setImmediate(() => setImmediate(resolve, '')), lastMs)
+    const again = (act) => isOnce ? undefined : setTimeout(act, 300)
     if (protocol === 'tcp') {
-      let said = ''
-      const s = require('net').connect(port, address)
-      s.on('error', () => resolve('')).on('data', (part) => { said += part }).on('end', () => resolve(said))
+      const connect = () => {
+        let said = ''
+        const s = require('net').connect(port, address)
+        s.on('error', () => again(connect)).on('data', (part) => { said += part }).on('end', () => resolve(said))
+      }
+      connect()
     } else {
       const s = require('dgram').createSocket(address.includes(':') ? 'udp6' : 'udp4')
-      s.on('error', () => resolve('')).on('message', (part) => resolve(String(part)))
-      s.send('?', port, address, () => {})
+      s.on('error', () => {}).on('message', (part) => resolve(String(part)))
+      const send = () => s.send('?', port, address, () => again(send))
+      send()
     }
   })
-  Promise.all(JSON.parse(process.argv[1]).map(ask)).then((said) => {
+  Promise.all(targets.map(ask)).then((said) => {
     process.stdout.write(JSON.stringify(said), () => process.exit())
   })`
 
@@ -52,10 +62,19 @@ export async function answer(netns: string, port: number, address = '::'): Promi
   }
 }
 
-/** For each target the address that its server saw, or '' where none answered within 1.5 s. */
+/** For each target the address that its server saw, or '' where none answered within 15 s: for those that should. */
 export function ask(host: Host, netns: string, targets: readonly Target[]): readonly string[] {
-  const said = host.inPod(netns, process.execPath, ['-e', clientSource, JSON.stringify(targets)])
-  return JSON.parse(said.stdout) as readonly string[]
+  return asked(host, netns, [targets, 15_000, false])
+}
+
+/** The same for targets that should not answer: each is asked once and has 1.5 s. */
+export function askOnce(host: Host, netns: string, targets: readonly Target[]): readonly string[] {
+  return asked(host, netns, [targets, 1500, true])
+}
+
+function asked(host: Host, netns: string, args: readonly unknown[]): readonly string[] {
+  const words = args.map((each) => JSON.stringify(each))
+  return JSON.parse(host.inPod(netns, process.execPath, ['-e', clientSource, ...words]).stdout) as readonly string[]
 }
 
 /** Both protocols at each address. */

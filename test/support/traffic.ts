@@ -5,19 +5,28 @@
 import { spawn } from 'node:child_process'
 import type { Host } from './host.ts'
 
-/** Whether one ping is answered within two seconds. */
+/** Whether a ping is answered: one a second, for ten seconds where it has to be. For who should answer. */
 export function pings(host: Host, netns: string, address: string): boolean {
-  return host.inPod(netns, 'ping', ['-c1', '-W2', address]).code === 0
+  return host.inPod(netns, 'ping', ['-n', '-c1', '-w10', address]).code === 0
+}
+
+/** Whether one ping is answered within a second. For who should not answer. */
+export function pingsOnce(host: Host, netns: string, address: string): boolean {
+  return host.inPod(netns, 'ping', ['-n', '-c1', '-W1', address]).code === 0
 }
 
 const serverSource = `
-  const server = require('net').createServer((socket) => socket.end(socket.remoteAddress.replace('::ffff:', '')))
+  const server = require('net').createServer((s) => s.on('error', () => {}).end(s.remoteAddress.replace('::ffff:', '')))
   server.listen(8080, () => console.log('listening'))
-  setTimeout(() => process.exit(), 30000)`
+  setTimeout(() => process.exit(), 170000)`
 
+/** Connects anew when it is refused, as long as there is time; an answer may take its time. */
 const clientSource = `
-  const socket = require('net').connect(8080, process.argv[1])
-  socket.setTimeout(2000, () => process.exit(2)).on('error', () => process.exit(1)).pipe(process.stdout)`
+  const [address, lastMs] = process.argv.slice(1)
+  const connect = () => require('net').connect(8080, address).on('error', () => setTimeout(connect, 300)).on('data', say)
+  const say = (text) => process.stdout.write(text, () => process.exit())
+  setTimeout(() => setImmediate(() => setImmediate(process.exit, 2)), Number(lastMs))
+  connect()`
 
 /** Starts a TCP server on port 8080 of a namespace; it answers with its client's address. End it with the returned function. */
 export async function serve(netns: string): Promise<() => void> {
@@ -33,13 +42,29 @@ export async function serve(netns: string): Promise<() => void> {
   }
 }
 
-/** The address under which a server at `address` sees a client in `netns`; empty when it cannot connect. */
-export function seenBy(host: Host, netns: string, address: string): string {
-  return host.inPod(netns, process.execPath, ['-e', clientSource, address]).stdout
+/**
+ * The address under which a server at `address` sees a client in `netns`; empty when it does not answer. `lastMs`: how
+ * long it has for that, two seconds where it should not answer.
+ */
+export function seenBy(host: Host, netns: string, address: string, lastMs = 15_000): string {
+  return host.inPod(netns, process.execPath, ['-e', clientSource, address, `${lastMs}`]).stdout
 }
 
 /** Addresses of the outside world. */
 export const outside = { node4: '192.0.2.1', node6: '2001:db8:1::1', far4: '198.51.100.1', far6: '2001:db8:2::1' }
+
+/**
+ * Waits until IPv6 addresses that were added to a namespace are its own: the kernel takes packets for them, and has their
+ * local routes, a moment after it was told of them, on a busy machine much later (net/ipv6/addrconf.c, addrconf_dad_work).
+ */
+export function waitForOwn(host: Host, netns: string, addresses: readonly string[]): void {
+  const end = performance.now() + 30_000
+  const routes = () => host.inPod(netns, 'ip', ['-6', 'route', 'show', 'table', 'local']).stdout
+  while (!addresses.every((address) => routes().includes(`local ${address} `))) {
+    if (performance.now() > end) throw new Error(`not its own after 30 s: ${addresses.join()}\n${routes()}`)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
+  }
+}
 
 /**
  * Gives the host an uplink of the given MTU with default routes to a namespace that plays the
@@ -67,5 +92,7 @@ export function addUplink(host: Host, mtu = 1500): string {
   ]
   const failed = steps.find((step) => step.code !== 0)
   if (failed) throw new Error(`the uplink: ${failed.stderr}`)
+  waitForOwn(host, host.path, ['2001:db8:1::1'])
+  waitForOwn(host, internet, ['2001:db8:1::2', outside.far6])
   return internet
 }
