@@ -74,7 +74,7 @@ describe('conf-examples', () => {
     return { ...done, json: verb === 'ADD' && done.code === 0 ? JSON.parse(done.stdout) : undefined }
   }
 
-  function expectWorking(network: NetworkList, ifName: string): void {
+  async function expectWorking(network: NetworkList, ifName: string): Promise<void> {
     const before = links()
     const netns = host.pod('a')
     const call = { netns, ifName }
@@ -87,7 +87,8 @@ describe('conf-examples', () => {
     }
     let result: Finished['json']
     for (const plugin of network.plugins) result = send('ADD', plugin, result).json
-    expect(host.inPod(netns, 'ip', ['-o', 'link', 'show', ifName]).stdout).toContain('LOWER_UP')
+    const shown = () => host.inPod(netns, 'ip', ['-o', 'link', 'show', ifName]).stdout
+    await expect.poll(shown, { timeout: 20_000 }).toContain('LOWER_UP')
     const addresses = host.inPod(netns, 'ip', ['-o', 'addr', 'show', ifName]).stdout
     for (const { address } of result?.ips ?? []) expect(addresses).toContain(address)
     for (const wanted of ips ?? []) expect(addresses).toContain(wanted)
@@ -97,7 +98,7 @@ describe('conf-examples', () => {
     expect(links()).toEqual(before)
   }
 
-  it.for(files)('%s works', (file, context) => {
+  it.for(files)('%s works', async (file, context) => {
     const network = readNetworkList(readFileSync(`conf-examples/${file}`, 'utf8'))
     const unfit = network.plugins.flatMap((plugin) => unfitFor(network, plugin) ?? [])[0]
     if (unfit !== undefined) {
@@ -105,6 +106,6 @@ describe('conf-examples', () => {
       process.stdout.write(`${reason}\n`)
       context.skip(reason)
     }
-    expectWorking(network, file.startsWith('multus') ? 'net1' : 'eth0')
+    await expectWorking(network, file.startsWith('multus') ? 'net1' : 'eth0')
   })
 })

@@ -7,6 +7,7 @@ import { restore } from '../support/breakage.ts'
 import { type Finished, type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, ipamConf, later, netConf, type Pod } from '../support/pods.ts'
+import { until } from '../support/stamps.ts'
 
 const foreignTables = `
 table inet trestle-of-others {
@@ -60,9 +61,9 @@ const routed = ipamConf(
 const shortLived = netConf({ name: 'short', bridge: 'br-short', podcidr: '10.242.0.0/24', removeWhenEmpty: true })
 
 let host: Host
-beforeEach(() => {
+beforeEach(async () => {
   host = openHost()
-  furnish()
+  await furnish()
 })
 afterEach(() => host.close())
 
@@ -74,7 +75,7 @@ function run(line: string, input = ''): Finished {
 }
 
 /** Everything of somebody else, made before trestle is run for the first time. */
-function furnish(): void {
+async function furnish(): Promise<void> {
   run('nft -f -', foreignTables)
   for (const rule of iptablesRules) for (const program of ['iptables-nft', 'ip6tables-nft']) run(`${program} ${rule}`)
   run('ip link add br-theirs address 0a:00:00:00:00:77 type bridge ageing_time 100 forward_delay 0')
@@ -88,6 +89,9 @@ function furnish(): void {
   run('ip addr add fd00:77::1/64 dev br-theirs nodad')
   run('ip link set br-theirs up')
   run('tc qdisc add dev port0 root tbf rate 1mbit burst 32kbit latency 400ms')
+  // Carrier is told later (net/core/link_watch.c).
+  const isUp = (dev: string) => run(`ip -o link show dev ${dev}`).stdout.includes(' state UP ')
+  await until('the carrier', () => ['br-theirs', 'port0', 'port1'].every(isUp))
 }
 
 /** All that is not ours, as text; timers and counters of the bridge left out. */

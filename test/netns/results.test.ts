@@ -81,7 +81,7 @@ describe('the result of ADD', () => {
   })
   afterEach(() => host.close())
 
-  it.each(matrix)('of version %s for %s', (version, _, families) => {
+  it.each(matrix)('of version %s for %s', async (version, _, families) => {
     const netns = host.pod('a')
     const conf = confOf(version, families)
     const added = host.cni('ADD', conf, { netns })
@@ -90,10 +90,11 @@ describe('the result of ADD', () => {
     expect(addressesOf(host, netns)).toEqual(families.map((family) => family.address))
     for (const entry of added.json?.interfaces.slice(1) ?? []) {
       const isPod = entry.sandbox !== undefined
-      const shown = isPod
-        ? inPodJson(host, netns, ['link', 'show', entry.name])
-        : onHostJson(host, ['link', 'show', entry.name])
-      expect(shown[0]).toMatchObject({ address: entry.mac, mtu: 1500, operstate: 'UP' })
+      const words = ['link', 'show', entry.name]
+      const shown = () => (isPod ? inPodJson(host, netns, words) : onHostJson(host, words))[0]
+      expect(shown()).toMatchObject({ address: entry.mac, mtu: 1500 })
+      // It is told when the kernel comes to it (net/core/link_watch.c).
+      await expect.poll(() => shown()?.operstate, { timeout: 20_000 }).toBe('UP')
     }
     const check = { ...conf, prevResult: added.json }
     if (version >= '0.4.0') expectSilent(host.cni('CHECK', check, { netns }))

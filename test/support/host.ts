@@ -124,10 +124,7 @@ export function snapshot(host: Host): Snapshot {
       .replace(/ (state|qdisc|mode|group|qlen) \S+/g, '')
       // Carrier is told later (net/core/link_watch.c), how much later depends on the machine.
       .replace(/NO-CARRIER,|,LOWER_UP/g, ''),
-    // Link-local routes of IPv6 come when the kernel has checked the address, and go with the link.
-    routes: host
-      .run('ip', ['route', 'show', 'table', 'all'])
-      .stdout.replace(/^(?:local |anycast )?fe80::\S* dev .*\n|^multicast ff00::\/8 dev .*\n/gm, ''),
+    routes: routesOf(host),
     rules: host.run('nft', ['-s', 'list', 'ruleset']).stdout,
     sysctls: host.run('sysctl', ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding', 'net.ipv6.conf.all.accept_ra'])
       .stdout,
@@ -135,6 +132,26 @@ export function snapshot(host: Host): Snapshot {
       .stdout.split('\n')
       .sort()
       .join('\n'),
+  }
+}
+
+/**
+ * Link-local routes of IPv6 come when the kernel has checked the address, and go with the link. The local route of any
+ * other address comes a moment after the address, on a busy machine much later (net/ipv6/addrconf.c, addrconf_dad_work):
+ * it is waited for.
+ */
+function routesOf(host: Host): string {
+  const shown = host.run('ip', ['-6', '-o', 'addr', 'show', 'up', 'scope', 'global', '-tentative']).stdout
+  const own = [...shown.matchAll(/ inet6 ([^/ ]+)/g)].map(([, address]) => `local ${address} dev `)
+  const end = performance.now() + 10_000
+  for (;;) {
+    const routes = host.run('ip', ['route', 'show', 'table', 'all']).stdout
+    if (own.every((route) => routes.includes(route)) || performance.now() > end)
+      // Carrier is told later, too.
+      return routes
+        .replace(/ linkdown/g, '')
+        .replace(/^(?:local |anycast )?fe80::\S* dev .*\n|^multicast ff00::\/8 dev .*\n/gm, '')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
   }
 }
 
