@@ -4,14 +4,13 @@
 
 import type { ChildProcess } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, interfacesOf, ipamConf, netConf } from '../support/pods.ts'
-import { holdLock } from '../support/stamps.ts'
+import { holdLock, until, watchLock } from '../support/stamps.ts'
 import { startCall } from '../support/started.ts'
 
 let host: Host
@@ -39,12 +38,10 @@ function start(conf: unknown, env: Record<string, string>) {
   return started
 }
 
-async function appears(file: string): Promise<void> {
-  for (let waitedMs = 0; !existsSync(file); waitedMs += 10) {
-    if (waitedMs > 5000) throw new Error(`${file} did not appear`)
-    await sleep(10)
-  }
-}
+const appears = (file: string): Promise<void> => until(file, () => existsSync(file))
+
+/** Long before the plugin would end by itself. */
+const soonMs = 8000
 
 /** An ADD that waits in its IPAM plugin. */
 async function startSlow(line: string, more: { DEL?: string } = {}) {
@@ -67,8 +64,8 @@ describe('a signal in the middle of ADD', () => {
   it.each([
     ['SIGTERM', 'exec sleep 20'],
     ['SIGINT', 'exec sleep 20'],
-    ['SIGTERM', 'sleep 5'],
-    ['SIGTERM', 'trap "" TERM; sleep 5'],
+    ['SIGTERM', 'sleep 20'],
+    ['SIGTERM', 'trap "" TERM; sleep 20'],
   ] as const)(
     '%s: one error document, everything undone, the delegate gets its DEL (%s) (pain 35: output is not one document)',
     async (signal, line) => {
@@ -76,7 +73,7 @@ describe('a signal in the middle of ADD', () => {
       const since = performance.now()
       child.kill(signal)
       const finished = await ended
-      expect(performance.now() - since).toBeLessThan(3000)
+      expect(performance.now() - since).toBeLessThan(soonMs)
       expectError(finished, 106, 'scripted')
       expect(plugin.calls()).toEqual(['ADD', 'DEL'])
       expect(interfacesOf(host, netns)).toEqual([])
@@ -145,11 +142,13 @@ describe('a signal in the middle of ADD', () => {
 
 describe('SIGTERM', () => {
   it('ends an ADD that waits for a lock, which takes its claim back', async () => {
-    const free = holdLock(`${host.stateDir}/lock`)
+    const lock = `${host.stateDir}/lock`
+    const [free, watched] = [holdLock(lock), watchLock(lock)]
     const { child, ended } = start(netConf(), { CNI_NETNS: host.pod('a'), CNI_CONTAINERID: 'c1' })
     const claim = `${host.stateDir}/networks/net/pending/c1:eth0`
-    await appears(claim)
-    await sleep(500)
+    await until('it waits for the lock', watched.isWanted)
+    watched.close()
+    expect(existsSync(claim)).toBe(true)
     child.kill('SIGTERM')
     expectError(await ended, 106, 'while waiting for')
     expect(existsSync(claim)).toBe(false)

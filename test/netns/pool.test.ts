@@ -7,6 +7,7 @@ import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../support/pods.ts'
+import { makeOld } from '../support/stamps.ts'
 
 let host: Host
 let before: ReturnType<typeof snapshot>
@@ -141,7 +142,7 @@ describe('ranges', () => {
     expect(addressesOf(host, host.path, 'cni0')).toEqual(['10.1.0.1/24', '10.2.0.254/24'])
     for (const pod of pods) {
       const gateway = pod.result.ips[0]?.gateway ?? ''
-      expect(host.inPod(pod.netns, 'ping', ['-c1', '-W2', gateway]).code, gateway).toBe(0)
+      expect(host.inPod(pod.netns, 'ping', ['-c1', '-w10', gateway]).code, gateway).toBe(0)
       expectSilent(later(host, 'CHECK', { conf, pod }))
     }
     expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'masq4']).stdout).toMatch(
@@ -180,12 +181,12 @@ describe('ranges', () => {
   })
 
   it('a cooldown keeps a freed address back, even when the pool is full', () => {
-    const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/30', cooldown: 2 })
+    const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/30', cooldown: 600 })
     const pod = attach(host, conf)
     expectSilent(later(host, 'DEL', { conf, pod }))
     expectError(addAnother(conf), 101, 'no IP addresses available')
     expectError(host.cni('STATUS', conf), 50)
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2100)
+    makeOld(`${host.stateDir}/networks/net/cooling/${pod.address}`)
     expectSilent(host.cni('STATUS', conf))
     expect(attach(host, conf, { id: 'b' }).address).toBe('10.240.0.2')
     expect(onHostJson(host, ['link', 'show', 'master', 'cni0'])).toHaveLength(1)

@@ -134,12 +134,15 @@ describe.each(['000', '022', '077'])('with umask %s', (umask) => {
 })
 
 describe('CNI_NETNS', () => {
+  /** A socket stays when the process that made it is gone. */
+  const socketAt = 'socat "UNIX-LISTEN:$1,unlink-close=0" - & until [ -S "$1" ]; do sleep 0.02; done; kill $!; wait $!'
+
   /** What each is that a path may name, made below the state directory of the test. */
   const places: Readonly<Record<string, (path: string) => void>> = {
     'a file': (path) => writeFileSync(path, ''),
     'a directory': (path) => mkdirSync(path),
     'a pipe nobody writes to': (path) => void host.run('mkfifo', [path]),
-    'a socket': (path) => void host.run('timeout', ['0.5', 'socat', `UNIX-LISTEN:${path},unlink-close=0`, '-']),
+    'a socket': (path) => void host.run('timeout', ['30', 'sh', '-c', socketAt, 'sh', path]),
     '/dev/zero': (path) => symlinkSync('/dev/zero', path),
     '/dev/null': (path) => symlinkSync('/dev/null', path),
     'the controlling terminal': (path) => symlinkSync('/dev/tty', path),

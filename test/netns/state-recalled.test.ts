@@ -63,7 +63,8 @@ describe('state that was removed under live pods that nobody else remembers', ()
     const sleeping = execa('nsenter', [`--net=${host.path}`, '--', 'unshare', '--net', 'sleep', '60'], {
       reject: false,
     })
-    await expect.poll(() => host.run('lsns', ['-t', 'net', '-n', '-o', 'PID']).stdout).toContain(String(sleeping.pid))
+    const listed = () => host.run('lsns', ['-t', 'net', '-n', '-o', 'PID']).stdout
+    await expect.poll(listed, { timeout: 20_000 }).toContain(String(sleeping.pid))
     try {
       const pod = attach(host, conf, { netns: `/proc/${sleeping.pid}/ns/net` })
       removeState()

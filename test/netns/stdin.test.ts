@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../support/allowance.ts'
 import { environment, type Host, openHost, snapshot, trestle, type Verb } from '../support/host.ts'
 import { netConf } from '../support/pods.ts'
+import { atRest } from '../support/started.ts'
 
 let host: Host
 let netns: string
@@ -36,9 +37,6 @@ function start(verb: Verb, kind: 'pipe' | 'socket') {
   return { child, ended }
 }
 
-/** Long enough for the executable to have read what was sent, on a loaded machine too. */
-const settled = () => new Promise((resolve) => setTimeout(resolve, 1500))
-
 describe.each(['pipe', 'socket'] as const)('stdin as a %s that stays open', (kind) => {
   it.each<[Verb, NodeJS.Signals]>([
     ['ADD', 'SIGTERM'],
@@ -48,7 +46,7 @@ describe.each(['pipe', 'socket'] as const)('stdin as a %s that stays open', (kin
   ])('lets %s end with %s and code 106', async (verb, signal) => {
     const { child, ended } = start(verb, kind)
     child.stdin.write('{"cniVersion":"1.1.0",')
-    await settled()
+    await atRest(child)
     child.kill(signal)
     expect(await ended).toMatchObject({ code: 1, json: { code: 106, msg: expect.stringContaining('stdin') } })
     expectUntouched(host, before)

@@ -10,9 +10,10 @@ import {
   renameSync,
   rmSync,
   utimesSync,
+  watch,
   writeFileSync,
 } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Host } from './host.ts'
 
@@ -37,6 +38,16 @@ export function holdLock(file: string, holder: object = livingStamp()): () => vo
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   writeFileSync(file, JSON.stringify({ ...holder, purpose: 'hold it for a test' }), { mode: 0o600 })
   return () => rmSync(file, { force: true })
+}
+
+/** Begins to look for others that try to take a lock: each writes a file beside it, again and again. `isWanted`: one has. */
+export function watchLock(file: string) {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  let seen = false
+  const watcher = watch(dirname(file), (_, name) => {
+    seen ||= name?.startsWith(`${basename(file)}.`) ?? false
+  })
+  return { isWanted: (): boolean => seen, close: (): void => watcher.close() }
 }
 
 /** Makes a file look as if it had been written an hour ago. */
@@ -74,9 +85,9 @@ export function rewrite(file: string, change: (value: Record<string, unknown>) =
   writeFileSync(file, JSON.stringify(change(value)))
 }
 
-/** Waits until `isSo`; fails after ten seconds, naming `what`. */
+/** Waits until `isSo`; fails after thirty seconds, naming `what`. */
 export async function until(what: string, isSo: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000
+  const end = performance.now() + 30_000
   while (!isSo()) {
     if (performance.now() > end) throw new Error(`never came: ${what}`)
     await sleep(10)
