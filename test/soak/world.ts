@@ -72,7 +72,8 @@ async function addPod(world: World, call: PodCall, isStrict: boolean): Promise<v
     const sent = result === undefined ? conf : { ...conf, prevResult: result }
     const added = await send(world, { verb: 'ADD', pod, conf: sent, disturbance: disturbedAt(call, slot, at) })
     if (added.code !== 0) {
-      if (isStrict && !isHeldByFormer(world, pod, added)) complain(world, `ADD of ${id}`, added)
+      const isRefused = isHeldByFormer(world, pod, added) || (added.json?.code === 101 && isFull(world, slot, pod))
+      if (isStrict && !isRefused) complain(world, `ADD of ${id}`, added)
       return
     }
     result = added.json
@@ -85,6 +86,13 @@ async function addPod(world: World, call: PodCall, isStrict: boolean): Promise<v
 function isHeldByFormer({ former }: World, { slot }: Pod, { json }: Finished): boolean {
   const holders = [...former].filter((each) => each.slot === slot && each.state === 'failed')
   return json?.code === 104 && holders.some(({ id }) => json.details.includes(`container ${id},`))
+}
+
+/** Whether as many pods have an address of the small network as it has, those included that wait for their DEL. */
+export function isFull({ pods, former }: World, { network }: Pick<Slot, 'network'>, but?: Pod): boolean {
+  const all = new Set([...pods.values(), ...former])
+  const holders = [...all].filter((each) => each !== but && each.slot.network === network && each.state !== 'dead')
+  return network === 'small' && holders.length >= 5
 }
 
 /** A second ADD is refused and harms nothing: the invariants see to the latter. Where the record was damaged, it may replace the pod. */

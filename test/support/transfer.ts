@@ -8,22 +8,24 @@ const secondsMeasured = 3
 const receiverSource = `
   const seconds = Number(process.argv[2])
   let begun, first = 0, all = 0
+  // The sender begins when it is told to, and the clock before that: whatever delays the reader, it never counts more
+  // in a time than has come in it.
   const done = () => process.stdout.write(JSON.stringify({ first, all }) + '\\n', () => process.exit())
-  const server = require('net').createServer((socket) => socket.on('error', () => {}).on('data', (part) => {
-    if (begun === undefined) { begun = performance.now(); setTimeout(done, seconds * 1000) }
+  const begin = (socket) => { begun = performance.now(); setTimeout(done, seconds * 1000); socket.write('!') }
+  const server = require('net').createServer((socket) => begin(socket.on('error', () => {}).on('data', (part) => {
     const at = performance.now() - begun
     if (at <= 1000) first += part.length
     if (at <= seconds * 1000) all += part.length
-  }))
+  })))
   server.listen(Number(process.argv[1]), '::', () => console.log('listening'))
-  setTimeout(() => process.exit(1), 30000)`
+  setTimeout(() => process.exit(1), 100000)`
 
 const senderSource = `
   const socket = require('net').connect(Number(process.argv[1]), process.argv[2])
   const part = Buffer.alloc(16384)
   const fill = () => { while (socket.write(part)); }
-  socket.on('connect', fill).on('drain', fill).on('error', () => process.exit())
-  setTimeout(() => process.exit(), 30000)`
+  socket.once('data', fill).on('drain', fill).on('error', () => process.exit())
+  setTimeout(() => process.exit(), 100000)`
 
 /** Where a transfer goes: namespaces' paths, and the receiver's address and port. */
 export interface Transfer {
@@ -33,7 +35,7 @@ export interface Transfer {
   readonly port: number
 }
 
-/** What arrived, in bit/s: in the first second after the first byte, in the two after it, and in all three. */
+/** What arrived, in bit/s: in the first second after the start, in the two after it, and in all three. */
 export interface Throughput {
   readonly first: number
   readonly later: number
