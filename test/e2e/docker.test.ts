@@ -2,8 +2,8 @@
 // A real dockerd beside trestle: pods and host ports work behind Docker's chains, through its restart, and where it starts
 // after the pods with `trestle restore`. Its containers are reached as before, its rules are as it wrote them.
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { asks, attach, check, detach, type LabPod, must, serve, uplink } from './lab/calls.ts'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { asks, asksOnce, attach, check, detach, type LabPod, must, serve, uplink } from './lab/calls.ts'
 import { type Lab, missingParts, openBareLab, peers, prepareLab } from './lab/lab.ts'
 
 const missing = missingParts(['debian/docker', 'images/lab.tar'], 'docker containerd')
@@ -18,6 +18,8 @@ const network = {
 }
 const accepted = { ...network, firewall: {} }
 const served = { ...accepted, runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] } }
+/** For what a loaded machine takes its time for. */
+const patient = { timeout: 30_000, interval: 200 }
 const saves = ['iptables-save', 'ip6tables-save']
 const ownRule = /^-A (DOCKER-USER|FORWARD) .*--comment "?trestle cni0 (in|out)"? -j ACCEPT$/
 
@@ -36,7 +38,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
   async function stop(): Promise<void> {
     const pid = (await must(lab, 'cat /run/docker.pid')).trim()
     await must(lab, `kill ${pid}`)
-    await must(lab, `timeout 20 tail --pid=${pid} -f /dev/null`)
+    await must(lab, `timeout 50 tail --pid=${pid} -f /dev/null`)
   }
 
   /** All iptables rules, as lines, without counters. */
@@ -54,7 +56,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
   }
 
   /** What does not answer, of pods and outside. */
-  async function silent([server, client]: readonly [LabPod, LabPod]): Promise<string[]> {
+  async function silent([server, client]: readonly [LabPod, LabPod], ask = asks): Promise<string[]> {
     const ways = [
       ...uplink.outside.map((address) => [client.name, address, 90] as const),
       ...server.addresses.map((address) => [client.name, address, 80] as const),
@@ -64,7 +66,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     ]
     const said = await Promise.all(
       ways.map(async ([from, address, port]) => {
-        const answer = await asks(lab, from, { address, port })
+        const answer = await ask(lab, from, { address, port })
         return answer === '' ? [`${address} ${port} from ${from ?? 'the node'}`] : []
       }),
     )
@@ -76,7 +78,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     expect(await silent(pods)).toEqual([])
     await start()
     // It leaves the IPv4 policy alone where forwarding is on already.
-    expect(await silent(pods)).toContain(`${uplink.outside[1]} 90 from client`)
+    expect(await silent(pods, asksOnce)).toContain(`${uplink.outside[1]} 90 from client`)
     const before = await rules()
     await must(lab, '/opt/cni/bin/trestle restore')
     expect(await silent(pods)).toEqual([])
@@ -117,7 +119,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     const pods = await twoPods()
     await working()
     expect(await silent(pods)).toEqual([])
-    await must(lab, `docker exec web ping -c1 -W2 ${pods[0].addresses[0]}`)
+    await pinged(pods[0].addresses[0] ?? '')
     for (const pod of pods) await detach(lab, pod)
     await working()
     expect(await rules()).toEqual(before)
@@ -126,9 +128,15 @@ describe.skipIf(missing.length > 0)('Docker', () => {
 
   /** The container is asked from outside, and asks there. */
   async function working(): Promise<void> {
-    const args = `netns exec outside socat -t2 - TCP4:${uplink.node[0]}:18090`.split(' ')
-    const { stdout } = await lab.run('ip', args, { input: 'GET / HTTP/1.0\r\n\r\n' })
-    expect(stdout).toContain('hello from a pod')
-    await must(lab, `docker exec web ping -c1 -W2 ${uplink.outside[0]}`)
+    const args = `netns exec outside socat -t10 - TCP4:${uplink.node[0]}:18090`.split(' ')
+    const said = async () => (await lab.run('ip', args, { input: 'GET / HTTP/1.0\r\n\r\n' })).stdout
+    // Docker does not wait for the server in the container.
+    await vi.waitFor(async () => expect(await said()).toContain('hello from a pod'), patient)
+    await pinged(uplink.outside[0])
+  }
+
+  /** The container's ping is answered. */
+  async function pinged(address: string): Promise<void> {
+    await vi.waitFor(() => must(lab, `docker exec web ping -c1 -W2 ${address}`), patient)
   }
 })

@@ -64,8 +64,11 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
   const end = async (id: string): Promise<void> => {
     const pid = await pidOf(id)
     await lab.run('kill', ['-KILL', pid])
-    for (let tries = 0; tries < 100 && (await lab.run('test', ['-e', `/proc/${pid}/ns/net`])).exitCode === 0; tries++)
-      await new Promise((resolve) => setTimeout(resolve, 50))
+    const isThere = async () => (await lab.run('test', ['-e', `/proc/${pid}/ns/net`])).exitCode === 0
+    await vi.waitFor(async () => expect(await isThere()).toBe(false), { timeout: 30_000 })
+    // containerd is told of it later; a task that runs is not removed.
+    const state = async () => (await ctr('tasks', 'list')).split('\n').find((each) => each.startsWith(`${id} `))
+    await vi.waitFor(async () => expect(await state()).toContain('STOPPED'), { timeout: 30_000 })
   }
 
   it('keeps a container of ctr as long as containerd lists it, and collects it after', async () => {
@@ -97,7 +100,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
   })
 
   it("keeps a pod's sandbox, and one that is unlisted with a namespace is only told", async () => {
-    const cri = openCri(socket, { timeoutMs: 20_000 })
+    const cri = openCri(socket, { timeoutMs: 40_000 })
     try {
       const pod = await runPod(cri, { name: 'pod' })
       await makeOld(pod.id)
@@ -125,13 +128,13 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
   })
 
   it('collects a pod whose network has another name by the time of its DEL', async () => {
-    const cri = openCri(socket, { timeoutMs: 20_000 })
+    const cri = openCri(socket, { timeoutMs: 40_000 })
     const configure = async (name: string): Promise<void> => {
       const file = join(lab.dir, 'root/etc/cni/net.d/10-e2e.conflist')
       await writeFile(`${file}.new`, JSON.stringify({ ...conflist, name }))
       await rename(`${file}.new`, file)
       const loaded = async () => (await cri.call('Status', { verbose: true })).info['cniconfig']
-      await vi.waitFor(async () => expect(await loaded()).toContain(`"Name":"${name}"`), { timeout: 10_000 })
+      await vi.waitFor(async () => expect(await loaded()).toContain(`"Name":"${name}"`), { timeout: 30_000 })
     }
     try {
       const pod = await runPod(cri, { name: 'renamed' })

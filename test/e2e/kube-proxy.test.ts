@@ -77,7 +77,7 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
       const rules = (await proxyRules()).replaceAll(' . ', ':') // nft joins address and port so
       return [...new Set(rules.match(/10\.96\.0\.1\d|[\d.]+:80\b/g))].sort()
     }
-    await vi.waitFor(async () => expect(await known()).toEqual(wanted), { timeout: 20_000, interval: 100 })
+    await vi.waitFor(async () => expect(await known()).toEqual(wanted), { timeout: 40_000, interval: 100 })
   }
 
   /** kube-proxy's rules, without counters and without what is ours. */

@@ -32,7 +32,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     const scratch = await prepareLab({})
     await writeFile(join(scratch, 'root/opt/cni/bin/marker'), marker, { mode: 0o755 })
     lab = await openContainerdLab(scratch)
-    cri = openCri(join(scratch, 'containerd.sock'), { timeoutMs: 20_000 })
+    cri = openCri(join(scratch, 'containerd.sock'), { timeoutMs: 40_000 })
     etc = join(scratch, 'root/etc/cni')
     dir = join(etc, 'net.d')
   })
@@ -40,7 +40,12 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     cri?.close()
     await lab?.close()
   })
-  afterEach(() => clear(etc))
+  // The next test's files are not to be taken for those of this one.
+  afterEach(async () => {
+    await clear(etc)
+    // One of the tests ends containerd.
+    await settled(undefined).catch(() => undefined)
+  })
 
   /** The file of the network that containerd has loaded, as its marker says, or undefined; and why not. */
   async function loaded(): Promise<{ file: string | undefined; reason: string }> {
@@ -48,10 +53,10 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     const found = /\\"from\\":\\"([^"\\]+)\\"/.exec(info['cniconfig'] ?? '')?.[1]
     return { file: found, reason: info['lastCNILoadStatus'] ?? '' }
   }
-  /** Waits until containerd has seen the change: its answer is then what is expected, or still not after 5 s. */
+  /** Waits until containerd has seen the change: its answer is then what is expected, or still not after 20 s. */
   async function settled(file: string | undefined): Promise<{ file: string | undefined; reason: string }> {
     let now = await loaded()
-    for (let waitedMs = 0; now.file !== file && waitedMs < 5000; waitedMs += 50) {
+    for (let waitedMs = 0; now.file !== file && waitedMs < 20_000; waitedMs += 50) {
       await sleep(50)
       now = await loaded()
     }
@@ -142,7 +147,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
       const answer = await cri.call('Status', {}, { timeoutMs: 2000 }).catch(() => undefined)
       return answer?.status?.conditions.some(({ type, status }) => type === 'NetworkReady' && status) ?? false
     }
-    for (let waitedMs = 0; (await isReady()) && waitedMs < 5000; waitedMs += 50) await sleep(50)
+    for (let waitedMs = 0; (await isReady()) && waitedMs < 20_000; waitedMs += 50) await sleep(50)
     expect(await isReady()).toBe(false)
     await mkdir(dir)
   })

@@ -42,17 +42,20 @@ describe.skipIf(missing.length > 0)('NetworkManager', () => {
     expect([await check(lab, pod), await reached()]).toEqual(['', ['outside', 'outside']])
     await lab.run('nmcli', ['--wait', '1', 'device', 'connect', pod.hostLink])
     const said = `hairpin of ${pod.hostLink} is off, not on`
-    await vi.waitFor(async () => expect(await check(lab, pod)).toContain(said), { timeout: 10_000, interval: 200 })
+    await vi.waitFor(async () => expect(await check(lab, pod)).toContain(said), { timeout: 30_000, interval: 200 })
   })
 
   it('lets go of all with the file of conf-examples/node, restore heals, and new pods are left alone', async () => {
     await must(lab, `cp ${file('../../conf-examples/node/trestle-networkmanager.conf')} /etc/NetworkManager/conf.d`)
     await must(lab, 'nmcli general reload conf')
-    await vi.waitFor(async () => expect(await states()).toEqual(['unmanaged', 'unmanaged']), { timeout: 10_000 })
+    await vi.waitFor(async () => expect(await states()).toEqual(['unmanaged', 'unmanaged']), { timeout: 30_000 })
     await must(lab, '/opt/cni/bin/trestle restore')
     expect([await check(lab, pod), await reached()]).toEqual(['', ['outside', 'outside']])
     const next = await attach(lab, conf, 'next')
-    expect(await must(lab, `nmcli -t -g GENERAL.STATE device show ${next.hostLink}`)).toContain('unmanaged')
+    // It is told of the link, and then knows it.
+    const shown = async () =>
+      (await lab.run('nmcli', `-t -g GENERAL.STATE device show ${next.hostLink}`.split(' '))).stdout
+    await vi.waitFor(async () => expect(await shown()).toContain('unmanaged'), { timeout: 30_000, interval: 200 })
     expect(await check(lab, next)).toBe('')
   })
 })

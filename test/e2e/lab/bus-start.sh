@@ -22,7 +22,7 @@ cat > "$dir/bus.conf" <<'XML'
 </busconfig>
 XML
 dbus-daemon --config-file="$dir/bus.conf" --nofork --nopidfile </dev/null >"$dir/bus.log" 2>&1 &
-for _ in $(seq 100); do
+for _ in $(seq 1500); do
   if [ -S /run/dbus/system_bus_socket ]; then exit 0; fi
   sleep 0.02
 done

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // trestle's verbs on a private machine, as a runtime calls them, and TCP between its namespaces.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import type { Lab, Ran } from './lab.ts'
@@ -79,17 +80,31 @@ export async function serve(lab: Lab, { netns = '', port }: Socket, name: string
   expect(ran.exitCode, `server ${name} on ${port}: ${ran.stderr}`).toBe(0)
 }
 
-/** What the server at an address says to a client in `from`; empty when it does not answer within 2 s. */
+/** What the server at an address says to a client in `from`; empty when it does not answer: asked again for 20 s. */
 export async function asks(lab: Lab, from: string | undefined, to: { address: string; port: number }): Promise<string> {
+  const end = performance.now() + 20_000
+  for (;;) {
+    const said = await asksOnce(lab, from, to)
+    if (said !== '' || performance.now() > end) return said
+    await sleep(200)
+  }
+}
+
+/** The same for one who should not be answered: asked once, with 2 s. */
+export async function asksOnce(
+  lab: Lab,
+  from: string | undefined,
+  to: { address: string; port: number },
+): Promise<string> {
   const { address, port } = to
   const target = isIpv6(address) ? `TCP6:[${address}]:${port}` : `TCP4:${address}:${port}`
-  const args = ['timeout', '3', 'socat', '-u', `${target},connect-timeout=2`, '-']
+  const args = ['timeout', '10', 'socat', '-u', `${target},connect-timeout=2`, '-']
   const [file = '', ...rest] = [...inside(from), ...args]
   return (await lab.run(file, rest)).stdout.trim().replace(/[[\]]/g, '')
 }
 
-/** Who answers a pod at the outside's addresses, on port 90: the server's name, '' for nobody. */
-export async function answersFromOutside(lab: Lab, pod: string): Promise<readonly (string | undefined)[]> {
-  const said = await Promise.all(uplink.outside.map((address) => asks(lab, pod, { address, port: 90 })))
+/** Who answers a pod at the outside's addresses, on port 90: the server's name, '' for nobody. `ask`: how it is asked. */
+export async function answersFromOutside(lab: Lab, pod: string, ask = asks): Promise<readonly (string | undefined)[]> {
+  const said = await Promise.all(uplink.outside.map((address) => ask(lab, pod, { address, port: 90 })))
   return said.map((answer) => answer.split(' ')[0])
 }

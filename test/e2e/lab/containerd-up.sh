@@ -65,7 +65,7 @@ esac
 
 containerd --config "$dir/containerd.toml" > "$dir/containerd.log" 2>&1 &
 containerd=$!
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
   if ctr --address "$socket" version > /dev/null 2>&1; then break; fi
   if ! kill -0 "$containerd" 2> /dev/null; then
     tail -n 20 "$dir/containerd.log" >&2

@@ -10,7 +10,7 @@ nohup dockerd --data-root "$dir/docker" --exec-root /run/docker --pidfile /run/d
   --storage-driver vfs --experimental --ipv6 --ip6tables --fixed-cidr-v6 fd00:172:17::/64 \
   </dev/null >>"$dir/dockerd.log" 2>&1 &
 dockerd=$!
-for _ in $(seq 300); do
+for _ in $(seq 900); do
   if docker version >/dev/null 2>&1; then exit 0; fi
   if ! kill -0 "$dockerd" 2>/dev/null; then break; fi
   sleep 0.05

@@ -10,7 +10,7 @@ mount --bind "$dir/log" /var/log
 bash "$(dirname "$0")/bus-start.sh" "$dir"
 firewalld --nofork --nopid > "$dir/firewalld.log" 2>&1 &
 firewalld=$!
-for _ in $(seq 300); do
+for _ in $(seq 800); do
   if firewall-cmd --state > /dev/null 2>&1; then break; fi
   if ! kill -0 "$firewalld" 2> /dev/null; then
     cat "$dir/bus.log" "$dir/firewalld.log" >&2

@@ -30,7 +30,7 @@ iptables: {syncPeriod: 1h, minSyncPeriod: 0s}
 YAML
 
 "$node" "$here/api.ts" "$dir/objects.json" 18001 > "$dir/api.log" 2>&1 &
-for _ in $(seq 250); do
+for _ in $(seq 1500); do
   if grep -q 'api ready' "$dir/api.log"; then break; fi
   sleep 0.02
 done

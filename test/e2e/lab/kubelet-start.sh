@@ -56,7 +56,7 @@ PATH=$peers/bin:$PATH nohup "$peers/bin/kubelet" --config "$dir/kubelet.yaml" --
   --hostname-override lab -v=3 </dev/null >>"$dir/kubelet.log" 2>&1 &
 kubelet=$!
 echo "$kubelet" > "$dir/kubelet.pid"
-for _ in $(seq 600); do
+for _ in $(seq 800); do
   if socat -u OPEN:/dev/null TCP4:127.0.0.1:10255,connect-timeout=1 2>/dev/null; then exit 0; fi
   if ! kill -0 "$kubelet" 2>/dev/null; then break; fi
   sleep 0.05

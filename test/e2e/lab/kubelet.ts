@@ -41,7 +41,7 @@ export async function startKubelet(lab: Lab): Promise<void> {
 export async function stopKubelet(lab: Lab): Promise<void> {
   const pid = (await readFile(join(lab.dir, 'kubelet.pid'), 'utf8')).trim()
   await lab.run('kill', [pid])
-  await vi.waitFor(async () => expect((await lab.run('kill', ['-0', pid])).exitCode).not.toBe(0), { timeout: 20_000 })
+  await vi.waitFor(async () => expect((await lab.run('kill', ['-0', pid])).exitCode).not.toBe(0), { timeout: 60_000 })
 }
 
 /** Hands kubelet a pod with one busybox that serves /www, with a readiness and a liveness probe from the node. */
@@ -57,8 +57,9 @@ export async function putPod(lab: Lab, { name, hostPort, annotations = {} }: Wan
     imagePullPolicy: 'Never',
     command: ['/bin/httpd', '-f', '-p', '80', '-h', '/www'],
     ports,
-    readinessProbe: { httpGet, periodSeconds: 1 },
-    livenessProbe: { httpGet, periodSeconds: 2, failureThreshold: 3 },
+    readinessProbe: { httpGet, periodSeconds: 1, timeoutSeconds: 10 },
+    // Not one that a loaded machine fails.
+    livenessProbe: { httpGet, periodSeconds: 2, timeoutSeconds: 10, failureThreshold: 3 },
   }
   const pod = {
     apiVersion: 'v1',
@@ -77,7 +78,7 @@ export const dropPod = (lab: Lab, name: string): Promise<void> => rm(join(lab.di
 /** The answer to a GET of `path`, headers included; empty when there is none. `from`: a network namespace, else the node. */
 export async function httpGet(lab: Lab, target: string, { path = '/', from = '' } = {}): Promise<string> {
   const inside = from === '' ? [] : ['ip', 'netns', 'exec', from]
-  const [file = '', ...args] = [...inside, 'timeout', '10', 'socat', '-t5', '-', `${target},connect-timeout=2`]
+  const [file = '', ...args] = [...inside, 'timeout', '20', 'socat', '-t10', '-', `${target},connect-timeout=2`]
   return (await lab.run(file, args, { input: `GET ${path} HTTP/1.0\r\n\r\n` })).stdout
 }
 
@@ -95,7 +96,7 @@ export async function seenPods(lab: Lab): Promise<Seen[]> {
   }))
 }
 
-/** Waits until all these pods and no others are there, and ready; at most 60 s. */
+/** Waits until all these pods and no others are there, and ready; at most 120 s. */
 export async function whenReady(lab: Lab, names: readonly string[]): Promise<Seen[]> {
   return vi.waitFor(
     async () => {
@@ -103,6 +104,6 @@ export async function whenReady(lab: Lab, names: readonly string[]): Promise<See
       expect(pods.filter((pod) => pod.isReady).map(({ name }) => name)).toEqual([...names].sort())
       return pods
     },
-    { timeout: 60_000, interval: 200 },
+    { timeout: 120_000, interval: 200 },
   )
 }

@@ -7,6 +7,7 @@ import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { execa } from 'execa'
+import { expect, vi } from 'vitest'
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
@@ -27,7 +28,7 @@ export interface Ran {
 export interface Lab {
   /** Scratch folder; the same path inside and outside. */
   readonly dir: string
-  /** Runs a program inside; an exit code other than 0 is returned, not thrown. At most 30 s. */
+  /** Runs a program inside; an exit code other than 0 is returned, not thrown. At most 60 s. */
   run(file: string, args?: readonly string[], options?: RunOptions): Promise<Ran>
   /** Ends every process inside and removes the scratch folder. */
   close(): Promise<void>
@@ -88,7 +89,15 @@ export async function openLab(dir: string, { command, ready, parts = [] }: Machi
     await rm(dir, { recursive: true, force: true })
     throw error
   })
-  const init = (await readFile(join(dir, 'pid'), 'utf8')).trim()
+  const init = await vi.waitFor(
+    async () => {
+      // enter.sh writes it while the machine comes up.
+      const text = (await readFile(join(dir, 'pid'), 'utf8')).trim()
+      expect(text).toMatch(/^\d+$/)
+      return text
+    },
+    { timeout: 30_000 },
+  )
   const enter = ['--target', init, '--net', '--mount', '--pid', '--uts', '--ipc', '--cgroup', '--wd=/', '--']
   return {
     dir,
@@ -97,7 +106,7 @@ export async function openLab(dir: string, { command, ready, parts = [] }: Machi
         input,
         env: { LC_ALL: 'C', ...env },
         reject: false,
-        timeout: 30_000,
+        timeout: 60_000,
       })
       return { stdout, stderr, exitCode: exitCode ?? -1 }
     },

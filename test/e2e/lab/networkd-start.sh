@@ -26,7 +26,7 @@ settled() {
     grep -qsE '^(ADMIN_STATE=(configured|unmanaged|failed)|OPER_STATE=no-carrier)$' "$state" || return 1
   done
 }
-for _ in $(seq 200); do
+for _ in $(seq 800); do
   if settled; then exit 0; fi
   if ! kill -0 "$networkd" 2>/dev/null; then break; fi
   sleep 0.05

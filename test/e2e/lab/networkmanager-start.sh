@@ -16,7 +16,7 @@ CONF
 NetworkManager --no-daemon --config=/run/NetworkManager.conf --state-file="$dir/state/NetworkManager.state" \
   --log-level=INFO </dev/null >"$dir/networkmanager.log" 2>&1 &
 manager=$!
-for _ in $(seq 200); do
+for _ in $(seq 800); do
   if [ "$(nmcli -t -f STARTUP general 2>/dev/null)" = started ]; then exit 0; fi
   if ! kill -0 "$manager" 2>/dev/null; then break; fi
   sleep 0.05

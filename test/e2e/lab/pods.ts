@@ -25,7 +25,7 @@ export async function runPod(cri: Cri, { name, hostPort, annotations }: PodOptio
     ...(annotations === undefined ? {} : { annotations }),
     portMappings: hostPort === undefined ? [] : [{ protocol: Protocol.tcp, containerPort: 80, hostPort }],
   }
-  const { podSandboxId: id } = await cri.call('RunPodSandbox', { config }, { timeoutMs: 30_000 })
+  const { podSandboxId: id } = await cri.call('RunPodSandbox', { config }, { timeoutMs: 60_000 })
   const { status } = await cri.call('PodSandboxStatus', { podSandboxId: id })
   const { containerId: container } = await cri.call('CreateContainer', {
     podSandboxId: id,
@@ -50,7 +50,7 @@ export async function inPod(cri: Cri, pod: Pod, cmd: readonly string[]): Promise
 /** Stops and removes the pod, as kubelet does; throws CriError. */
 export async function removePod(cri: Cri, pod: Pod): Promise<void> {
   await cri.call('StopContainer', { containerId: pod.container, timeout: 0n })
-  await cri.call('StopPodSandbox', { podSandboxId: pod.id }, { timeoutMs: 30_000 })
+  await cri.call('StopPodSandbox', { podSandboxId: pod.id }, { timeoutMs: 60_000 })
   await cri.call('RemoveContainer', { containerId: pod.container })
   await cri.call('RemovePodSandbox', { podSandboxId: pod.id })
 }

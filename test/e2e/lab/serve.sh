@@ -12,7 +12,7 @@ answers() { "${enter[@]}" socat -u "$1:$port" - 2>/dev/null | grep -q "^$name ";
 
 listen "TCP4-LISTEN:$port"
 listen "TCP6-LISTEN:$port,ipv6only=1"
-for _ in $(seq 200); do
+for _ in $(seq 1000); do
   if answers TCP4:127.0.0.1 && answers 'TCP6:[::1]'; then exit 0; fi
   sleep 0.02
 done
