@@ -78,7 +78,7 @@ describe('gc beside another call', () => {
     const { netns } = attach(host, withPort, { id: 'c1' })
     // First it is no mount any more, then the file goes.
     host.run('umount', [netns])
-    const slow = { calls: 'statfs', what: 'delay_exit=2500000', when: 1, paths: [netns] }
+    const slow = { calls: 'statfs', what: 'delay_exit=4500000', when: 1, paths: [netns] }
     const collecting = startTracedCommand(host, ['gc', '--no-runtime'], slow, {})
     await sleep(1500) // it has seen the plain file, and is held there
     rmSync(netns)
