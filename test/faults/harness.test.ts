@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the fault rounds look at, with harm done on purpose: a stream that is cut and a thing that is left are seen.
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type FaultNode, openFaultNode } from '../support/fault-node.ts'
 import { play, type Strike } from '../support/fault-rounds.ts'
 import { featureSets } from '../support/fault-sets.ts'
+import { until } from '../support/stamps.ts'
 
 let node: FaultNode
 beforeAll(async () => {
@@ -52,9 +52,10 @@ it('an address that stays reserved, or is another’s, is lost', async () => {
 
 it('streams that are cut are interrupted, and run again afterwards', async () => {
   expect(await node.talk.broken()).toEqual([])
-  const chain = 'type filter hook forward priority -300; ip daddr 10.59.0.0/24 drop;'
+  const chain = 'type filter hook forward priority -300; ip daddr 10.59.0.0/24 counter drop;'
   expect(node.host.run('nft', ['-f', '-'], `table inet cut { chain c { ${chain} }; }`)).toMatchObject({ code: 0 })
-  await sleep(500)
+  const dropped = () => /packets (\d+)/.exec(node.host.run('nft', ['list', 'table', 'inet', 'cut']).stdout)?.[1]
+  await until('packets that are dropped', () => Number(dropped()) >= 10)
   node.host.run('nft', ['delete', 'table', 'inet', 'cut'])
   expect((await node.talk.broken()).join('\n')).toMatch(/^UDP_to_the_neighbour.*lost$/)
   expect(await node.talk.broken()).toEqual([])

@@ -7,9 +7,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { openFaults, type ToolCall } from '../support/faults.ts'
 import { type Call, type Host, openHost, snapshot } from '../support/host.ts'
+import { waitForTools } from '../support/left-behind.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { addressesOf, attach, ipamConf, later, netConf, type Pod } from '../support/pods.ts'
-import { pings } from '../support/traffic.ts'
+import { pings, pingsOnce } from '../support/traffic.ts'
 
 const gateway = '10.240.0.1'
 
@@ -56,7 +57,7 @@ describe('macspoofchk', () => {
     spoof(free, '10.240.0.201')
     expect(pings(host, free.netns, gateway)).toBe(true)
     spoof(guarded, '10.240.0.202')
-    expect(pings(host, guarded.netns, gateway)).toBe(false)
+    expect(pingsOnce(host, guarded.netns, gateway)).toBe(false)
     inPod(guarded, 'link del mv0')
     expect(pings(host, guarded.netns, gateway)).toBe(true)
   })
@@ -66,7 +67,7 @@ describe('macspoofchk', () => {
     const pod = attach(host, conf)
     const own = pod.result.interfaces[2]?.mac ?? ''
     inPod(pod, 'link set eth0 address 0a:00:00:00:00:98')
-    expect(pings(host, pod.netns, gateway)).toBe(false)
+    expect(pingsOnce(host, pod.netns, gateway)).toBe(false)
     inPod(pod, `link set eth0 address ${own}`)
     expect(pings(host, pod.netns, gateway)).toBe(true)
   })
@@ -86,7 +87,7 @@ describe('portIsolation', () => {
     const isolated = netConf({ portIsolation: true })
     const [a, b] = [attach(host, isolated, { id: 'a' }), attach(host, isolated, { id: 'b' })]
     const open = attach(host, netConf(), { id: 'open' })
-    expect(pings(host, a.netns, b.address)).toBe(false)
+    expect(pingsOnce(host, a.netns, b.address)).toBe(false)
     for (const pod of [a, b]) {
       expect(pings(host, pod.netns, gateway)).toBe(true)
       expect(pings(host, pod.netns, open.address)).toBe(true)
@@ -197,6 +198,7 @@ describe('removeWhenEmpty', () => {
       for (const [at, fault] of calls.entries()) {
         const pod = attach(host, one, { id: `c${at + 1}` })
         expect(killed(pod.call, fault).code).not.toBe(0)
+        waitForTools(host, pod.netns)
         expectSilent(host.cni('DEL', one, pod.call))
         expect(isThere('cni0'), `${fault.tool} ${fault.nth}`).toBe(false)
         expect(readdirSync(`${host.stateDir}/networks/one`).filter((name) => name.endsWith('.json'))).toEqual([])

@@ -3,17 +3,15 @@
 // talks to them through host ports, and a look at everything a fault could leave behind or take away.
 
 import { existsSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { withoutShared } from './allowance.ts'
 import { echoPort, type FeatureSet, leasing, type Net } from './fault-sets.ts'
 import { openFaults } from './faults.ts'
 import { type Call, type Finished, type Host, openHost, snapshot, type Verb } from './host.ts'
 import { type InstalledIpam, installIpam } from './ipam-plugin.ts'
+import { until } from './stamps.ts'
 import { openStreams, type Streams } from './streams.ts'
 import { addUplink, outside } from './traffic.ts'
 
-/** How long a stream may be silent before it is called broken, and then some. */
-const silenceMs = 2600
 const lifetimeMs = 3_600_000
 
 /** Host ports: of the neighbour, of the pod that was there before, of the pod that meets the fault. */
@@ -97,9 +95,9 @@ function lookAt(host: Host, ipam: InstalledIpam): Look {
   const leases = existsSync(`${ipam.path}/leases`) ? host.run('ls', [`${ipam.path}/leases`]).stdout : ''
   return {
     ...taken,
-    // Carrier is told later, and with it come the kernel's own routes of IPv6 links: they are as the links are.
+    // With the carrier, which is told later, come the kernel's own routes of IPv6 links: they are as the links are.
     // Where IPv6 forwarding is on, which is shared, each prefix has an anycast address (net/ipv6/addrconf.c, addrconf_join_anycast).
-    routes: taken.routes.replace(/ linkdown/g, '').replace(/^((\w+ )?(fe80::|ff00::)|anycast ).*\n/gm, ''),
+    routes: taken.routes.replace(/^((\w+ )?(fe80::|ff00::)|anycast ).*\n/gm, ''),
     qdiscs: qdiscs.replace(/^.* dev br-.*\n/gm, ''),
     flows: flows.filter((line) => subjects.test(line)).join('\n'),
     leases,
@@ -156,16 +154,16 @@ async function startTalk(of: Talkers) {
   names.forEach(start)
   const ends = [y, z, far, near]
   const echoes = () => new Map([...z.echoes, ...far.echoes])
-  await soon('the first echo of every stream', () =>
+  await until('the first echo of every stream', () =>
     names.every((name) => (echoes().get(name.replaceAll(' ', '_')) ?? 0) > 0),
   )
   let seen = 0
   return {
     /** How many run. */
     count: names.length,
-    /** Those that broke since the last call, in words; they are started again. Waits until a silent one would be told. */
+    /** Those that broke since the last call, in words; they are started again. Waits until each has had echoes of what is sent from now on, or is told. */
     broken: async (): Promise<readonly string[]> => {
-      await sleep(silenceMs)
+      await Promise.all(ends.map((each) => each.settled()))
       const news = ends.flatMap((each) => each.broken).slice(seen)
       seen += news.length
       for (const each of news) start(each.replace(/:.*/, '').replaceAll('_', ' '))
@@ -191,14 +189,6 @@ function streamsOf(of: Talkers, { far, z }: { far: Streams; z: Streams }) {
       [`UDP ${what}`, (as: string) => from.startUdp(as, target)],
     ]),
   )
-}
-
-async function soon(what: string, isSo: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000
-  while (!isSo()) {
-    if (performance.now() > end) throw new Error(`never came: ${what}`)
-    await sleep(50)
-  }
 }
 
 /** The first address of an ADD's result, without prefix length. */

@@ -5,6 +5,8 @@
 import { addressOf, type FaultNode, hostPorts, type Look, mustWork } from './fault-node.ts'
 import { type Net, prefixOf } from './fault-sets.ts'
 import type { Finished, Verb } from './host.ts'
+import { waitForTools } from './left-behind.ts'
+import { until } from './stamps.ts'
 import { outside } from './traffic.ts'
 
 export const roundVerbs = ['first ADD', 'steady ADD', 'DEL', 'GC'] as const
@@ -79,9 +81,16 @@ export async function play(on: { node: FaultNode; before: Look }, verb: RoundVer
 const isAddress = ({ part, text }: Finding) =>
   part === 'addresses' || part === 'leases' || (part === 'state' && text.includes('/addresses/'))
 
+/** The call that meets the fault; when it is killed, its tools end before anybody looks (left-behind.ts). */
+async function strikeWith({ node, strike }: Round, call: StruckCall): Promise<Struck> {
+  const struck = await strike.run(node, call)
+  if (struck.code < 0) waitForTools(node.host, call.netns)
+  return struck
+}
+
 /** ADD meets the fault; the runtime tries again with a new container id, and with the pod's host port. */
 async function struckAdd(round: Round) {
-  const { node, net, strike } = round
+  const { node, net } = round
   const port = node.set.hasPorts ? hostPorts.subject : undefined
   const plugins = node.set.plugins(net, port)
   const call = node.callOf('a')
@@ -89,10 +98,10 @@ async function struckAdd(round: Round) {
   for (const conf of plugins.slice(0, -1)) prevResult = mustWork('ADD', node.host.cni('ADD', conf, call)).json
   const start = plugins.length > 1 ? node.look() : round.before
   const conf = { ...plugins.at(-1), ...(prevResult ? { prevResult } : {}) }
-  const struck = await strike.run(node, { verb: 'ADD', conf, ...call })
+  const struck = await strikeWith(round, { verb: 'ADD', conf, ...call })
   const failed = struck.code > 0 ? [...differences(start, node.look()), ...noErrorObject(struck)] : []
   const isAttached = struck.code === 0
-  const retry = retried(round, {
+  const retry = await retried(round, {
     port: port && (isAttached ? hostPorts.other : port),
     mayHold: struck.code < 0,
     held: isAttached ? [addressOf(struck)] : [],
@@ -105,16 +114,16 @@ async function struckRemoval(round: Round, verb: 'DEL' | 'GC') {
   const { node, net, strike } = round
   const port = node.set.hasPorts ? hostPorts.subject : undefined
   mustWork('ADD', node.addList(net, 'a', port))
-  const flow = makeFlow(node, port)
+  const flow = await makeFlow(node, port)
   const plugins = node.set.plugins(net, port)
   const listed = (ids: readonly string[]) => ({
     'cni.dev/valid-attachments': ids.map((id) => ({ containerID: id, ifname: 'eth0' })),
   })
   const conf = { ...plugins.at(-1), ...(verb === 'GC' ? listed(['y', 'z']) : {}) }
-  const struck = await strike.run(node, { verb, conf, ...node.callOf('a') })
+  const struck = await strikeWith(round, { verb, conf, ...node.callOf('a') })
   const isRefused = verb === 'DEL' && struck.code > 0 && !strike.mayFail(struck.json?.code ?? 0, struck.json?.msg ?? '')
   const refused = isRefused ? [{ text: `DEL ended with ${struck.code}: ${struck.stdout}` }] : []
-  const retry = retried(round, { port, mayHold: struck.code !== 0, held: [] })
+  const retry = await retried(round, { port, mayHold: struck.code !== 0, held: [] })
   const again =
     verb === 'DEL'
       ? []
@@ -138,10 +147,10 @@ function collected({ node }: Round, confs: readonly object[]): readonly Finding[
  * The next pod of the network comes, reaches its gateway, and finds the bridge fully set up. `mayHold`: the call before
  * it may have left its pod attached, whose host port is then free only after DEL. `held`: addresses of others.
  */
-function retried(
+async function retried(
   round: Round,
   of: { port: number | undefined; mayHold: boolean; held: readonly string[] },
-): readonly Finding[] {
+): Promise<readonly Finding[]> {
   const { node, net } = round
   let again = node.addList(net, 'b', of.port)
   if (again.json?.code === 104 && of.mayHold) {
@@ -152,12 +161,12 @@ function retried(
   if (again.code !== 0) return [{ text: `ADD with a new container id ended with ${again.code}: ${again.stdout}` }]
   const address = addressOf(again)
   const isGivenTwice = [...of.held, ...(net === node.steadyNet ? node.addresses : [])].includes(address)
-  const ping = node.host.inPod(node.pods['b'] ?? '', 'ping', ['-c1', '-W2', `${prefixOf(net)}.1`])
+  const ping = node.host.inPod(node.pods['b'] ?? '', 'ping', ['-c1', '-w10', `${prefixOf(net)}.1`])
   return [
     ...(isGivenTwice ? [{ part: 'addresses', text: `${address} is given twice` }] : []),
     ...(ping.code === 0 ? [] : [{ text: 'the new pod does not reach its gateway' }]),
     ...acceptsAdvertisements(node, net),
-    ...makeFlow(node, of.port),
+    ...(await makeFlow(node, of.port)),
   ]
 }
 
@@ -168,11 +177,16 @@ function acceptsAdvertisements({ host, set }: FaultNode, { bridge }: Net): reado
 }
 
 /** A datagram from outside to the host port makes a conntrack entry, which DEL must take away. */
-function makeFlow(node: FaultNode, port: number | undefined): readonly Finding[] {
+async function makeFlow(node: FaultNode, port: number | undefined): Promise<readonly Finding[]> {
   if (port === undefined) return []
   node.host.inPod(node.internet, 'bash', ['-c', `echo x >/dev/udp/${outside.node4}/${port}`])
-  const flows = node.host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', `${port}`]).stdout
-  return flows.includes(`dport=${port}`) ? [] : [{ text: `a datagram to host port ${port} made no conntrack entry` }]
+  const flows = () => node.host.run('conntrack', ['-L', '-p', 'udp', '--orig-port-dst', `${port}`]).stdout
+  // A busy machine takes packets in later than they were sent.
+  const isMade = await until('a flow', () => flows().includes(`dport=${port}`)).then(
+    () => true,
+    () => false,
+  )
+  return isMade ? [] : [{ text: `a datagram to host port ${port} made no conntrack entry` }]
 }
 
 /** DEL of a, twice as containerd does, and of b; then nothing of them is left. */

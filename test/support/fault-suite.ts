@@ -2,6 +2,7 @@
 // The fault rounds of one kind of network as tests: every verb with every fault, and streams between other pods
 // that run the whole time. FAULTS=short tries fewer.
 
+import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type FaultNode, openFaultNode } from './fault-node.ts'
 import { play, type RoundVerb, roundVerbs, type Strike, type Trial } from './fault-rounds.ts'
@@ -92,6 +93,8 @@ export async function wrongOf(
     const trial = await play({ node, before }, verb, strike)
     trials.push(trial)
     before = trial.after
+    // What the streams' processes say is read now and then: they would wait for it once their pipes are full.
+    await turn()
   }
   const broken = await node.talk.broken()
   count(node, name, { trials, broken })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections and UDP flows that live long: a byte or a numbered datagram every 50 ms, echoed by the other side.
-// A connection that ends, or that gets no echo for two seconds, is broken; a flow that loses a datagram is too.
+// A connection that ends, or that gets no echo for fifteen seconds, is broken. A flow is that too, and one that loses a
+// datagram: one that was sent a second later has its echo. So nothing is broken that is only slow.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 
@@ -11,33 +12,55 @@ const source = `
   const echo = require('dgram').createSocket('udp6')
   echo.on('message', (text, from) => echo.send(text, from.port, from.address)).bind(listenOn, '::')
   const open = new Map()
-  const broken = (name, why) => { if (open.delete(name)) console.log('broken ' + name + ' ' + why) }
+  // A stream that was started anew has the name of one before.
+  const broken = (name, o, why) => {
+    if (open.get(name) !== o) return
+    open.delete(name)
+    console.log('broken ' + name + ' ' + why)
+    o.s.destroy()
+  }
   const start = (name, port, address) => {
     const s = net.connect(Number(port), address)
-    open.set(name, { s, echoes: 0, at: Date.now() })
-    s.on('error', (e) => broken(name, e.code)).on('close', () => broken(name, 'closed'))
-    s.on('data', (part) => { const o = open.get(name); if (o) { o.echoes += part.length; o.at = Date.now() } })
-    s.on('connect', () => setInterval(() => open.has(name) && s.write('.'), 50))
+    const o = { s, echoes: 0, at: Date.now() }
+    open.set(name, o)
+    s.on('error', (e) => broken(name, o, e.code)).on('close', () => broken(name, o, 'closed'))
+    s.on('data', (part) => { o.echoes += part.length; o.at = Date.now() })
+    s.on('connect', () => setInterval(() => open.get(name) === o && s.write('.'), 50))
   }
   const startUdp = (name, port, address) => {
     const s = require('dgram').createSocket(address.includes(':') ? 'udp6' : 'udp4')
-    const sent = new Map()
-    const o = { s: { destroy: () => s.close() }, echoes: 0, at: Date.now(), sent }
+    const sent = new Set()
+    const o = { s: { destroy: () => s.close() }, echoes: 0, at: Date.now() }
     open.set(name, o)
-    s.on('error', (e) => broken(name, e.code))
-    s.on('message', (text) => { if (sent.delete(Number(text))) { o.echoes += 1; o.at = Date.now() } })
+    s.on('error', (e) => broken(name, o, e.code))
+    s.on('message', (text) => {
+      if (!sent.delete(Number(text))) return
+      o.echoes += 1
+      o.at = Date.now()
+      for (const each of sent.keys()) if (each + 20 <= Number(text)) return broken(name, o, 'datagram ' + each + ' lost')
+    })
     let next = 0
-    setInterval(() => { if (open.get(name) === o) { sent.set(next, Date.now()); s.send(String(next++), port, address) } }, 50)
+    setInterval(() => { if (open.get(name) === o) { sent.add(next); s.send(String(next++), port, address) } }, 50)
   }
-  const lost = (o) => [...(o.sent ?? [])].find(([, at]) => Date.now() - at > 2000)
-  setInterval(() => open.forEach((o, name) => lost(o) && broken(name, 'datagram ' + lost(o)[0] + ' lost')), 100)
-  setInterval(() => open.forEach((o, name) => Date.now() - o.at > 2000 && broken(name, 'silent after ' + o.echoes)), 100)
+  setInterval(() => open.forEach((o, name) => Date.now() - o.at > 15000 && broken(name, o, 'silent after ' + o.echoes)), 100)
   setInterval(() => open.forEach((o, name) => o.echoes > 0 && console.log('echoes ' + name + ' ' + o.echoes)), 200)
+  const settle = (id, more) => {
+    const all = [...open.values()].map((o) => [o, o.echoes + more])
+    const isDone = ([o, echoes]) => o.echoes >= echoes || !new Set(open.values()).has(o)
+    const look = setInterval(() => { if (all.every(isDone)) { clearInterval(look); console.log('done ' + id) } }, 50)
+  }
+  const stop = (id, name) => {
+    const o = open.get(name)
+    open.delete(name)
+    o && o.s.destroy()
+    console.log('done ' + id)
+  }
   require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
     const [verb, name, port, address] = line.split(' ')
     if (verb === 'start') start(name, port, address)
     else if (verb === 'udp') startUdp(name, port, address)
-    else { const o = open.get(name); open.delete(name); o && o.s.destroy() }
+    else if (verb === 'settle') settle(name, Number(port))
+    else stop(name, port)
   }).on('close', () => process.exit())
   setTimeout(() => process.exit(), lifetimeMs)`
 
@@ -45,9 +68,10 @@ const source = `
  * A process in a namespace that echoes on `port` and keeps streams. `broken`: one line for each stream that broke.
  * It ends by itself after `lifetimeMs`.
  */
-export async function openStreams(netns: string, port: number, lifetimeMs = 110_000) {
+export async function openStreams(netns: string, port: number, lifetimeMs = 600_000) {
   const broken: string[] = []
   const echoes = new Map<string, number>()
+  const waiting = new Map<string, () => void>()
   const args = [`--net=${netns}`, '--', process.execPath, '-e', source, `${port}`, `${lifetimeMs}`]
   const child: ChildProcess = spawn('nsenter', args, { stdio: ['pipe', 'pipe', 'inherit'] })
   let rest = ''
@@ -60,11 +84,21 @@ export async function openStreams(netns: string, port: number, lifetimeMs = 110_
         const [verb, name = '', ...more] = line.split(' ')
         if (verb === 'listening') resolve()
         if (verb === 'broken') broken.push(`${name}: ${more.join(' ')}`)
+        if (verb === 'done') waiting.get(name)?.()
         if (verb === 'echoes') echoes.set(name, Number(more[0]))
       }
     })
   })
   const say = (line: string) => child.stdin?.write(`${line}\n`)
+  /** Tells the process something and waits until it is done. */
+  const done = async (verb: string, what: string): Promise<void> => {
+    const id = `${waiting.size}`
+    await new Promise<void>((resolve) => {
+      waiting.set(id, resolve)
+      child.once('exit', () => resolve())
+      say(`${verb} ${id} ${what}`)
+    })
+  }
   return {
     broken: broken as readonly string[],
     /** Echoes seen so far, by stream. */
@@ -74,8 +108,10 @@ export async function openStreams(netns: string, port: number, lifetimeMs = 110_
     /** The same with datagrams. */
     startUdp: (name: string, target: { address: string; port: number }) =>
       say(`udp ${name} ${target.port} ${target.address}`),
-    /** Ends a stream on purpose: it is not broken. */
-    stop: (name: string) => say(`stop ${name}`),
+    /** Ends a stream on purpose: it is not broken. What ends the other side's process waits for it. */
+    stop: (name: string): Promise<void> => done('stop', name),
+    /** Resolves when every stream has had so many more echoes, or is told in `broken`; 40 show every datagram until now. */
+    settled: (more = 40): Promise<void> => done('settle', `${more}`),
     close: () => {
       child.kill('SIGKILL')
     },
