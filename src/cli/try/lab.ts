@@ -15,7 +15,7 @@ export const outside = 'outside'
 /** Where reference plugins keep reservations and results. */
 export const delegateState = '/var/lib/cni'
 
-const listenerStartMs = 5_000
+const listenerStartMs = 20_000
 
 /** Ranges for documentation (RFC 5737, RFC 3849), two of each: a configuration under test may use one. */
 const uplinks4 = ['198.51.100', '203.0.113'] as const

@@ -9,7 +9,7 @@ import type { Output } from '../output.ts'
 /** The port that every listener of `try` uses. */
 export const probePort = 18080
 
-const connectTimeoutMs = 3_000
+const connectTimeoutMs = 5_000
 /** A listener ends by itself, whatever becomes of who started it. */
 const listenTimeoutMs = 120_000
 
