@@ -36,15 +36,16 @@ function defaultRouteLinks4(): readonly string[] {
 
 const default6 = `${'0'.repeat(32)} 00 `
 
-/** The defaults are the last routes of their table (net/ipv6/ip6_fib.c, fib6_walk_continue): what follows is not read. */
+/**
+ * Of all tables, each with its defaults last (net/ipv6/ip6_fib.c, fib6_walk_continue): the main table is not the first,
+ * so the file is read to its end.
+ */
 function defaultRouteLinks6(): readonly string[] {
   const devs = new Set<string>()
   for (const lines of blocksOf('/proc/net/ipv6_route')) {
-    // `lo` carries the kernel's own unreachable default.
     for (const line of startingWith(default6, lines)) devs.add(line.slice(line.lastIndexOf(' ') + 1))
-    const isPast = !lines.startsWith(default6, lines.lastIndexOf('\n') + 1)
-    if (devs.size > 0 && isPast) break
   }
+  // `lo` carries the kernel's own unreachable default.
   return [...devs].filter((dev) => dev !== 'lo')
 }
 

@@ -32,6 +32,11 @@ function addDefault(family: 4 | 6, dev: string, at: number): void {
   ).toBe('')
 }
 
+function addRoutes(count: number, dev: string): void {
+  const routes = Array.from({ length: count }, (_, at) => `route add fd00:${at.toString(16)}::/64 dev ${dev}\n`)
+  expect(host.run('ip', ['-batch', '-'], routes.join('')).stderr).toBe('')
+}
+
 const mtuOf = (id: string) => attach(host, conf, { id }).result.interfaces.map((each) => each.mtu)
 
 describe('the MTU of pods is that of', () => {
@@ -81,8 +86,17 @@ describe('the MTU of pods is that of', () => {
   it('the IPv6 default route, which the kernel lists after all others', () => {
     addLink('one', 1, 1450)
     addDefault(6, 'one', 1)
-    const routes = Array.from({ length: 3000 }, (_, at) => `route add fd00:${at.toString(16)}::/64 dev one`)
-    expect(host.run('ip', ['-batch', '-'], `${routes.join('\n')}\n`).stderr).toBe('')
+    addRoutes(3000, 'one')
     expect(mtuOf('a')).toEqual([1450, 1450, 1450])
+  })
+
+  it('the IPv6 default route of the main table behind that of another table', () => {
+    addLink('one', 1, 1450)
+    addLink('two', 2, 1400)
+    expect(host.run('ip', '-6 route add default via 2001:db8:1::2 dev one table 100'.split(' ')).stderr).toBe('')
+    addDefault(6, 'two', 2)
+    // The kernel gives a page at a time: some 27 routes.
+    addRoutes(200, 'one')
+    expect(mtuOf('a')).toEqual([1400, 1400, 1400])
   })
 })
