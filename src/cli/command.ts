@@ -4,7 +4,7 @@
 
 import type { Output } from './output.ts'
 
-/** The exit codes of every command, in every output format (contract §5). */
+/** The exit codes of every command, in every output format (docs/design.md, "Commands for people"). */
 export const exitCode = { fine: 0, findings: 1, usage: 2, couldNotLook: 3 } as const
 
 /** An option of a command, in the words of node:util parseArgs. `value`: what help shows for its argument. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error code: what it means, why it comes and what to do. `trestle explain` prints it, and the
-// README's table is made from it (a unit test compares them).
+// table of docs/errors.md is made from it (a unit test compares them).
 
 import { CniCode } from '../cni/error.ts'
 
@@ -117,6 +117,17 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
     cause: 'something of an attachment could not be removed; it is noted as owed',
     cure: 'later calls try again; the address stays reserved until then',
   },
+  rangeOverlap: {
+    meaning: 'a range is in use on the node',
+    cause:
+      'a range with a gateway on the host overlaps the subnet of another interface, or of a network on another bridge',
+    cure: 'use another range, or set `allowOverlap` if it is meant; `details` names what overlaps',
+  },
+  otherHost: {
+    meaning: 'of another host network namespace',
+    cause: 'the call runs in another network namespace than the ADD did: a runtime started there, a debug container',
+    cure: 'nothing was changed; run the call where `details` says',
+  },
   internal: {
     meaning: 'internal error',
     cause: 'a defect in trestle',
@@ -132,7 +143,7 @@ export const errorCodes: readonly ErrorCode[] = Object.entries(CniCode)
   })
   .sort((a, b) => a.code - b.code)
 
-/** The table of the README, a line each. */
+/** The table of docs/errors.md, a line each. */
 export function errorCodeTable(): string {
   const rows = errorCodes.map(({ code, meaning, cause, cure }) => `| ${code} | ${meaning} | ${cause} | ${cure} |`)
   return ['| code | meaning | cause | what to do |', '|---|---|---|---|', ...rows].join('\n')

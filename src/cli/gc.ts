@@ -4,8 +4,10 @@
 
 import { collect, judgeAll } from '../commands/collect.ts'
 import { openContext } from '../commands/context.ts'
+import { collectOrphans, judgeOrphans } from '../commands/orphans.ts'
 import { collectStrays, judgeStrays, misplaced, setAsideMisplaced } from '../commands/strays.ts'
 import type { Verdict } from '../plan/garbage.ts'
+import { type OrphanVerdict, orphanText } from '../plan/orphans.ts'
 import { reservationText, type StrayVerdict } from '../plan/strays.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { askRuntime, type Living } from './living.ts'
@@ -20,7 +22,8 @@ export const gcCommand: Command = {
   description: [
     'Judges every attachment of every network. Collected is only what the runtime does not list, whose network',
     'namespace is gone, and which is older than five minutes; an unlisted one whose namespace exists is told and',
-    'stays. Collected are also reservations of lost records and damaged files that no pod can have. Runtimes are',
+    'stays. Collected are also reservations of lost records and damaged files that no pod can have, and links and',
+    'rules of trestle that no record names; what a pod without a record may use is told and stays. Runtimes are',
     'asked over CRI, and containerd for the containers of ctr and nerdctl. Without --apply nothing changes, and exit',
     'code 1 says that there is something to collect or to look at.',
   ].join('\n'),
@@ -58,18 +61,21 @@ async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
   if (isApplied) setAsideMisplaced(inTheWay)
   tell(`looking at reservations of ${verdicts.length} attachments, and others`)
   const strays = await judgeStrays(context, living.listed)
+  const orphans = await judgeOrphans(context, living.listed)
   const collected = isApplied ? await collect(context, verdicts, tell) : []
   const failures = [
     ...collected.flatMap((each) => each.failures),
     ...(isApplied ? await collectStrays(context, strays) : []),
+    ...(isApplied ? await collectOrphans(context, orphans) : []),
   ]
-  return { verdicts, strays, inTheWay, collected: collected.length, failures, living, isApplied }
+  return { verdicts, strays, orphans, inTheWay, collected: collected.length, failures, living, isApplied }
 }
 
 /** What was found, and what was done about it. `collected`: attachments. */
 interface Swept {
   readonly verdicts: readonly Verdict[]
   readonly strays: readonly StrayVerdict[]
+  readonly orphans: readonly OrphanVerdict[]
   readonly inTheWay: readonly string[]
   readonly collected: number
   readonly failures: readonly string[]
@@ -77,15 +83,15 @@ interface Swept {
   readonly isApplied: boolean
 }
 
-function exitCodeFor({ verdicts, strays, inTheWay, failures, isApplied }: Swept): number {
-  const all = [...verdicts, ...strays]
+function exitCodeFor({ verdicts, strays, orphans, inTheWay, failures, isApplied }: Swept): number {
+  const all = [...verdicts, ...strays, ...orphans]
   const toDo = all.some(({ verdict }) => verdict === 'collect') || inTheWay.length > 0
   const isOpen = all.some(({ verdict }) => verdict === 'report') || (toDo && !isApplied) || failures.length > 0
   return isOpen ? exitCode.findings : exitCode.fine
 }
 
 function asDocument(swept: Swept, code: number) {
-  const { verdicts, strays, inTheWay, failures, living, isApplied } = swept
+  const { verdicts, strays, orphans, inTheWay, failures, living, isApplied } = swept
   return {
     formatVersion: 1,
     command: 'gc',
@@ -95,13 +101,14 @@ function asDocument(swept: Swept, code: number) {
     reservations: strays
       .filter(({ verdict }) => verdict !== 'keep')
       .map(({ reservation, verdict, why }) => ({ ...reservation, verdict, why })),
+    orphans: orphans.map(({ orphan, verdict, why }) => ({ ...orphan, verdict, why })),
     inTheWay,
     failures,
     exitCode: code,
   }
 }
 
-function asText({ verdicts, strays, inTheWay, collected, failures, living, isApplied }: Swept): string {
+function asText({ verdicts, strays, orphans, inTheWay, collected, failures, living, isApplied }: Swept): string {
   const attachments = verdicts
     .filter(({ verdict }) => verdict !== 'keep')
     .map(({ record, verdict, why }) => {
@@ -112,14 +119,15 @@ function asText({ verdicts, strays, inTheWay, collected, failures, living, isApp
   const reservations = strays
     .filter(({ verdict }) => verdict !== 'keep')
     .map(({ reservation, verdict, why }) => `  ${verdict.padEnd(7)}  ${reservationText(reservation)}: ${why}\n`)
+  const unnamed = orphans.map(({ orphan, verdict, why }) => `  ${verdict.padEnd(7)}  ${orphanText(orphan)}: ${why}\n`)
   const paths = inTheWay.map((path) => `  collect  ${path}: no directory, though one belongs there\n`)
   const owed = failures.map((failure) => `  owed     ${failure}\n`)
-  const all = [...verdicts, ...strays]
+  const all = [...verdicts, ...strays, ...orphans]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
   const ending = isApplied ? `${collected + others} collected` : toCollect(count('collect') + inTheWay.length)
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
-  const lines = [...attachments, ...reservations, ...paths, ...owed].join('')
+  const lines = [...attachments, ...reservations, ...unnamed, ...paths, ...owed].join('')
   return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
 }
 

@@ -2,6 +2,7 @@
 // The command line for people. A second bundle: nothing of it is loaded when a runtime calls.
 
 import { toCniError } from '../cni/error.ts'
+import { removeCallFiles } from '../system/call-file.ts'
 import { adoptCommand } from './adopt.ts'
 import { isJsonAsked, readInput } from './arguments.ts'
 import { type Command, exitCode, type Input, UsageError } from './command.ts'
@@ -42,7 +43,11 @@ const internal: Readonly<Record<string, (words: readonly string[], output: Outpu
 
 /** Runs the words after the program's name. Returns the exit code; never rejects. */
 export async function main(args: readonly string[]): Promise<number> {
-  return await run(args, standardOutput())
+  try {
+    return await run(args, standardOutput())
+  } finally {
+    removeCallFiles()
+  }
 }
 
 /** `main` with the place to write to given. */

@@ -18,6 +18,7 @@ import { bridgeOps, ruleOps } from '../plan/shared.ts'
 import { staticLease } from '../plan/static.ts'
 import { type Command, exitCode, type Input } from './command.ts'
 import { type NetworkList, readNetworkList, requestConf } from './network-list.ts'
+import { asOwn, isOwnType } from './own-type.ts'
 import { readFileAs } from './read-input.ts'
 
 /** The placeholder for CNI_CONTAINERID. */
@@ -73,13 +74,13 @@ function run({ words, values, isJson, output }: Input): number {
 
 function planOfList(text: string, verb: PlannedVerb): { readonly network: NetworkList; readonly ops: readonly Op[] } {
   const network = readNetworkList(text)
-  const plugin = network.plugins.find((each) => each.type === 'trestle')
+  const plugin = network.plugins.find((each) => isOwnType(each.type))
   if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
   // Behind another plugin, or so called, it acts on what that one made.
   if (plugin['mode'] === 'chained' || (plugin['mode'] === undefined && plugin !== network.plugins[0])) {
     throw notPlanned('chained')
   }
-  return { network, ops: planOf(JSON.stringify(requestConf(network, plugin, {})), verb) }
+  return { network, ops: planOf(JSON.stringify(requestConf(network, asOwn(plugin), {})), verb) }
 }
 
 /**

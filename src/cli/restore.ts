@@ -42,7 +42,10 @@ async function run({ values, isJson, output }: Input): Promise<number> {
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
   const { missing } = restored
-  const code = (isDry && missing.length > 0) || restored.lost.length > 0 ? exitCode.findings : exitCode.fine
+  const code =
+    (isDry && missing.length > 0) || restored.lost.length + restored.elsewhere.length > 0
+      ? exitCode.findings
+      : exitCode.fine
   if (isJson) {
     const document = {
       formatVersion: 1,
@@ -50,6 +53,7 @@ async function run({ values, isJson, output }: Input): Promise<number> {
       applied: !isDry,
       missing,
       lost: restored.lost,
+      elsewhere: restored.elsewhere,
       exitCode: code,
     }
     output.out(`${JSON.stringify(document, undefined, 2)}\n`)
@@ -57,11 +61,12 @@ async function run({ values, isJson, output }: Input): Promise<number> {
   return code
 }
 
-function asText({ missing, lost }: Restored, isDry: boolean): string {
+function asText({ missing, lost, elsewhere }: Restored, isDry: boolean): string {
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
     ...missing.map((text) => `  ${verb}  ${text}\n`),
     ...lost.map((text) => `  lost      ${text}: its interface is gone, the pod must be made anew\n`),
+    ...elsewhere.map((text) => `  left      ${text}: it is of another host network namespace\n`),
   ]
   return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost\n`
 }

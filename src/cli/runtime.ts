@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A runtime in small: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3).
-// The plugin trestle is this program itself; others are looked up in CNI_PATH.
+// A plugin with one of this program's names is this program itself; others are looked up in CNI_PATH.
 
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Verb } from '../cni/invocation.ts'
+import { ownTypes } from '../system/own-types.ts'
 import { pathWithTools, type Run } from '../system/runner.ts'
 import { isExecutable } from '../system/tools.ts'
 import { type NetworkList, type PluginConf, requestConf } from './network-list.ts'
+import { asOwn } from './own-type.ts'
 import { type Program, thisProgram } from './self.ts'
 
 /** A network and how to run it. `cniPath`: CNI_PATH. */
@@ -68,7 +70,9 @@ async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Ca
     throw new CniError(CniCode.delegateFailed, `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
   }
   const capabilityArgs = attachment?.capabilityArgs ?? {}
-  const stdin = JSON.stringify(requestConf(runtime.network, conf, { capabilityArgs, prevResult }))
+  // Started by the path of its file, it may not know the name of a link to it.
+  const sent = isThis(conf) ? asOwn(conf) : conf
+  const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult }))
   const env = {
     PATH: pathWithTools(),
     CNI_COMMAND: verb,
@@ -85,8 +89,12 @@ async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Ca
   )
 }
 
+function isThis({ type }: PluginConf): boolean {
+  return ownTypes().includes(type)
+}
+
 function programOf(conf: PluginConf, cniPath: string): Program | undefined {
-  if (conf.type === 'trestle') return thisProgram()
+  if (isThis(conf)) return thisProgram()
   const files = cniPath.split(':').map((directory) => `${directory}/${conf.type}`)
   const file = files.find(isExecutable)
   return file === undefined ? undefined : { file, args: [] }

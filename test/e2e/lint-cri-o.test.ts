@@ -70,7 +70,7 @@ describe.skipIf(missing.length > 0)('lint says what CRI-O does', () => {
     ...directories.map(([what, files]) => ({ what, files })),
     ...more.map(([what, files]) => ({ what, files })),
   ]
-  it.each(all)('$what (pain 8: the wrong file is chosen)', async ({ files }) => {
+  it.each(all)('$what (cni#258: the wrong file is chosen)', async ({ files }) => {
     await put(etc, files)
     const { file, network } = (await lint(lab)).runtimes?.crio ?? {}
     expect(await loaded()).toEqual({ file, network })

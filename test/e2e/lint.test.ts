@@ -64,12 +64,13 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
   }
 
   it.each(directories)(
-    '%s (pain 7: cni plugin not initialized; pain 8: the wrong file is chosen)',
+    '%s (containerd#11209: cni plugin not initialized; cni#258: the wrong file is chosen)',
     async (_, files, used, finding) => {
       await put(etc, files)
       const said = await lint(lab)
       expect(said.runtimes?.containerd.file).toBe(used)
-      expect(said.findings.map(({ id }) => id)).toContain(finding)
+      const ids = said.findings.map(({ id }) => id)
+      expect(ids).toEqual(finding === undefined ? [] : expect.arrayContaining([finding]))
       const { file, reason } = await settled(used)
       expect({ file, isLoaded: reason === 'OK' }).toEqual({ file: used, isLoaded: used !== undefined })
       const { status } = await cri.call('Status', {})
@@ -113,7 +114,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     expect(await explained(String(noPlugin))).toEqual(['plugin-not-found'])
   })
 
-  it('a link to nothing stops it (pain 7: cni plugin not initialized)', async () => {
+  it('a link to nothing stops it (containerd#11209: cni plugin not initialized)', async () => {
     await symlink('/nonexistent/target', join(dir, '05-b.conflist'))
     await put(etc, { '10-a.conflist': list('10-a.conflist', 'a') })
     const said = await lint(lab)
@@ -122,7 +123,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     expect((await settled(undefined)).file).toBeUndefined()
   })
 
-  it('a directory that is not the one containerd watches (pain 7: cni plugin not initialized)', async () => {
+  it('a directory that is not the one containerd watches (containerd#11209: cni plugin not initialized)', async () => {
     await put(etc, { '10-a.conflist': list('10-a.conflist', 'a') })
     expect((await settled('10-a.conflist')).file).toBe('10-a.conflist')
     expect((await lint(lab)).findings.map(({ id }) => id)).not.toContain('dir-not-watched')
@@ -140,7 +141,7 @@ describe.skipIf(missing.length > 0)('lint says what the runtimes do', () => {
     }
   })
 
-  it('a directory that is gone; containerd ends without it (pain 7: cni plugin not initialized)', async () => {
+  it('a directory that is gone; containerd ends without it (containerd#11209: cni plugin not initialized)', async () => {
     await rm(dir, { recursive: true })
     expect((await lint(lab)).findings.map(({ id }) => id)).toEqual(['dir-missing'])
     const isReady = async (): Promise<boolean> => {

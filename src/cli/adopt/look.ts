@@ -7,7 +7,7 @@ import { bareAddress } from '../../cni/address.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { AttachmentKey } from '../../plan/attachment.ts'
-import { type CachedAttachment, cachedTypes, endsOf, podIpsOf } from '../../plan/libcni-cache.ts'
+import { type CachedAttachment, endsOf, isPartOurs, podIpsOf } from '../../plan/libcni-cache.ts'
 import type { ObservedLink } from '../../plan/observed.ts'
 import type { AttachmentRecord, NetnsStamp } from '../../plan/record.ts'
 import { namesIn } from '../../system/files.ts'
@@ -42,7 +42,7 @@ export interface Looking {
 /** Every attachment of the reference chain in the network that libcni remembers. */
 export async function lookAtNetwork(run: Run, network: string, { links, tell }: Looking): Promise<readonly Found[]> {
   const found: Found[] = []
-  const remembered = cachedAttachments(network).filter((entry) => !cachedTypes(entry).includes('trestle'))
+  const remembered = cachedAttachments(network).filter((entry) => !isPartOurs(entry))
   for (const [at, each] of remembered.entries()) {
     tell(`${network}: looking at pod ${at + 1} of ${remembered.length}, ${each.containerId}`)
     found.push(await lookAtPod(run, each, links))

@@ -41,8 +41,12 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   if (!claim(files, record)) throw new CniError(CniCode.tryAgainLater, 'another call is working on it')
   try {
     reserveAddresses(taking)
-    const request = { claimFile: pendingFile(files, spec.key), key: spec.key, settle: async () => false }
-    await reservePorts(request, spec.hostPorts?.ports ?? [])
+    // What others have, they keep: a person looks at it first.
+    const others = { settle: async () => false, reclaim: async () => {} }
+    await reservePorts(
+      { claimFile: pendingFile(files, spec.key), key: spec.key, ...others },
+      spec.hostPorts?.ports ?? [],
+    )
     writeAdopted(files, { ...record, spec, network })
   } catch (error) {
     await releasePorts(record, undefined)

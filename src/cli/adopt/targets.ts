@@ -7,6 +7,7 @@ import { CniCode, CniError } from '../../cni/error.ts'
 import { namesIn } from '../../system/files.ts'
 import { convert } from '../convert/conflist.ts'
 import { type NetworkList, type PluginConf, readNetworkList } from '../network-list.ts'
+import { asOwn, isOwnType } from '../own-type.ts'
 import { readFileAs } from '../read-input.ts'
 
 /** A network and the configuration its pods are adopted with. `isServed`: the file has trestle already. */
@@ -45,8 +46,8 @@ function tryTarget(file: string): Target | undefined {
 
 function readTarget(file: string, text: string): Target {
   const list = readNetworkList(text)
-  const plugin = list.plugins.find(({ type }) => type === 'trestle')
-  if (plugin !== undefined) return { file, list, plugin, isServed: true }
+  const plugin = list.plugins.find(({ type }) => isOwnType(type))
+  if (plugin !== undefined) return { file, list, plugin: asOwn(plugin), isServed: true }
   const converted = readNetworkList(JSON.stringify(convert(text).conflist))
   const [first] = converted.plugins
   if (first === undefined) throw new CniError(CniCode.invalidConfig, 'the list is empty')

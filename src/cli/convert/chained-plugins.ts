@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference portmap, firewall, bandwidth, tuning and sbr plugins (reference-plugins.md §1.7-§1.11),
+// The reference portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream sbr"),
 // each as one key of ours.
 
 import { lookUp } from '../../cni/json-keys.ts'
@@ -72,20 +72,23 @@ function convertFirewall(plugin: Json): Converted {
   const zone = lookUp(plugin, 'firewalldZone') ?? ''
   const chain = admin === '' ? 'CNI-ADMIN' : String(admin)
   return {
-    keys: { firewall: { ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open', hostAccept: 'auto' } },
+    keys: {
+      firewall: {
+        ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open',
+        // The plugin's accepts are for packets from the pod, and for answers to it (docs/design.md, "Upstream firewall").
+        hostAccept: 'established',
+        ...(zone === '' ? {} : { firewalldZone: zone }),
+      },
+    },
     remarks: [
       note(
         'firewall.iptablesAdminChainName',
-        `rules in ${chain} are not passed by pods any more: put them into DOCKER-USER or FORWARD, before trestle's accepts`,
+        `rules in ${chain} are not passed by pods any more: put them into FORWARD, where trestle's accept stands behind them`,
       ),
-      // The plugin's accepts are for packets from the pod, and for answers to it (reference-plugins.md §2.12).
       note(
         'firewall.hostAccept',
-        'where the node drops what it forwards, pods also get new connections from outside, not only answers; "off" adds no accept',
+        'as there, pods get answers and their host ports; "auto" also lets in new connections from nonMasqueradeCIDRs and acceptFrom',
       ),
-      ...(zone === '' || zone === 'trusted'
-        ? []
-        : [warning('firewall.firewalldZone', `"${String(zone)}" is left out: pods are in no zone by their address`)]),
       ...backendRemarks(plugin, 'firewall'),
       ...unknownRemarks(plugin, {
         type: 'firewall',
@@ -109,7 +112,10 @@ function convertTuning(plugin: Json): Converted {
   }
 }
 
-/** A plugin whose keys keep their names below `name`. Without any of them it becomes nothing. `others`: keys it knows too. */
+/** Plugins that act without a key of their own: sbr by itself, tuning by `args.cni`, which needs the key `tuning`. */
+const keptEmpty = ['sbr', 'tuning']
+
+/** A plugin whose keys keep their names below `name`. `others`: keys it knows too. */
 function convertByName(
   plugin: Json,
   name: string,
@@ -117,7 +123,7 @@ function convertByName(
 ): Converted {
   const given = kept.filter((key) => isGiven(plugin, key)).map((key) => [key, lookUp(plugin, key)] as const)
   return {
-    keys: given.length === 0 && name !== 'sbr' ? {} : { [name]: Object.fromEntries(given) },
+    keys: given.length === 0 && !keptEmpty.includes(name) ? {} : { [name]: Object.fromEntries(given) },
     remarks: unknownRemarks(plugin, { type: name, known: [...common, ...kept, ...others] }),
   }
 }

@@ -7,6 +7,7 @@ import { CniCode, CniError, toCniError } from '../../cni/error.ts'
 import { readInvocation } from '../../cni/invocation.ts'
 import { lookUp } from '../../cni/json-keys.ts'
 import { readNetworkList, requestConf } from '../network-list.ts'
+import { isOwnType } from '../own-type.ts'
 import { converterOf } from './chained-plugins.ts'
 import { type Converted, convertMain, isMainType } from './main-plugin.ts'
 import { note, type Remark, warning } from './remarks.ts'
@@ -127,7 +128,7 @@ function notConvertible(head: Json | undefined): CniError {
     CniCode.invalidConfig,
     `only a list that starts with bridge or ptp can be converted, not "${type}"`,
     {
-      details: type === 'trestle' ? 'it is trestle already' : 'trestle can follow such a plugin as a chained one',
+      details: isOwnType(type) ? 'it is trestle already' : 'trestle can follow such a plugin as a chained one',
     },
   )
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference bridge and ptp plugins (reference-plugins.md §1.2, §1.3) with their IPAM, as keys of ours.
+// The reference bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of ours.
 
 import { lookUp } from '../../cni/json-keys.ts'
 import { note, type Remark } from './remarks.ts'

@@ -1,39 +1,172 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a pasted text: errors of others by their words, and our own codes, as JSON or by their messages.
+// What is known of a pasted text: errors of others by their words, our own codes, who passed them on, and what is left.
 
 import { CniCode } from '../../cni/error.ts'
 import { type ErrorCode, errorCodes } from '../error-codes.ts'
-import { type KnownError, knownErrors, ownError } from './known-errors.ts'
-import { failedCommand, ownMessages } from './own-messages.ts'
+import { type KnownError, otherMatters } from './known-error.ts'
+import { knownErrors, ownError } from './known-errors.ts'
+import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
+import { codesOfOthers, failedCommand, type OwnMessage, ownMessages } from './own-messages.ts'
+import { lacksPodAddress } from './pasted-result.ts'
+import { anySpace, plainText } from './plain-text.ts'
+import { remainderOf } from './remainder.ts'
 
-/** What a text holds, the most telling first. `said`: the words that were recognised. */
-export interface Recognised {
-  readonly errors: readonly (KnownError & { readonly said: string })[]
-  readonly codes: readonly ErrorCode[]
+/** `cause`: what went wrong. `around`: what passed it on, or came with it. `after`: said while cleaning up after it. */
+export type Role = 'cause' | 'around' | 'after'
+
+/** A known error in a text. `said`: the words that were recognised. */
+export interface Found extends KnownError, Span {
+  readonly said: string
+  readonly role: Role
 }
 
-/** Texts longer than this are cut: an event or a log line is far below. */
-const longest = 64 * 1024
+/** What a text holds. */
+export interface Recognised {
+  /** Causes first. */
+  readonly errors: readonly Found[]
+  readonly codes: readonly ErrorCode[]
+  /** Who called whom, outermost first. */
+  readonly layers: readonly Layer[]
+  /** The words that were recognised, and those that were not. */
+  readonly known: readonly string[]
+  readonly unknown: readonly string[]
+}
+
+/** A text that speaks of the network of pods. */
+const aboutNetworks =
+  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|conflist|net\.d\b/i
 
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {
-  const whole = text.slice(0, longest)
-  const errors = knownErrors.flatMap((known) => {
-    const found = known.pattern.exec(whole)
-    return found === null ? [] : [{ ...known, said: found[0] }]
-  })
-  // kubelet and containerd quote what they pass on: \"code\":101. `trestle try` begins a line with "code 101:".
-  const numbers = [...whole.matchAll(/(?:\\?"code\\?":|^\s*code:?)\s*(\d{1,3})\b/gm)].map((match) => Number(match[1]))
-  const said = [...numbers, ...codesByMessage(whole)]
-  const codes = errorCodes.filter(({ code }) => said.includes(code))
-  const own = errors.length + codes.length > 0 ? null : ownError.pattern.exec(whole)
-  return { errors: own === null ? errors : [{ ...ownError, said: own[0] }], codes }
+  const plain = plainText(text)
+  const found = lookInto(plain)
+  const isEmpty = found.errors.length + found.codes.length === 0
+  const folded = plain.replace(/\s+/g, ' ')
+  if (!isEmpty || folded === plain) return found
+  const again = lookInto(folded)
+  return again.errors.length + again.codes.length > 0 ? again : found
 }
 
-/** The codes of our own messages. The quoted command tells something only where the message before it does not. */
-function codesByMessage(text: string): readonly number[] {
-  const codes = ownMessages.filter(([, pattern]) => pattern.test(text)).map(([code]) => code)
-  return codes.length === 0 && failedCommand.test(text) ? [CniCode.commandFailed] : codes
+function lookInto(text: string): Recognised {
+  const layers = layersOf(text)
+  const all = withoutOverlaps(findAll(text))
+  const own = ownCodes(text, all)
+  const isOurs = own.length > 0
+  const others = all.filter(({ alsoOurs }) => !(isOurs && alsoOurs === true))
+  const errors = [...withRoles(text, others), ...unknownOwn(text, others.length + own.length)]
+  const spans = [...layers, ...errors, ...own]
+  const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
+  const codes = errorCodes.filter(({ code }) => own.some((each) => each.code === code))
+  return { errors, codes, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
+}
+
+type Match = KnownError & Span & { readonly said: string }
+
+const patterns = knownErrors.map((known) => ({ known, pattern: anySpace(known.pattern) }))
+
+function findAll(text: string): readonly Match[] {
+  const isAboutNetworks = aboutNetworks.test(text)
+  const matches = patterns.flatMap(({ known, pattern }): readonly Match[] => {
+    if (known.needsNetwork === true && !isAboutNetworks) return []
+    const match = pattern.exec(text)
+    if (match === null || isOtherMatter(known, lineAround(text, match.index))) return []
+    return [{ ...known, said: match[0].trim(), from: match.index, to: match.index + match[0].length }]
+  })
+  const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
+  if (bare === undefined || !lacksPodAddress(text)) return matches
+  return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
+}
+
+function isOtherMatter({ needsNetwork, unless }: KnownError, line: string): boolean {
+  return (needsNetwork === true && otherMatters.test(line)) || unless?.test(line) === true
+}
+
+function lineAround(text: string, index: number): string {
+  const end = text.indexOf('\n', index)
+  return text.slice(text.lastIndexOf('\n', index) + 1, end < 0 ? text.length : end)
+}
+
+/** Of two that share words the nearer one, then the first of the table; what wraps another shares words with it. */
+function withoutOverlaps(matches: readonly Match[]): readonly Match[] {
+  const ordered = matches.toSorted((a, b) => distance(a) - distance(b))
+  return ordered.filter((match, at) => {
+    const earlier = ordered.slice(0, at).filter(({ wraps }) => wraps === match.wraps)
+    return !earlier.some(({ from, to }) => from < match.to && match.from < to)
+  })
+}
+
+/** The lower, the nearer to the cause: words of one error only, words that others use too, words around another. */
+function distance({ wraps, needsNetwork }: KnownError): number {
+  return wraps === true ? 2 : needsNetwork === true ? 1 : 0
+}
+
+/** Roles; causes first, each kind as the text has them. In one line the innermost counts, which is the last; of those around it the first. */
+function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
+  const aftermath = aftermathOf(text)
+  const before = matches.filter(({ from }) => from < aftermath)
+  const main = before.length > 0 ? before : matches
+  const nearest = Math.min(...main.map(distance))
+  const candidates = main.filter((match) => distance(match) === nearest)
+  const isCause = (match: Match): boolean => {
+    if (!candidates.includes(match)) return false
+    const line = candidates.filter(({ from }) => lineAround(text, from) === lineAround(text, match.from))
+    return nearest === 2 ? match === candidates[0] : !line.some(({ from }) => from > match.from)
+  }
+  const roleOf = (match: Match): Role => (isCause(match) ? 'cause' : main.includes(match) ? 'around' : 'after')
+  const order: readonly Role[] = ['cause', 'around', 'after']
+  return matches
+    .map((match): Found => ({ ...match, role: roleOf(match) }))
+    .sort((a, b) => order.indexOf(a.role) - order.indexOf(b.role) || a.from - b.from)
+}
+
+interface OwnCode extends Span {
+  readonly code: number
+  readonly said: string
+}
+
+/**
+ * Our codes, by number and by message. Where another plugin speaks there are none: 100 and up are its own then, and
+ * many messages are the reference's words.
+ */
+function ownCodes(text: string, others: readonly Match[]): readonly OwnCode[] {
+  const speaker = speakerOf(text)
+  const isOurs = speaker?.startsWith('trestle') ?? /\btrestle\b/.test(text)
+  const isForeign = others.some(({ alsoOurs }) => alsoOurs !== true)
+  const byNumber = numbersIn(text).filter(({ code }) => isOurs || (!isForeign && isAnybodys(code, speaker)))
+  const messages = isOurs ? ownMessages : speaker === undefined ? ownMessages.filter(({ isTelling }) => isTelling) : []
+  const byMessage = messages.flatMap((message) => matchOf(text, message))
+  const found = [...byNumber, ...byMessage]
+  if (found.length > 0 || !(isOurs || speaker === undefined)) return found
+  return matchOf(text, { code: CniCode.commandFailed, pattern: failedCommand, isTelling: true })
+}
+
+/** Without a name at it a number from 100 on may be ours; 999 is what the reference plugins use for anything. */
+function isAnybodys(code: number, speaker: string | undefined): boolean {
+  return code < codesOfOthers || (speaker === undefined && code !== CniCode.internal)
+}
+
+/** kubelet and containerd quote what they pass on: "code":101. `trestle try` begins a line with "code 101:". */
+function numbersIn(text: string): readonly OwnCode[] {
+  const pattern = /"(?:cniVersion|msg)"/.test(text)
+    ? /(?:"code":|^[ \t]*code:?)\s*(\d{1,3})\b/gm
+    : /^[ \t]*code:?\s*(\d{1,3})\b/gm
+  return [...text.matchAll(pattern)].map((match) => ({
+    code: Number(match[1]),
+    said: match[0].trim(),
+    from: match.index,
+    to: match.index + match[0].length,
+  }))
+}
+
+function matchOf(text: string, { code, pattern }: OwnMessage): readonly OwnCode[] {
+  const match = pattern.exec(text)
+  return match === null ? [] : [{ code, said: match[0].trim(), from: match.index, to: match.index + match[0].length }]
+}
+
+function unknownOwn(text: string, known: number): readonly Found[] {
+  const match = known > 0 ? null : ownError.pattern.exec(text)
+  if (match === null) return []
+  return [{ ...ownError, said: match[0], role: 'cause', from: match.index, to: match.index + match[0].length }]
 }
 
 /** The known error with this id. */

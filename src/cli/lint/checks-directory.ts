@@ -70,6 +70,12 @@ export const directoryChecks = {
     cause: 'the first one is used, and state and rules of both are one',
     cure: 'give it a name of its own, or remove one file',
   },
+  'mark-bits-differ': {
+    severity: 'warning',
+    meaning: 'two networks ask for different bits of the packet mark',
+    cause: 'firewall.acceptMarkBit is one for the node: the lowest is used for all',
+    cure: 'use one bit in all configurations',
+  },
   'subnets-overlap': {
     severity: 'warning',
     meaning: 'two networks of the node have overlapping subnets',

@@ -2,6 +2,7 @@
 // What `trestle lint` checks in one file: each with a stable id, how bad it is, why it comes and what to do.
 
 import type { CheckTexts } from './check-texts.ts'
+import { addressChecks, programChecks } from './checks-plugins.ts'
 
 /** Whether the text can be read at all, and what a list is made of. */
 const ofList = {
@@ -50,20 +51,14 @@ const ofList = {
   'cni-version-missing': {
     severity: 'warning',
     meaning: 'there is no cniVersion',
-    cause: 'it then is 0.1.0: no chaining, no CHECK, no STATUS, no GC',
-    cure: 'add "cniVersion": "1.1.0"',
+    cause: 'it then is 0.1.0: a chained plugin gets no result before it, and there is no CHECK, STATUS or GC',
+    cure: 'add "cniVersion": the newest one that every plugin of the file has',
   },
   'cni-version-unknown': {
     severity: 'error',
     meaning: 'the cniVersion is none',
     cause: 'plugins compare it letter by letter and refuse the call (code 1)',
     cure: 'use one of 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0',
-  },
-  'cni-version-too-old': {
-    severity: 'error',
-    meaning: 'the cniVersion is too old for what the file uses',
-    cause: 'the key or the chain came with a later version',
-    cure: 'use "cniVersion": "1.1.0"',
   },
   'cni-version-old': {
     severity: 'note',
@@ -89,11 +84,36 @@ const ofList = {
     cause: '`type` is the file name of the plugin; without it the whole file is refused',
     cure: 'add "type": "trestle"',
   },
+  'two-main-plugins': {
+    severity: 'error',
+    meaning: 'two plugins of a list make an interface',
+    cause: 'both are asked for the same name: the second ADD ends with "already exists"',
+    cure: 'keep one of them; a second interface is a network of its own (Multus)',
+  },
+  placeholder: {
+    severity: 'error',
+    meaning: 'a placeholder was not replaced',
+    cause: 'the file is a template: an installer, helm or envsubst fills it in, and did not run',
+    cure: 'write the value, or let the installer write the file',
+  },
+  'network-attachment': {
+    severity: 'error',
+    meaning: 'the file is a NetworkAttachmentDefinition',
+    cause: 'it is a resource of Kubernetes for Multus, and no configuration of a runtime',
+    cure: 'kubectl apply it; what is in its spec.config is a configuration: `trestle lint` looks at that',
+  },
   'chained-first': {
     severity: 'error',
     meaning: 'the first plugin of a list needs one before it',
     cause: 'it works on the interface that an earlier plugin made (prevResult); ADD is refused',
     cure: 'put the plugin that makes the interface first',
+  },
+  'chained-twice': {
+    severity: 'error',
+    meaning: 'a list has two chained entries of trestle',
+    cause:
+      'both get the same container and interface, and only the configuration tells them apart; ADD is refused (code 7)',
+    cure: 'put the keys of both into one entry: it does all of them in one run',
   },
 } as const satisfies CheckTexts
 
@@ -108,7 +128,7 @@ const ofKeys = {
   'key-of-trestle': {
     severity: 'warning',
     meaning: 'a key of trestle is in the configuration of another plugin',
-    cause: '`type` is not "trestle", which is the name of its file',
+    cause: '`type` is not the name of its file, which is "trestle" as a rule',
     cure: 'use "type": "trestle", or remove the key',
   },
   'wrong-type': {
@@ -135,6 +155,12 @@ const ofKeys = {
     cause: 'an address would be in both; ADD is refused (code 7)',
     cure: 'set rangeStart and rangeEnd to keep them apart',
   },
+  'subnet-in-use': {
+    severity: 'error',
+    meaning: 'an interface of this node has a subnet that overlaps a range',
+    cause: 'the bridge or a pod would get an address of the router or of the node; ADD is refused (code 110)',
+    cure: 'use another range, or "allowOverlap": true if it is meant',
+  },
   'unsupported-value': {
     severity: 'error',
     meaning: 'trestle cannot do what a value asks for',
@@ -158,6 +184,13 @@ const ofKeys = {
     meaning: 'the gateway is not in its subnet',
     cause: 'the kernel refuses a route by a gateway that the pod cannot reach',
     cure: 'use an address of the subnet, or leave it out for the first one',
+  },
+  'zone-opens-node': {
+    severity: 'warning',
+    meaning: "firewalld's zone opens the node's own ports to pods",
+    cause:
+      'hostAccept puts the bridge, or the subnets, into the zone; "trusted" also accepts what they send to the node',
+    cure: 'name a zone in firewall.firewalldZone, or set hostAccept "off"; leave it where pods may reach the node',
   },
   'masquerade-without-gateway': {
     severity: 'warning',
@@ -185,44 +218,14 @@ const ofKeys = {
   },
 } as const satisfies CheckTexts
 
-/** The programs that `type` and `ipam.type` name. */
-const ofPrograms = {
-  'bin-dir-missing': {
-    severity: 'warning',
-    meaning: 'the directory of the plugins is not there',
-    cause: 'nothing is installed, or the runtime uses another directory; types are not checked',
-    cure: 'name it with --bin-dir (containerd: bin_dirs; CRI-O: plugin_dirs)',
-  },
-  'plugin-missing': {
-    severity: 'error',
-    meaning: 'the directory of the plugins has no file of this name',
-    cause: 'ADD ends with "failed to find plugin"; containerd calls the node ready all the same',
-    cure: 'install it, or correct `type`',
-  },
-  'type-not-trestle': {
-    severity: 'error',
-    meaning: 'trestle is installed under another name',
-    cause: 'with a `type` that is not "trestle" it takes itself for the IPAM plugin of another one',
-    cure: 'name the file trestle, and use "type": "trestle"',
-  },
-  'plugin-not-executable': {
-    severity: 'error',
-    meaning: 'the plugin cannot be started',
-    cause: 'its mode has no x, it is no regular file, or its file system is mounted noexec',
-    cure: 'chmod 755 it',
-  },
-  'plugin-wrong-format': {
-    severity: 'error',
-    meaning: 'the plugin is no program of this machine',
-    cause: 'it is for another architecture, cut short, or a text without #!: "exec format error"',
-    cure: 'install the build for this machine',
-  },
-  'plugin-version': {
-    severity: 'error',
-    meaning: 'the plugin does not speak this cniVersion',
-    cause: 'its VERSION does not list it, or it does not answer; CRI-O skips the file, containerd fails each ADD',
-    cure: 'use a version that all plugins of the file list, or a newer plugin',
+/** Other firewalls of this node. */
+const ofNode = {
+  'drop-before-accept': {
+    severity: 'note',
+    meaning: "a rule of another firewall drops before trestle's accept",
+    cause: "hostAccept stands behind the administrator's rules: what they drop stays dropped, also for pods",
+    cure: 'nothing, where that is meant; else let the rule spare the packets of pods',
   },
 } as const satisfies CheckTexts
 
-export const fileChecks = { ...ofList, ...ofKeys, ...ofPrograms }
+export const fileChecks = { ...ofList, ...ofKeys, ...addressChecks, ...programChecks, ...ofNode }

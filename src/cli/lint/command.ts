@@ -4,12 +4,15 @@
 import { statSync } from 'node:fs'
 import { type Command, exitCode, type Input, UsageError } from '../command.ts'
 import { readInputText } from '../read-input.ts'
+import { type Chain, chainsOf, chainText } from './chains.ts'
 import { checks, isCheckId } from './checks.ts'
 import { lintDirectory } from './directory.ts'
 import { choicesText } from './directory-findings.ts'
-import { lintText } from './file.ts'
-import type { Finding } from './finding.ts'
+import { type FileLint, lintText } from './file.ts'
+import { type Finding, findingIn } from './finding.ts'
+import { nodeFindings } from './firewalls.ts'
 import { nearestWord } from './nearest-word.ts'
+import { openNode } from './node.ts'
 import { extensionOf, type Prediction } from './predict.ts'
 import { openPrograms, type Programs } from './programs.ts'
 import { countsOf, countsText, findingText } from './report.ts'
@@ -22,7 +25,8 @@ export const lintCommand: Command = {
   description: [
     'FILE (- is standard input): JSON errors with line, column and caret; misspelt keys, also of the reference',
     'plugins; values as ADD checks them; what is accepted and does nothing; plugins that are missing or cannot be',
-    'started. Plugins are started for VERSION, which changes nothing.',
+    'started. Plugins are started for VERSION, which changes nothing. Root learns of ranges that are in use on the node, and',
+    "of what other firewalls drop before trestle's accept.",
     'DIR (default /etc/cni/net.d): every file of it, and which one containerd, CRI-O and cnitool use, why not the',
     'others, and what stops them.',
     'Each finding has an id, like json-syntax: `trestle explain json-syntax`. Exit code 1: one of them is an error.',
@@ -46,15 +50,22 @@ interface Linted {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
+  readonly chains?: readonly Chain[]
+  readonly couldNotLook?: true
+  readonly lints?: readonly FileLint[]
 }
 
-function run(input: Input): number {
+async function run(input: Input): Promise<number> {
   if (input.values['list'] === true) return listChecks(input)
   const skipped = skippedIds(input)
-  const programs = openPrograms(String(input.values['bin-dir'] ?? '/opt/cni/bin').split(':'))
+  const installed = openPrograms(String(input.values['bin-dir'] ?? '/opt/cni/bin').split(':'))
+  const programs = { ...installed, ...(installed.hasDirectory ? { host: openNode() } : {}) }
   const name = input.words[0] ?? '/etc/cni/net.d'
   const linted = isDirectory(name) ? lintDirectory(name, programs) : lintFile(name, programs)
-  return report(input, { ...linted, findings: linted.findings.filter(({ id }) => !skipped.includes(id)) })
+  const ofNode = await nodeFindings(linted.lints ?? [], programs.isOwn)
+  const found = [...linted.findings, ...ofNode].filter(({ id }) => !skipped.includes(id))
+  const findings = isDirectory(name) && input.values['strict'] !== true ? oldVersionsOnce(name, found) : found
+  return report(input, { ...linted, findings })
 }
 
 /** The ids of --skip. Throws UsageError for one that no finding has: it would be skipped for ever. */
@@ -84,21 +95,34 @@ function isDirectory(name: string): boolean {
 }
 
 function lintFile(name: string, programs: Programs): Linted {
-  return { files: [name], findings: lintText(name, readInputText(name), programs).findings }
+  const lint = lintText(name, readInputText(name), programs)
+  return { files: [name], findings: lint.findings, chains: chainsOf([lint]), lints: [lint] }
 }
 
-function report({ output, isJson, values }: Input, { files, findings, prediction }: Linted): number {
+/** The note about an old cniVersion once for a directory: nearly every file has one, and nothing is wrong. */
+function oldVersionsOnce(directory: string, findings: readonly Finding[]): readonly Finding[] {
+  const notes = findings.filter(({ id }) => id === 'cni-version-old')
+  const [first] = notes
+  if (first === undefined || notes.length === 1) return findings
+  const message = `${first.message}, and ${notes.length - 1} more like it: --strict shows each`
+  const once = findingIn(directory, { id: 'cni-version-old', message: `${first.file}: ${message}` })
+  return [...findings.filter(({ id }) => id !== 'cni-version-old'), once]
+}
+
+function report({ output, isJson, values }: Input, linted: Linted): number {
+  const { files, findings, prediction, chains = [], couldNotLook } = linted
   const counts = countsOf(findings)
   const isBad = counts.errors > 0 || (values['strict'] === true && counts.warnings > 0)
-  const code = isBad ? exitCode.findings : exitCode.fine
+  const code = couldNotLook === true ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
   if (isJson) {
     const runtimes = prediction === undefined ? {} : { runtimes: prediction }
-    const document = { formatVersion: 1, command: 'lint', files, findings, ...runtimes, counts, exitCode: code }
+    const document = { formatVersion: 1, command: 'lint', files, findings, chains, ...runtimes, counts, exitCode: code }
     output.out(`${JSON.stringify(document, undefined, 2)}\n`)
     return code
   }
   const choices = prediction === undefined ? [] : [choicesText(prediction)]
   const texts = [...findings.map((finding) => findingText(finding, output.hasColour)), ...choices]
-  output.out([...texts, countsText(counts, files.length)].join('\n'))
+  const orders = chains.length === 0 ? [] : [chains.map(chainText).join('')]
+  output.out([...texts, ...orders, countsText(counts, files.length)].join('\n'))
   return code
 }

@@ -3,6 +3,8 @@
 
 import { join } from 'node:path'
 import { oneLine } from '../../cni/error.ts'
+import { lookUp } from '../../cni/json-keys.ts'
+import { isObject } from '../../cni/json-object.ts'
 import type { FileLint } from './file.ts'
 import { type Finding, findingIn } from './finding.ts'
 import { overlapOf, subnetsOf } from './overlaps.ts'
@@ -12,6 +14,8 @@ import type { Candidate, Choice, Prediction } from './predict.ts'
 export interface LookedAt {
   readonly lint: FileLint
   readonly candidate: Candidate
+  /** It may not be read by whoever runs lint; a runtime may. */
+  readonly isDenied?: true
 }
 
 export interface DirectoryAbout {
@@ -38,6 +42,7 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
     ...later(about),
     ...sameNames(about),
     ...overlaps(about),
+    ...markBits(about),
     ...ignored,
     ...difference(about),
   ]
@@ -98,6 +103,24 @@ function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
       return [findingIn(lint.file, { id: 'subnets-overlap', message })]
     }),
   )
+}
+
+/** Bits of the mark: the lowest is used (plan/accept-mark.ts). */
+function markBits({ looked }: DirectoryAbout): readonly Finding[] {
+  const bits = looked.flatMap(({ lint }) =>
+    (lint.list?.plugins ?? []).flatMap(({ conf }) => {
+      const firewall = lookUp(conf, 'firewall')
+      const bit = isObject(firewall) ? lookUp(firewall, 'acceptMarkBit') : undefined
+      return typeof bit === 'number' ? [{ lint, bit }] : []
+    }),
+  )
+  const lowest = Math.min(...bits.map(({ bit }) => bit))
+  return bits
+    .filter(({ bit }) => bit !== lowest)
+    .map(({ lint, bit }) => {
+      const message = `firewall.acceptMarkBit is ${bit}, and ${lowest} in another file: ${lowest} is used for both`
+      return findingIn(lint.file, { id: 'mark-bits-differ', message })
+    })
 }
 
 function difference({ directory, prediction: { containerd, crio, cnitool } }: DirectoryAbout): readonly Finding[] {

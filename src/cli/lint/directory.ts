@@ -3,6 +3,7 @@
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Chain, chainsOf } from './chains.ts'
 import { directoryFindings, type LookedAt } from './directory-findings.ts'
 import { type FileLint, lintText } from './file.ts'
 import { type Finding, findingIn } from './finding.ts'
@@ -16,6 +17,10 @@ export interface DirectoryLint {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
+  readonly chains?: readonly Chain[]
+  /** The directory or a file of it is not there or may not be read. */
+  readonly couldNotLook?: true
+  readonly lints?: readonly FileLint[]
 }
 
 /** What every runtime reads: libcni's ConfFiles with the extensions that containerd and CRI-O ask for. */
@@ -27,9 +32,13 @@ const watched = '/etc/cni/net.d'
 /** Looks at a directory and the programs that its files name. */
 export function lintDirectory(directory: string, programs: Programs): DirectoryLint {
   const listed = namesIn(directory)
-  if ('problem' in listed) return { files: [], findings: [listed.problem] }
+  if ('problem' in listed) return { files: [], findings: [listed.problem], couldNotLook: true }
   const isConfig = (name: string) => extensions.includes(extensionOf(name))
   const looked = listed.names.filter(isConfig).map((name) => lookAt(directory, name, programs))
+  const files = looked.map(({ lint }) => lint.file)
+  const denied = looked.filter(({ isDenied }) => isDenied === true)
+  // Whoever may not read a file cannot say what runtimes, which are root, make of the directory.
+  if (denied.length > 0) return { files, findings: looked.flatMap(({ lint }) => lint.findings), couldNotLook: true }
   const prediction = predict(looked.map(({ candidate }) => candidate))
   const about = { directory, looked, prediction, others: listed.names.filter((name) => !isConfig(name)) }
   const ofFiles = looked.flatMap(({ lint }) => lint.findings).filter(({ id }) => id !== 'bin-dir-missing')
@@ -39,7 +48,8 @@ export function lintDirectory(directory: string, programs: Programs): DirectoryL
     ...watchFindings(directory),
   ]
   const findings = [...ofFiles, ...ofDirectory]
-  return { files: looked.map(({ lint }) => lint.file), findings, prediction }
+  const lints = looked.map(({ lint }) => lint)
+  return { files, findings, prediction, chains: chainsOf(lints), lints }
 }
 
 function namesIn(directory: string): { readonly names: readonly string[] } | { readonly problem: Finding } {
@@ -59,8 +69,9 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
   const file = join(directory, name)
   const read = textOf(file)
   if ('problem' in read) {
-    const lint: FileLint = { file, findings: [findingIn(file, { id: 'file-unreadable', message: read.problem })] }
-    return { lint, candidate: { name, load: { problem: read.problem } } }
+    const cure = read.isDenied ? 'run it as root' : undefined
+    const lint: FileLint = { file, findings: [findingIn(file, { id: 'file-unreadable', message: read.problem, cure })] }
+    return { lint, candidate: { name, load: { problem: read.problem } }, ...(read.isDenied ? { isDenied: true } : {}) }
   }
   const lint = lintText(file, read.text, programs)
   const load = extensionOf(name) === '.conflist' ? withFolder(directory, loadList(read.text)) : loadSingle(read.text)
@@ -70,7 +81,9 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
 /** A runtime reads it whole, whatever its size; nobody writes such a configuration. */
 const longestBytes = 64 * 1024 * 1024
 
-function textOf(file: string): { readonly text: string } | { readonly problem: string } {
+type Read = { readonly text: string } | { readonly problem: string; readonly isDenied?: true }
+
+function textOf(file: string): Read {
   try {
     const stat = statSync(file)
     if (!stat.isFile()) return { problem: `it is ${stat.isDirectory() ? 'a directory' : 'no regular file'}` }
@@ -78,6 +91,7 @@ function textOf(file: string): { readonly text: string } | { readonly problem: s
     return { text: readFileSync(file, 'utf8') }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EACCES' || code === 'EPERM') return { problem: 'permission denied', isDenied: true }
     return { problem: code === 'ENOENT' ? 'it is a link to nothing' : message }
   }
 }

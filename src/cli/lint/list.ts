@@ -51,7 +51,7 @@ export function readList({ root }: Source, form: Form): ListRead {
     name: isUsable ? name : undefined,
     version: version.version,
     plugins,
-    found: [...all, ...versionNeeds(version.version, plugins.length), ...keyProblems(root, form)],
+    found: [...all, ...keyProblems(root, form)],
   }
 }
 
@@ -97,12 +97,6 @@ function oldVersion(version: CniVersion): readonly Found[] {
   if (atLeast(version, '1.1.0')) return []
   const missing = atLeast(version, '0.4.0') ? 'STATUS and GC' : 'CHECK, STATUS and GC'
   return [{ id: 'cni-version-old', message: `with ${version} no runtime calls ${missing}`, steps: ['cniVersion'] }]
-}
-
-function versionNeeds(version: CniVersion | undefined, plugins: number): readonly Found[] {
-  if (version === undefined || plugins < 2 || atLeast(version, '0.3.0')) return []
-  const message = `a list of ${plugins} plugins needs cniVersion 0.3.0 or newer, this is ${version}`
-  return [{ id: 'cni-version-too-old', message, steps: ['cniVersion'] }]
 }
 
 function readPlugins(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {

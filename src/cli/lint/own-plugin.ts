@@ -10,7 +10,9 @@ import { type Invocation, readInvocation } from '../../cni/invocation.ts'
 import { withKnownKeys } from '../../cni/json-keys.ts'
 import { isObject } from '../../cni/json-object.ts'
 import type { NetConf } from '../../cni/net-conf.ts'
+import { ownType } from '../../cni/own-type.ts'
 import { atLeast, type CniVersion } from '../../cni/version.ts'
+import { asOwn } from '../own-type.ts'
 import type { CheckId } from './checks.ts'
 import type { Found } from './finding.ts'
 import { type Step, stepsOf } from './json-places.ts'
@@ -69,9 +71,9 @@ function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
 
 function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): NetConf | CniError {
   const sent = {
-    ...conf,
+    ...asOwn({ ...conf, type: String(entry.conf['type'] ?? ownType) }),
     ...fromRuntime(conf, entry, head),
-    type: 'trestle',
+    type: ownType,
     name: head.name,
     cniVersion: head.version,
   }

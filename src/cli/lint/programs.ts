@@ -8,6 +8,8 @@ import { basename, join } from 'node:path'
 import { isSea } from 'node:sea'
 import { isPluginType } from '../../cni/config-json.ts'
 import { isObject } from '../../cni/json-object.ts'
+import type { ObservedNamespace } from '../../plan/observed.ts'
+import { isOwnType } from '../own-type.ts'
 import { elfBuffer, formatProblem } from './elf.ts'
 import type { Found } from './finding.ts'
 import { shown } from './key-path.ts'
@@ -23,6 +25,10 @@ export interface Programs {
   readonly hasDirectory: boolean
   /** What is wrong with the program for a configuration of this version; undefined when nothing is. */
   readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
+  /** The links of the node, where they are to be compared with the file. */
+  readonly host?: () => ObservedNamespace | undefined
+  /** Whether a plugin of this type is trestle: by its name, or since the file is this executable or a link to one. */
+  readonly isOwn: (type: string) => boolean
 }
 
 /** The programs in these directories. */
@@ -35,6 +41,7 @@ export function openPrograms(directories: readonly string[]): Programs {
   }
   return {
     hasDirectory: directories.some((directory) => namesIn(directory) !== undefined),
+    isOwn: (type) => isOwnType(type) || isCopy(fileOf(type, directories)),
     problemOf: (type, version) => {
       const { problem, versions } = programOf(type)
       if (problem !== undefined || version === undefined || versions.includes(version)) return problem
@@ -53,11 +60,15 @@ interface Program {
 }
 
 function lookAt(type: string, directories: readonly string[]): Program {
-  const found = isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
+  const found = fileOf(type, directories)
   if (found === undefined) return { problem: missing(type, directories), versions: [] }
-  const problem = startProblem(found) ?? nameProblem(found, type)
+  const problem = startProblem(found)
   if (problem !== undefined) return { problem, versions: [] }
   return versionsOf(found)
+}
+
+function fileOf(type: string, directories: readonly string[]): string | undefined {
+  return isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
 }
 
 function missing(type: string, directories: readonly string[]): Problem {
@@ -71,12 +82,10 @@ function missing(type: string, directories: readonly string[]): Problem {
   return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
 }
 
-/** This executable, or a link to it, under a name of its own. */
-function nameProblem(file: string, type: string): Problem | undefined {
-  if (type === 'trestle') return undefined
-  const isCopy = isSea() && statSync(file).size === statSync(process.execPath).size
-  if (!isCopy && basename(realpathSync(file)) !== 'trestle') return undefined
-  return { id: 'type-not-trestle', message: `${file} is trestle under another name`, cure: undefined }
+/** This executable, or a link to one. */
+function isCopy(file: string | undefined): boolean {
+  if (file === undefined) return false
+  return isOwnType(basename(realpathSync(file))) || (isSea() && statSync(file).size === statSync(process.execPath).size)
 }
 
 /** What keeps the kernel from starting the file. */

@@ -5,6 +5,7 @@ import { parseConfig } from '../../cni/config-json.ts'
 import { toCniError } from '../../cni/error.ts'
 import { findJsonProblem } from '../../cni/json-problem.ts'
 import { type Finding, type Found, findingAt, findingIn, findingOf, type Source, sourceOf } from './finding.ts'
+import { type Mend, mendAt } from './json-repair.ts'
 import { keyPathOf } from './key-path.ts'
 
 export interface ReadSource {
@@ -13,29 +14,82 @@ export interface ReadSource {
   readonly findings: readonly Finding[]
 }
 
-/** Reads a text; `file` is what findings call it. */
+/** More problems than this of one text help nobody. */
+const mostProblems = 8
+
+type Problem = Found & { readonly offset: number }
+
+/** Reads a text; `file` is what findings call it. What is no JSON is mended where it can be, and read on. */
 export function readSource(file: string, text: string): ReadSource {
   if (text.trim() === '')
     return { findings: [findingIn(file, { id: 'file-empty', message: 'there is nothing in it' })] }
-  const found = syntaxProblem(text)
-  if (found !== undefined) return { findings: [findingAt(file, text, found)] }
+  const { problems, mended } = syntaxProblems(text)
+  const findings = problems.map((found) => findingAt(file, text, found))
+  if (mended === undefined) return { findings }
   try {
-    const source = sourceOf(file, text, parseConfig(text))
-    return { source, findings: source.places.duplicates.map((each) => findingOf(source, duplicate(each))) }
+    const source = { ...sourceOf(file, mended, parseConfig(mended)), text }
+    if (source.root['kind'] === 'NetworkAttachmentDefinition') {
+      const message = 'this is a NetworkAttachmentDefinition'
+      return { findings: [...findings, findingOf(source, { id: 'network-attachment', message, steps: ['kind'] })] }
+    }
+    const duplicates = source.places.duplicates.map((each) => findingOf(source, duplicate(each)))
+    return { source, findings: [...findings, ...duplicates] }
   } catch (thrown) {
     const message = toCniError(thrown).message.replace(/^error unmarshall network config: /, '')
-    return { findings: [findingAt(file, text, { id: 'not-an-object', message, offset: text.search(/\S/) })] }
+    const found = findingAt(file, text, { id: 'not-an-object', message, offset: text.search(/\S/) })
+    return { findings: [...findings, found] }
   }
 }
 
-function syntaxProblem(text: string): (Found & { readonly offset: number }) | undefined {
-  if (text.startsWith('\ufeff')) {
-    const message = 'the file begins with a byte order mark, which JSON does not have'
-    return { id: 'json-syntax', message, cure: 'save it as UTF-8 without BOM', offset: 0 }
+/** What keeps a text from being JSON, and the text without it; the latter undefined when something cannot be mended. */
+function syntaxProblems(text: string): { readonly problems: readonly Problem[]; readonly mended?: string } {
+  const whole = otherFormat(text)
+  if (whole !== undefined) return { problems: [whole] }
+  const problems: Problem[] = []
+  const kinds = new Set<Mend['kind']>()
+  let mended = text
+  for (let turn = 0; turn < 64 && problems.length < mostProblems; turn++) {
+    const problem = mended.startsWith('\ufeff') ? { offset: 0, problem: '' } : findJsonProblem(mended)
+    if (problem === undefined) return { problems, mended }
+    const mend = mendAt(mended, problem)
+    // The twentieth comment is no news.
+    const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
+    if (isNews) problems.push(problemOf(problem, mend))
+    if (mend === undefined) return { problems }
+    kinds.add(mend.kind)
+    mended = mend.text
   }
-  const problem = findJsonProblem(text)
-  if (problem === undefined) return undefined
-  return { id: 'json-syntax', message: problem.problem, offset: problem.offset, cure: cureOf(problem.problem) }
+  return { problems }
+}
+
+/** A file that is something else as a whole. */
+function otherFormat(text: string): Problem | undefined {
+  const wide = text.search(/\u0000|\ufffd/)
+  if (wide >= 0 && wide < 4) {
+    const message = 'the file is not UTF-8: UTF-16, as Windows tools save it'
+    return { id: 'json-syntax', message, cure: 'save it as UTF-8: iconv -f UTF-16 -t UTF-8', offset: 0 }
+  }
+  if (!/^\s*(?:---\s*)?(?:apiVersion|kind):/m.test(text.slice(0, 4096))) return undefined
+  if (!text.includes('NetworkAttachmentDefinition')) return undefined
+  const message = 'this is a NetworkAttachmentDefinition in YAML'
+  return { id: 'network-attachment', message, offset: text.search(/\S/) }
+}
+
+function problemOf({ offset, problem }: { offset: number; problem: string }, mend: Mend | undefined): Problem {
+  const at = { id: 'json-syntax', offset } as const
+  if (mend?.kind === 'mark') {
+    const message = 'the file begins with a byte order mark, which JSON does not have'
+    return { ...at, message, cure: 'save it as UTF-8 without BOM' }
+  }
+  if (mend?.kind === 'template') {
+    return { id: 'placeholder', message: `${mend.what} was not replaced`, offset: mend.offset }
+  }
+  if (mend?.kind === 'comment') return { ...at, message: 'JSON has no comments', cure: cureOf('no comments') }
+  if (mend?.kind === 'quote' && !mend.what.startsWith("'")) {
+    const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
+    return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }
+  }
+  return { ...at, message: problem, cure: cureOf(problem) }
 }
 
 /** Words of json-problem.ts, and what to do about each. */

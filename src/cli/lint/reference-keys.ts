@@ -64,5 +64,17 @@ export function referenceShape(type: string, ipamType: unknown): KeyShape | unde
   return shapeOf([...commonKeys, ...own], { dns, vlanTrunk: trunk, ...(ipam === undefined ? {} : { ipam }) })
 }
 
+/** Plugins that make the interface. */
+export const mainTypes: readonly string[] = [
+  'bridge',
+  'ptp',
+  'macvlan',
+  'ipvlan',
+  'vlan',
+  'host-device',
+  'dummy',
+  'tap',
+]
+
 /** Plugins that work on the interface of an earlier one. */
 export const chainedTypes: readonly string[] = ['portmap', 'bandwidth', 'firewall', 'tuning', 'sbr', 'vrf']

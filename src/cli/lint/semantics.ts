@@ -33,7 +33,13 @@ const conventional = [
 /** What it says of one trestle plugin; `conf`: as ADD reads it. */
 export function ownSemantics(entry: PluginEntry, conf: NetConf): readonly Found[] {
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
-  return [...gateways(entry.conf), ...masquerade(conf), ...experiments(conf), ...portmapKey(entry.conf)].map(at)
+  return [
+    ...gateways(entry.conf),
+    ...masquerade(conf),
+    ...experiments(conf),
+    ...portmapKey(entry.conf),
+    ...firewallKeys(conf),
+  ].map(at)
 }
 
 /** What it says of any plugin of a list. */
@@ -64,7 +70,7 @@ function capability(name: string, value: unknown, steps: readonly Step[]): reado
 }
 
 /** A gateway beside its subnet. The plugin takes it, as the reference does. */
-function gateways(conf: Fields): readonly Found[] {
+export function gateways(conf: Fields): readonly Found[] {
   const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
   const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
   const ranges = sets.flatMap((set: unknown, i) =>
@@ -113,4 +119,24 @@ function portmapKey(conf: Fields): readonly Found[] {
   const message = 'portmap is set, and the capability portMappings is not declared: no pod gets a host port'
   const cure = 'add "capabilities": {"portMappings": true}'
   return [{ id: 'capability-missing', message, cure, steps: ['portmap'] }]
+}
+
+/** Keys of hostAccept that the mode of it makes void, and a zone that lets pods into the node. */
+function firewallKeys({ firewall }: NetConf): readonly Found[] {
+  if (firewall === undefined) return []
+  const { hostAccept, acceptFrom, acceptMarkBit, firewalldZone } = firewall
+  const isVoid = (key: string): Found => {
+    const message = `firewall.${key} has no effect: hostAccept is "${hostAccept}"`
+    return { id: 'no-effect', message, steps: ['firewall', key] }
+  }
+  if (hostAccept === 'off') {
+    const given = Object.entries({ acceptFrom, acceptMarkBit, firewalldZone }).filter(
+      ([, value]) => value !== undefined,
+    )
+    return given.map(([key]) => isVoid(key))
+  }
+  const ofFrom = hostAccept === 'established' && acceptFrom !== undefined ? [isVoid('acceptFrom')] : []
+  if (firewalldZone === undefined) return ofFrom
+  const message = `pods in firewalld's zone ${shown(firewalldZone)} reach what the zone opens on the node itself`
+  return [...ofFrom, { id: 'zone-opens-node', message, steps: ['firewall', 'firewalldZone'] }]
 }

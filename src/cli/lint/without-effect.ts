@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of trestle that are accepted and do nothing: for iptables, or in this mode.
 
+import { lookUp } from '../../cni/json-keys.ts'
 import { isObject } from '../../cni/json-object.ts'
 import type { Mode } from '../../cni/net-conf.ts'
 import type { Found } from './finding.ts'
@@ -17,9 +18,11 @@ const everywhere: Readonly<Record<string, string>> = {
   'portmap.externalSetMarkChain': 'trestle marks no packets',
   'firewall.backend': 'trestle always uses nftables',
   'firewall.iptablesAdminChainName': 'trestle has no chain in iptables',
-  'firewall.firewalldZone': 'trestle finds the zone itself',
   'tuning.dataDir': 'what was there before is kept in /run/trestle',
 }
+
+/** Keys of `args.cni` that are for tuning; `mac` also is the interface's own. */
+const tuningArgs = ['sysctl', 'promisc', 'mtu', 'txQLen', 'allmulti'].map((key) => ['args', 'cni', key])
 
 const ofBridge = [
   ...['bridge', 'hairpinMode', 'forceAddress', 'promiscMode', 'portIsolation', 'vlan', 'vlanTrunk'],
@@ -39,6 +42,7 @@ const features = [
   'ipMasq',
   'nonMasqueradeCIDRs',
   'removeWhenEmpty',
+  'allowOverlap',
 ]
 
 /** Keys without effect by mode. */
@@ -57,7 +61,10 @@ export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): rea
     const message = `${keyPathOf(path)} has no effect: ${reason}`
     return [{ id: 'no-effect', message, steps: [...steps, ...path] }]
   }
+  const isTuned = isObject(lookUp(conf, 'tuning')) || mode === 'loopback'
+  const untuned = isTuned ? [] : tuningArgs
   return [
+    ...untuned.flatMap((path) => found(path, 'args.cni changes sysctls and link settings only beside "tuning": {}')),
     ...Object.entries(everywhere).flatMap(([path, reason]) => found(path.split('.'), reason)),
     ...byMode[mode].flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
   ]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of error codes: complete, and the same in the README.
+// The table of error codes: complete, and the same in docs/errors.md.
 
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -16,8 +16,8 @@ it('explains every code', async () => {
   }
 })
 
-it('is the table of the README', () => {
-  expect(readFileSync('README.md', 'utf8')).toContain(`\n${errorCodeTable()}\n`)
+it('is the table of docs/errors.md', () => {
+  expect(readFileSync('docs/errors.md', 'utf8')).toContain(`\n${errorCodeTable()}\n`)
 })
 
 it('exits 1 for a code that is not ours, in both formats', async () => {

@@ -55,7 +55,7 @@ describe('convert', () => {
       mtu: 1500,
       ipam,
       portmap: { snat: false, masqAll: false },
-      firewall: { ingressPolicy: 'open', hostAccept: 'auto' },
+      firewall: { ingressPolicy: 'open', hostAccept: 'established' },
       tuning: { sysctl: { 'net.core.somaxconn': '500' }, mtu: 1400 },
       sbr: {},
       capabilities: { ips: true, portMappings: true, bandwidth: true },
@@ -104,18 +104,27 @@ describe('convert', () => {
     expect(remarks.map(({ about }) => about)).toEqual(expect.arrayContaining(['cilium-cni', 'portmap', 'tuning']))
   })
 
+  it('keeps a tuning plugin without keys: what args.cni asks for is done by it', () => {
+    const { first } = converted({ type: 'bridge', ipam }, { type: 'tuning', args: { cni: { promisc: true } } })
+    expect(first).toMatchObject({ tuning: {}, args: { cni: { promisc: true } } })
+  })
+
   it.each([
     ['portmap.conditionsV4', { type: 'portmap', conditionsV4: ['!', '-s', '10.0.0.0/8'] }],
     ['portmap.externalSetMarkChain', { type: 'portmap', externalSetMarkChain: 'MY-MARK' }],
-    ['firewall.firewalldZone', { type: 'firewall', firewalldZone: 'pods' }],
     ['trestle', { type: 'tuning', sysctl: { 'kernel.shmmax': '1' } }],
   ])('warns of %s, which has no equivalent', (about, plugin) => {
     expect(converted({ type: 'bridge', ipam }, plugin).warnings.map((each) => each.about)).toEqual([about])
   })
 
-  it('says of firewall that pods get new connections from outside, which that plugin does not accept', () => {
-    const { remarks, warnings } = converted({ type: 'bridge', ipam }, { type: 'firewall' })
-    expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain('new connections from outside')
+  it('makes of firewall one that lets in answers, as that plugin does, and keeps its zone', () => {
+    const { first, remarks, warnings } = converted(
+      { type: 'bridge', ipam },
+      { type: 'firewall', firewalldZone: 'pods' },
+    )
+    const firewall = { ingressPolicy: 'open', hostAccept: 'established', firewalldZone: 'pods' }
+    expect(first).toMatchObject({ firewall })
+    expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain('pods get answers')
     expect(warnings).toEqual([])
   })
 

@@ -112,7 +112,7 @@ describe('what is not ours', () => {
   it.each(['exit code 1', 'HTTP probe failed with statuscode: 503', 'pod web: image "x" is not present'])(
     '%s',
     (text) => {
-      expect(recognise(text)).toEqual({ errors: [], codes: [] })
+      expect(recognise(text)).toMatchObject({ errors: [], codes: [] })
     },
   )
 

@@ -43,7 +43,7 @@ function look(files: Readonly<Record<string, string>>, binDir = join(root, 'bin'
   return { about, uses: uses.map((line) => line.replaceAll(root, '')) }
 }
 
-describe('which file a runtime uses (pain 8: the wrong file is chosen)', () => {
+describe('which file a runtime uses (cni#258: the wrong file is chosen)', () => {
   it('one file: all of them use it, and nothing is found', () => {
     expect(look({ '10-a.conflist': list('a') })).toEqual({
       about: [],
@@ -123,7 +123,7 @@ describe('which file a runtime uses (pain 8: the wrong file is chosen)', () => {
   })
 })
 
-describe('why there is no network (pain 7: "cni plugin not initialized" without a reason)', () => {
+describe('why there is no network (containerd#11209: "cni plugin not initialized" without a reason)', () => {
   it.each<[string, Readonly<Record<string, string>>, string]>([
     ['no file', {}, 'dir-empty'],
     ['a wrong extension', { '10-a.conflist.disabled': list('a') }, 'dir-empty'],
@@ -154,14 +154,48 @@ describe('why there is no network (pain 7: "cni plugin not initialized" without 
     const about = (name: string) => lintDirectory(name, openPrograms([dir])).findings.map(({ id }) => id)
     expect(about(join(root, 'none'))).toEqual(['dir-missing'])
     expect(about(join(root, 'bin/trestle'))).toEqual(['dir-unreadable'])
-    expect((await runCli(['lint', join(root, 'none')])).code).toBe(1)
+    const codes = [join(root, 'none'), join(root, 'none.conf')].map(async (name) => (await runCli(['lint', name])).code)
+    expect(await Promise.all(codes)).toEqual([3, 3])
   })
 
-  it('no plugin (pain 10: the node is ready without its plugins)', () => {
+  it('no plugin (go-cni#133: the node is ready without its plugins)', () => {
     const { about, uses } = look({ '10-a.conflist': list('a', 'absent') })
     expect(about).toEqual(['plugin-missing 10-a.conflist', 'cri-o-skips 10-a.conflist', 'runtimes-differ'])
     expect(uses[0]).toBe('containerd uses 10-a.conflist (network a)')
     expect(look({}, '/nonexistent/bin').about).toContain('bin-dir-missing')
+  })
+})
+
+it('a file that may not be read: nobody says what runtimes, which are root, make of it', async () => {
+  // The one kind of file that even root may not read.
+  symlinkSync('/proc/sys/net/ipv4/route/flush', join(dir, '10-a.conflist'))
+  const { about, uses } = look({ '20-b.conflist': list('b') })
+  expect([about, uses]).toEqual([['file-unreadable 10-a.conflist'], []])
+  const { code, stdout } = await runCli(['lint', dir, '--bin-dir', join(root, 'bin')])
+  expect(code).toBe(3)
+  expect(stdout).toContain('permission denied [file-unreadable]')
+})
+
+it('the note about an old cniVersion is there once, and for each file with --strict', async () => {
+  const old = (name: string) => list(name).replace('"1.1.0"', '"1.0.0"')
+  look({ '10-a.conflist': old('a'), '20-b.conflist': old('b'), '30-c.conflist': old('c') })
+  const notes = async (...more: readonly string[]) => {
+    const { stdout } = await runCli(['lint', dir, '--bin-dir', join(root, 'bin'), ...more])
+    return stdout.split('\n').filter((line) => line.endsWith('[cni-version-old]'))
+  }
+  const all = 'with 1.0.0 no runtime calls STATUS and GC, and 2 more like it: --strict shows each [cni-version-old]'
+  expect(await notes()).toEqual([`${dir}: note: ${dir}/10-a.conflist: ${all}`])
+  expect(await notes('--strict')).toHaveLength(3)
+})
+
+it('the order in which plugins are called is told', async () => {
+  look({ '10-a.conflist': list('a').replace('}]', '},{"type":"portmap"}]') })
+  const args = ['lint', dir, '--bin-dir', join(root, 'bin')]
+  expect((await runCli(args)).stdout).toContain(
+    `\n${dir}/10-a.conflist: ADD calls trestle, portmap; DEL calls portmap, trestle\n`,
+  )
+  expect((await runCli([...args, '-o', 'json'])).json).toMatchObject({
+    chains: [{ add: ['trestle', 'portmap'], del: ['portmap', 'trestle'] }],
   })
 })
 
@@ -185,6 +219,16 @@ it('subnets of two networks that overlap are told, of one network in two files n
     'subnets-overlap 20-b.conflist',
     'subnets-overlap 30-c.conflist',
   ])
+})
+
+it('bits of the mark that differ are told: the lowest is used', () => {
+  const bit = (acceptMarkBit: number) => ({ firewall: { acceptMarkBit } })
+  const files = {
+    '10-a.conflist': list('a', 'trestle', { podcidr: '10.1.0.0/24', ...bit(20) }),
+    '20-b.conflist': list('b', 'trestle', { podcidr: '10.2.0.0/24', ...bit(19) }),
+    '30-c.conflist': list('c', 'trestle', { podcidr: '10.3.0.0/24', firewall: {} }),
+  }
+  expect(look(files).about.filter((each) => each.startsWith('mark'))).toEqual(['mark-bits-differ 10-a.conflist'])
 })
 
 it('the report ends with who uses what, and JSON has the same', async () => {

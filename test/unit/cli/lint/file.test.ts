@@ -10,6 +10,7 @@ import type { Finding } from '../../../../src/cli/lint/finding.ts'
 import { openPrograms } from '../../../../src/cli/lint/programs.ts'
 import { runCli } from '../../../support/collect.ts'
 import { cases, reference } from './file-cases.ts'
+import { otherCases } from './other-cases.ts'
 
 /** No directory of plugins: types are not looked at. */
 const nowhere = openPrograms(['/nonexistent/bin'])
@@ -33,7 +34,7 @@ function tokenAt(text: string, { line, column }: Finding): string {
 }
 
 describe('lint of a file', () => {
-  const named = cases.map(([title, text, found, file]) => ({ title, text, found, file }))
+  const named = [...cases, ...otherCases].map(([title, text, found, file]) => ({ title, text, found, file }))
   it.each(named)('$title', ({ text, found, file }) => expect(lint(text, file)).toEqual(found))
 
   it('of a bridge with trestle as its IPAM plugin looks at our keys in ipam', () => {
@@ -44,8 +45,8 @@ describe('lint of a file', () => {
   })
 
   it('has a file for every check that needs no program', () => {
-    const seen = new Set(cases.flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
-    const elsewhere = ['file-unreadable', 'bin-dir-missing', 'type-not-trestle']
+    const seen = new Set([...cases, ...otherCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
+    const elsewhere = ['file-unreadable', 'subnet-in-use', 'bin-dir-missing', 'drop-before-accept']
     const missing = Object.keys(fileChecks).filter((id) => !seen.has(id) && !id.startsWith('plugin-'))
     expect(missing).toEqual(elsewhere)
   })
@@ -62,14 +63,14 @@ describe('trestle lint FILE', () => {
   )
 
   it('prints place, caret, cause and cure, and exits 1 in both formats', async () => {
-    const args = ['lint', 'test/unit/cli/lint/trailing-comma.conflist', '--bin-dir', '/nonexistent/bin']
-    const { code, stdout } = await runCli(args)
+    const args = ['lint', 'test/unit/cli/lint/trailing-comma.conflist', '--skip', 'bin-dir-missing']
+    const { code, stdout } = await runCli([...args, '--bin-dir', '/nonexistent/bin'])
     expect(code).toBe(1)
     expect(stdout).toBe(readFileSync('test/unit/cli/lint/trailing-comma.txt', 'utf8'))
-    const asJson = await runCli([...args, '-o', 'json'])
+    const asJson = await runCli([...args, '--bin-dir', '/nonexistent/bin', '-o', 'json'])
     expect(asJson).toMatchObject({ code: 1, json: { formatVersion: 1, command: 'lint', counts: { errors: 1 } } })
     expect(asJson.json).toMatchObject({
-      findings: [{ id: 'json-syntax', severity: 'error', line: 5, column: 7, cause: expect.any(String) }],
+      findings: [{ id: 'json-syntax', severity: 'error', line: 5, column: 54, cause: expect.any(String) }],
     })
   })
 
@@ -81,7 +82,7 @@ describe('trestle lint FILE', () => {
 
   it('--skip leaves findings out, --list has every id, and a wrong id is a usage error', async () => {
     const args = ['lint', 'test/unit/cli/lint/trailing-comma.conflist', '--bin-dir', '/nonexistent/bin']
-    expect(await runCli([...args, '--skip', 'json-syntax'])).toMatchObject({
+    expect(await runCli([...args, '--skip', 'json-syntax,bin-dir-missing'])).toMatchObject({
       code: 0,
       stdout: '0 errors, 0 warnings, 0 notes in 1 file\n',
     })

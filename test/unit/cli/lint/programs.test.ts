@@ -51,11 +51,11 @@ afterAll(() => rmSync(bin, { recursive: true }))
 function lint(plugin: object, cniVersion = '1.1.0'): readonly string[] {
   const text = JSON.stringify({ cniVersion, name: 'n', plugins: [plugin] })
   return lintText('10-n.conflist', text, openPrograms([bin]))
-    .findings.filter(({ id }) => /^plugin-|^bin-dir-missing$|^type-not/.test(id))
+    .findings.filter(({ id }) => /^plugin-|^bin-dir-missing$|-key$|^key-of-trestle$/.test(id))
     .map(({ id, message }) => `${id} ${message.replaceAll(bin, 'BIN')}`)
 }
 
-describe('a plugin that is missing or cannot be started (pain 10: the node is ready without its plugins)', () => {
+describe('a plugin that is missing or cannot be started (go-cni#133: the node is ready without its plugins)', () => {
   it.each([
     ['none', 'plugin-missing there is no plugin "none" in BIN'],
     ['tresle', 'plugin-missing there is no plugin "tresle" in BIN; did you mean "trestle"?'],
@@ -83,12 +83,6 @@ describe('a plugin that is missing or cannot be started (pain 10: the node is re
     ])
   })
 
-  it('that is trestle under another name, where type and file are the same and yet wrong', () => {
-    expect(lint({ type: 'pod-network', podcidr: '10.240.0.0/24' })).toEqual([
-      'type-not-trestle BIN/pod-network is trestle under another name',
-    ])
-  })
-
   it('as the IPAM plugin of another, and of trestle only where it is not in-process', () => {
     const ipam = { type: 'dhcp' }
     const missing = 'plugin-missing there is no plugin "dhcp" in BIN'
@@ -104,10 +98,35 @@ describe('a plugin', () => {
     expect(lint({ type: 'old' }, '0.4.0')).toEqual([])
   })
 
+  it('that is trestle under another name has the keys of trestle', () => {
+    expect(lint({ type: 'pod-network', podcidr: '10.240.0.0/24', hairpinMod: true })).toEqual([
+      'unknown-key trestle has no key plugins[0].hairpinMod; did you mean "hairpinMode"?',
+    ])
+    expect(lint({ type: 'pod-network', ipam: { type: 'pod-network', subnet: '10.240.0.0/24' } })).toEqual([])
+  })
+
   it('is not looked for where there is no directory', () => {
     const text = JSON.stringify({ cniVersion: '1.1.0', name: 'n', plugins: [{ type: 'none' }] })
     const { findings } = lintText('n.conflist', text, openPrograms(['/nonexistent/bin']))
     expect(findings.map(({ id }) => id)).toEqual(['bin-dir-missing'])
+  })
+})
+
+describe('the cure for an old or missing cniVersion', () => {
+  /** The cures, by id, of findings about versions in a list of these types. */
+  function cures(types: readonly string[], cniVersion?: string): Readonly<Record<string, string>> {
+    const text = JSON.stringify({ cniVersion, name: 'n', plugins: types.map((type) => ({ type })) })
+    const { findings } = lintText('10-n.conflist', text, openPrograms([bin]))
+    return Object.fromEntries(findings.filter(({ id }) => /version/.test(id)).map(({ id, cure }) => [id, cure]))
+  }
+
+  it('names the newest that every plugin of the file has', () => {
+    expect(cures(['trestle', 'old'])).toMatchObject({ 'cni-version-missing': 'add "cniVersion": "0.3.1"' })
+    expect(cures(['trestle'], '0.3.1')).toEqual({ 'cni-version-old': 'use "cniVersion": "1.1.0"' })
+  })
+
+  it('is none where a plugin has nothing newer', () => {
+    expect(cures(['old'], '0.4.0')).toEqual({})
   })
 })
 

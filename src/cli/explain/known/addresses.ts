@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of addresses: none is left, one is taken, or a bridge has another.
+
+import type { KnownError } from '../known-error.ts'
+
+/**
+ * Removes host-local's reservations whose pod the runtime does not list. It keeps those younger than 5 minutes: a
+ * pod that is being made has its address before it is listed. Without an answer of the runtime it removes nothing.
+ */
+export const clearHostLocal = [
+  'pods=$(crictl pods -q) && [ -n "$pods" ] &&',
+  "find /var/lib/cni/networks -mindepth 2 -type f -mmin +5 ! -name lock ! -name 'last_reserved_ip.*' |",
+  'while read -r f; do id=$(head -n1 "$f" | tr -d \'\\r \');',
+  'printf \'%s\\n\' "$pods" | grep -qxF -e "$id" || rm -v "$f"; done',
+].join(' ')
+
+/** Errors of address management, of the reference plugins and of others. */
+export const addressErrors: readonly KnownError[] = [
+  {
+    id: 'host-local-full',
+    pattern: /no IP addresses available in range set(?:: [\da-f.:]+-[\da-f.:]+)?/,
+    who: 'host-local (of bridge, ptp, macvlan, flannel, kindnet and others)',
+    meaning: 'every address of the range has a file in /var/lib/cni/networks, whether its pod lives or not',
+    causes: [
+      'files of dead pods: after a restart of the machine, a crash of the runtime, a change from docker to containerd or a DEL that never came, nobody removes them',
+      'there really are as many pods as addresses: a /24 has 253',
+    ],
+    look: ['ls /var/lib/cni/networks/*/ | wc -l', 'crictl pods -q | wc -l'],
+    cure: 'when the first number is much larger than the second, clear the leaked files: the command below keeps what a pod holds that the runtime lists (crictl), and what is younger than 5 minutes. After a move to trestle `trestle adopt --apply` does it; `ipam.type` trestle takes such addresses back by itself',
+    run: clearHostLocal,
+    alsoOurs: true,
+  },
+  {
+    id: 'host-local-duplicate',
+    pattern: /has been allocated to \S+, duplicate allocation is not allowed/,
+    who: 'host-local',
+    meaning: 'the container has a reservation from an ADD that did not finish',
+    causes: ['a call was killed, and no DEL came', 'the runtime sent ADD twice for one container and interface'],
+    look: ['grep -rl CONTAINER-ID /var/lib/cni/networks'],
+    cure: "remove the file with the container's id below /var/lib/cni/networks; `trestle adopt --apply` clears such leaks",
+  },
+  {
+    id: 'host-local-requested',
+    pattern: /requested (?:IP )?address \S+ is not available in range set|requested address '?\S+ is not available/i,
+    who: 'host-local',
+    meaning: 'the address that was asked for (--ip, an annotation) has a file in /var/lib/cni/networks already',
+    causes: [
+      'the file is of an earlier container that ended with the machine, without a DEL',
+      'another container got that address from the pool while this one did not run',
+    ],
+    look: ['head -n2 /var/lib/cni/networks/*/ADDRESS'],
+    cure: 'remove that file when its container (the first line) is gone; for fixed addresses take a range for them out of the pool (rangeStart, rangeEnd)',
+    alsoOurs: true,
+  },
+  {
+    id: 'host-local-range',
+    pattern:
+      /is the network address|(?:IP|address|gateway) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with/i,
+    who: 'host-local',
+    meaning: 'the ranges of `ipam` are none, or contradict each other',
+    causes: [
+      'a subnet with host bits (10.1.2.3/24 in place of 10.1.2.0/24)',
+      'rangeStart, rangeEnd or gateway lies outside of the subnet',
+      'neither `subnet` nor `ranges` is given',
+    ],
+    look: ['trestle lint'],
+    cure: 'correct the ranges in the configuration',
+    alsoOurs: true,
+    needsNetwork: true,
+  },
+  {
+    id: 'whereabouts-full',
+    pattern: /at storage engine: Could not allocate IP in range[^\n]{0,80}/i,
+    who: 'whereabouts',
+    meaning: 'the IPPool of this range has no free address',
+    causes: [
+      'addresses of dead pods are still in the pool: a node that crashed, a pod that was removed by force',
+      '`exclude` covers the whole range: it takes networks, so 10.1.2.5/24 excludes all of 10.1.2.0/24',
+      'the range is too small',
+    ],
+    look: ['kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml | grep podref'],
+    cure: 'let its reconciler run (whereabouts 0.6 and later), or delete the entries of pods that are gone from the IPPool; write single addresses in exclude as /32',
+  },
+  {
+    id: 'whereabouts-no-reservation',
+    pattern: /Error deallocating IP: did not find reserved IP for container/,
+    who: 'whereabouts',
+    meaning: 'a DEL came for a container that has no address: the ADD before it failed',
+    causes: ['the ADD of the same container failed: its error counts', 'a second DEL for the same pod'],
+    look: ['grep -B5 "did not find reserved IP" /var/log/whereabouts.log | tail'],
+    cure: 'nothing for this one; look for the error of the ADD. Versions before 0.5 failed the DEL with it: update',
+  },
+  {
+    id: 'calico-full',
+    pattern:
+      /Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|No IPv[46] addresses available in pool|Unable to autoassign an address/,
+    who: 'the calico plugin',
+    meaning: 'no IP pool of Calico has an address for this pod',
+    causes: [
+      'no enabled IPPool selects this node or namespace, or the annotation names one that does not exist',
+      'the blocks are full, or leaked: with strict affinity a node cannot borrow from the blocks of others',
+    ],
+    look: [
+      'calicoctl ipam show --show-blocks',
+      'calicoctl ipam check',
+      'kubectl get ippools.crd.projectcalico.org -o wide',
+    ],
+    cure: 'add an IPPool, or release what `calicoctl ipam check -o report.json` finds with calicoctl ipam release --from-report=report.json',
+  },
+  {
+    id: 'cilium-full',
+    pattern: /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent/i,
+    who: 'the cilium plugin',
+    meaning: 'the agent of this node has no address for the pod',
+    causes: [
+      '"range is full": as many pods as the PodCIDR of the node has addresses',
+      'the operator does not run, so the node gets no further range or ENI',
+    ],
+    look: [
+      'kubectl get ciliumnodes -o yaml | grep -A3 podCIDRs',
+      'kubectl -n kube-system get pods -l name=cilium-operator',
+    ],
+    cure: 'make the operator run; else give the nodes larger ranges (clusterPoolIPv4MaskSize, for new nodes) or fewer pods',
+  },
+  {
+    id: 'cloud-no-address',
+    pattern:
+      /failed to assign an IP address to container|AllocateIPConfig failed: not enough IPs available|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted/i,
+    who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
+    meaning: 'the node or its subnet has no address for a further pod',
+    causes: [
+      'the subnet of the cloud has no free address',
+      'the node has as many pods as its interfaces carry addresses (the instance type decides): --max-pods of kubelet is larger',
+      'the agent is starting still, or may not ask the cloud (role, throttling, security group): then it goes by itself or its log says so',
+    ],
+    look: [
+      'kubectl get pods -A -o wide --field-selector spec.nodeName=NODE | wc -l',
+      'tail /var/log/aws-routed-eni/ipamd.log /var/log/azure-vnet*.log /var/log/azure-cns*.log',
+    ],
+    cure: 'larger or further subnets; --max-pods as the instance type has it; prefix delegation (AWS) or overlay mode (Azure)',
+  },
+  {
+    id: 'address-in-use',
+    pattern:
+      /(?:requested )?(?:IP )?address:? ?\S+ is already in use|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
+    who: 'an IPAM plugin, a check for duplicates, or the kernel',
+    meaning: 'the address that the pod should have is in use by another machine or pod on the same network',
+    causes: [
+      'a range of the network (macvlan, ipvlan, a bridge with a port into the LAN) overlaps the DHCP pool or fixed addresses of the LAN',
+      'two nodes give from the same range: host-local knows only its own node',
+      'the pod of before still lives, on another node',
+    ],
+    look: ['arping -D -I INTERFACE ADDRESS', 'ip neigh show ADDRESS'],
+    cure: 'give each node a range of its own (rangeStart, rangeEnd), or use an IPAM that knows the cluster (whereabouts, dhcp); take the range out of the DHCP pool',
+    needsNetwork: true,
+    alsoOurs: true,
+  },
+  {
+    id: 'subnet-used',
+    pattern:
+      /subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping/i,
+    who: 'podman, nerdctl, docker',
+    meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
+    causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],
+    look: ['ip route', 'podman network ls; nerdctl network ls; docker network ls'],
+    cure: 'choose another range (--subnet), or remove the network that is left (network prune)',
+    needsNetwork: true,
+  },
+  {
+    id: 'bridge-other-address',
+    pattern: /"[^"]+" already has an IP address different from \S+/,
+    who: 'the bridge plugin (mostly below flannel)',
+    meaning: 'the bridge has the gateway of another range than the node has now',
+    causes: [
+      'the node was reset, joined anew or got another podCIDR, and the bridge was left',
+      'two networks use one bridge name with different ranges',
+    ],
+    look: ['ip -4 addr show cni0', 'cat /run/flannel/subnet.env', 'ls /sys/class/net/cni0/brif'],
+    cure: 'when no living pod is on it: ip link delete cni0 (with the name of the message); the next pod makes it anew. Else drain the node first; two networks: give one another `bridge`',
+    alsoOurs: true,
+  },
+  {
+    id: 'bridge-address-race',
+    pattern: /could not add IP address (?:\S+ )?to "[^"]*": file exists/,
+    who: 'the bridge plugin',
+    meaning: 'the bridge has just got this address from another call',
+    causes: [
+      'two first pods at once: a fault of the plugins before v0.7.5',
+      'the gateway is an address of another interface of the node as well',
+    ],
+    look: ['ip addr | grep GATEWAY'],
+    cure: 'nothing: the next try works. Newer plugins do not have it',
+  },
+]

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of iptables and nft, which the reference plugins, podman's and kube-proxy run.
+
+import type { KnownError } from '../known-error.ts'
+
+const who = 'iptables, run by a plugin'
+const version = 'iptables --version; ls -l $(readlink -f $(which iptables))'
+const withoutIptables = '`trestle convert` makes a list of it that needs no iptables'
+
+/** Errors of packet filters, the telling ones first. */
+export const iptablesErrors: readonly KnownError[] = [
+  {
+    id: 'iptables-missing',
+    pattern: /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
+    who: 'a plugin',
+    meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
+    causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],
+    look: ['which iptables ip6tables nft'],
+    cure: `install the one that the message names (on current systems iptables is iptables-nft); ${withoutIptables}`,
+  },
+  {
+    id: 'iptables-permission',
+    pattern: /Permission denied \(you must be root\)/,
+    who,
+    meaning: 'the process has no right to change the packet filter of this network namespace',
+    causes: [
+      'it runs in a container or as a user without CAP_NET_ADMIN (and CAP_NET_RAW for iptables-legacy)',
+      'SELinux forbids the container to load modules: the table is missing and may not be loaded from within',
+    ],
+    look: ['grep CapEff /proc/self/status', 'ausearch -m avc -ts recent', 'lsmod | grep -E "iptable|nf_tables"'],
+    cure: 'run it as root, privileged or with NET_ADMIN and NET_RAW; load the modules on the host: modprobe -a ip_tables iptable_nat iptable_filter',
+  },
+  {
+    id: 'iptables-generation',
+    pattern: /Could not fetch rule set generation i'?d/i,
+    who: 'iptables of the nft kind',
+    meaning: 'the kernel does not know nf_tables, which iptables-nft needs for everything',
+    causes: [
+      'the kernel is too old or built without CONFIG_NF_TABLES (WSL, NAS and hosting kernels)',
+      'the module nf_tables cannot be loaded: the kernel was updated and the machine not restarted',
+      'seccomp of a container forbids the socket',
+    ],
+    look: ['nft list tables', 'modprobe nf_tables; uname -r; ls /lib/modules'],
+    cure: 'modprobe nf_tables, or restart into the kernel whose modules are there; else update-alternatives --set iptables /usr/sbin/iptables-legacy',
+  },
+  {
+    id: 'iptables-incompatible',
+    pattern: /table [`'"](?:nat|filter|mangle|raw)' is incompatible, use 'nft' tool/,
+    who: 'iptables of the nft kind',
+    meaning: 'a table of iptables holds rules that were written with nft and that iptables cannot show',
+    causes: [
+      'a script or nftables.service puts rules into "table ip nat" or "table ip filter", which belong to iptables-nft',
+      'a newer iptables (of a container) wrote rules that the older one of the node does not understand',
+    ],
+    look: ['nft list table ip nat', 'nft list table ip filter'],
+    cure: `write your own rules into a table with a name of your own (table inet my-rules) and remove them from ip nat and ip filter; ${withoutIptables}`,
+  },
+  {
+    id: 'iptables-table',
+    pattern:
+      /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
+    who: 'iptables of the legacy kind',
+    meaning: 'the kernel has no table of this name: its module is not loaded or not there',
+    causes: [
+      'the kernel was updated and the machine not restarted: /lib/modules has no directory of the running kernel',
+      'a current kernel (RHEL 10, some cloud kernels) has no ip_tables any more: only iptables-nft works',
+      'it runs in a container that cannot load modules',
+    ],
+    look: ['uname -r; ls /lib/modules', 'modprobe -a ip_tables iptable_nat iptable_filter', version],
+    cure: `load the modules on the host (and name them in /etc/modules-load.d), restart after a kernel update, or change to iptables-nft; ${withoutIptables}`,
+  },
+  {
+    id: 'iptables-chain-gone',
+    pattern:
+      /Couldn't load target [`'"]CNI-\S+|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -D [^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
+    who,
+    meaning: 'a rule or chain that a plugin wants to remove is gone already',
+    causes: [
+      'something flushed the rules since the ADD: a reload of firewalld or nftables, kubeadm reset, iptables -F',
+      'the ADD before it failed half way, and this is its clean-up: then the error of the ADD counts, not this one',
+      'iptables was changed between its legacy and nft kind',
+    ],
+    look: ['iptables-save | grep -c CNI-', 'iptables-legacy-save 2>/dev/null | grep -c CNI-', version],
+    cure: 'nothing for this pod: the pod goes. Living pods lost their masquerade and host ports with the flush: recreate them',
+  },
+  {
+    id: 'iptables-extension',
+    pattern:
+      /Couldn't load (?:match|target) [`'"][\w-]+|unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)|Extension \w+ revision \d+ not supported|unable to append rule '-j MARK/i,
+    who,
+    meaning: 'an extension of iptables, or the kernel module behind it, is missing on this node',
+    causes: [
+      'the module is not loaded or not built: xt_comment for `comment`, xt_mark for --set-xmark, xt_nat for --to-destination, xt_multiport, xt_conntrack',
+      'the kernel was updated and the machine not restarted',
+      'kernels 6.6.57 and 6.11.4 of October 2024 broke MARK for IPv6: an update mends it',
+      "the extension's .so is not installed (Debian: iptables; OpenWrt, NAS: packages of their own)",
+    ],
+    look: [
+      'modprobe -a xt_comment xt_mark xt_nat xt_multiport xt_conntrack xt_MASQUERADE',
+      'uname -r; ls /lib/modules',
+    ],
+    cure: `load the module that modprobe can load (and name it in /etc/modules-load.d), restart after a kernel update, or use another kernel; ${withoutIptables}`,
+  },
+  {
+    id: 'iptables-no-such',
+    pattern: /No chain\/target\/match by that name|Bad rule \(does a matching rule exist/,
+    who,
+    meaning: 'a rule names a chain, a target or a match that the kernel does not have',
+    causes: [
+      'the kernel module of the match or target is missing: xt_multiport and xt_mark for portmap, xt_comment, xt_MASQUERADE',
+      'the chain (CNI-…, DOCKER, KUBE-…) was removed by a flush between two calls',
+    ],
+    look: [
+      'modprobe -a xt_comment xt_mark xt_multiport xt_nat xt_MASQUERADE',
+      'iptables -t nat -S | grep -e CNI -e KUBE | head',
+    ],
+    cure: `load what modprobe loads; after a flush restart what owns the chains (docker, kube-proxy) and recreate the pods; ${withoutIptables}`,
+  },
+  {
+    id: 'xtables-lock',
+    pattern:
+      /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
+    who: 'iptables',
+    meaning: 'two programs changed iptables at once, or wait for each other',
+    causes: [
+      'plugins that use iptables run in parallel with kube-proxy or with each other',
+      'iptables has so many rules that each call takes seconds',
+    ],
+    look: ['iptables-save | wc -l', 'fuser -v /run/xtables.lock'],
+    cure: 'the next try mostly works; with many rules kube-proxy in nftables or ipvs mode helps. `trestle convert` makes a list without iptables of it',
+  },
+  {
+    id: 'iptables-refused',
+    pattern: /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)]*\)/,
+    who: 'iptables of the nft kind',
+    meaning: 'the kernel refused a rule or a chain',
+    causes: [
+      'Invalid argument, No such file: the kernel lacks a piece (nft_compat, nft_chain_nat, xt_comment, xt_MASQUERADE), or was updated and not restarted into',
+      'legacy and nft kinds are mixed: the legacy nat table and the one of nft cannot both have their hooks on old kernels (before 4.18)',
+      'in a container: the host has the module not loaded',
+    ],
+    look: [
+      'modprobe -a nf_tables nft_compat nft_chain_nat xt_comment xt_MASQUERADE xt_mark xt_multiport',
+      version,
+      'iptables-legacy-save 2>/dev/null | head',
+    ],
+    cure: `load the modules, restart after a kernel update; on an old or small kernel update-alternatives --set iptables /usr/sbin/iptables-legacy (for everything on the node); ${withoutIptables}`,
+  },
+  {
+    id: 'firewalld-refused',
+    pattern: /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1/,
+    who: 'firewalld, asked by the firewall plugin',
+    meaning: 'firewalld refused to put the address of the pod into a zone',
+    causes: [
+      'the zone (trusted, or firewalldZone) does not exist',
+      'the address is in another zone, from an earlier pod or by hand',
+      'firewalld was just restarted',
+    ],
+    look: [
+      'firewall-cmd --get-zones',
+      'firewall-cmd --zone=trusted --list-sources',
+      'firewall-cmd --get-zone-of-source=ADDRESS',
+    ],
+    cure: 'firewall-cmd --zone=ZONE --remove-source=ADDRESS for one that is left; use a zone that exists',
+  },
+  {
+    id: 'nft-refused',
+    pattern:
+      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)/,
+    who: 'nft, run by a plugin',
+    meaning: 'the kernel refused a rule of nftables',
+    causes: [
+      'Operation not supported: the kernel is older than the rule, or the hook does not allow it (dnat in an input chain before 6.x)',
+      'No such file: a table, chain or module (nft_nat, nft_masq, nft_fib) is missing; a flush removed the table',
+    ],
+    look: ['uname -r; nft --version', 'modprobe -a nft_nat nft_masq nft_fib nft_fib_inet nft_ct', 'nft list tables'],
+    cure: 'load the modules; take the newest release of the plugin, or its iptables backend',
+    needsNetwork: true,
+  },
+]

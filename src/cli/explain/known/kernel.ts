@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of the kernel: what it does not have, has switched off, or has no more room for.
+
+import type { KnownError } from '../known-error.ts'
+
+/** Errors whose cause is a setting, a module or a limit of the kernel. */
+export const kernelErrors: readonly KnownError[] = [
+  {
+    id: 'ipv6-disabled',
+    pattern:
+      /(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?operation not supported|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
+    who: 'a plugin',
+    meaning:
+      'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address means that)',
+    causes: [
+      'net.ipv6.conf.all.disable_ipv6 or that of default or of the interface is 1, on the node (bridge) or in the pod (eth0); Docker sets it in its containers, so kind and minikube inherit it',
+      'the kernel was started with ipv6.disable=1: then there is no /proc/sys/net/ipv6 at all',
+      'the configuration brings an IPv6 range that nobody wanted: 100-crio-bridge and 87-podman do',
+    ],
+    look: ['sysctl -a --pattern "ipv6.*disable_ipv6"', 'cat /proc/cmdline'],
+    cure: 'switch IPv6 on (and keep it in /etc/sysctl.d), or take the IPv6 range out of the configuration',
+    run: 'sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0',
+  },
+  {
+    id: 'netlink-permission',
+    pattern: /(?:failed to|could not)[^\n]{0,160}: operation not permitted/i,
+    who: 'a plugin',
+    meaning: 'the process may not change the network',
+    causes: [
+      'the plugin runs without CAP_NET_ADMIN or CAP_SYS_ADMIN: rootless, in a container without privilege (a Multus daemon), or under seccomp',
+      'a user namespace owns the network namespace',
+    ],
+    look: ['grep -e CapEff -e Seccomp /proc/$(pidof -s containerd crio)/status'],
+    cure: 'run the runtime, or the Multus daemon, as root and privileged; rootless needs rootlesskit or pasta, not CNI alone',
+    needsNetwork: true,
+  },
+  {
+    id: 'namespace-refused',
+    pattern:
+      /failed to (?:create|setup) (?:network namespace|netns|namespace)[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/i,
+    who: 'containerd, CRI-O, podman',
+    meaning: "the runtime could not make the pod's network namespace: no plugin was called yet",
+    causes: [
+      'permission denied, operation not permitted: AppArmor, SELinux, seccomp or a missing privilege of the runtime itself',
+      'no space left: user.max_net_namespaces or fs.mount-max is reached, mostly by namespaces that leaked',
+      'no such file, invalid argument: /run/netns is no shared mount, or an old kernel',
+    ],
+    look: [
+      'ls /run/netns | wc -l; sysctl user.max_net_namespaces fs.mount-max',
+      'findmnt -o TARGET,PROPAGATION /run/netns',
+      'journalctl -k --grep "apparmor|avc" | tail',
+    ],
+    cure: 'raise the limit that is reached and remove leaked namespaces (those that no process and no pod has); allow it in the profile of the runtime',
+  },
+  {
+    id: 'state-permission',
+    pattern: /\/var\/lib\/cni\S*: permission denied/,
+    who: 'host-local, libcni',
+    meaning: 'the state of the network belongs to root, and the caller is not root or may not write there',
+    causes: ['it runs rootless, or without sudo', 'SELinux: files were copied or restored with another label'],
+    look: ['ls -ldZ /var/lib/cni /var/lib/cni/*', 'id'],
+    cure: 'run it as root; restorecon -R /var/lib/cni; rootless needs a directory of its own',
+  },
+  {
+    id: 'kernel-module',
+    pattern:
+      /(?:could not add|failed to (?:make veth pair|add the host)|failed to create (?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan))[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+    who: 'the kernel',
+    meaning: 'the kernel cannot make such a link: the module is not there',
+    causes: [
+      'the kernel was updated and the machine not restarted: the modules of the running one are gone',
+      'the module is in a package of its own (linux-modules-extra on Ubuntu, kernel-modules on RHEL), or not built (own, NAS and WSL kernels)',
+      'a bridge that fails while `ip link add type bridge` works: the kernel has no CONFIG_BRIDGE_VLAN_FILTERING',
+    ],
+    look: ['uname -r; ls /lib/modules', 'modprobe -a veth bridge br_netfilter macvlan ipvlan 8021q ifb vxlan'],
+    cure: 'restart after a kernel update; install the package with the modules; name those that are needed in /etc/modules-load.d',
+  },
+  {
+    id: 'br-netfilter',
+    pattern:
+      /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}|bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
+    who: 'flannel, kubeadm',
+    meaning: 'the module br_netfilter is not loaded',
+    causes: ['nothing loads it at boot'],
+    look: ['lsmod | grep br_netfilter'],
+    cure: 'load it, now and at boot',
+    run: 'modprobe br_netfilter; echo br_netfilter >/etc/modules-load.d/br_netfilter.conf; sysctl -w net.bridge.bridge-nf-call-iptables=1',
+  },
+  {
+    id: 'bridge-full',
+    pattern: /exchange full|Xchange full/i,
+    who: 'the kernel',
+    meaning: 'the bridge has no port left',
+    causes: ['a Linux bridge has 1023 ports', 'veths of dead pods still are its ports'],
+    look: ['ls /sys/class/net/cni0/brif | wc -l'],
+    cure: 'give new pods a network with another `bridge`, or `mode: ptp`, which has no bridge',
+  },
+  {
+    id: 'sysctl-refused',
+    pattern:
+      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
+    who: 'the tuning plugin and others',
+    meaning: 'a sysctl cannot be set in the pod',
+    causes: [
+      'no such file: the module behind it is not loaded (nf_conntrack), or it is one that only the node has',
+      'invalid argument: a value out of its bounds',
+      'read-only: it runs in a container that is not privileged',
+    ],
+    look: ['sysctl -a --pattern NAME', 'nsenter --net=NETNS sysctl -a --pattern NAME'],
+    cure: 'take it out of `sysctl`, correct its value, or load the module on the node',
+  },
+  {
+    id: 'inotify-limit',
+    pattern: /(?:fsnotify|inotify|create (?:new )?watcher)[^\n]{0,80}(?:too many open files|no space left on device)/i,
+    who: 'containerd, CRI-O, podman and what watches files',
+    meaning:
+      'the user (root) has no inotify instance or watch left; with containerd the whole CRI part stays away, and the node is not ready',
+    causes: [
+      'fs.inotify.max_user_instances is 128 by default; each shim of a cgroup v2 system takes one or more',
+      '"no space left on device" means the watches: fs.inotify.max_user_watches',
+    ],
+    look: [
+      'sysctl fs.inotify',
+      'find /proc/*/fd -lname anon_inode:inotify 2>/dev/null | cut -d/ -f3 | sort | uniq -c | sort -nr | head',
+    ],
+    cure: 'raise both, keep them in /etc/sysctl.d, then restart the runtime',
+    run: 'sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288',
+  },
+  {
+    id: 'file-limit',
+    pattern: /too many open files/i,
+    who: 'the kernel',
+    meaning: 'a process (or the machine) has no file descriptor left',
+    causes: ['the limit of the service (LimitNOFILE) is low, or it leaks descriptors', 'fs.file-max is reached'],
+    look: [
+      'ls /proc/$(pidof -s containerd crio)/fd | wc -l; grep files /proc/$(pidof -s containerd crio)/limits',
+      'cat /proc/sys/fs/file-nr',
+    ],
+    cure: 'raise LimitNOFILE in the unit of the runtime and restart it; one that leaks has to be updated',
+    needsNetwork: true,
+  },
+  {
+    id: 'process-limit',
+    pattern:
+      /(?:fork\/exec \/(?:opt|usr)\/\S*cni\S*|pthread_create failed|failed to create new OS thread)[^\n]{0,80}(?:resource temporarily unavailable|have \d+ already|cannot allocate memory)|fork\/exec \/\S*cni\S*: (?:resource temporarily unavailable|cannot allocate memory)/i,
+    who: 'the kernel',
+    meaning: 'no further process or thread can be started',
+    causes: [
+      'TasksMax of the service, pids.max of its cgroup or kernel.pid_max is reached; zombies and leaked shims count',
+      '"cannot allocate memory": the memory limit of the cgroup, or the machine is out of memory',
+    ],
+    look: [
+      'systemctl show containerd crio kubelet -p TasksCurrent -p TasksMax',
+      'sysctl kernel.pid_max kernel.threads-max; ps -eLf | wc -l',
+    ],
+    cure: 'raise TasksMax (TasksMax=infinity in the unit of the runtime) or kernel.pid_max, and find what takes the processes',
+  },
+  {
+    id: 'disk-full',
+    pattern:
+      /\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle)\S*: (?:no space left on device|disk quota exceeded|read-only file system)/i,
+    who: 'the kernel',
+    meaning: 'a file of the network cannot be written',
+    causes: ['the disk is full, of bytes or of inodes', 'the file system turned read-only after an error of the disk'],
+    look: ['df -h /var/lib/cni /run; df -i /var/lib/cni /run', 'dmesg | grep -i -e remount -e "i/o error" | tail'],
+    cure: 'make room; a read-only file system needs its disk looked at. Files that were cut short then show up as other errors: see cache-damaged',
+  },
+  {
+    id: 'neighbours-full',
+    pattern: /neighbou?r(?:ing)? table overflow|arp_cache: [^\n]{0,20}overflow|ndisc_cache: [^\n]{0,20}overflow/i,
+    who: 'the kernel',
+    meaning: 'the table of neighbours (ARP) is full: new pods and peers cannot be reached',
+    causes: ['more pods and nodes on one layer 2 than net.ipv4.neigh.default.gc_thresh3 (1024)'],
+    look: ['ip neigh | wc -l; sysctl -a --pattern "neigh.default.gc_thresh"'],
+    cure: 'raise the limits, and keep them in /etc/sysctl.d (for IPv6 the same below net.ipv6)',
+    run: 'sysctl -w net.ipv4.neigh.default.gc_thresh1=4096 net.ipv4.neigh.default.gc_thresh2=8192 net.ipv4.neigh.default.gc_thresh3=16384',
+  },
+  {
+    id: 'conntrack-full',
+    pattern: /nf_conntrack: (?:nf_conntrack: )?table full, dropping packet/,
+    who: 'the kernel',
+    meaning: 'the table of connections is full: new connections are dropped, for the whole node',
+    causes: [
+      'much traffic of short connections',
+      'a limit made for a small machine',
+      'timeouts of days for idle connections',
+    ],
+    look: ['sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max'],
+    cure: 'sysctl -w net.netfilter.nf_conntrack_max=1048576 (kube-proxy sets it by --conntrack-max-per-core, and sets it back)',
+  },
+  {
+    id: 'martian-source',
+    pattern: /martian (?:source|destination)/i,
+    who: 'the kernel',
+    meaning: 'a packet was dropped because its source address is not to be expected on its interface',
+    causes: [
+      'rp_filter is 1 and the route to the source leads elsewhere',
+      'an address of the pods is also outside: overlapping subnets',
+    ],
+    look: ['sysctl -a --pattern "\\.rp_filter"', 'ip route get SOURCE'],
+    cure: 'sysctl -w net.ipv4.conf.all.rp_filter=2, and of the interface in the message; check for overlapping subnets',
+    checks: ['subnets-overlap'],
+  },
+]

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of links: macvlan and its like, names, MTU, DHCP.
+
+import type { KnownError } from '../known-error.ts'
+
+/** Errors of making and naming interfaces. */
+export const linkErrors: readonly KnownError[] = [
+  {
+    id: 'dhcp-netns',
+    pattern: /DHCP\.(?:Allocate|Release): [^\n]{0,60}failed to (?:Statfs|open netns)[^\n]{0,160}/,
+    who: 'the dhcp daemon',
+    meaning: "the dhcp daemon does not see the pod's network namespace",
+    causes: ['the daemon runs in a pod without /run/netns of the host, or without HostToContainer propagation'],
+    look: ['kubectl get ds -A | grep -i dhcp', 'ls /run/netns'],
+    cure: 'mount /run/netns of the host into it with mountPropagation: HostToContainer (and hostPID where paths are /proc/…), or run the daemon on the host',
+  },
+  {
+    id: 'dhcp-daemon',
+    pattern: /error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}/,
+    who: 'the dhcp plugin',
+    meaning: 'the dhcp daemon does not run on this node: `ipam.type` dhcp only passes the call on to it',
+    causes: [
+      'nobody starts it: it is no part of any package',
+      'a socket of an earlier run is left (connection refused)',
+    ],
+    look: ['ls -l /run/cni/dhcp.sock', 'pgrep -af "dhcp daemon"'],
+    cure: 'rm -f /run/cni/dhcp.sock; /opt/cni/bin/dhcp daemon  (as a service: systemd/cni-dhcp.service and .socket of the plugins repository)',
+  },
+  {
+    id: 'dhcp-no-answer',
+    pattern: /no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate/,
+    who: 'the dhcp daemon',
+    meaning: 'no DHCP server answered in time',
+    causes: [
+      'the requests do not reach one: a VLAN, a switch or hypervisor that drops frames of unknown MACs (macvlan), Wi-Fi',
+      'the server is slower than the daemon waits (5 or 10 s)',
+      'with bridge: the bridge has no port into the LAN, or br_netfilter filters DHCP',
+    ],
+    look: ['tcpdump -ni MASTER -e port 67 or port 68', 'bridge link'],
+    cure: 'let the hypervisor accept forged MACs and promiscuous mode; start the daemon with -broadcast=true and a longer -timeout',
+  },
+  {
+    id: 'master-missing',
+    pattern:
+      /failed to lookup (?:master|device) "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}/i,
+    who: 'macvlan, ipvlan, vlan, macvtap, host-device',
+    meaning: 'the interface of `master` is not on this node',
+    causes: [
+      'nodes name it differently (eth0, ens3, enp1s0)',
+      'an empty name: no `master` is given and the node has no default route',
+      'it was moved into a pod (host-device), or renamed by udev a moment later',
+      'the plugin runs in a container without the network of the host',
+    ],
+    look: ['ip -br link', 'ip route show default'],
+    cure: 'correct `master`; where names differ give the nodes one name with a systemd .link file, or one NetworkAttachmentDefinition for each kind of node',
+  },
+  {
+    id: 'master-busy',
+    pattern:
+      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|error adding container to network "[^"]*": )device or resource busy/i,
+    who: 'macvlan, ipvlan',
+    meaning: 'the master interface serves something else that excludes it',
+    causes: [
+      'it has ipvlan interfaces and now a macvlan should go on it, or the other way round: the kernel allows one kind for each master',
+      'it is a port of a bridge, a bond or Open vSwitch: use that as the master',
+      'an interface of the earlier kind is left in a namespace that nobody uses',
+    ],
+    look: ['ip -d link show master MASTER', 'ip -d -br link show type ipvlan; ip -d -br link show type macvlan'],
+    cure: 'use one kind for each master (or a VLAN of it for the second); name the bridge or bond as `master` when it is a port',
+  },
+  {
+    id: 'mac-invalid',
+    pattern: /failed to (?:create macvlan|set (?:the )?mac|add mac)[^\n]{0,80}cannot assign requested address/i,
+    who: 'the kernel',
+    meaning: 'the MAC address that was asked for is none that an interface can have',
+    causes: ['it is a multicast one: the second hexadecimal digit has to be even', 'it is all zeros'],
+    look: ['kubectl get pod POD -o yaml | grep -A8 k8s.v1.cni.cncf.io/networks'],
+    cure: 'use one that begins with 02, 06, 0a or 0e',
+  },
+  {
+    id: 'interface-exists',
+    pattern:
+      /container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename link [^\n]{0,60}file exists/,
+    who: 'a plugin',
+    meaning: 'the pod has an interface of this name already',
+    causes: [
+      'an ADD that was not followed by a DEL ran in this namespace before (cnitool, a kubelet that was restarted)',
+      'two networks of the pod want the same name: two entries, or a default network that is named again in the annotation',
+      'a plugin was called with the name lo or eth0 of another one',
+    ],
+    look: ['crictl inspectp POD | grep -i netns', 'ip -n NETNS -br link', 'trestle lint'],
+    cure: 'delete the pod: it gets a new namespace. With cnitool run `del` first; give each network of the pod an interface name of its own',
+  },
+  {
+    id: 'multus-interface-gone',
+    pattern: /cannot set "[^"]*" interface name to "[^"]*": validateIfName: no net namespace/,
+    who: 'Multus',
+    meaning: "the Multus daemon does not see the pod's network namespace",
+    causes: [
+      'its pod has /run/netns not mounted from the host, or without HostToContainer propagation',
+      'the pod ended meanwhile',
+    ],
+    look: ['kubectl -n kube-system get ds -o yaml | grep -B2 -A4 netns'],
+    cure: 'mount /run/netns of the host with mountPropagation: HostToContainer into the Multus DaemonSet; check the paths on k3s and rke2',
+  },
+  {
+    id: 'bridge-is-none',
+    pattern: /"[^"]+" already exists but is not a bridge/,
+    who: 'the bridge plugin',
+    meaning: 'an interface of another kind has the name of the bridge',
+    causes: ['`bridge` names a network card, a bond or a VLAN', 'another program made an interface with this name'],
+    look: ['ip -d link show NAME'],
+    cure: 'use another name for `bridge`; to put pods on a network card make it a port of a bridge, or use macvlan',
+    alsoOurs: true,
+  },
+  {
+    id: 'sriov-no-function',
+    pattern: /VF pci addr(?:ess)? is required|failed to (?:get|find) VF|no (?:free )?VFs? (?:available|found)/i,
+    who: 'the sriov plugin',
+    meaning: 'the pod got no virtual function of a network card',
+    causes: [
+      'the NetworkAttachmentDefinition lacks the annotation k8s.v1.cni.cncf.io/resourceName, or the pod does not request that resource',
+      'the device plugin does not run on this node, or all functions are taken',
+    ],
+    look: ["kubectl get node NODE -o jsonpath='{.status.allocatable}'", 'cat /sys/class/net/*/device/sriov_numvfs'],
+    cure: 'let the pod request the resource that the definition names; make functions: echo N >/sys/class/net/DEV/device/sriov_numvfs',
+  },
+  {
+    id: 'bridge-mac',
+    pattern: /could not set bridge's mac: [a-z ]+/,
+    who: 'the bridge plugin',
+    meaning: 'the bridge could not be given the MAC that it has: it had none that is valid',
+    causes: [
+      'an ADD before it failed and left the bridge without a port',
+      'systemd-udevd or NetworkManager changed the MAC at the same moment',
+    ],
+    look: ['ip -d link show type bridge', 'networkctl list; nmcli device 2>/dev/null'],
+    cure: 'when no pod is on it: ip link delete BRIDGE, and start again; let NetworkManager and networkd leave the bridge alone (unmanaged)',
+  },
+  {
+    id: 'mtu-invalid',
+    pattern:
+      /failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:macvlan|bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)/,
+    who: 'the kernel',
+    meaning: 'a value for the interface is out of bounds: mostly its MTU, or the length of its name',
+    causes: [
+      '`mtu` above 65535: some add-ons take that of lo (65536) when the default route has none they understand',
+      'a name of more than 15 characters',
+      '`mtu` of a macvlan larger than that of its master',
+    ],
+    look: ['trestle lint', 'ip -br link; ip route show default'],
+    cure: 'set `mtu` to what the uplink carries (1500, less a tunnel), or leave it out',
+  },
+  {
+    id: 'route-refused',
+    pattern: /failed to add (?:default )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/i,
+    who: 'a plugin',
+    meaning: 'the kernel refused a route of the pod',
+    causes: [
+      'file exists: two networks of the pod both bring a default route (or the same one)',
+      'network is unreachable: the gateway of the route is in none of the networks of the pod',
+    ],
+    look: ['trestle lint', 'ip -n NETNS route'],
+    cure: 'take the default route out of the second network (`routes` of ipam), or choose one with default-route in the annotation; correct `gw`',
+    needsNetwork: true,
+  },
+  {
+    id: 'qdisc-exists',
+    pattern: /create (?:ingress )?qdisc[^\n]{0,80}file exists/i,
+    who: 'the bandwidth plugin',
+    meaning: 'the interface of the pod has a queue at its entrance already',
+    causes: ['an agent with eBPF (Cilium, an observer) put clsact there', 'an ADD before it failed half way'],
+    look: ['tc qdisc show | grep -e ingress -e clsact'],
+    cure: "use the agent's own bandwidth manager, or take the bandwidth plugin out of the list",
+  },
+]

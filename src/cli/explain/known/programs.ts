@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of the plugins as programs: they do not start, or end without an answer.
+
+import type { KnownError } from '../known-error.ts'
+
+/** Errors of starting a plugin, and of one that died. */
+export const programErrors: readonly KnownError[] = [
+  {
+    id: 'exec-format',
+    pattern: /(?:fork\/exec \S+: )?exec format error/,
+    who: 'the kernel',
+    meaning: 'a plugin is no program of this machine',
+    causes: ['it is for another architecture', 'it is cut short, or empty', 'it is a script without #!'],
+    look: ['file /opt/cni/bin/*', 'uname -m'],
+    cure: 'install the build for this machine',
+    checks: ['plugin-wrong-format'],
+    needsNetwork: true,
+  },
+  {
+    id: 'plugin-may-not-run',
+    pattern: /fork\/exec \S+: permission denied/,
+    who: 'the kernel',
+    meaning: 'a plugin may not be started',
+    causes: ['its mode has no x', 'its file system is mounted noexec', 'SELinux or AppArmor forbids it'],
+    look: ['ls -lZ /opt/cni/bin', 'findmnt -T /opt/cni/bin', 'ausearch -m avc -ts recent'],
+    cure: 'chmod 755 it; restorecon it where SELinux is on; remount without noexec',
+    checks: ['plugin-not-executable'],
+    needsNetwork: true,
+  },
+  {
+    id: 'text-file-busy',
+    pattern: /text file busy/i,
+    who: 'the kernel',
+    meaning: 'a plugin was written to while it ran, or started while it was written to',
+    causes: ['an installer copied over the file in place of moving a new one there'],
+    look: ['fuser -v /opt/cni/bin/*'],
+    cure: 'copy to another name in the same directory, then mv over the old one; the next pod works again',
+    needsNetwork: true,
+  },
+  {
+    id: 'library-missing',
+    pattern: /error while loading shared libraries: [^\s:]+/,
+    who: 'ld.so',
+    meaning: 'a plugin did not start, because a library that it needs is not on the node',
+    causes: [
+      'the words name the library; trestle needs libstdc++.so.6, and on arm64 libatomic.so.1, which minimal systems lack',
+    ],
+    look: ['ldd /opt/cni/bin/*'],
+    cure: 'install the one it names: libstdc++6 or libatomic1 on Debian, libstdc++ or libatomic on RHEL',
+    needsNetwork: true,
+  },
+  {
+    id: 'glibc-too-old',
+    pattern: /version `GLIBC_[\d.]+' not found/,
+    who: 'ld.so',
+    meaning: 'a plugin was built for a newer C library than the node has',
+    causes: ['the installer image and the node are of different generations'],
+    look: ['ldd --version', 'ldd /opt/cni/bin/*'],
+    cure: 'use the build for this system, or a statically linked one',
+    needsNetwork: true,
+  },
+  {
+    id: 'command-not-found',
+    pattern: /failed \(\w+\): exit status 127/,
+    who: 'a plugin that runs other programs',
+    meaning: 'a program that the plugin runs is not on the node (a shell ends with 127 then)',
+    causes: ['iptables, ip or nsenter is missing, or not in the PATH of the runtime'],
+    look: ['which iptables ip nsenter', 'systemctl show containerd crio -p Environment'],
+    cure: "install it on the node; the plugin's own log says which",
+  },
+  {
+    id: 'program-missing',
+    pattern: /exec: "[\w./-]+": executable file not found in \$PATH/,
+    who: 'a plugin that runs other programs',
+    meaning: 'a program that the plugin runs is not on the node, or not in the PATH of the runtime',
+    causes: ['its package is not installed', 'the unit of the runtime sets a PATH without it'],
+    look: ['systemctl show containerd crio -p Environment', 'which conntrack ip nsenter tc'],
+    cure: 'install the program that the message names',
+    needsNetwork: true,
+  },
+  {
+    id: 'plugin-panic',
+    pattern:
+      /panic: |runtime error: (?:invalid memory address|index out of range|slice bounds)|SIGSEGV: segmentation violation/,
+    who: 'a plugin written in Go',
+    meaning: 'a plugin crashed: a defect in it, mostly met by a value that it did not expect',
+    causes: [
+      'a key that it needs is missing in the configuration, or its agent answered nothing',
+      'an address pool without a free address (older azure-vnet)',
+    ],
+    look: ["journalctl -u containerd -u crio -u kubelet --since '1 hour ago' | grep -A20 panic"],
+    cure: 'the first lines below "goroutine 1" name the place; use a newer version of the plugin, or report it there',
+    needsNetwork: true,
+  },
+  {
+    id: 'answer-not-json',
+    pattern:
+      /(?:network|failed \(\w+\)|network for sandbox "[^"]*"): (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
+    who: 'libcni',
+    meaning: 'the answer of a plugin is no JSON: it printed nothing, or something else',
+    causes: [
+      'the plugin died, or its agent did; nothing was printed',
+      'it writes its log, or a debug line of a wrapper script, to stdout',
+    ],
+    look: ["journalctl -u containerd -u crio -u kubelet --since '1 hour ago'", 'trestle lint'],
+    cure: "look at the plugin's own log; a wrapper script may print to stderr only",
+    unless: /invalid cni config/,
+  },
+  {
+    id: 'output-polluted',
+    pattern:
+      /error parsing its diagnostic message "(?!")|failed to unmarshal (?:error message|plugin's result)|unmarshal(?:l)?ing (?:plugin )?result/i,
+    who: 'libcni',
+    meaning: 'a plugin printed more than one answer, or something that is no answer, so its error is quoted raw',
+    causes: ['the plugin failed, and printed a result as well: its error is inside the quotes', 'it logs to stdout'],
+    look: ['the "msg" inside the quoted text'],
+    cure: 'read what is behind "msg" in it and explain that; use a newer version of the plugin',
+    wraps: true,
+  },
+  {
+    id: 'no-error-message',
+    pattern:
+      /netplugin failed(?: with no error message|: ""| but error parsing its diagnostic message "")|failed \(\w+\): signal: killed/,
+    who: 'libcni',
+    meaning: 'a plugin ended without saying why',
+    causes: [
+      'it was killed at the deadline of the runtime (kubelet gives 4 minutes, CRI-O and Multus less)',
+      'it was killed for memory: the limit of a Multus pod that runs plugins is often too small',
+      "it crashed; its stderr is in the runtime's log",
+    ],
+    look: ["journalctl -u containerd -u crio --since '1 hour ago'", "journalctl -k --grep 'oom|killed process'"],
+    cure: "see the runtime's log and the kernel's around that time; run the same list with `trestle try`",
+    wraps: true,
+  },
+  {
+    id: 'plugin-died',
+    pattern: /netplugin failed: "/,
+    who: 'libcni',
+    meaning: 'a plugin ended without an error in the form of the specification; what it wrote to stderr is quoted',
+    causes: ['the quoted words say why'],
+    look: ["journalctl -u containerd -u crio --since '1 hour ago'"],
+    cure: 'look at the last of the quoted lines',
+    wraps: true,
+  },
+]

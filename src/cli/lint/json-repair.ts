@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A text that is no JSON with its first problem mended, so that what comes after it is found as well. The length stays:
+// places in the mended text are places in the file.
+
+import { placeholderAt } from './placeholders.ts'
+
+const typographic = '\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb'
+
+/** A problem that can be mended. `kind`: of one kind of some only the first is worth telling. */
+export interface Mend {
+  readonly kind: 'comma' | 'comment' | 'quote' | 'template' | 'mark'
+  readonly offset: number
+  readonly text: string
+  /** What stands there. */
+  readonly what: string
+}
+
+/** Mends the problem at its offset; undefined for one whose cure is anybody's guess. Words: json-problem.ts. */
+export function mendAt(text: string, { offset, problem }: { offset: number; problem: string }): Mend | undefined {
+  const char = text[offset] ?? ''
+  const put = (kind: Mend['kind'], what: string, replacement: string, from = offset): Mend => {
+    const padded = replacement.padEnd(what.length)
+    return { kind, offset: from, what, text: text.slice(0, from) + padded + text.slice(from + what.length) }
+  }
+  if (char === '\ufeff') return put('mark', char, ' ')
+  const comment = /^(?:(?:\/\/|#)[^\n]*|\/\*[\s\S]*?\*\/)/.exec(text.slice(offset))?.[0]
+  if (comment !== undefined) return put('comment', comment, comment.replace(/[^\n]/g, ' '))
+  // Of {{ the first one opens an object, and the second one is the problem.
+  const from = text.startsWith('{{', offset - 1) ? offset - 1 : offset
+  const template = placeholderAt(text.slice(from, from + 80))
+  if (template !== undefined) return put('template', template, '0', from)
+  const quoted = new RegExp(`^[${typographic}'][^\\n${typographic}"']*[${typographic}"']`).exec(text.slice(offset))?.[0]
+  if (quoted !== undefined) return put('quote', quoted, `"${quoted.slice(1, -1)}"`)
+  if (problem.startsWith('a comma before')) return put('comma', char, ' ')
+  const isMissing = problem.startsWith('expected "," or') && /^["{[\d-]/.test(char) && /\s/.test(text[offset - 1] ?? '')
+  return isMissing ? put('comma', text[offset - 1] ?? '', ',', offset - 1) : undefined
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of other plugins with something to find in each, and files with nothing: values as the reference plugins and
+// Go take them, ranges, routes, templates, and files that are something else.
+
+import { type cases, reference } from './file-cases.ts'
+
+const pool = { type: 'host-local', subnet: '10.1.2.0/24' }
+const bridge = (more: object, ipam: object = pool) =>
+  reference({ type: 'bridge', isDefaultGateway: true, ipMasq: true, ipam, ...more })
+const chained = (plugin: object) =>
+  `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify({ type: 'ptp', ipam: pool })},\n${JSON.stringify(plugin)}]}`
+
+export const otherCases: typeof cases = [
+  [
+    'a good bridge',
+    bridge({ bridge: 'cni0', mtu: 1450, hairpinMode: true, vlan: 100, dns: { nameservers: ['10.1.2.1'] } }),
+    [],
+  ],
+  ['a bridge for layer 2', reference({ type: 'bridge', bridge: 'br0', ipam: {} }), []],
+  ['a value of null', bridge({ mtu: null }), []],
+  ['a good chain', chained({ type: 'portmap', snat: true, capabilities: { portMappings: true } }), []],
+  [
+    'an mtu in quotes',
+    bridge({ mtu: '1450' }),
+    ['wrong-type "1450" plugins[0].mtu: "1450" is not an MTU: 0, or 68 to 65535 bytes'],
+  ],
+  [
+    'an mtu out of bounds, that of lo',
+    bridge({ mtu: 65536 }),
+    ['invalid-value 65536 plugins[0].mtu: 65536 is not an MTU: 0, or 68 to 65535 bytes'],
+  ],
+  [
+    'a flag in quotes',
+    bridge({ hairpinMode: 'true' }),
+    ['wrong-type "true" plugins[0].hairpinMode: "true" is not true or false'],
+  ],
+  [
+    'a name that is too long',
+    bridge({ bridge: 'bridge-of-the-pods' }),
+    [
+      'invalid-value "bridge-of-the-pods" plugins[0].bridge: "bridge-of-the-pods" is not a name of an interface: 1 to 15 bytes, without /, : and blanks',
+    ],
+  ],
+  [
+    'a VLAN that is none',
+    bridge({ vlan: 5000 }),
+    ['invalid-value 5000 plugins[0].vlan: 5000 is not a whole number from 0 to 4094'],
+  ],
+  [
+    'flags that refuse each other',
+    bridge({ hairpinMode: true, promiscMode: true }),
+    ['invalid-value "promiscMode" promiscMode and hairpinMode cannot both be true'],
+  ],
+  [
+    'a mode of macvlan that is none',
+    reference({ type: 'macvlan', master: 'eth0', mode: 'bridged', ipam: { type: 'dhcp' } }),
+    ['invalid-value "bridged" plugins[0].mode: "bridged" is not one of "bridge", "private", "vepa", "passthru"'],
+  ],
+  [
+    'a policy that does not exist',
+    chained({ type: 'firewall', ingressPolicy: 'closed' }),
+    ['invalid-value "closed" plugins[1].ingressPolicy: "closed" is not one of "open", "same-bridge", "isolated"'],
+  ],
+  [
+    'a backend that does not exist',
+    chained({ type: 'portmap', backend: 'nft' }),
+    ['invalid-value "nft" plugins[1].backend: "nft" is not one of "iptables", "nftables"'],
+  ],
+  [
+    'a rate without a burst',
+    chained({ type: 'bandwidth', ingressRate: 1_000_000 }),
+    ['invalid-value "ingressRate" ingressRate is set and ingressBurst is not'],
+  ],
+  [
+    'a rate in quotes',
+    chained({ type: 'bandwidth', egressRate: '1M', egressBurst: 8000 }),
+    [
+      'wrong-type "1M" plugins[1].egressRate: "1M" is not a whole number from 0 to 9007199254740991, in bits (a second)',
+    ],
+  ],
+  [
+    'a sysctl without quotes',
+    chained({ type: 'tuning', sysctl: { 'net.core.somaxconn': 500 } }),
+    ['wrong-type {"net.core.somaxconn" plugins[1].sysctl: {"net.core.somaxconn":500} is not an object of texts'],
+  ],
+  [
+    'a device that is not named',
+    reference({ type: 'host-device' }),
+    ['invalid-value {"type" host-device names no device: device, hwaddr, kernelpath or pciBusID'],
+  ],
+  ['a VLAN without a master', reference({ type: 'vlan', vlanId: 7 }), ['invalid-value {"type" vlan needs a master']],
+  [
+    'a subnet that is none',
+    bridge({}, { type: 'host-local', subnet: '10.1.2.0' }),
+    ['range-invalid "subnet" ipam.subnet: invalid range set 0: invalid CIDR address: 10.1.2.0'],
+  ],
+  [
+    'host bits',
+    bridge({}, { type: 'host-local', subnet: '10.1.2.7/24' }),
+    [
+      'range-invalid "subnet" ipam.subnet: invalid range set 0: Network has host bits set. For a subnet mask of length 24 the network address is 10.1.2.0',
+    ],
+  ],
+  [
+    'host-local without a range',
+    bridge({}, { type: 'host-local' }),
+    ['range-invalid "ipam" ipam: no IP ranges specified'],
+  ],
+  ['a range from the runtime', bridge({ capabilities: { ipRanges: true } }, { type: 'host-local' }), []],
+  [
+    'a range that ends on the broadcast address',
+    bridge({}, { ...pool, rangeStart: '10.1.2.201', rangeEnd: '10.1.2.255' }),
+    ['range-edge "10.1.2.255" ipam.rangeEnd: 10.1.2.255 is the broadcast address of 10.1.2.0/24'],
+  ],
+  [
+    'a gateway outside the subnet',
+    bridge({}, { ...pool, gateway: '10.1.3.1' }),
+    ['gateway-outside-subnet "10.1.3.1" ipam.gateway: 10.1.3.1 is not in 10.1.2.0/24'],
+  ],
+  [
+    'addresses of the Internet',
+    bridge({}, { type: 'host-local', subnet: '20.0.0.0/24' }),
+    [
+      'range-public "20.0.0.0/24" ipam.subnet: 20.0.0.0/24 are addresses of the Internet: pods cannot reach their owners',
+    ],
+  ],
+  [
+    'static without addresses',
+    bridge({}, { type: 'static' }),
+    ['addresses-missing "ipam" static has no addresses, and the capability ips is not declared: the pod gets none'],
+  ],
+  ['static with addresses from the runtime', bridge({ capabilities: { ips: true } }, { type: 'static' }), []],
+  [
+    'masquerade without a default route',
+    bridge({ isDefaultGateway: false, isGateway: true }),
+    ['no-default-route "ipMasq" ipMasq is set, and pods have no default route'],
+  ],
+  [
+    'a default route to nobody',
+    bridge({ isDefaultGateway: false, ipMasq: false }, { ...pool, routes: [{ dst: '0.0.0.0/0' }] }),
+    ['gateway-of-nobody "routes" the default route goes to 10.1.2.1, and nobody has it: the bridge is no gateway'],
+  ],
+  [
+    'a default route to the router of the network',
+    bridge(
+      { isDefaultGateway: false, ipMasq: false },
+      { ...pool, gateway: '10.1.2.254', routes: [{ dst: '0.0.0.0/0' }] },
+    ),
+    [],
+  ],
+  [
+    'two plugins that make the interface',
+    chained({ type: 'macvlan', master: 'eth0', ipam: { type: 'dhcp' } }),
+    ['two-main-plugins "macvlan" macvlan makes the interface of the pod, and ptp before it does, too'],
+  ],
+  [
+    'a template of Calico',
+    reference({ type: 'calico', mtu: 1, kubernetes: { kubeconfig: '__KUBECONFIG_FILEPATH__' } }),
+    [
+      'placeholder "__KUBECONFIG_FILEPATH__" plugins[0].kubernetes.kubeconfig: "__KUBECONFIG_FILEPATH__" is a placeholder that was not replaced',
+    ],
+  ],
+  [
+    'a template with a value that is no JSON',
+    '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"calico","mtu": __CNI_MTU__}]}',
+    ['placeholder __CNI_MTU__ __CNI_MTU__ was not replaced'],
+  ],
+  [
+    'a variable in place of a range',
+    bridge({}, { type: 'host-local', subnet: '$POD_CIDR' }),
+    ['placeholder "$POD_CIDR" plugins[0].ipam.subnet: "$POD_CIDR" is a placeholder that was not replaced'],
+  ],
+  [
+    'a word in place of a range',
+    bridge({}, { type: 'host-local', subnet: 'SUBNET' }),
+    ['placeholder "SUBNET" plugins[0].ipam.subnet: "SUBNET" is a placeholder that was not replaced'],
+  ],
+  [
+    'a template of helm',
+    '{"cniVersion":"1.1.0","name":"n","plugins":[{"type":"bridge","mtu": {{ .Values.mtu }}}]}',
+    ['placeholder {{ {{ .Values.mtu }} was not replaced'],
+  ],
+  [
+    'typographic quotes',
+    reference({ type: 'bridge', bridge: 'br0' }).replace('"name"', '“name”').replace('"br0"', '“br0”'),
+    ['json-syntax “name” “ is a typographic quote: JSON has " only'],
+  ],
+  [
+    'UTF-16',
+    '\ufffd\ufffd{\u0000"\u0000',
+    ['json-syntax \ufffd\ufffd{\u0000"\u0000 the file is not UTF-8: UTF-16, as Windows tools save it'],
+  ],
+  [
+    'a NetworkAttachmentDefinition as JSON',
+    '{"apiVersion":"k8s.cni.cncf.io/v1","kind":"NetworkAttachmentDefinition","spec":{"config":"{}"}}',
+    ['network-attachment "kind" this is a NetworkAttachmentDefinition'],
+  ],
+  [
+    'a NetworkAttachmentDefinition as YAML',
+    'apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n',
+    ['network-attachment apiVersion this is a NetworkAttachmentDefinition in YAML'],
+  ],
+]
