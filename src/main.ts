@@ -10,8 +10,10 @@ import { currentVersion } from './cni/version.ts'
 import { workMs } from './commands/context.ts'
 import { handlers } from './commands/handlers.ts'
 import { loadCli } from './load-cli.ts'
+import { removeCallFiles } from './system/call-file.ts'
 import { tellIgnoredWords } from './system/ignored-words.ts'
 import { writeAll } from './system/output.ts'
+import { ownTypes } from './system/own-types.ts'
 import { readStdin } from './system/stdin.ts'
 import { warmUpForSnapshot } from './warm-up.ts'
 
@@ -42,7 +44,8 @@ function runCni(): void {
   const startedMs = performance.now()
   const { signal } = interruption
   const stdin = () => readStdin({ endsAtMs: startedMs + workMs, signal })
-  dispatch({ env: process.env, stdin }, handlers(signal, startedMs)).then(leave, (error) => leave(failed(error)))
+  const input = { env: process.env, stdin, ownTypes: ownTypes() }
+  dispatch(input, handlers(signal, startedMs)).then(leave, (error) => leave(failed(error)))
 }
 
 /**
@@ -72,12 +75,17 @@ function leave({ stdout, exitCode, undo }: DispatchOutput): void {
     writeAll(1, stdout)
   } catch {
     // The runtime closed its end: nobody is left to tell, and nobody knows of what was made.
-    const end = () => reallyExit(1)
+    const end = () => exit(1)
     if (undo === undefined) end()
     else undo().then(end, end)
     return
   }
   if (exitCode !== 0) tellIgnoredWords()
+  exit(exitCode)
+}
+
+function exit(exitCode: number): void {
+  removeCallFiles()
   reallyExit(exitCode)
 }
 

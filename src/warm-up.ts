@@ -16,6 +16,7 @@ import { gc } from './commands/gc.ts'
 import { handlers as realHandlers } from './commands/handlers.ts'
 import { status } from './commands/status.ts'
 import { chains } from './plan/ruleset.ts'
+import { removeCallFiles } from './system/call-file.ts'
 import { openNetns } from './system/netns.ts'
 import type { Command, Run } from './system/runner.ts'
 import { podNetwork, tableListing, warmUpEdge, warmUpPlan } from './warm-up-parts.ts'
@@ -60,6 +61,7 @@ async function warmUp(): Promise<readonly string[]> {
   try {
     return await everyVerb()
   } finally {
+    removeCallFiles()
     if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
     else process.env['TRESTLE_STATE_DIR'] = before
     rmSync(stateDir, { recursive: true, force: true })

@@ -7,7 +7,7 @@ import { describeRatio, mean, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 import { notInEffect } from './whole-in-effect.mjs'
 
-/** What contract §6 allows, by number of pods: against the reference chain, and against kindnet. */
+/** What docs/benchmarks.md, "Limits" allows, by number of pods: against the reference chain, and against kindnet. */
 const limits = { 1: { add: [0.4, 1], del: [0.2, 1] }, 300: { add: [0.2, 0.6], del: [0.2, 1] } }
 
 /** Rows, notes and series, for each of the sizes. */

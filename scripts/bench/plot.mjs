@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Medians as bars of text, for a terminal and for the README.
+// Medians as bars of text, for a terminal and for docs/benchmarks.md.
 import { quantile } from './statistics.mjs'
 
 const widthOfLongest = 48

@@ -59,7 +59,7 @@ function unknownProblems(pairs: ReadonlyMap<string, string>): readonly string[] 
   return unknown.length === 0 ? [] : [`unknown args ${JSON.stringify(unknown.slice(0, 8))}`]
 }
 
-/** CNI_ARGS, split. Throws nothing: `problems` says what is wrong (contract §2, CNI_ARGS). */
+/** CNI_ARGS, split. Throws nothing: `problems` says what is wrong (docs/design.md, "Decisions"). */
 export function readArgs(text: string): ReadArgs {
   if (text === '') return { args: { ip: [], gateway: [] }, problems: [] }
   const { pairs, problems } = pairsOf(text)

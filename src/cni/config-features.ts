@@ -1,33 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the reference firewall, bandwidth and sbr plugins.
+// The keys of the reference bandwidth and sbr plugins.
 
 import { type Address, formatAddress, parseAddress } from './address.ts'
 import type { RawConfig } from './config-schema.ts'
 import { defined } from './defined.ts'
 import { configError, notA, quote, unsupported } from './invalid-config.ts'
-import type { BandwidthConf, FirewallConf, SbrConf } from './net-conf.ts'
+import type { BandwidthConf, SbrConf } from './net-conf.ts'
 
 type Rates = NonNullable<RawConfig['bandwidth']>
-
-/**
- * Values of firewall keys that change nothing when they are left out: the default chain and zone.
- * `firewall.backend` is in no list: the reference takes every unknown word as "choose yourself".
- */
-const harmless = {
-  iptablesAdminChainName: ['', 'CNI-ADMIN'],
-  firewalldZone: ['', 'trusted'],
-} as const
-
-/** Firewall settings. Throws CniError unsupportedField for a chain or zone of the operator's own. */
-export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefined {
-  if (raw === undefined) return undefined
-  for (const key of ['iptablesAdminChainName', 'firewalldZone'] as const) {
-    const value = raw[key] ?? ''
-    if ((harmless[key] as readonly string[]).includes(value)) continue
-    throw unsupported(`firewall.${key}`, value, 'leave it out: trestle keeps to its own nftables tables and hostAccept')
-  }
-  return { ingressPolicy: raw.ingressPolicy || 'open', hostAccept: raw.hostAccept ?? 'auto' }
-}
 
 /**
  * What containerd and CRI-O send as burst when a pod has a rate only (MaxInt32): no wish, so it counts
@@ -102,7 +82,7 @@ export function readSbr(raw: RawConfig['sbr']): SbrConf | undefined {
   }
 }
 
-/** `ipMasqBackend`: both words mean nftables here; another is refused with code 2 (contract §2). */
+/** `ipMasqBackend`: both words mean nftables here; another is refused with code 2 (docs/design.md, "Rules"). */
 export function checkMasqBackend(backend: string | undefined): void {
   if (['', 'iptables', 'nftables'].includes(backend ?? '')) return
   throw unsupported('ipMasqBackend', backend, 'leave it out: trestle uses nftables')

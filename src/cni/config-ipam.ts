@@ -224,7 +224,8 @@ export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
   const type = ipam?.type ?? ''
   if (ipam === undefined) return { kind: 'none' }
   if (type === '') return readUntyped(ipam)
-  if (type === 'trestle' || type === 'host-local') return readPool(raw, sourceSets(raw, ipam), call)
+  if (type === 'host-local' || call.invocation.ownTypes.includes(type))
+    return readPool(raw, sourceSets(raw, ipam), call)
   if (type === 'static') return readStatic(raw, ipam, call)
   if (isPluginType(type)) return { kind: 'delegated', type }
   throw notA('ipam.type', type, { what: 'the name of a plugin', hint: 'use a file name of CNI_PATH, without /' })

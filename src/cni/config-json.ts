@@ -9,6 +9,7 @@ import type { Verb } from './invocation.ts'
 import { lookUp } from './json-keys.ts'
 import { isObject } from './json-object.ts'
 import { findJsonProblem } from './json-problem.ts'
+import { ownType } from './own-type.ts'
 import { type CniVersion, currentVersion, isSupported, supportedVersions } from './version.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
@@ -124,9 +125,9 @@ export function isPluginType(text: unknown): text is string {
 
 /** A configuration without `type` is ours: the runtime found our executable by it. */
 function readType(root: JsonObject, verb: Verb): string {
-  const type = lookUp(root, 'type') ?? 'trestle'
+  const type = lookUp(root, 'type') ?? ownType
   if (isPluginType(type)) return type
-  if (verb === 'DEL') return 'trestle'
+  if (verb === 'DEL') return ownType
   throw notA('type', type, { what: 'the name of a plugin', hint: 'use "trestle"' })
 }
 

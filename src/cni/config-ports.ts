@@ -67,7 +67,7 @@ function conditionsOf(tokens: readonly string[] | undefined, family: 4 | 6): rea
   throw unsupported(path, tokens, 'use nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]')
 }
 
-/** Keys of the iptables backend: those that change nothing are accepted (contract §2). */
+/** Keys of the iptables backend: those that change nothing are accepted (docs/design.md, "Rules"). */
 function checkIptablesKeys(raw: NonNullable<RawConfig['portmap']>): void {
   if (!['', 'iptables', 'nftables'].includes(raw.backend ?? '')) {
     throw unsupported('portmap.backend', raw.backend, 'leave it out: trestle uses nftables')

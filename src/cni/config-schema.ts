@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every key that trestle reads and the type of its value (contract §2). What values mean together is
+// Every key that trestle reads and the type of its value (docs/configure.md, "Configure"). What values mean together is
 // checked in config-*.ts. Schemas are made once, when the module is loaded.
 
 import type * as z from 'zod/mini'
@@ -151,7 +151,9 @@ const portmap = group({
 
 const firewall = group({
   ingressPolicy: oneOf(['', 'open', 'same-bridge', 'isolated']),
-  hostAccept: oneOf(['auto', 'off']),
+  hostAccept: oneOf(['auto', 'established', 'off']),
+  acceptFrom: textsUpTo(MOST_DESTINATIONS),
+  acceptMarkBit: integer(0, 31, 'a bit'),
   backend: text,
   iptablesAdminChainName: text,
   firewalldZone: text,
@@ -180,6 +182,7 @@ export const configSchema = group({
   nonMasqueradeCIDRs: textsUpTo(MOST_DESTINATIONS),
   mtu,
   removeWhenEmpty: flag,
+  allowOverlap: flag,
   ipam: optional(ipam),
   dns: optional(dns),
   args: optional(group({ cni: optional(argsCni) })),

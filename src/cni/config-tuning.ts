@@ -85,16 +85,16 @@ export function readPodMac(raw: RawConfig, invocation: Invocation): string | und
 }
 
 /**
- * What tuning changes; undefined when neither `tuning` nor one of its keys in `args.cni` is there.
+ * What tuning changes; undefined without a `tuning` key, even `{}`. `args.cni` alone switches nothing on: Multus passes
+ * on what a pod's author writes there (`cni-args`), and with the reference chain it reaches a tuning plugin or nobody.
  * Keys of `sysctl` become paths below /proc/sys, with the interface's name in place of IFNAME.
  * `mac` as the reference tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
  * `stdin`: the configuration as it came. Throws CniError invalidConfig.
  */
 export function readTuning(raw: RawConfig, invocation: Invocation, stdin: string): TuningConf | undefined {
+  const { tuning } = raw
+  if (tuning === undefined) return undefined
   const cni = raw.args?.cni ?? {}
-  const inArgs = [cni.sysctl, cni.promisc, cni.mtu, cni.txQLen, cni.allmulti].some((value) => value !== undefined)
-  if (raw.tuning === undefined && !inArgs) return undefined
-  const tuning = raw.tuning ?? {}
   const { env, args, runtime } = macSources(raw, invocation)
   const { ifName } = invocation
   refuseRepeated([tuning.sysctl, cni.sysctl], stdin)

@@ -2,8 +2,9 @@
 // stdin and the call -> NetConf: every key checked, every default filled in, nothing touched.
 
 import { readBridge, readMode } from './config-bridge.ts'
-import { checkMasqBackend, readBandwidth, readFirewall, readSbr } from './config-features.ts'
+import { checkMasqBackend, readBandwidth, readSbr } from './config-features.ts'
 import { readAs } from './config-fields.ts'
+import { readFirewall } from './config-firewall.ts'
 import { readIpam } from './config-ipam.ts'
 import { type ConfigHead, isPluginType, type JsonObject, readHead } from './config-json.ts'
 import { checkIpv6Mtu } from './config-mtu.ts'
@@ -17,10 +18,9 @@ import type { Invocation } from './invocation.ts'
 import { lookUp, withKnownKeys } from './json-keys.ts'
 import { asObject } from './json-object.ts'
 import type { AttachmentId, DelConf, IpamConf, Mode, NetConf, Role } from './net-conf.ts'
+import { ownType } from './own-type.ts'
 import type { Result } from './result.ts'
 import { readPrevResult, refuseUnrepresentable } from './result-shapes.ts'
-
-const OWN_TYPE = 'trestle'
 
 const attachmentKeys = ['cni.dev/valid-attachments', 'cni.dev/attachments'] as const
 
@@ -100,11 +100,7 @@ function readIpamRole(call: Call): NetConf {
   checkStatic(ipam, call)
   checkHasAddresses(ipam, `${call.head.type} delegates to us`)
   if (ipam.kind === 'delegated') {
-    throw configError(
-      'ipam.type',
-      `${quote(ipam.type)} is not ours`,
-      `use "${OWN_TYPE}", or set "type" to "${OWN_TYPE}"`,
-    )
+    throw configError('ipam.type', `${quote(ipam.type)} is not ours`, `use "${ownType}", or set "type" to "${ownType}"`)
   }
   return {
     ...commonConf(raw, call),
@@ -115,6 +111,7 @@ function readIpamRole(call: Call): NetConf {
     nonMasqueradeCidrs: [],
     mtu: 'auto',
     removeWhenEmpty: false,
+    allowOverlap: false,
     ipam,
     portMappings: [],
   }
@@ -170,6 +167,7 @@ function readOwnRole(call: Call): NetConf {
     nonMasqueradeCidrs: readCidrs(raw.nonMasqueradeCIDRs ?? [], 'nonMasqueradeCIDRs'),
     mtu: raw.mtu === 0 ? 'auto' : (raw.mtu ?? 'auto'),
     removeWhenEmpty: raw.removeWhenEmpty ?? false,
+    allowOverlap: raw.allowOverlap ?? false,
     ipam,
     ...defined({ prevResult }),
   }
@@ -182,32 +180,33 @@ function readOwnRole(call: Call): NetConf {
 
 /**
  * The configuration of an ADD, CHECK, STATUS or GC. Throws CniError: 6 not JSON, 1 version, 7 a value, 2
- * a value that trestle cannot honour, 4 a value of CNI_ARGS. A `type` that is not ours means that
- * another plugin delegates to us (contract §2).
+ * a value that trestle cannot honour, 4 a value of CNI_ARGS. A `type` that is none of the executable's
+ * names means that another plugin delegates to us (docs/design.md, "Attachments").
  */
 export function readConfig(stdin: string, invocation: Invocation): NetConf {
   const head = readHead(stdin, invocation.verb)
   const call = { head, invocation, stdin }
-  return head.type === OWN_TYPE ? readOwnRole(call) : readIpamRole(call)
+  return invocation.ownTypes.includes(head.type) ? readOwnRole(call) : readIpamRole(call)
 }
 
-function delRole(type: string, root: JsonObject): Role {
-  if (type !== OWN_TYPE) return 'ipam'
+function delRole(isOwn: boolean, root: JsonObject): Role {
+  if (!isOwn) return 'ipam'
   return lookUp(root, 'mode') === 'chained' ? 'chained' : 'main'
 }
 
 /**
  * The configuration of a DEL, read leniently: JSON, name and cniVersion must be right, and whatever
- * else is wrong counts as absent. `role` is a guess when `mode` is absent: the record knows. Throws
- * CniError 6, 7 (name) or 1.
+ * else is wrong counts as absent. `role` is a guess when `mode` is absent: the record knows. `ownTypes`:
+ * the names of this executable. Throws CniError 6, 7 (name) or 1.
  */
-export function readDelConfig(stdin: string): DelConf {
+export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownType]): DelConf {
   const { root, name, cniVersion, type } = readHead(stdin, 'DEL')
-  const role = delRole(type, root)
+  const isOwn = ownTypes.includes(type)
+  const role = delRole(isOwn, root)
   const ipam = asObject(lookUp(root, 'ipam'))
   const ipamType = lookUp(ipam, 'type')
   const dataDir = lookUp(ipam, 'dataDir')
-  const inProcess: readonly unknown[] = [OWN_TYPE, 'host-local', 'static']
+  const inProcess: readonly unknown[] = [...ownTypes, 'host-local', 'static']
   const isDelegated = role === 'main' && isPluginType(ipamType) && !inProcess.includes(ipamType)
   const log = lookUp(root, 'log')
   const record = lookUp(root, 'record')
@@ -216,7 +215,7 @@ export function readDelConfig(stdin: string): DelConf {
     name,
     type,
     role,
-    ...(type === OWN_TYPE && lookUp(root, 'mode') === 'loopback' ? { isLoopback: true } : {}),
+    ...(isOwn && lookUp(root, 'mode') === 'loopback' ? { isLoopback: true } : {}),
     ...(isDelegated ? { delegatedIpam: ipamType } : {}),
     ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
     ...(log === true || (typeof log === 'string' && log.startsWith('/')) ? { log } : {}),

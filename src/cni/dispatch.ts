@@ -24,6 +24,8 @@ export interface Handlers {
 export interface DispatchInput {
   readonly env: Environment
   readonly stdin: () => string | Promise<string>
+  /** The names of this executable, each a `type` that is ours; default: trestle. */
+  readonly ownTypes?: readonly string[]
 }
 
 /** What the process is to write and return: one JSON document with a line break, or nothing. */
@@ -58,7 +60,7 @@ async function answerVersion(input: DispatchInput): Promise<string> {
 
 async function run(invocation: Invocation, stdin: string, handlers: Handlers): Promise<string> {
   if (invocation.verb === 'DEL') {
-    await handlers.del(invocation, readDelConfig(stdin))
+    await handlers.del(invocation, readDelConfig(stdin, invocation.ownTypes))
     return ''
   }
   const conf = readConfig(stdin, invocation)
@@ -81,7 +83,7 @@ async function run(invocation: Invocation, stdin: string, handlers: Handlers): P
 
 /** A runtime that has no result takes the ADD for failed: what it made is what a DEL of it removes. */
 function undoOf(invocation: Invocation, stdin: string, handlers: Handlers): () => Promise<void> {
-  return () => handlers.del(invocation, readDelConfig(stdin))
+  return () => handlers.del(invocation, readDelConfig(stdin, invocation.ownTypes))
 }
 
 /** The error document for whatever was thrown. `env`: the call's; an error of DEL keeps clear of what runtimes take for success. */
@@ -98,7 +100,7 @@ export function failure(thrown: unknown, version: CniVersion, env: Environment):
 export async function dispatch(input: DispatchInput, handlers: Handlers): Promise<DispatchOutput> {
   let stdin: string | undefined
   try {
-    const invocation = readInvocation(input.env)
+    const invocation = readInvocation(input.env, input.ownTypes)
     if (invocation.verb === 'VERSION') return { stdout: await answerVersion(input), exitCode: 0 }
     stdin = await readStdin(input)
     const stdout = await run(invocation, stdin, handlers)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What trestle tells a runtime when a call fails. Codes 0-99 are the specification's, used only as
-// it defines them (CNI spec 1.1.0, section 5 "Error"); 100 and up are ours and listed in the README.
+// it defines them (CNI spec 1.1.0, section 5 "Error"); 100 and up are ours and listed in docs/errors.md.
 
 /** Error codes. Numbers below 100: CNI spec 1.1.0, section 5. */
 export const CniCode = {
@@ -24,6 +24,8 @@ export const CniCode = {
   checkFailed: 107,
   bridgeConflict: 108,
   cleanupIncomplete: 109,
+  rangeOverlap: 110,
+  otherHost: 111,
   internal: 999,
 } as const
 

@@ -5,6 +5,7 @@ import { type CniArgs, readArgs } from './cni-args.ts'
 import { hasControlCharacter } from './control-characters.ts'
 import { CniCode, CniError } from './error.ts'
 import { linkNameProblem, unsafeNameProblem } from './link-name.ts'
+import { ownType } from './own-type.ts'
 
 export type Verb = 'ADD' | 'DEL' | 'CHECK' | 'GC' | 'STATUS' | 'VERSION'
 
@@ -18,6 +19,8 @@ export interface Invocation {
   readonly args: CniArgs
   /** CNI_PATH, split at ':'. */
   readonly path: readonly string[]
+  /** The types of a configuration that mean this executable; another one means that its plugin delegates to us. */
+  readonly ownTypes: readonly string[]
 }
 
 /** The environment of a process. */
@@ -165,9 +168,9 @@ function readVariables(env: Environment, verb: Verb): Readonly<Record<Variable, 
 /**
  * The call that the environment describes. Throws CniError invalidEnvironment that names every variable
  * that is missing or has a bad value. Stricter than libcni on ADD and CHECK: see link-name.ts. Laxer
- * on DEL: only container id and interface name count (contract §3).
+ * on DEL: only container id and interface name count (docs/design.md, "DEL"). `ownTypes`: the names of this executable.
  */
-export function readInvocation(env: Environment): Invocation {
+export function readInvocation(env: Environment, ownTypes: readonly string[] = [ownType]): Invocation {
   const verb = readVerb(env)
   const values = readVariables(env, verb)
   return {
@@ -177,5 +180,6 @@ export function readInvocation(env: Environment): Invocation {
     ifName: values.CNI_IFNAME,
     args: readArgs(values.CNI_ARGS).args,
     path: values.CNI_PATH.split(':').filter((dir) => dir !== ''),
+    ownTypes,
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of a configuration whatever their case: Go's JSON decoder, for which these configurations
-// were written, matches keys exactly first and then without case (contract §2; containerd sends
+// were written, matches keys exactly first and then without case (docs/design.md, "Decisions"; containerd sends
 // `HostPort`). The known keys are read off the schema, so that they are written down once.
 
 import type * as z from 'zod/mini'

@@ -6,10 +6,10 @@ import type { Result } from './result.ts'
 import type { Dns, Route } from './route.ts'
 import type { CniVersion } from './version.ts'
 
-/** What this call's attachment is. `ipam`: another plugin delegated to us (contract §2, last line). */
+/** What this call's attachment is. `ipam`: another plugin delegated to us (docs/design.md, "Attachments"). */
 export type Role = 'main' | 'chained' | 'ipam'
 
-/** How the pod is connected (contract §2, `mode`). */
+/** How the pod is connected (docs/design.md, "Attachments"). */
 export type Mode = 'bridge' | 'ptp' | 'loopback' | 'chained'
 
 /** A pool's range, complete: both ends inclusive, all in canonical text and inside `subnet`. */
@@ -49,7 +49,7 @@ export type IpamConf =
   | PoolIpam
   | StaticIpam
 
-/** The keys of the reference bridge plugin (reference-plugins.md §1.2), defaults filled in. */
+/** The keys of the reference bridge plugin (docs/design.md, "Upstream bridge and ptp"), defaults filled in. */
 export interface BridgeConf {
   readonly name: string
   readonly isGateway: boolean
@@ -86,7 +86,13 @@ export interface PortmapConf {
 
 export interface FirewallConf {
   readonly ingressPolicy: 'open' | 'same-bridge' | 'isolated'
-  readonly hostAccept: 'auto' | 'off'
+  readonly hostAccept: 'auto' | 'established' | 'off'
+  /** Prefixes whose new connections are let in, beside the network's own; absent: none. */
+  readonly acceptFrom?: readonly string[]
+  /** The bit of the packet mark; absent: the default one (plan/accept-mark.ts). */
+  readonly acceptMarkBit?: number
+  /** Absent: firewalld's zone `trusted`. */
+  readonly firewalldZone?: string
 }
 
 /** Bits per second and bits, as the reference bandwidth plugin. Absent: not limited. */
@@ -130,6 +136,8 @@ export interface NetConf {
   readonly nonMasqueradeCidrs: readonly string[]
   readonly mtu: 'auto' | number
   readonly removeWhenEmpty: boolean
+  /** The network's ranges may overlap those of other interfaces. */
+  readonly allowOverlap: boolean
   readonly ipam: IpamConf
   /** Replaces the DNS of the IPAM result when given (reference bridge). */
   readonly dns?: Dns
@@ -156,7 +164,7 @@ export interface NetConf {
 
 /**
  * What DEL needs of a configuration. DEL depends on container id, interface name and our record
- * only (contract §3), so nothing else of the configuration can make it fail.
+ * only (docs/design.md, "DEL"), so nothing else of the configuration can make it fail.
  */
 export interface DelConf {
   readonly cniVersion: CniVersion

@@ -9,14 +9,15 @@ import { afterPrevious, delegatedResult, resultOf } from '../plan/answer.ts'
 import type { AttachmentSpec } from '../plan/attachment.ts'
 import { bareSpec } from '../plan/bare.ts'
 import type { Lease } from '../plan/lease.ts'
-import { attachmentSpec } from '../plan/resolve.ts'
+import { withExcluded } from '../plan/range-overlap.ts'
+import { attachmentSpec, gatewaySide } from '../plan/resolve.ts'
 import { tablesInUse } from '../plan/sbr.ts'
 import { startAhead } from '../system/ahead.ts'
 import { linkCommands } from '../system/execute.ts'
 import { delegatedLease, ownLease } from '../system/ipam.ts'
 import { closeNetns, type OpenNetns, stampOf } from '../system/netns.ts'
 import { observePod } from '../system/observe.ts'
-import { finish, pendingFile, writePending } from '../system/records.ts'
+import { finish, pendingFile, readNetwork, writePending } from '../system/records.ts'
 import { networkFiles, requireState } from '../system/state.ts'
 import { requireAllowedSysctls } from '../system/sysctl-allowlist.ts'
 import { uplinkMtu } from '../system/uplink.ts'
@@ -26,14 +27,16 @@ import { type Connection, connect } from './connect.ts'
 import type { CallContext } from './context.ts'
 import { reclaimDead } from './detach.ts'
 import { addLoopback } from './loopback.ts'
+import { requireApart } from './range-overlap.ts'
 import { recallPods } from './recall.ts'
+import { reclaimOrphans } from './reclaim-orphans.ts'
 
 /** MTU of Ethernet, where no default route tells better. */
 const ethernetMtu = 1500
 
 /**
  * Attaches the pod. Throws CniError: 4 for a namespace or name that cannot be used, 101-105 for
- * addresses, 103 when the attachment exists, 11 when another call holds it, 100 when a tool fails.
+ * addresses, 110 for a range in use, 103 when the attachment exists, 11 when another call holds it, 100 when a tool fails.
  */
 export async function add(context: CallContext, call: Invocation, conf: NetConf): Promise<Result> {
   requireState(conf.name)
@@ -65,8 +68,9 @@ async function addInterface(addition: Addition, netns: OpenNetns): Promise<Resul
 
 async function makeInterface(connection: Connection): Promise<Result> {
   const { conf, files, key, call } = connection
-  const own = await leaseOf(connection)
-  const looked = await withTables(connection, own)
+  const placed = await withRanges(connection)
+  const own = await leaseOf(placed)
+  const looked = await withTables(placed, own)
   const first = specOf(looked, own)
   await reservePortsOf(looked, first)
   const made =
@@ -80,13 +84,20 @@ async function makeInterface(connection: Connection): Promise<Result> {
 
 /** A delegated plugin may need the interface (dhcp does): it is made and up first, addresses follow. */
 async function connectDelegated(connection: Connection, bare: AttachmentSpec) {
-  const { conf, call, context } = connection
-  await connect(connection, bare)
+  const { conf, call, context, files, record } = connection
+  const { network } = await connect(connection, withoutSysctls(bare))
   const type = conf.ipam.kind === 'delegated' ? conf.ipam.type : ''
   const lease = await delegatedLease(context.run, conf, { type, path: call.path })
   const spec = specOf(connection, lease)
+  // A teardown gives back the ports that the record has: they are in it before they are reserved.
+  if (spec.hostPorts !== undefined) writePending(files, { ...record, spec, network })
   await reservePortsOf(connection, spec)
   return { ...(await connect({ ...connection, isMade: true }, spec)), lease }
+}
+
+/** They are set with the addresses, once: both runs would be a process each. */
+function withoutSysctls(spec: AttachmentSpec): AttachmentSpec {
+  return spec.tuning === undefined ? spec : { ...spec, tuning: { ...spec.tuning, sysctl: {} } }
 }
 
 /** Delegated to: addresses only. */
@@ -107,8 +118,20 @@ async function leaseOf(addition: Addition): Promise<Lease> {
   const { context, conf, files, key } = addition
   const reserves = conf.ipam.kind === 'pool' || conf.portMappings.length > 0
   if (key.role === 'main' && reserves) await recallPods(context, files, conf)
-  const reclaim = () => reclaimDead(context, files)
+  const reclaim = async () => {
+    await reclaimDead(context, files)
+    await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
+  }
   return await ownLease({ conf, files, claimFile: pendingFile(files, key), reclaim })
+}
+
+/** Where the configuration names the ranges they are looked at before an address is given out: only when the network is set up. */
+async function withRanges(connection: Connection): Promise<Connection> {
+  const { conf, context, files, key } = connection
+  if (conf.ipam.kind !== 'pool') return connection
+  const about = { key, network: gatewaySide(conf, []), known: readNetwork(files) }
+  const ranges = await requireApart(context, conf, about)
+  return { ...connection, ranges, conf: { ...conf, ipam: withExcluded(conf.ipam, ranges.excluded) } }
 }
 
 /** sbr takes tables that are free: the one thing an ADD looks at beforehand. */

@@ -29,6 +29,7 @@ import { observeWays } from '../system/observe-ways.ts'
 import { finish, readNetwork, writePending } from '../system/records.ts'
 import { chainedFiles } from '../system/state.ts'
 import { type Addition, claimFor, reservePortsOf, undoneOnError } from './claim.ts'
+import { listenerLook } from './listener-look.ts'
 import { sayRules } from './say-rules.ts'
 import { setUpShared } from './shared-setup.ts'
 
@@ -66,17 +67,20 @@ async function change(chaining: Chaining): Promise<Result> {
   const network = mergeNetworks(known, chainedNetwork(conf, spec, seen.host), false)
   writePending(files, { ...record, spec, network })
   const place = { run: context.run, netnsFd: netns.fd }
-  const changes = await Promise.allSettled([
-    execute(place, [...hostOps(spec), ...queueingOps(spec)]),
-    execute(place, [...podOps(spec), ...podSysctlOps(spec)]),
+  const lookBeside = listenerLook(conf, spec)
+  const isSteady =
     isDeepStrictEqual(known, network) ||
     (known === undefined && !sharesRules(network) && acceptedOf(network).length === 0)
-      ? sayRules(context, spec)
-      : setUpRules(chaining, network),
-  ])
+  const links = [
+    execute(place, [...hostOps(spec), ...queueingOps(spec)]),
+    execute(place, [...podOps(spec), ...podSysctlOps(spec)]),
+  ]
+  const rules = isSteady ? sayRules(context, spec) : setUpRules(chaining, network)
+  const begun = Promise.all(isSteady ? links : [...links, rules])
+  const changes = await Promise.allSettled([...links, rules, begun.then(() => lookBeside('nft'))])
   for (const each of changes) if (each.status === 'rejected') throw each.reason
   await execute(place, afterRuleOps(spec))
-  await deleteEarlierFlows(context.run, spec.hostPorts?.ports ?? [])
+  await Promise.all([deleteEarlierFlows(context.run, spec.hostPorts?.ports ?? []), lookBeside('conntrack')])
   finish(files, key)
   return chainedResult(prevResult, spec)
 }

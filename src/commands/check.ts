@@ -6,11 +6,13 @@ import { bareAddress } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, Role } from '../cni/net-conf.ts'
+import { acceptMark } from '../plan/accept-mark.ts'
 import type { NetworkSpec } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { difference } from '../plan/difference.ts'
 import { asEarlier, earlierNetworks } from '../plan/earlier-networks.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../plan/expected.ts'
+import { acceptedOf } from '../plan/host-accept.ts'
 import { reservationName } from '../plan/host-ports.ts'
 import { mtuSetLater } from '../plan/libcni-cache.ts'
 import { ownMacOps } from '../plan/network.ts'
@@ -19,7 +21,9 @@ import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { holderOf } from '../system/addresses.ts'
 import { delegate } from '../system/delegate.ts'
 import { missingAccepts, readHostAccepts } from '../system/host-accept.ts'
+import { requireOwnHost } from '../system/host-namespace.ts'
 import { cachedAttachment } from '../system/libcni-cache.ts'
+import { missingMarkAccepts } from '../system/mark-accept.ts'
 import { portHolder } from '../system/ports.ts'
 import { allNetworks, findRecords, readNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
@@ -35,6 +39,7 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
   if (conf.mode === 'loopback') return await checkLoopback(context, call)
   const files = networkFiles(conf.name)
   const record = findRecord(files, call, conf)
+  if (record !== undefined) requireOwnHost(record, context.stamp)
   const found =
     record === undefined
       ? [`no record of this attachment in ${files.directory}`]
@@ -64,7 +69,7 @@ interface Subject {
 /** Which of a list's plugins is meant: the one made with this configuration, else the one of its role. */
 function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): AttachmentRecord | undefined {
   const roles: readonly Role[] = conf.role === 'ipam' ? ['ipam'] : ['main', 'chained']
-  const digest = configDigest(conf.stdin)
+  const digest = configDigest(conf)
   const records = roles.flatMap((role) =>
     findRecords(files, { network: conf.name, containerId: call.containerId, ifName: call.ifName, role }),
   )
@@ -83,14 +88,17 @@ async function differences(context: CallContext, subject: Subject): Promise<read
     return [...owed, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
   const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
-  const { network, beside } = networkOfPod(context, now, record.network)
+  const all = allNetworks()
+  const { network, beside } = networkOfPod(context, { now, made: record.network, all })
   const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
   const cached = cachedAttachment(record.key)
-  const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached))
-  const ops = [...expectedOps(spec, network, beside), ...ownMac]
+  const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached, conf))
+  const around = { beside, all: beside.length > 0 ? beside : all }
+  const ops = [...expectedOps(spec, network, around), ...ownMac]
+  const isAccepted = now !== undefined && acceptedOf(now).length > 0
   const [found, accepts] = await Promise.all([
     lookTwice(context, call.netns, ops),
-    acceptLacks(context, record.spec.chained ? chainedFiles(files) : files),
+    acceptLacks(context, record.spec.chained ? chainedFiles(files) : files, isAccepted ? acceptMark(all) : undefined),
   ])
   return [...owed, ...reserved, ...expected.missing, ...found, ...accepts]
 }
@@ -99,11 +107,13 @@ async function differences(context: CallContext, subject: Subject): Promise<read
  * The network as the attachment needs it: of the configuration of its ADD, where that is over. `beside`: the networks
  * whose rules are in the table with those, since ranges that overlap are taken apart together.
  */
-function networkOfPod(context: CallContext, now: NetworkSpec | undefined, made: NetworkSpec | undefined) {
+function networkOfPod(
+  context: CallContext,
+  { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
+) {
   if (now === undefined || made === undefined || isDeepStrictEqual(now, made)) return { network: now, beside: [] }
-  const current = allNetworks()
-  const network = asEarlier(now, made, earlierNetworks(current, [made])[0])
-  return { network, beside: network === now ? [] : [...current, ...earlierInUse(context, current)] }
+  const network = asEarlier(now, made, earlierNetworks(all, [made])[0])
+  return { network, beside: network === now ? [] : [...all, ...earlierInUse(context, all)] }
 }
 
 /**
@@ -118,9 +128,17 @@ async function lookTwice(context: CallContext, netns: string, ops: readonly Op[]
   return found.flatMap((each) => each.found)
 }
 
-/** A process for each place where an accept was put; none where no firewall dropped when the network was set up. */
-async function acceptLacks({ run }: CallContext, files: NetworkFiles): Promise<readonly string[]> {
-  return await missingAccepts(run, readHostAccepts(files))
+/** A process for each zone and chain that has an accept; none where no firewall dropped when the network was set up. */
+async function acceptLacks(
+  { run }: CallContext,
+  files: NetworkFiles,
+  mark: number | undefined,
+): Promise<readonly string[]> {
+  const [zones, chains] = await Promise.all([
+    missingAccepts(run, readHostAccepts(files)),
+    missingMarkAccepts(run, 'CHECK', mark),
+  ])
+  return [...zones, ...chains]
 }
 
 function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {

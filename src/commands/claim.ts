@@ -8,15 +8,17 @@ import type { NetConf } from '../cni/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec } from '../plan/attachment.ts'
 import { configDigest } from '../plan/config-digest.ts'
 import { type AttachmentRecord, describeHolder, type NetnsStamp } from '../plan/record.ts'
-import { refuseListeners, tellListeners } from '../system/listening.ts'
+import { requireOwnHost } from '../system/host-namespace.ts'
+import { refuseListeners } from '../system/listening.ts'
 import { waitForHolder } from '../system/lock.ts'
 import { reservePorts } from '../system/ports.ts'
-import { claim, findRecords, pendingFile } from '../system/records.ts'
+import { claim, findRecords, pendingFile, type StoredRecord } from '../system/records.ts'
 import { type NetworkFiles, networkFiles } from '../system/state.ts'
 import { attachmentLock } from './attachment-lock.ts'
 import { type CallContext, contextOfUndo, requireUninterrupted } from './context.ts'
 import { releaseWith, waitForRelease } from './delegated-lease.ts'
 import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from './detach.ts'
+import { reclaimOrphans } from './reclaim-orphans.ts'
 
 /** One ADD under way. */
 export interface Addition {
@@ -27,7 +29,7 @@ export interface Addition {
   readonly files: NetworkFiles
 }
 
-/** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11, 106 when a signal comes. */
+/** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained entry, 106 when a signal comes. */
 export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<AttachmentRecord> {
   const { context, files, key } = addition
   const release =
@@ -35,7 +37,8 @@ export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<A
   await settleLeftovers(context, files, release)
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
-    if (stored.isPending || !isDead(stored, context)) throw taken(stored.record, stored.isPending)
+    requireOwnHost(stored.record, context.stamp)
+    if (stored.isPending || !isDead(stored, context)) throw inTheWay(addition, stored)
     await detach(context, files, stored.record)
     await release?.(stored.record)
   }
@@ -58,6 +61,19 @@ async function whenAlone({ context, conf, files }: Addition, record: AttachmentR
   }
 }
 
+/** Both chained entries of a list get the same ids: with another configuration than the first one's this is the second. */
+function inTheWay({ conf, key }: Addition, { record, isPending }: StoredRecord): CniError {
+  const isSecond = key.role === 'chained' && !isPending && record.configDigest !== configDigest(conf)
+  return isSecond ? chainedTwice(key) : taken(record, isPending)
+}
+
+function chainedTwice({ network, ifName }: AttachmentKey): CniError {
+  const message = `network ${network}: trestle is chained twice in its list, and ${ifName} has had its first entry`
+  return new CniError(CniCode.invalidConfig, message, {
+    details: 'put the keys of both entries into one: a chained entry does all that it is asked for in one run',
+  })
+}
+
 /** The record of an attachment that is about to be made: whose it is, and nothing that it has. */
 export function newRecord(
   { context, conf, key }: Pick<Addition, 'context' | 'conf' | 'key'>,
@@ -70,7 +86,7 @@ export function newRecord(
     netns,
     createdAt: new Date().toISOString(),
     ...(conf.pod ? { pod: conf.pod } : {}),
-    configDigest: configDigest(conf.stdin),
+    configDigest: configDigest(conf),
     ...(conf.ipam.kind === 'delegated' ? { delegatedIpam: conf.ipam.type } : {}),
   }
 }
@@ -79,10 +95,9 @@ export function newRecord(
 export async function reservePortsOf({ context, files, key, conf }: Addition, spec: AttachmentSpec): Promise<void> {
   const settle = (holder: AttachmentRecord) => settleHolder(context, holder)
   const ports = spec.hostPorts?.ports ?? []
-  await reservePorts({ claimFile: pendingFile(files, key), key, settle }, ports)
+  const reclaim = () => reclaimOrphans(context, {})
+  await reservePorts({ claimFile: pendingFile(files, key), key, settle, reclaim }, ports)
   if (conf.portmap?.onListening === 'refuse') refuseListeners(ports)
-  // The kernel walks all its sockets for us: 1.5 ms. A warning can wait until we only wait for tools.
-  else if (ports.length > 0) setImmediate(tellListeners, ports)
 }
 
 /** Takes a port's holder down when it is dead. A reservation only has its first claim: the record says what was made. */

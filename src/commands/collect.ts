@@ -6,6 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CniCode, CniError } from '../cni/error.ts'
 import { type Facts, judge, type Verdict, youngestMs } from '../plan/garbage.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
+import { endKilledCalls } from '../system/call-processes.ts'
+import { hostStateOf } from '../system/host-namespace.ts'
 import { netnsState } from '../system/netns.ts'
 import { allRecords } from '../system/records.ts'
 import { isOlder } from '../system/stamp.ts'
@@ -46,12 +48,12 @@ function look(context: CallContext, listed: Listed): { facts: readonly Facts[]; 
   const facts = records.map(({ record }) => ({
     record,
     netns: netnsState(record.netns),
-    isThisBoot: record.writer.bootId === context.stamp.bootId,
+    host: hostStateOf(record.writer, context.stamp),
     isListed: listed?.has(record.key.containerId),
     isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
   }))
   const hidden = facts.find(
-    ({ netns, record, isThisBoot }) => netns === 'unknown' && record.netns.path !== '' && isThisBoot,
+    ({ netns, record, host }) => netns === 'unknown' && record.netns.path !== '' && host === 'here',
   )
   return { facts, hidden }
 }
@@ -62,6 +64,7 @@ export async function collect(
   verdicts: readonly Verdict[],
   tell: (text: string) => void,
 ): Promise<readonly Collected[]> {
+  await endKilledCalls(true)
   const collected: Collected[] = []
   const garbage = verdicts.filter(({ verdict }) => verdict === 'collect')
   for (const [at, each] of garbage.entries()) {

@@ -25,7 +25,9 @@ import { readNetwork, writePending } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
+import { listenerLook } from './listener-look.ts'
 import { configurePod } from './pod-side.ts'
+import { type Ranges, requireApart } from './range-overlap.ts'
 import { isAnotherBridge, ownBridgeMacOps, showBridgeOps } from './same-bridge.ts'
 import { sayRules } from './say-rules.ts'
 import { isInPlace, setUpShared } from './shared-setup.ts'
@@ -44,6 +46,8 @@ export interface Connection {
   readonly ahead?: Pick<Ahead, 'start' | 'discard'>
   /** Routing tables of the pod that are in use, where one is to be chosen (sbr). */
   readonly usedTables?: ReadonlySet<number>
+  /** What the ranges meet on the host, where the pool's were looked at. */
+  readonly ranges?: Ranges
 }
 
 /** What was made. A default route that the pod had already is not in `spec`. */
@@ -57,9 +61,11 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
   const { files, context } = connection
   const known = readNetwork(files)
   const wanted = wantedNetwork(connection, spec, known)
-  writePending(files, { ...connection.record, spec, network: wanted })
   const isSteady = isDeepStrictEqual(known, wanted) && isInPlace(wanted)
-  const decided = { spec, network: wanted, own: connection.isMade ? leasedHostOps(spec) : hostOps(spec) }
+  const ranges = connection.ranges ?? (isSteady ? undefined : await rangesOfIps(connection, wanted, known))
+  writePending(files, { ...connection.record, spec, network: wanted })
+  const own = connection.isMade ? leasedHostOps(spec) : hostOps(spec)
+  const decided = { spec, network: wanted, own, mayOverlap: ranges?.mayOverlap ?? true }
   const making = isSteady
     ? connectSteady(connection, decided)
     : connectFirst(connection, { ...decided, unlessMade: true })
@@ -67,8 +73,14 @@ export async function connect(connection: Connection, spec: AttachmentSpec): Pro
     throw isBridgeFull(error) ? bridgeFull(wanted, error) : error
   })
   await execute({ run: context.run }, afterRuleOps(spec))
-  await deleteEarlierFlows(context.run, spec.hostPorts?.ports ?? [])
+  const flows = deleteEarlierFlows(context.run, spec.hostPorts?.ports ?? [])
+  await Promise.all([flows, listenerLook(connection.conf, spec)('conntrack')])
   return made
+}
+
+/** Without ranges in the configuration they are known with the addresses. Its own link is made by then, where a plugin gave them. */
+async function rangesOfIps({ context, conf, key }: Connection, network: NetworkSpec, known: NetworkSpec | undefined) {
+  return await requireApart(context, conf, { key, network, known })
 }
 
 /** The network's first ADD, or one after its configuration changed: shared parts are set up under the lock. */
@@ -83,6 +95,7 @@ async function connectFirst(connection: Connection, decided: Decided): Promise<C
 interface Decided extends Connected {
   readonly own: readonly Op[]
   readonly unlessMade?: true
+  readonly mayOverlap?: boolean
 }
 
 /** The usual ADD: rules beside links, nothing looked at beforehand. */
@@ -135,7 +148,7 @@ async function finishPod(connection: Connection, { spec, network }: Connected): 
   const { context, netns, files, record } = connection
   const place = { run: context.run, netnsFd: netns.fd }
   const [pod, queues] = await Promise.allSettled([
-    configurePod(context, netns.fd, spec),
+    configurePod(context, { netnsFd: netns.fd, spec, beside: listenerLook(connection.conf, spec) }),
     execute(place, connection.isMade ? [] : queueingOps(spec)),
   ])
   if (pod.status === 'rejected') throw pod.reason
@@ -212,9 +225,13 @@ function bridgeFull({ bridge }: NetworkSpec, cause: unknown): CniError {
 }
 
 function wantedNetwork(connection: Connection, spec: AttachmentSpec, known: NetworkSpec | undefined): NetworkSpec {
-  const { conf } = connection
+  const { conf, ranges } = connection
   const around = { mtu: spec.mtu, machineId: machineId() }
-  const merged = mergeNetworks(known, networkSpec(conf, spec.ips, around), conf.ipam.kind === 'pool')
+  const now = {
+    ...networkSpec(conf, spec.ips, around),
+    ...(ranges?.excluded.length ? { excluded: ranges.excluded } : {}),
+  }
+  const merged = mergeNetworks(known, now, conf.ipam.kind === 'pool')
   const { bridge } = merged
   if (bridge === undefined || known?.bridge?.name !== bridge.name || !linkExists(bridge.name)) return merged
   // A bridge keeps the MAC and MTU it was made with, or was found with.

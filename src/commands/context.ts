@@ -3,12 +3,13 @@
 
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
+import { starterOf } from '../system/call-file.ts'
 import { type OpenNetns, openNetns } from '../system/netns.ts'
 import { type Deadline, type Run, runnerUntil } from '../system/runner.ts'
 import { ownStamp } from '../system/stamp.ts'
 
 /**
- * A call's deadline: shorter than a runtime's (contract §3). The last part is kept for taking back
+ * A call's deadline: shorter than a runtime's (docs/design.md, "A call's time"). The last part is kept for taking back
  * what was made, with a runner that neither the deadline of the work nor a signal ends.
  */
 export const workMs = 15_000
@@ -42,7 +43,10 @@ export function openContext(
   const work = { endsAtMs: startedMs + workMs, signal }
   const whole = { endsAtMs: startedMs + wholeMs }
   const waits = { ...whole, signal: waitSignal }
-  return { run: runnerUntil(work), cleanup: runnerUntil(whole), work, whole, waits, stamp: ownStamp(), openNetns }
+  const stamp = ownStamp()
+  const starter = starterOf(stamp)
+  const [run, cleanup] = [runnerUntil(work, starter), runnerUntil(whole, starter)]
+  return { run, cleanup, work, whole, waits, stamp, openNetns }
 }
 
 /** What an ADD that was told to end still waits for a lock to take back what it made: others may be done with it by then. */

@@ -8,12 +8,14 @@ import type { Invocation } from '../cni/invocation.ts'
 import { bareSpec } from '../plan/bare.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { holderOf, releaseAddresses } from '../system/addresses.ts'
+import { endKilledCalls, endProcessesOf } from '../system/call-processes.ts'
 import { delegate } from '../system/delegate.ts'
-import { namesIn } from '../system/files.ts'
-import { withLock } from '../system/lock.ts'
+import { isDiskRefusal, namesIn } from '../system/files.ts'
+import { hostStateOf, requireOwnHost } from '../system/host-namespace.ts'
+import { type LockRequest, withLock } from '../system/lock.ts'
 import { netnsState } from '../system/netns.ts'
 import { releasePorts } from '../system/ports.ts'
-import { findRecords, pendingFile, pendingRecords, recordsOf, type StoredRecord } from '../system/records.ts'
+import { claim, findRecords, pendingFile, pendingRecords, recordsOf, type StoredRecord } from '../system/records.ts'
 import { isWriterGone } from '../system/stamp.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import { sweep } from '../system/sweep.ts'
@@ -21,9 +23,13 @@ import { attachmentLock, waitForTakeDowns } from './attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from './context.ts'
 import type { Release } from './delegated-lease.ts'
 import { removeLostElements } from './lost-elements.ts'
+import { keepApart } from './other-names.ts'
 import { bareClaim, takeDown, undo } from './take-down.ts'
 
 const lockWaitMs = 10_000
+
+/** What another attachment's killed call has at work keeps a call waiting no longer than this. */
+const patienceMs = 5000
 
 /** How many attachments are taken down side by side: each is a few processes. */
 const atOnce = 8
@@ -31,24 +37,64 @@ const atOnce = 8
 /**
  * Takes an attachment down and forgets it. What fails stays in its record as owed, with its addresses;
  * the failures are returned. One call at a time works on an attachment: whoever comes second looks at
- * what is there then, and leaves alone what another ADD of the same name has made meanwhile.
+ * what is there then, and leaves alone what another ADD of the same name has made meanwhile. Throws CniError 111 for an
+ * attachment of another host network namespace.
  */
 export async function detach(
   context: CallContext,
   files: NetworkFiles,
   record: AttachmentRecord,
 ): Promise<readonly Error[]> {
-  return await withLock(attachmentLock(context, record.key, 'take an attachment down'), async () => {
-    const now = storedNow(files, record)
-    if (now !== 'refused') return now === undefined ? [] : await takeDown(context, files, now)
+  requireOwnHost(record, context.stamp)
+  return await withLock(removalLock(context, record), async () => {
+    const stored = findRecords(files, record.key)
+    const now = storedNow(stored, record)
+    if (now !== undefined && isUnfinished(stored, record)) await keepApart(context, record)
+    if (now === undefined) return []
+    if (now !== 'refused') {
+      await endProcessesOf(now.writer, context.waits)
+      return await takeDown(context, files, now)
+    }
     rmSync(pendingFile(files, record.key), { force: true })
     return []
   })
 }
 
+/**
+ * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a full
+ * disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
+ */
+export async function detachLost(
+  context: CallContext,
+  files: NetworkFiles,
+  record: AttachmentRecord,
+): Promise<readonly Error[]> {
+  try {
+    if (!claim(files, record)) return []
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+    return await withLock(removalLock(context, record), async () =>
+      findRecords(files, record.key).length > 0 ? [] : await takeDown(context, files, record),
+    )
+  }
+  return await detach(context, files, record)
+}
+
+function removalLock(context: CallContext, { key }: AttachmentRecord): LockRequest {
+  return { ...attachmentLock(context, key, 'take an attachment down'), isDispensable: true }
+}
+
+/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (detachLost). */
+function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt }: AttachmentRecord): boolean {
+  const same = stored.filter((each) => each.record.createdAt === createdAt)
+  return configDigest !== '' && same.every((each) => each.isPending && each.record.owed === undefined)
+}
+
 /** The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made nothing. */
-function storedNow(files: NetworkFiles, record: AttachmentRecord): AttachmentRecord | 'refused' | undefined {
-  const stored = findRecords(files, record.key)
+function storedNow(
+  stored: readonly StoredRecord[],
+  record: AttachmentRecord,
+): AttachmentRecord | 'refused' | undefined {
   const same = stored.filter((each) => each.record.createdAt === record.createdAt)
   if (
     same.every((each) => each.isPending && each.record.spec === undefined) &&
@@ -65,11 +111,23 @@ function storedNow(files: NetworkFiles, record: AttachmentRecord): AttachmentRec
  * are left alone. Never fails the call it is part of. `release`: gives back what a delegated plugin has leased.
  */
 export async function settleLeftovers(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
-  if (pendingRecords(files).some(isLeftover)) {
-    const find = () => pendingRecords(files).filter(isLeftover)
-    await oneAtATime(context, files, { find, release }).catch(tellUnsettled)
+  await endKilledCalls(release !== undefined)
+  const find = () => pendingRecords(files).filter((stored) => isLeftover(context, stored))
+  const leftovers = find()
+  if (leftovers.length > 0) {
+    const stuck = await stillAtWork(leftovers)
+    const others = () => find().filter(({ file }) => !stuck.has(file))
+    await oneAtATime(context, files, { find: others, release }).catch(tellUnsettled)
   }
   await sweep(files, context.stamp).catch(tellUnsettled)
+}
+
+/** The files of those whose killed call has something at work that does not end soon: they stay for a later call. */
+async function stillAtWork(leftovers: readonly StoredRecord[]): Promise<ReadonlySet<string>> {
+  const deadline = { endsAtMs: performance.now() + patienceMs }
+  const ended = await Promise.allSettled(leftovers.map(({ record }) => endProcessesOf(record.writer, deadline)))
+  for (const each of ended) if (each.status === 'rejected') tellUnsettled(each.reason)
+  return new Set(leftovers.filter((_, at) => ended[at]?.status === 'rejected').map(({ file }) => file))
 }
 
 /**
@@ -97,13 +155,14 @@ async function reclaimUnrecorded(context: CallContext, files: NetworkFiles): Pro
 export async function reclaimClaim(
   context: CallContext,
   files: NetworkFiles,
-  claim: AttachmentRecord,
+  lost: AttachmentRecord,
 ): Promise<boolean> {
-  if (!isDead({ file: '', isPending: false, record: claim }, context)) return false
+  if (!isDead({ file: '', isPending: false, record: lost }, context)) return false
+  await endProcessesOf(lost.writer, context.waits)
   // The veth went with the pod; an ifb did not.
-  if ((await undo(context, { ...claim, spec: bareSpec(claim.key) })).length > 0) return false
-  if (!(await removeLostElements(context, files, claim.key))) return false
-  const releasing = { ...bareClaim(claim), writer: context.stamp }
+  if ((await undo(context, { ...lost, spec: bareSpec(lost.key) })).length > 0) return false
+  if (!(await removeLostElements(context, files, lost.key))) return false
+  const releasing = { ...bareClaim(lost), writer: context.stamp }
   await releasePorts(releasing, undefined, context.whole)
   await releaseAddresses(files, releasing, context.whole)
   return true
@@ -149,10 +208,11 @@ function tellUnsettled(error: Error): void {
   process.stderr.write(`trestle: what killed calls left stays for a later call: ${error.message}\n`)
 }
 
-/** Whether nothing can use this attachment any more. Where that cannot be told, no. */
+/** Whether nothing can use this attachment any more: its pod or its host is gone. Where that cannot be told, no. */
 export function isDead({ record, isPending }: StoredRecord, context: CallContext): boolean {
   if (isPending && !isWriterGone(record)) return false
-  return record.writer.bootId !== context.stamp.bootId || netnsState(record.netns) === 'gone'
+  const host = hostStateOf(record.writer, context.stamp)
+  return host === 'ended' || (host === 'here' && netnsState(record.netns) === 'gone')
 }
 
 /** DEL of the delegated plugin for an attachment other than the call's own. */
@@ -164,8 +224,8 @@ export async function delegateDel(
   await delegate(context.cleanup, { ...delegated, verb: 'DEL', path: call.path, attachment: call })
 }
 
-/** What a killed call left, or a DEL that owes something: not what a running one is taking down. */
-function isLeftover({ file, record }: StoredRecord): boolean {
+/** What a killed call of this host left, or a DEL that owes something: not what a running one is taking down. */
+function isLeftover({ stamp }: CallContext, { file, record }: StoredRecord): boolean {
   // An ADD may have finished and ended since its record was read: only what is pending after its end was left.
-  return isWriterGone(record) && existsSync(file)
+  return isWriterGone(record) && hostStateOf(record.writer, stamp) !== 'elsewhere' && existsSync(file)
 }

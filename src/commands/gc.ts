@@ -2,28 +2,34 @@
 // GC: what the runtime no longer lists goes, of this network only. It goes on after a failure and
 // reports all of them (CNI spec 1.1.0, section 3, GC).
 
-import { toCniError } from '../cni/error.ts'
+import { CniCode, CniError, toCniError } from '../cni/error.ts'
 import type { Invocation } from '../cni/invocation.ts'
 import type { AttachmentId, NetConf } from '../cni/net-conf.ts'
+import { endKilledCalls } from '../system/call-processes.ts'
 import { delegate } from '../system/delegate.ts'
 import { recordsOf, type StoredRecord } from '../system/records.ts'
 import { isWriterGone } from '../system/stamp.ts'
 import { networkFiles, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 import { detachAll } from './detach.ts'
+import { removeUnlisted } from './orphans.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
 export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   requireState(conf.name)
   const files = networkFiles(conf.name)
+  await endKilledCalls(conf.ipam.kind === 'delegated')
   const failures: Error[] = []
   if (conf.validAttachments !== undefined) {
     const stale = recordsOf(files).filter((stored) => isStale(stored, conf.validAttachments ?? []))
     failures.push(...(await detachAll(context, files, stale)).flat())
+    failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, conf.validAttachments ?? []))))
   }
   await removeWhenEmpty(context, files)
-  if (conf.ipam.kind === 'delegated') {
+  // The plugin would give back the leases of what is another host's.
+  const isShared = failures.some((failure) => failure instanceof CniError && failure.code === CniCode.otherHost)
+  if (conf.ipam.kind === 'delegated' && !isShared) {
     const delegation = { type: conf.ipam.type, verb: 'GC', path: call.path, stdin: conf.stdin } as const
     await delegate(context.run, delegation).catch((error: unknown) => failures.push(toCniError(error)))
   }
@@ -33,7 +39,9 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
 function isStale({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
   // A call in progress is not on the runtime's list yet.
   if (isPending && record.owed === undefined && !isWriterGone(record)) return false
-  return !valid.some(
-    ({ containerId, ifName }) => containerId === record.key.containerId && ifName === record.key.ifName,
-  )
+  return !isListed(record.key, valid)
+}
+
+function isListed(id: AttachmentId, valid: readonly AttachmentId[]): boolean {
+  return valid.some(({ containerId, ifName }) => containerId === id.containerId && ifName === id.ifName)
 }

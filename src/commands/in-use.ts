@@ -4,16 +4,31 @@
 
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import { earlierNetworks } from '../plan/earlier-networks.ts'
-import type { AttachmentRecord } from '../plan/record.ts'
-import { allRecords } from '../system/records.ts'
+import { type AttachmentRecord, sameKey } from '../plan/record.ts'
+import { hostStateOf } from '../system/host-namespace.ts'
+import { allNetworks, allRecords } from '../system/records.ts'
 import type { CallContext } from './context.ts'
 
 /**
- * Attachments of this boot, made or being made; not those that a DEL is taking down or could take down only in part. To be
+ * Attachments of this host and boot, made or being made; not those that a DEL is taking down or could take down only in part. To be
  * read under the machine's lock by whoever writes their rules: a DEL waits for its holder (take-down.ts).
  */
 export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
   return liveRecords(context).flatMap(({ spec }) => spec ?? [])
+}
+
+/** Attachments that calls from another host network namespace made, which lives: nothing of them is to be seen or made here. */
+export function recordsElsewhere({ stamp }: CallContext): readonly AttachmentRecord[] {
+  return allRecords().flatMap(({ record }) => (hostStateOf(record.writer, stamp) === 'elsewhere' ? [record] : []))
+}
+
+/** All networks but those that only `elsewhere` are attached to. */
+export function networksHere(elsewhere: readonly AttachmentRecord[]): readonly NetworkSpec[] {
+  if (elsewhere.length === 0) return allNetworks()
+  const theirs = new Set(elsewhere.map(({ key }) => key.network))
+  const isTheirs = (record: AttachmentRecord) => elsewhere.some((other) => sameKey(other.key, record.key))
+  for (const { record } of allRecords()) if (!isTheirs(record)) theirs.delete(record.key.network)
+  return allNetworks().filter(({ name }) => !theirs.has(name.replace(/\/chained$/, '')))
 }
 
 /** What live attachments need beyond `current`, the networks as they are configured now. */
@@ -27,6 +42,6 @@ export function earlierInUse(context: CallContext, current: readonly NetworkSpec
 
 function liveRecords({ stamp }: CallContext): AttachmentRecord[] {
   return allRecords().flatMap(({ record }) =>
-    record.writer.bootId === stamp.bootId && record.owed === undefined ? [record] : [],
+    record.owed === undefined && hostStateOf(record.writer, stamp) === 'here' ? [record] : [],
   )
 }

@@ -2,6 +2,7 @@
 // Elements of our table that no record speaks of any more: of an attachment whose record was lost, and
 // those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
 
+import { bareAddress } from '../cni/address.ts'
 import { toLanes } from '../compile/batches.ts'
 import { CommandError } from '../compile/command-error.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
@@ -9,12 +10,15 @@ import { elementOps } from '../plan/elements.ts'
 import { hostLinkName } from '../plan/names.ts'
 import type { ObservedTable } from '../plan/observed.ts'
 import type { Op, TableFamily } from '../plan/op.ts'
+import { chainRemovals, chainsBehind } from '../plan/port-conditions.ts'
+import { sameKey } from '../plan/record.ts'
 import { tableName } from '../plan/ruleset.ts'
 import { elementsInTheWay, remainingElements } from '../plan/stale-elements.ts'
 import { addressesOf } from '../system/addresses.ts'
 import { execute, executeAll, type Place } from '../system/execute.ts'
 import { observeTable } from '../system/observe.ts'
 import { portsOf } from '../system/ports.ts'
+import { allRecords } from '../system/records.ts'
 import type { NetworkFiles } from '../system/state.ts'
 import type { CallContext } from './context.ts'
 
@@ -29,13 +33,14 @@ export async function removeLostElements(
 ): Promise<boolean> {
   const remains = {
     portNames: portsOf(key),
-    addresses: addressesOf(files, key),
+    addresses: addressesOf(files, key).filter((address) => !isRecorded(key, address)),
     link: key.role === 'ipam' ? '' : hostLinkName(key),
   }
   // Delegated to, nothing of it but addresses was ever made.
   if (key.role === 'ipam') return true
   try {
-    const ops = elementOps(remainingElements(await bothTables(context), remains), 'nft.del')
+    const elements = remainingElements(await bothTables(context), remains)
+    const ops = [...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]
     const [failure] = await executeAll({ run: context.cleanup }, ops)
     if (failure === undefined) return true
     throw failure
@@ -43,6 +48,14 @@ export async function removeLostElements(
     process.stderr.write(`trestle: DEL: owed: ${(error as Error).message}\n`)
     return false
   }
+}
+
+/** Whether a record has the address, of another attachment or under another network's name: what leads to it is in use. */
+function isRecorded(key: AttachmentKey, address: string): boolean {
+  return allRecords().some(
+    ({ record }) =>
+      !sameKey(record.key, key) && record.spec?.ips.some((ip) => bareAddress(ip.address) === address) === true,
+  )
 }
 
 /** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is told on stderr. */
@@ -57,7 +70,8 @@ export async function isGuarded({ cleanup }: CallContext, key: AttachmentKey): P
   }
 }
 
-async function bothTables({ cleanup }: CallContext): Promise<ObservedTable> {
+/** The elements of both of our tables; a table that is not there has none. */
+export async function bothTables({ cleanup }: CallContext): Promise<ObservedTable> {
   const tables = await Promise.all([observeTable(cleanup, 'inet'), observeTable(cleanup, 'bridge')])
   const elements = tables.flatMap((table) => (table === 'absent' ? [] : [...table.elements]))
   return { rules: new Map(), elements: new Map(elements) }

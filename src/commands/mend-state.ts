@@ -2,14 +2,13 @@
 // State that follows from other state: a reservation from its attachment's record, what a network shares from what
 // its newest attachment remembers. Damaged or removed, it is written again.
 
-import { lstatSync, rmSync } from 'node:fs'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
 import { type Reservation, recordReservations, reservationText } from '../plan/strays.ts'
-import { holderOf } from '../system/addresses.ts'
-import { createText, writeText } from '../system/files.ts'
+import { createText, replaceText } from '../system/files.ts'
+import { hostStateOf } from '../system/host-namespace.ts'
 import { withLock } from '../system/lock.ts'
-import { portHolder } from '../system/ports.ts'
 import { allRecords, findRecords, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
+import { reservationHolder } from '../system/reservation-holders.ts'
 import { reservationFile, reservationLock } from '../system/reservations.ts'
 import { type NetworkFiles, networkFiles, networkParts } from '../system/state.ts'
 import type { CallContext } from './context.ts'
@@ -24,13 +23,13 @@ export interface StateLack {
 
 /** What is missing or cannot be read. What another attachment has reserved is nobody's to take: CHECK tells it. */
 export function stateLacks(context: CallContext): readonly StateLack[] {
-  const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisBoot(context, record))
+  const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisHost(context, record))
   const reservations = records.flatMap(({ record }) => lackingReservations(record))
   return [...networkParts().flatMap(lackingNetwork), ...reservations]
 }
 
-function isOfThisBoot({ stamp }: CallContext, record: AttachmentRecord): boolean {
-  return record.writer.bootId === stamp.bootId
+function isOfThisHost({ stamp }: CallContext, record: AttachmentRecord): boolean {
+  return hostStateOf(record.writer, stamp) === 'here'
 }
 
 function lackingNetwork(files: NetworkFiles): readonly StateLack[] {
@@ -43,7 +42,7 @@ function lackingNetwork(files: NetworkFiles): readonly StateLack[] {
 function lackingReservations(record: AttachmentRecord): readonly StateLack[] {
   const own = recordReservations(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
   return own
-    .filter((reservation) => holderOfReservation(record, reservation) === undefined)
+    .filter((reservation) => reservationHolder(reservation) === undefined)
     .map((reservation) => ({
       text: `the reservation of ${reservationText(reservation)} is missing`,
       mend: (context) => mend(context, record, reservation),
@@ -62,20 +61,10 @@ async function mend(context: CallContext, record: AttachmentRecord, reservation:
   await withLock({ ...lock, deadline: context.work }, () => {
     const now = findRecords(files, record.key).find(({ isPending }) => !isPending)?.record
     const isStill = now !== undefined && sameKey(now.key, record.key) && now.createdAt === record.createdAt
-    if (!isStill || holderOfReservation(record, reservation) !== undefined) return
+    if (!isStill || reservationHolder(reservation) !== undefined) return
     const { spec: _, network: __, ...claim } = record
     const [file, text] = [reservationFile(reservation), JSON.stringify(claim)]
     // One that is there by now and can be read is somebody else's; one that cannot keeps its name, or an ADD would take it.
-    if (!createText(file, text) && holderOfReservation(record, reservation) === undefined) replace(file, text)
+    if (!createText(file, text) && reservationHolder(reservation) === undefined) replaceText(file, text)
   })
-}
-
-/** No rename replaces a directory by a file. */
-function replace(file: string, text: string): void {
-  if (lstatSync(file, { throwIfNoEntry: false })?.isDirectory()) rmSync(file, { recursive: true, force: true })
-  writeText(file, text)
-}
-
-function holderOfReservation({ key }: AttachmentRecord, { network, name }: Reservation): AttachmentRecord | undefined {
-  return network === undefined ? portHolder(name) : holderOf(networkFiles(key.network), name)
 }

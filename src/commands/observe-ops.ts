@@ -8,8 +8,7 @@ import type { Op } from '../plan/op.ts'
 import { closeNetns } from '../system/netns.ts'
 import {
   observeHost,
-  observePod,
-  observePodSysctls,
+  observePodWith,
   observeQueues,
   observeSysctls,
   observeTable,
@@ -24,13 +23,12 @@ export async function observeFor(context: CallContext, path: string, ops: readon
   const netns = context.openNetns(path)
   const podKeys = ops.flatMap((op) => (op.kind === 'sysctl.pod' ? [op.key] : []))
   try {
-    const [host, pod, shared, podSysctls] = await Promise.all([
+    const [host, inPod, shared] = await Promise.all([
       observeHost(run, unique(ops.filter((op) => op.in === 'host').flatMap(linkOf)), ops.flatMap(hostRouteOf)),
-      observePod(run, netns.fd, ruleFamilies(ops)),
+      observePodWith(run, netns.fd, { families: ruleFamilies(ops), keys: podKeys }),
       observeBesideLinks(run, ops),
-      podKeys.length > 0 ? observePodSysctls(run, netns.fd, podKeys) : undefined,
     ])
-    return { host, pod, ...shared, ...defined({ podSysctls }) }
+    return { host, ...inPod, ...shared }
   } finally {
     closeNetns(netns)
   }

@@ -16,17 +16,23 @@ import { dadSysctlOps, waitForDad } from './duplicate-addresses.ts'
 
 type RouteOp = Extract<Op, { kind: 'route.add' }>
 
+/** What to configure. `beside`: called when one of the tools is at work on its input, and awaited with it. */
+interface PodSide {
+  readonly netnsFd: number
+  readonly spec: AttachmentSpec
+  readonly beside: (tool: 'ip' | 'sysctl') => Promise<void>
+}
+
 /** Makes the pod's side of an attachment. Returns the default routes that are ours afterwards. */
 export async function configurePod(
   context: CallContext,
-  netnsFd: number,
-  spec: AttachmentSpec,
+  { netnsFd, spec, beside }: PodSide,
 ): Promise<readonly Route[]> {
   const place = { run: context.run, netnsFd }
   const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => address.includes(':'))
   if (detectsDuplicates) await execute(place, dadSysctlOps(spec.key.ifName))
-  const ours = await configureLinks(context, netnsFd, podOps(spec))
-  await execute(place, podSysctlOps(spec))
+  const [ours] = await Promise.all([configureLinks(context, netnsFd, podOps(spec)), beside('ip')])
+  await Promise.all([execute(place, podSysctlOps(spec)), beside('sysctl')])
   if (detectsDuplicates) await waitForDad(context, netnsFd, spec.key.ifName)
   return ours
 }

@@ -8,6 +8,7 @@ import { rangeOf } from '../plan/allocate.ts'
 import type { AttachmentRecord } from '../plan/record.ts'
 import { reservationsOf } from '../plan/strays.ts'
 import { createText } from '../system/files.ts'
+import { hostStateOf } from '../system/host-namespace.ts'
 import { netnsState } from '../system/netns.ts'
 import { allRecords } from '../system/records.ts'
 import { reservationFile } from '../system/reservations.ts'
@@ -26,7 +27,8 @@ export function reserveNeighbours(context: CallContext, conf: NetConf): void {
     const { key, spec, netns } = record
     const isNeighbour = key.network !== name && key.role === 'main' && spec?.port?.bridge === conf.bridge.name
     const ips = isNeighbour ? spec.ips.filter(isOurs) : []
-    if (ips.length === 0 || record.writer.bootId !== context.stamp.bootId || netnsState(netns) !== 'live') continue
+    if (ips.length === 0 || hostStateOf(record.writer, context.stamp) !== 'here' || netnsState(netns) !== 'live')
+      continue
     const claim: AttachmentRecord = {
       format: 1,
       key: { ...key, network: name },

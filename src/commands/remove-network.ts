@@ -2,8 +2,10 @@
 // removeWhenEmpty: with its last attachment a network's shared parts go too: bridge, rules, state.
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
+import { acceptMark } from '../plan/accept-mark.ts'
 import type { NetworkSpec } from '../plan/attachment.ts'
 import { elementOps } from '../plan/elements.ts'
+import { hairpinLink } from '../plan/hairpin.ts'
 import { loopbackGuard } from '../plan/host-ports.ts'
 import type { Op } from '../plan/op.ts'
 import { refilledRuleOps } from '../plan/shared.ts'
@@ -12,6 +14,7 @@ import { namesIn } from '../system/files.ts'
 import { removeHostAccept } from '../system/host-accept.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
+import { readMarkAccept, settleMarkAccept } from '../system/mark-accept.ts'
 import { observeHost } from '../system/observe.ts'
 import { allNetworks, readNetwork } from '../system/records.ts'
 import { chainedFiles, type NetworkFiles } from '../system/state.ts'
@@ -57,16 +60,16 @@ async function removeShared(
   const others = allNetworks()
   const links = network === undefined ? [] : await unusedLinks(context, network, others)
   // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
-  const rules = refilledRuleOps(
-    { networks: [...others, ...earlierInUse(context, others)], attachments: liveSpecs(context) },
-    true,
-  )
+  const networks = [...others, ...earlierInUse(context, others)]
+  const rules = refilledRuleOps({ networks, attachments: liveSpecs(context) }, true)
   const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
-  const guards = elementOps(links.map(loopbackGuard), 'nft.del')
+  const guards = elementOps([...links.map(loopbackGuard), ...links.map(hairpinLink)], 'nft.del')
   for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules, ...guards])) {
     process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
   }
   for (const part of parts) await removeHostAccept(context.cleanup, part)
+  // As long as another network wants it the accept is where it was.
+  if (readMarkAccept()?.mark !== acceptMark(networks)) await settleMarkAccept(context.cleanup, networks)
 }
 
 /** The bridge, unless another network uses it or something is still plugged in. */

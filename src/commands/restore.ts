@@ -10,16 +10,20 @@ import { type Difference, difference } from '../plan/difference.ts'
 import { acceptingAll } from '../plan/earlier-networks.ts'
 import { bridgeSysctlOps, ownMacOps } from '../plan/network.ts'
 import type { Op } from '../plan/op.ts'
+import type { AttachmentRecord } from '../plan/record.ts'
 import { bridgeOps, refilledRuleOps } from '../plan/shared.ts'
+import { endKilledCalls } from '../system/call-processes.ts'
 import { execute } from '../system/execute.ts'
 import { lackedAccepts, lookingOnce } from '../system/host-accept.ts'
+import { requireOwnHost } from '../system/host-namespace.ts'
 import { withLock } from '../system/lock.ts'
+import { lackedMarkAccepts } from '../system/mark-accept.ts'
 import { observeHost } from '../system/observe.ts'
 import { allNetworks, allRecords, knownNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
 import { networkParts, requireState } from '../system/state.ts'
 import type { CallContext } from './context.ts'
-import { earlierInUse, liveSpecs } from './in-use.ts'
+import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from './in-use.ts'
 import { executeWithRules } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
 import { stateLacks } from './mend-state.ts'
@@ -30,30 +34,46 @@ import { settleHostAccepts } from './shared-setup.ts'
 export interface Restored {
   readonly missing: readonly string[]
   readonly lost: readonly string[]
+  /** Attachments of another host network namespace: left alone. */
+  readonly elsewhere: readonly string[]
 }
 
 /** How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows from it. */
 const mostLooks = 3
 
-/** Compares state with the host; with `apply`, makes what is missing. Throws CniError as ADD does. */
+/**
+ * Compares state with the host; with `apply`, makes what is missing. Throws CniError as ADD does, and 111 where all
+ * attachments are of another host network namespace.
+ */
 export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
   requireState()
+  const others = recordsElsewhere(context)
+  const [first] = others
+  if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.stamp)
+  if (apply) await endKilledCalls(false)
   return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
     const state = stateLacks(context)
     if (apply) for (const lack of state) await lack.mend(context)
-    const { found, lost } = await reconcile(context, apply)
+    const { found, lost } = await reconcile(context, { apply, others })
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
     // Several operations may say the same of one link.
-    return { missing: [...new Set([...state.map(({ text }) => text), ...found, ...accepts])], lost: lost.map(describe) }
+    const missing = [...new Set([...state.map(({ text }) => text), ...found, ...accepts])]
+    return { missing, lost: lost.map(describe), elsewhere: others.map(describe) }
   })
 }
 
+/** `others`: attachments of another host, which are left alone with the networks that are theirs alone. */
+interface Reconciling {
+  readonly apply: boolean
+  readonly others: readonly AttachmentRecord[]
+}
+
 /** What was different at any look, in words, and the attachments whose interface was gone at the last one. */
-async function reconcile(context: CallContext, apply: boolean) {
+async function reconcile(context: CallContext, { apply, others }: Reconciling) {
   const found: string[] = []
   for (let looks = 1; ; looks++) {
-    const { differences, rules, lost } = await compare(context)
+    const { differences, rules, lost } = await compare(context, others)
     found.push(...differences.flatMap((each) => each.found))
     if (!apply || differences.length === 0) return { found, lost }
     try {
@@ -70,8 +90,8 @@ function isOvertaken(error: unknown): boolean {
   return error instanceof CommandError && (error.reason === 'exists' || error.reason === 'absent')
 }
 
-async function compare(context: CallContext) {
-  const current = allNetworks()
+async function compare(context: CallContext, others: readonly AttachmentRecord[]) {
+  const current = networksHere(others)
   const networks = [...current, ...earlierInUse(context, current)]
   const all = liveSpecs(context)
   const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
@@ -88,16 +108,17 @@ async function compare(context: CallContext) {
   return { differences, rules, lost }
 }
 
-/** Where a foreign firewall drops and an accept pair of ours is not. */
+/** Where a foreign firewall drops and an accept of ours is not, or is as release 0.1 put it. */
 async function missingAcceptTexts(context: CallContext): Promise<readonly string[]> {
   const texts: string[] = []
   const look = lookingOnce(context.run)
-  const earlier = earlierInUse(context, allNetworks())
+  const networks = allNetworks()
+  const earlier = earlierInUse(context, networks)
   for (const files of networkParts()) {
     const network = knownNetwork(files)
     if (network !== undefined) texts.push(...(await lackedAccepts(look, files, acceptingAll(network, earlier))))
   }
-  return texts
+  return [...texts, ...(await lackedMarkAccepts(context.run, [...networks, ...earlier]))]
 }
 
 /** Rules go in as one transaction: all of them, when one is missing. */
@@ -162,6 +183,6 @@ function textOf(key: AttachmentKey): string {
   return JSON.stringify(key)
 }
 
-function describe(spec: AttachmentSpec): string {
-  return `${spec.key.ifName} of container ${spec.key.containerId} (network ${spec.key.network})`
+function describe({ key }: { readonly key: AttachmentKey }): string {
+  return `${key.ifName} of container ${key.containerId} (network ${key.network})`
 }

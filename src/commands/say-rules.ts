@@ -3,6 +3,7 @@
 // not undo them, nor they that.
 
 import { CommandError } from '../compile/command-error.ts'
+import { acceptMark } from '../plan/accept-mark.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/attachment.ts'
 import type { Op, TableFamily } from '../plan/op.ts'
 import { isBaseComplete, tableOf } from '../plan/ruleset.ts'
@@ -27,7 +28,7 @@ export async function sayRules(context: CallContext, spec: AttachmentSpec): Prom
     const said = await Promise.allSettled(parts.map((part) => execute({ run: context.run }, part)))
     for (const each of said) if (each.status === 'rejected') throw each.reason
     const printed = said.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
-    const isComplete = isBaseComplete(printed.map((each) => each.stdout).join(''), tablesOf(ops))
+    const isComplete = isBaseComplete(printed.map((each) => each.stdout).join(''), tablesOf(ops), acceptMark(networks))
     if (isComplete && !hasGone(networks)) return
   } catch (error) {
     if (!(error instanceof CommandError)) throw error

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sets up and repairs what attachments share: bridge, forwarding, rules. One call at a time does it,
 // under the machine's lock, from state and from what the kernel has: everything of every live
-// attachment, not only the caller's part (contract §3, ADD).
+// attachment, not only the caller's part (docs/design.md, "ADD").
 
 import { isDeepStrictEqual } from 'node:util'
 import { CommandError } from '../compile/command-error.ts'
@@ -19,6 +19,8 @@ import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../plan/shared
 import { lookingOnce, settleHostAccept } from '../system/host-accept.ts'
 import { linkExists, readKey } from '../system/kernel-files.ts'
 import { withLock } from '../system/lock.ts'
+import { settleMarkAccept } from '../system/mark-accept.ts'
+import { learnNftVersion } from '../system/nft-version.ts'
 import { observeHost, observeSysctls, observeVlans } from '../system/observe.ts'
 import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
@@ -27,6 +29,7 @@ import type { CallContext } from './context.ts'
 import { earlierInUse, liveSpecs } from './in-use.ts'
 import { executeWithRules } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
+import { requireStillApart } from './range-overlap.ts'
 
 /** How often everything is looked at: of pods that go, a few at once are many. */
 const mostLooks = 5
@@ -41,12 +44,15 @@ export interface SharedSetup {
   readonly netnsFd: number
   /** Nothing is done when another call has set up the same meanwhile: of many first ADDs one does it. */
   readonly unlessMade?: true
+  /** The ranges are those of a network that is there, or may overlap others'. */
+  readonly mayOverlap?: boolean
 }
 
 /**
  * Makes the network's bridge, forwarding and rules be as wanted, whatever is there, then runs the
  * caller's own operations. Returns the network as it is: an existing bridge keeps its MAC and MTU.
- * Undefined where nothing was done (`unlessMade`). Throws CniError 108 when the bridge has an address of another network.
+ * Undefined where nothing was done (`unlessMade`). Throws CniError 108 when the bridge has an address of another network, 110 when
+ * a network in the way of its ranges was set up since they were looked at.
  */
 export async function setUpShared(context: CallContext, setup: SharedSetup): Promise<NetworkSpec | undefined> {
   return await underLock(context, `set up network ${setup.network.name}`, async () => {
@@ -74,6 +80,7 @@ async function setUpAsSeen(context: CallContext, setup: SharedSetup): Promise<Ne
   // Merged once more: another first ADD may have been here since the caller read it.
   const before = knownNetwork(setup.files)
   const network = asFound(mergeNetworks(before, setup.network, setup.namesSubnets), host)
+  if (setup.mayOverlap !== true) requireStillApart(network, others)
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac: ownMacOf(network) })
   const links = bridgeOps(
     network,
@@ -86,11 +93,22 @@ async function setUpAsSeen(context: CallContext, setup: SharedSetup): Promise<Ne
   const hadRules = before !== undefined && sharesRules(before)
   const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
   const ops = [...corrections, ...missing, ...rules, ...sysctls(network), ...setup.own]
-  await executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops)
+  await besideNftVersion(context, rules, () => executeWithRules({ run: context.run, netnsFd: setup.netnsFd }, ops))
   await settleHostAccept(context, setup.files, acceptingAll(network, earlier))
+  await settleMarkAccept(context.run, source.networks)
   // Last: a setup that was cut short is not taken for a finished one by the next ADD.
   writeNetwork(setup.files, network)
   return network
+}
+
+/** STATUS is to know of an nft that is too old, also where that is why the rules fail. */
+async function besideNftVersion(context: CallContext, rules: readonly Op[], body: () => Promise<unknown>) {
+  const learning = rules.length > 0 ? learnNftVersion(context.run) : undefined
+  try {
+    await body()
+  } finally {
+    await learning
+  }
 }
 
 function isMade({ files, network }: SharedSetup): boolean {
@@ -128,12 +146,14 @@ export async function repairRules(context: CallContext): Promise<void> {
 /** Puts the accepts of all networks again: what flushed our rules may have flushed them. */
 export async function settleHostAccepts(context: CallContext): Promise<void> {
   const place = { run: context.run, look: lookingOnce(context.run) }
-  const earlier = earlierInUse(context, allNetworks())
+  const networks = allNetworks()
+  const earlier = earlierInUse(context, networks)
   for (const files of networkParts()) {
     const network = knownNetwork(files)
     const accepting = network && acceptingAll(network, earlier)
     if (accepting !== undefined && acceptedOf(accepting).length > 0) await settleHostAccept(place, files, accepting)
   }
+  await settleMarkAccept(context.run, [...networks, ...earlier])
 }
 
 /** The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it. */

@@ -8,17 +8,20 @@ import type { Invocation } from '../cni/invocation.ts'
 import type { NetConf, PoolIpam } from '../cni/net-conf.ts'
 import { capacity, countedOf, describeSet } from '../plan/allocate.ts'
 import { mostBridgePorts } from '../plan/network.ts'
+import { withExcluded } from '../plan/range-overlap.ts'
 import { holderOf, takenAddresses } from '../system/addresses.ts'
 import { lackingCapabilities } from '../system/capabilities.ts'
 import { delegate } from '../system/delegate.ts'
 import { namesIn } from '../system/files.ts'
 import { bridgePorts } from '../system/kernel-files.ts'
+import { tooOldNft } from '../system/nft-version.ts'
 import { readNetwork } from '../system/records.ts'
 import { referenceAddresses } from '../system/reference-leases.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireRoom, requireState } from '../system/state.ts'
 import { isOnPath } from '../system/tools.ts'
 import type { CallContext } from './context.ts'
 import { isDead } from './detach.ts'
+import { isOldFile } from './strays.ts'
 
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */
 const fewPorts = 23
@@ -34,7 +37,10 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   requireCapabilities(conf)
   requireTools(conf)
   const files = networkFiles(conf.name)
-  if (conf.ipam.kind === 'pool') requireFreeAddress(context, files, { conf, ipam: conf.ipam })
+  if (conf.ipam.kind === 'pool') {
+    const excluded = conf.role === 'main' ? (readNetwork(files)?.excluded ?? []) : []
+    requireFreeAddress(context, files, { conf, ipam: withExcluded(conf.ipam, excluded) })
+  }
   if (conf.role === 'main' && conf.mode === 'bridge') requireFreePort(conf)
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
 }
@@ -61,10 +67,22 @@ function requireTools(conf: NetConf): void {
   if (conf.role === 'ipam') return
   const needed = toolsOf(conf)
   const missing = needed.filter((tool) => !isOnPath(tool))
-  if (missing.length === 0) return
+  if (missing.length === 0) {
+    requireNewNft(needed)
+    return
+  }
   throw notReady(
     `${missing.join(', ')} not found`,
     'install them (Debian: iproute2, util-linux, nftables, procps), or add their directory to PATH',
+  )
+}
+
+function requireNewNft(needed: readonly string[]): void {
+  const old = needed.includes('nft') ? tooOldNft() : undefined
+  if (old === undefined) return
+  throw notReady(
+    `nft ${old.version} is too old`,
+    `${old.path}: the rules need nftables ${old.needed} or newer: update it`,
   )
 }
 
@@ -91,7 +109,8 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { con
   for (const set of ipam.rangeSets) {
     const inSet = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)
-    if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, address))) continue
+    if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, { address, conf })))
+      continue
     throw notReady(
       `no IP addresses available in range set ${describeSet(set)}`,
       `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ${files.addresses} says by whom`,
@@ -99,9 +118,18 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { con
   }
 }
 
-function isReclaimable(context: CallContext, files: NetworkFiles, address: string): boolean {
+/**
+ * What the next ADD takes back: of a dead holder, or of one that cannot be read. Whether the latter lives takes processes:
+ * the ADD looks, and makes it readable where it does.
+ */
+function isReclaimable(
+  context: CallContext,
+  files: NetworkFiles,
+  { address, conf }: { address: string; conf: NetConf },
+): boolean {
   const record = holderOf(files, address)
-  return record !== undefined && isDead({ file: '', isPending: false, record }, context)
+  if (record !== undefined) return isDead({ file: '', isPending: false, record }, context)
+  return conf.role === 'main' && isOldFile(context, `${files.addresses}/${address}`, undefined)
 }
 
 function requireFreePort({ bridge: { name } }: NetConf): void {

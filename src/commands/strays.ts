@@ -4,16 +4,16 @@
 import { lstatSync, rmSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { youngestMs } from '../plan/garbage.ts'
-import { aliasOf, keyOfHostLink, networkDirName } from '../plan/names.ts'
-import type { ObservedLink } from '../plan/observed.ts'
+import { networkDirName } from '../plan/names.ts'
 import { type AttachmentRecord, sameKey } from '../plan/record.ts'
+import { rediscoveredReservations } from '../plan/rediscovery.ts'
 import { judgeStray, type Reservation, recordReservations, type StrayVerdict } from '../plan/strays.ts'
 import { holderOf } from '../system/addresses.ts'
 import { namesIn } from '../system/files.ts'
+import { hostStateOf } from '../system/host-namespace.ts'
 import { withLock } from '../system/lock.ts'
-import { observeHost } from '../system/observe.ts'
 import { portHolder } from '../system/ports.ts'
-import { allRecords, knownNetwork, type StoredRecord } from '../system/records.ts'
+import { allRecords, knownNetwork, type StoredRecord, unreadableRoles } from '../system/records.ts'
 import { portsDirectory, reservationFile, reservationLock } from '../system/reservations.ts'
 import { isOlder } from '../system/stamp.ts'
 import {
@@ -27,6 +27,7 @@ import {
 import type { Listed } from './collect.ts'
 import type { CallContext } from './context.ts'
 import { isDead, reclaimClaim } from './detach.ts'
+import { rediscover } from './rediscover.ts'
 
 const lockWaitMs = 5000
 
@@ -39,15 +40,22 @@ interface Kept {
 }
 
 /**
- * Judges every reservation of every network and every host port. One process. Reservations are read before the records:
- * an ADD writes its record first. Those that a DEL gave back meanwhile are left out.
+ * Judges every reservation of every network and every host port. One process, and more for each pod without a record. Reservations are read before the records:
+ * an ADD writes its record first. Those that a DEL gave back meanwhile are left out. `main`: the directory name of a
+ * network that an ADD makes a link of ours for.
  */
-export async function judgeStrays(context: CallContext, listed: Listed): Promise<readonly StrayVerdict[]> {
+export async function judgeStrays(
+  context: CallContext,
+  listed: Listed,
+  main?: string,
+): Promise<readonly StrayVerdict[]> {
   const reserved = kept()
-  const links = await hostLinks(context)
+  const { found, unsure } = await rediscover(context, { isMeant: () => true })
   const stored = allRecords()
   const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
-  const lost = networksOfLostLinks(links, stored)
+  const lost = new Set(unsure.map(({ network }) => networkDirName(network)))
+  const alive = new Set(found.flatMap(rediscoveredReservations).map(textOf))
+  const isShared = stored.some(({ record }) => hostStateOf(record.writer, context.stamp) === 'elsewhere')
   const hasLostPorts = lost.size > 0 || networkDirectories().some((files) => isThere(chainedFiles(files).network))
   const isStill = ({ file, inode }: Kept) => inodeOf(file) === inode
   return reserved.filter(isStill).map(({ reservation, file, holder }) => {
@@ -60,7 +68,11 @@ export async function judgeStrays(context: CallContext, listed: Listed): Promise
       isHolderDead: holder !== undefined && isDead({ file, isPending: false, record: holder }, context),
       isListed: holder && listed?.has(holder.key.containerId),
       isOld: isOldFile(context, file, holder),
-      mayBeUnrecorded: network === undefined ? hasLostPorts : lost.has(network) || isForOthers(network, stored),
+      // What cannot be read may be of a pod of the other host, whose links are not seen from here.
+      mayBeUnrecorded:
+        isShared ||
+        alive.has(textOf(reservation)) ||
+        (network === undefined ? hasLostPorts : lost.has(network) || isForOthers(network, stored, main)),
     })
   })
 }
@@ -105,7 +117,8 @@ async function drop({ stamp }: CallContext, judged: Pick<StrayVerdict, 'reservat
     purpose: 'collect a reservation',
     owner: stamp,
     waitMs: lockWaitMs,
-  }
+    isDispensable: true,
+  } as const
   await withLock(lock, () => {
     const claimed = allRecords()
       .flatMap(({ record }) => recordReservations(record))
@@ -148,32 +161,26 @@ function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredR
   return own.some(({ isPending, record }) => isPending || record.spec === undefined) ? 'pending' : 'others'
 }
 
-async function hostLinks(context: CallContext): Promise<readonly ObservedLink[]> {
-  return [...(await observeHost(context.run)).links.values()]
-}
-
-/** Networks with one of our links that has no record. */
-function networksOfLostLinks(links: readonly ObservedLink[], stored: readonly StoredRecord[]): ReadonlySet<string> {
-  const known = new Set(stored.map(({ record }) => aliasOf(record.key)))
-  const lost = links.flatMap(({ name, alias = '' }) => {
-    const key = keyOfHostLink(name, alias)
-    return key !== undefined && !known.has(alias) ? [networkDirName(key.network)] : []
-  })
-  return new Set(lost)
-}
-
-/** A network that serves other plugins, whose links are not ours, or of which nothing is known any more. */
-function isForOthers(network: string, stored: readonly StoredRecord[]): boolean {
+/**
+ * A network that serves other plugins, whose links are not ours, or of which nothing is known any more. `main`: the one
+ * that an ADD makes a link of ours for. Records that cannot be read are known by the names of their files.
+ */
+function isForOthers(network: string, stored: readonly StoredRecord[], main: string | undefined): boolean {
   const isServing = ({ record: { key } }: StoredRecord) =>
     key.role === 'ipam' && networkDirName(key.network) === network
-  return stored.some(isServing) || knownNetwork(networkFiles(network)) === undefined
+  const files = networkFiles(network)
+  const unreadable = unreadableRoles(files)
+  if (stored.some(isServing) || unreadable.includes('ipam')) return true
+  return main !== network && !unreadable.includes('main') && knownNetwork(files) === undefined
 }
 
-/** By the holder's stamp, else by the time of the file: whoever damaged it did that later. */
-function isOldFile({ stamp }: CallContext, file: string, holder: AttachmentRecord | undefined): boolean {
+/** Whether a reservation is old enough for gc: by the holder's stamp, else by the time of the file, since whoever damaged it did that later. */
+export function isOldFile({ stamp }: CallContext, file: string, holder: AttachmentRecord | undefined): boolean {
   const writtenMs = lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN
   if (holder === undefined) return Math.abs(Date.now() - writtenMs) > youngestMs
-  return holder.writer.bootId !== stamp.bootId || isOlder(holder.writer, Date.parse(holder.createdAt), youngestMs)
+  return (
+    hostStateOf(holder.writer, stamp) === 'ended' || isOlder(holder.writer, Date.parse(holder.createdAt), youngestMs)
+  )
 }
 
 function isNoDirectory(path: string): boolean {

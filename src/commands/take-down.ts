@@ -13,6 +13,7 @@ import { flowsAfterDel } from '../plan/stale-flows.ts'
 import { releaseAddresses } from '../system/addresses.ts'
 import { deleteFlows } from '../system/conntrack.ts'
 import { executeAll } from '../system/execute.ts'
+import { isDiskRefusal } from '../system/files.ts'
 import { linkExists } from '../system/kernel-files.ts'
 import { waitForHolder } from '../system/lock.ts'
 import { closeNetns, netnsState } from '../system/netns.ts'
@@ -20,6 +21,7 @@ import { releasePorts } from '../system/ports.ts'
 import { forget, forgetFinished, writePending } from '../system/records.ts'
 import { removeReference } from '../system/reference-chain.ts'
 import type { NetworkFiles } from '../system/state.ts'
+import { unusedChains } from './condition-chains.ts'
 import { type CallContext, openIfThere } from './context.ts'
 import { removeLostElements } from './lost-elements.ts'
 import { machineLock } from './machine-lock.ts'
@@ -44,9 +46,7 @@ export async function takeDown(
   const releasing = { ...(record.isLost ? bareClaim(record) : record), writer: context.stamp }
   const ports = record.isLost ? undefined : (record.spec?.hostPorts?.ports ?? [])
   await deleteFlows(context.cleanup, flowsAfterDel(ports ?? []))
-  // From here on others may take its addresses and ports: a record that is left must not claim them.
-  writePending(files, bareClaim(releasing))
-  forgetFinished(files, record.key)
+  withdraw(files, releasing)
   await releasePorts(releasing, ports, context.whole)
   await releaseAddresses(files, releasing, context.whole)
   forget(files, record.key)
@@ -66,13 +66,27 @@ async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: 
       writePending(files, { ...record, writer: context.stamp, owed: ['its removal has not ended'] })
       forgetFinished(files, record.key)
     } catch {
-      // A full disk must not keep links and rules: they go, and the record stays (del.ts, detachOrOwe).
+      // A full disk must not keep links and rules: they go, and the record stays (del.ts, orOwed).
     }
   }
   // Without rules, nobody writes any: `restore` only must not take a link that goes for a lost one.
   if (ownRuleRemovals(record.spec).length === 0) return
   const purpose = `remove the rules of ${record.key.ifName} of container ${record.key.containerId}`
   await waitForHolder({ ...machineLock(context, purpose), deadline: context.waits })
+}
+
+/**
+ * From here on others may take its addresses and ports: a record that is left must not claim them. On a full disk there
+ * is none from here on: a killed DEL is sent again, and finds what is reserved by what the reservations say themselves.
+ */
+function withdraw(files: NetworkFiles, record: AttachmentRecord): void {
+  try {
+    writePending(files, bareClaim(record))
+    forgetFinished(files, record.key)
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+    forget(files, record.key)
+  }
 }
 
 function elementsLeft({ key }: AttachmentRecord): CniError {
@@ -97,7 +111,11 @@ export async function undo(context: CallContext, record: AttachmentRecord): Prom
   if (record.spec === undefined) return []
   const ops = detachOps(record.spec, removalGroup(context)).filter(isStillNeeded)
   const inPod = await undoInPod(context, record, podUndoOps(record.spec))
-  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, ops))]
+  const chains = unusedChains(record)
+  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, [...ops, ...chains]))]
+  // Who else had a chain may have left meanwhile, and seen us: whoever goes last sees nobody.
+  const later = unusedChains(record).filter((op) => !chains.some((other) => other.why === op.why))
+  failures.push(...(await executeAll({ run: context.cleanup }, later)))
   if (failures.length > 0 || record.adopted === undefined) return failures
   const addresses = record.spec.ips.map(({ address }) => bareAddress(address))
   return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })

@@ -5,6 +5,7 @@
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { oneLine } from '../cni/error.ts'
 import { reasonOf } from '../compile/reason.ts'
+import { markText } from '../plan/accept-mark.ts'
 import type { NetworkSpec } from '../plan/attachment.ts'
 import { placeText } from '../plan/host-accept.ts'
 import { bridgeMac } from '../plan/names.ts'
@@ -12,9 +13,11 @@ import type { ObservedNamespace } from '../plan/observed.ts'
 import type { Op } from '../plan/op.ts'
 import { type AttachmentRecord, describeHolder } from '../plan/record.ts'
 import { tableName } from '../plan/ruleset.ts'
+import { removeCallFiles } from '../system/call-file.ts'
 import { executeAll } from '../system/execute.ts'
 import { readHostAccepts, removeHostAccept } from '../system/host-accept.ts'
 import { withLock } from '../system/lock.ts'
+import { readMarkAccept, removeMarkAccept } from '../system/mark-accept.ts'
 import { observeHost, observeTable } from '../system/observe.ts'
 import { allNetworks, allRecords } from '../system/records.ts'
 import { machineId } from '../system/stamp.ts'
@@ -139,7 +142,11 @@ function unitText(path: string): string {
 
 function acceptTexts(): readonly string[] {
   const accepts = networkParts().flatMap(readHostAccepts)
-  return accepts.flatMap(({ of, places }) => places.map((place) => `accept of ${of} in ${placeText(place)}`))
+  const ofMark = readMarkAccept()
+  return [
+    ...accepts.flatMap(({ of, places }) => places.map((place) => `accept of ${of} in ${placeText(place)}`)),
+    ...(ofMark?.places ?? []).map((place) => `accept of mark ${markText(ofMark?.mark ?? 0)} in ${placeText(place)}`),
+  ]
 }
 
 /** Everything, whatever fails. State stays when something did: it says what is left. */
@@ -151,6 +158,8 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
   for (const part of networkParts()) {
     await removeHostAccept(context.cleanup, part).catch((error: Error) => failures.push(error.message))
   }
+  // Also where state was lost: nothing of ours stays in the chains of others.
+  await removeMarkAccept(context.cleanup, [], true).catch((error: Error) => failures.push(error.message))
   const removals = parts.links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
   failures.push(...(await executeAll({ run: context.cleanup }, removals)).map(({ message }) => message))
   for (const family of parts.tables) {
@@ -164,11 +173,12 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
 }
 
 function stateParts(): readonly string[] {
-  return ['networks', 'ports', 'damaged'].map((name) => `${stateRoot()}/${name}`)
+  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json'].map((name) => `${stateRoot()}/${name}`)
 }
 
 /** Something else in it is not ours to remove; the lock of another call is gone with that call. */
 function removeEmptyRoot(): void {
+  removeCallFiles()
   try {
     rmdirSync(stateRoot())
   } catch (error) {

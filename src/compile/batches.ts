@@ -92,6 +92,7 @@ function toBatch(op: Op): Batch {
     case 'nft.base':
     case 'nft.base.show':
     case 'nft.chain':
+    case 'nft.chain.del':
     case 'nft.flush':
     case 'nft.add':
     case 'nft.del':

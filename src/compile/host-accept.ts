@@ -1,103 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command lines of an accept pair in somebody else's chain. The rules' comments name us and the
-// bridge or subnet, so that whoever reads the chain knows whose they are.
+// The command lines for the accept of the mark in somebody else's chain, and for firewalld's zones. The rule's comment
+// names us, so that whoever reads the chain knows whose it is.
 
 import { formatCidr, parseCidr } from '../cni/address.ts'
-import { CniCode, CniError, printable } from '../cni/error.ts'
-import { patternNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
-import type { AcceptPlace } from '../plan/host-accept.ts'
+import { markText } from '../plan/accept-mark.ts'
+import type { OurRule } from '../plan/accept-place.ts'
+import type { ChainPlace } from '../plan/host-accept.ts'
 
-/** A command that changes a place, and what it is for. */
+/** A command that reads or changes a place. */
 export interface AcceptCommand {
   readonly file: string
   readonly args: readonly string[]
   readonly stdin?: string
 }
 
-export type Direction = 'in' | 'out'
-
-export const directions: readonly Direction[] = ['in', 'out']
+export type IptablesPlace = Extract<ChainPlace, { kind: 'iptables' }>
+export type NftPlace = Extract<ChainPlace, { kind: 'nft' }>
 
 /** Seconds to wait for the lock of the xtables tools (iptables(8), -w). */
 const lockWaitS = '5'
 
-/** The rule's comment: `trestle cni0 in`. `of`: see plan/host-accept.ts, HostAccept. */
-export function acceptComment(of: string, direction: Direction): string {
-  return `trestle ${of} ${direction}`
+/** The rule's comment: `trestle accept 0x1000`. */
+export function acceptComment(mark: number): string {
+  return `trestle accept ${markText(mark)}`
 }
 
-/** `-C`, `-I` or `-D` of one rule with an iptables variant. `in`: from the pods. Throws CniError 7 for a name that is a pattern. */
-export function iptablesCommand(
-  action: '-C' | '-I' | '-D',
-  place: Extract<AcceptPlace, { kind: 'iptables' }>,
-  rule: { readonly of: string; readonly direction: Direction },
-): AcceptCommand {
-  const [from, to] = isSubnet(rule.of) ? ['-s', '-d'] : ['-i', '-o']
-  if (!isSubnet(rule.of)) requireNoPattern(rule.of)
-  const comment = acceptComment(rule.of, rule.direction)
-  const match = [rule.direction === 'in' ? from : to, rule.of, '-m', 'comment', '--comment', comment]
-  return { file: place.program, args: ['-w', lockWaitS, action, place.chain, ...match, '-j', 'ACCEPT'] }
+/** The mark of a rule with this comment; undefined where it is not ours. */
+export function acceptMarkOf(comment: string): number | undefined {
+  const found = /^trestle accept (0x[0-9a-f]{1,8})$/.exec(comment)?.[1]
+  return found === undefined ? undefined : Number(found)
 }
 
-/** The chain's rules, as commands. */
-export function iptablesListCommand({ program, chain }: Extract<AcceptPlace, { kind: 'iptables' }>): AcceptCommand {
-  return { file: program, args: ['-w', lockWaitS, '-S', chain] }
+/** Lists a chain's rules: `-S`, or JSON of nft, which takes only JSON from a file then. */
+export function listChainCommand(place: ChainPlace): AcceptCommand {
+  if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, '-S', place.chain] }
+  return { file: 'nft', args: ['-j', '-t', 'list', 'chain', place.family, place.table, place.chain] }
 }
 
-/** Text of a state file is no subnet unless it reads as we write one. */
-function isSubnet(of: string): boolean {
-  const cidr = parseCidr(of)
-  return cidr !== undefined && formatCidr(cidr) === of
+/** Lists the table that a chain is in, likewise. */
+export function listTableCommand(place: ChainPlace): AcceptCommand {
+  if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, '-S'] }
+  return { file: 'nft', args: ['-j', 'list', 'table', place.family, place.table] }
 }
 
-/** The bridge of a chained attachment was named by somebody else: `br+` would be every bridge to iptables. */
-function requireNoPattern(bridge: string): void {
-  const problem = patternNameProblem(bridge) ?? unsafeNameProblem(bridge)
-  if (problem === undefined) return
-  throw new CniError(CniCode.invalidConfig, `"${printable(bridge)}" cannot be named in a rule: ${problem}`, {
-    details: 'set firewall.hostAccept to "off", or rename the bridge',
-  })
+/** Lists a chain for people, each rule with its handle. */
+export function showChainCommand(place: NftPlace): AcceptCommand {
+  return nft(`list chain ${chainText(place)}`, ['-a', '-t'])
 }
 
-/** The chain with its rules' handles. */
-export function nftListCommand(place: Extract<AcceptPlace, { kind: 'nft' }>): AcceptCommand {
-  return { file: 'nft', args: ['-a', '-f', '-'], stdin: `list chain ${chainText(place)}\n` }
-}
+/** Lists the chains of nft without their rules. */
+export const listChainsCommand: AcceptCommand = { file: 'nft', args: ['-j', 'list', 'chains'] }
 
-/** Both rules at the head of the chain, in one transaction. Throws CniError 7 for a bridge's name that nft would take for a pattern. */
-export function nftInsertCommand(place: Extract<AcceptPlace, { kind: 'nft' }>, of: string): AcceptCommand {
-  if (!isSubnet(of) && !/^[\w.@+-]+$/.test(of)) {
-    throw new CniError(CniCode.invalidConfig, `"${printable(of)}" cannot be named in a rule`, {
-      details: 'with "firewall" a bridge name may have letters, digits and _ . @ + - only',
-    })
+/** Puts the accept before a rule: iptables counts, nft has handles. Absent: behind all of them. */
+export function insertCommand(place: ChainPlace, mark: number, before: string | undefined): AcceptCommand {
+  if (place.kind === 'iptables') {
+    const at = before === undefined ? ['-A', place.chain] : ['-I', place.chain, before]
+    return { file: place.program, args: ['-w', lockWaitS, ...at, ...iptablesRule(mark)] }
   }
-  const lines = directions.map(
-    (direction) =>
-      `insert rule ${chainText(place)} ${nftMatch(of, direction)} accept comment "${acceptComment(of, direction)}"\n`,
-  )
-  return { file: 'nft', args: ['-f', '-'], stdin: lines.join('') }
+  const bit = markText(mark)
+  const rule = `meta mark & ${bit} == ${bit} accept comment "${acceptComment(mark)}"`
+  if (before === undefined) return nft(`add rule ${chainText(place)} ${rule}`)
+  return nft(`insert rule ${chainText(place)} handle ${before} ${rule}`)
 }
 
-function nftMatch(of: string, direction: Direction): string {
-  if (!isSubnet(of)) return `${direction === 'in' ? 'iifname' : 'oifname'} "${of}"`
-  return `${of.includes(':') ? 'ip6' : 'ip'} ${direction === 'in' ? 'saddr' : 'daddr'} ${of}`
+/**
+ * Takes an accept of ours out: iptables the first one of the mark, since a number may be another rule's by now; nft the
+ * one with the handle.
+ */
+export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id' | 'mark'>): AcceptCommand {
+  if (place.kind === 'nft') return nft(`delete rule ${chainText(place)} handle ${id}`)
+  return { file: place.program, args: ['-w', lockWaitS, '-D', place.chain, ...iptablesRule(mark)] }
 }
 
-/** Takes rules out by handle, in one transaction. */
-export function nftDeleteCommand(
-  place: Extract<AcceptPlace, { kind: 'nft' }>,
-  handles: readonly string[],
-): AcceptCommand {
-  const lines = handles.map((handle) => `delete rule ${chainText(place)} handle ${handle}\n`)
-  return { file: 'nft', args: ['-f', '-'], stdin: lines.join('') }
-}
-
-/** The handles of our rules in `nft -a list chain`. */
-export function acceptHandles(listing: string, of: string): readonly string[] {
-  return listing.split('\n').flatMap((line) => {
-    const isOurs = directions.some((direction) => line.includes(`comment "${acceptComment(of, direction)}"`))
-    return isOurs ? (/# handle (\d+)$/.exec(line)?.[1] ?? []) : []
-  })
+function iptablesRule(mark: number): readonly string[] {
+  const bit = markText(mark)
+  return ['-m', 'mark', '--mark', `${bit}/${bit}`, '-m', 'comment', '--comment', acceptComment(mark), '-j', 'ACCEPT']
 }
 
 /** Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as the bridge does. */
@@ -110,10 +87,21 @@ export function firewalldZoneCommand(of: string): AcceptCommand {
   return { file: 'firewall-cmd', args: [`--get-zone-of-${firewalldWord(of)}=${of}`] }
 }
 
+/** Text of a state file is no subnet unless it reads as we write one. */
+export function isSubnet(of: string): boolean {
+  const cidr = parseCidr(of)
+  return cidr !== undefined && formatCidr(cidr) === of
+}
+
 function firewalldWord(of: string): string {
   return isSubnet(of) ? 'source' : 'interface'
 }
 
-function chainText({ family, table, chain }: Extract<AcceptPlace, { kind: 'nft' }>): string {
+/** By standard input: names of tables and chains may look like anything. */
+function nft(statement: string, options: readonly string[] = []): AcceptCommand {
+  return { file: 'nft', args: [...options, '-f', '-'], stdin: `${statement}\n` }
+}
+
+function chainText({ family, table, chain }: NftPlace): string {
   return `${family} ${table} ${chain}`
 }

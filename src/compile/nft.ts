@@ -3,7 +3,7 @@
 // or deletes by key, so that a transaction says nothing about what others put there meanwhile.
 
 import { CniCode, CniError, printable } from '../cni/error.ts'
-import type { Op, SetName, TableFamily } from '../plan/op.ts'
+import type { Op, SetName } from '../plan/op.ts'
 import { declarationsOf, type SetDeclaration, tableName, tableOf } from '../plan/ruleset.ts'
 
 /** Operations that `nft` runs. */
@@ -13,7 +13,7 @@ export type NftOp = Extract<Op, { kind: `nft.${string}` }>
 export function nftText(op: NftOp): string {
   switch (op.kind) {
     case 'nft.base':
-      return baseText(op.table)
+      return baseText(op)
     case 'nft.base.show':
       // The runner gives nft -t: sets are listed without their elements.
       return `list table ${op.table} ${tableName}`
@@ -23,6 +23,9 @@ export function nftText(op: NftOp): string {
         `flush chain inet ${tableName} ${op.chain}`,
         `add rule inet ${tableName} ${op.chain} ${expressionText(op.expression)} comment "${op.comment}"`,
       ].join('\n')
+    case 'nft.chain.del':
+      // As nft.del: what is gone already is no failure. One that is in use is, with EBUSY (nf_tables_api.c, nf_tables_delchain).
+      return [`add chain inet ${tableName} ${op.chain}`, `delete chain inet ${tableName} ${op.chain}`].join('\n')
     case 'nft.flush':
       return `flush set ${setAt(op.set)}`
     case 'nft.add':
@@ -43,9 +46,9 @@ export function nftText(op: NftOp): string {
  * The table with its sets and chains, rules written anew. Elements are left alone: a concurrent ADD
  * may have added its own after the records were read.
  */
-function baseText(family: TableFamily): string {
+function baseText({ table: family, acceptMark }: Extract<NftOp, { kind: 'nft.base' }>): string {
   const table = `${family} ${tableName}`
-  const { sets, chains } = declarationsOf(family)
+  const { sets, chains } = declarationsOf(family, acceptMark)
   return [
     `add table ${table}`,
     ...sets.map((set) => setText(set, table)),
@@ -81,10 +84,14 @@ function expressionText(expression: string): string {
   })
 }
 
-/** Elements are addresses, ports and link names; a name with a star would be a pattern to nft. */
+/** A link's name: nft takes all between quotes as it is (src/scanner.l, quotedstring), but reads a star at the end as a pattern. */
+const linkText = /"[\w!$&(-.:-@[\]^{|}~]*[\w!$&()+,.:-@[\]^{|}~-]"/
+const elementPattern = new RegExp(`^(?:${linkText.source}|[\\w.:/ -])+$`)
+
+/** Elements are addresses, ports and link names. */
 function elementText(element: string): string {
-  if (/^(?:"[\w.:@+-]+"|[\w.:/ -])+$/.test(element)) return element
+  if (elementPattern.test(element)) return element
   throw new CniError(CniCode.invalidConfig, `"${printable(element)}" cannot be an nftables set element`, {
-    details: 'link names in rules may have letters, digits and _ . : @ + - only',
+    details: 'link names in rules have no quotes, backslash, % or #, and no * at the end',
   })
 }

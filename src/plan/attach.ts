@@ -9,6 +9,7 @@ import { ifbOps, queueOps } from './bandwidth.ts'
 import { chainedHostOps, chainedHostUndoOps, chainedPodOps } from './chained-ops.ts'
 import { type Element, elementOps } from './elements.ts'
 import { fenceLink } from './fence.ts'
+import { hairpinLink, selfElements } from './hairpin.ts'
 import { localnetOps, ownPortElements, sharedPortElements } from './host-ports.ts'
 import { aliasOf } from './names.ts'
 import { ignoreRouters } from './network.ts'
@@ -104,7 +105,7 @@ export function podSysctlOps(spec: AttachmentSpec): readonly Op[] {
 /** The pod's own elements of our rules, and those its link shares with other pods. */
 export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
   const chains = spec.hostPorts === undefined ? [] : conditionOps(spec.hostPorts)
-  return [...chains, ...elementOps([...(isLinkOwn(spec) ? [] : guardElements(spec)), ...ownElements(spec)])]
+  return [...chains, ...elementOps([...(isLinkOwn(spec) ? [] : sharedLinkElements(spec)), ...ownElements(spec)])]
 }
 
 /** Kernel settings of the host's links: some may only follow the rules which guard them. */
@@ -161,17 +162,14 @@ function isLinkOwn({ mode, hostPorts, chained }: AttachmentSpec): boolean {
   return mode === 'ptp' || (hostPorts !== undefined && hostPorts.link === chained?.hostLink)
 }
 
-function guardElements(spec: AttachmentSpec): readonly Element[] {
-  return spec.hostPorts === undefined ? [] : sharedPortElements(spec.hostPorts)
+function guardElements({ hostPorts }: AttachmentSpec): readonly Element[] {
+  return hostPorts === undefined ? [] : sharedPortElements(hostPorts)
 }
 
-/** A routed pod that reaches itself through a translation: the bridge's pairs do not cover it. */
-function selfElements(spec: AttachmentSpec): readonly Element[] {
-  if (!spec.selfHairpin) return []
-  return spec.ips.map(({ address }) => {
-    const bare = bareAddress(address)
-    return { set: bare.includes(':') ? 'self6' : 'self4', element: `${bare} . ${bare}` }
-  })
+/** A chained attachment's network has no bridge of its own: the way to the pods is what they share. */
+function sharedLinkElements(spec: AttachmentSpec): readonly Element[] {
+  const { hostPorts } = spec
+  return [...guardElements(spec), ...(hostPorts?.snat ? [hairpinLink(hostPorts.link)] : [])]
 }
 
 function removeLinks(devs: readonly string[], group: number): readonly Op[] {

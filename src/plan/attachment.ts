@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What trestle makes for one attachment and for one network, decided completely: nothing in here
-// has to be looked up again to build it, to check it, to restore it or to take it down (contract §4).
+// has to be looked up again to build it, to check it, to restore it or to take it down (docs/design.md, "Attachments").
 
 import type { Mode, Role } from '../cni/net-conf.ts'
 import type { Dns, Route } from '../cni/route.ts'
 
-/** Who an attachment is: the key of everything we own (contract §4). */
+/** Who an attachment is: the key of everything we own (docs/design.md, "Attachments"). */
 export interface AttachmentKey {
   readonly network: string
   readonly containerId: string
@@ -75,7 +75,12 @@ export interface BandwidthSpec {
   readonly link: string
   readonly mtu: number
   readonly ingress?: Shaper
-  readonly egress?: Shaper & { readonly ifb: string; readonly ifbMac: string }
+  readonly egress?: Shaper & {
+    readonly ifb: string
+    readonly ifbMac: string
+    /** Absent: it was made without. */
+    readonly ifbAlias?: string
+  }
 }
 
 /** Settings of the pod's interface and namespace. Sysctl keys are paths below /proc/sys. */
@@ -137,7 +142,7 @@ export interface AttachmentSpec {
   /** IPv6 duplicate address detection stays on (enabledad). */
   readonly dad: boolean
   readonly dns?: Dns
-  /** Masquerade what the pod sends to itself through a translation (routed pods). */
+  /** Masquerade what the pod sends to itself through a translation. */
   readonly selfHairpin: boolean
   /** ingressPolicy of a routed pod's own link; that of a bridge is the network's. */
   readonly fence?: 'same-bridge' | 'isolated'
@@ -181,15 +186,25 @@ export interface NetworkSpec {
   readonly forwarding: readonly (4 | 6)[]
   /** Source subnets that are masqueraded, and destinations that never are. */
   readonly masquerade?: { readonly subnets: readonly string[]; readonly keep: readonly string[] }
-  /** Subnets of one bridge, between which translated packets are masqueraded (both hairpin cases). */
+  /** Subnets of one bridge: what is translated and routed back to it, from one of them to another, is masqueraded. */
   readonly hairpin?: readonly string[]
   /** ingressPolicy of the bridge, where it is not open. */
   readonly fence?: 'same-bridge' | 'isolated'
   /** The bridge that it is on, where that is not ours. */
   readonly fenceOn?: string
-  /** The bridge that is accepted in the chains of others that drop forwarded packets (host-accept.ts). */
+  /** The bridge whose packets other firewalls are to let pass (accept-elements.ts). */
   readonly hostAccept?: string
   /** The same for routed pods, which have no bridge: their subnets. */
   readonly acceptSubnets?: readonly string[]
+  /** The ranges of routed pods: their gateway is on the host. Those of a bridge are its addresses. */
+  readonly ranges?: readonly string[]
+  /** Addresses in the ranges that other interfaces have, as the setup found them: no pod gets one. */
+  readonly excluded?: readonly string[]
+  /** New connections to the pods' subnets `to`, from those and from `from`. Absent in what release 0.1 wrote. */
+  readonly acceptNew?: { readonly to: readonly string[]; readonly from: readonly string[] } | 'none'
+  /** The bit of the packet mark, where the configuration names one (accept-mark.ts). */
+  readonly acceptMarkBit?: number
+  /** firewalld's zone for bridge or subnets, where it is not `trusted`. */
+  readonly firewalldZone?: string
   readonly removeWhenEmpty: boolean
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bandwidth: a token bucket on the host's end for traffic into the pod, and one on an ifb device for
-// traffic out of it, where the pod cannot take it off (reference-plugins.md §2.11).
+// traffic out of it, where the pod cannot take it off (docs/design.md, "Upstream bandwidth").
 
 import type { BandwidthConf } from '../cni/net-conf.ts'
 import type { AttachmentKey, BandwidthSpec, Shaper } from './attachment.ts'
-import { ifbMac, ifbName } from './names.ts'
+import { ifbAlias, ifbMac, ifbName } from './names.ts'
 import type { Op } from './op.ts'
 
 /** How long a packet may wait in a full bucket's queue, as the reference (25 ms). */
@@ -41,14 +41,16 @@ export function bandwidthSpec(
     link: to.link,
     mtu: to.mtu,
     ...(ingress ? { ingress } : {}),
-    ...(egress ? { egress: { ...egress, ifb: ifbName(to.key), ifbMac: ifbMac(to.key) } } : {}),
+    ...(egress
+      ? { egress: { ...egress, ifb: ifbName(to.key), ifbMac: ifbMac(to.key), ifbAlias: ifbAlias(to.key) } }
+      : {}),
   }
 }
 
 /** The device that traffic out of the pod is shaped on. */
 export function ifbOps(spec: BandwidthSpec): readonly Op[] {
   if (spec.egress === undefined) return []
-  const { ifb, ifbMac } = spec.egress
+  const { ifb, ifbMac, ifbAlias: alias } = spec.egress
   return [
     {
       in: 'host',
@@ -58,6 +60,10 @@ export function ifbOps(spec: BandwidthSpec): readonly Op[] {
       mtu: spec.mtu,
       why: `create ${ifb} for traffic out of the pod`,
     },
+    // A link takes no alias while it is made (net/core/rtnetlink.c, rtnl_create_link).
+    ...(alias === undefined
+      ? []
+      : [{ in: 'host', kind: 'link.alias', dev: ifb, alias, noLinkLocal: false, why: `mark ${ifb} as ours` } as const]),
   ]
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chained: what the configuration asks for, on the interface of prevResult (contract §2, `mode`). Decided
+// Chained: what the configuration asks for, on the interface of prevResult (docs/design.md, "Attachments"). Decided
 // before anything is changed; where a feature cannot act on this interface, the call is refused.
 
 import { bareAddress, formatCidr, networkOf, parseCidr } from '../cni/address.ts'
@@ -43,7 +43,7 @@ export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): 
   return portMappings.length > 0 || features || ipMasq || policyOf(conf) !== undefined || isAccepted(conf) || isOver
 }
 
-/** Addresses of the interface: those of prevResult that do not belong elsewhere (reference-plugins.md §2.10). */
+/** Addresses of the interface: those of prevResult that do not belong elsewhere (docs/design.md, "Upstream portmap"). */
 export function addressesOf(prevResult: Result, dev: string): readonly PodAddress[] {
   const isElsewhere = (at: number | undefined) => {
     if (at === undefined) return false
@@ -146,7 +146,7 @@ export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: Observ
     name: `${conf.name}/chained`,
     forwarding: [],
     ...defined({ masquerade, hairpin }),
-    ...(isAccepted(conf) ? acceptChained({ bridge, hostLink: spec.chained?.hostLink }, subnets) : {}),
+    ...acceptChained(conf, { bridge, hostLink: spec.chained?.hostLink }, subnets),
     ...fence,
     removeWhenEmpty: conf.removeWhenEmpty,
   }
@@ -170,7 +170,7 @@ function subnetsOf(ips: readonly PodAddress[]): readonly string[] {
 
 /** Whether the bridge, or the subnets, are to be accepted by the firewalls of others. */
 function isAccepted({ firewall }: NetConf): boolean {
-  return firewall?.hostAccept === 'auto'
+  return firewall !== undefined && firewall.hostAccept !== 'off'
 }
 
 function policyOf(conf: NetConf): 'same-bridge' | 'isolated' | undefined {

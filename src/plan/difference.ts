@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // desired − observed. An operation is also a statement about the kernel; `lacking` says in which
 // ways it does not hold. CHECK prints that, repair runs those operations, DEL and GC ask it whether
-// there is anything left to take away (contract §4, "one reconciler").
+// there is anything left to take away (docs/design.md, "One difference").
 
 import type { PodRoute } from './attachment.ts'
 import { differs } from './differs.ts'
@@ -51,6 +51,7 @@ function lacking(op: Op, observed: Observed): readonly string[] {
       return queueLacks(op, observed.queues)
     case 'nft.base':
     case 'nft.chain':
+    case 'nft.chain.del':
     case 'nft.add':
     case 'nft.del':
       return tableLacks(op, observed)

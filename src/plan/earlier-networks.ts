@@ -3,6 +3,7 @@
 // of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
 
 import { bareAddress, type Cidr, formatCidr, overlaps, parseCidr, subtract } from '../cni/address.ts'
+import { newConnections } from './accept-elements.ts'
 import type { NetworkSpec } from './attachment.ts'
 import { acceptedOf } from './host-accept.ts'
 
@@ -49,6 +50,9 @@ export function acceptingAll(network: NetworkSpec, earlier: readonly NetworkSpec
   return { ...rest, acceptSubnets: [...new Set([...acceptedOf(network), ...theirs])] }
 }
 
+/** Links and subnets alike are in `acceptSubnets`. */
+type AcceptPart = Pick<NetworkSpec, 'acceptMarkBit' | 'acceptNew' | 'acceptSubnets'>
+
 interface Part {
   readonly old: NetworkSpec
   readonly today: NetworkSpec
@@ -63,21 +67,42 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
     ? without(old.masquerade?.subnets, current, ({ masquerade }) => masquerade?.subnets)
     : []
   const hairpin = isLeft(today.hairpin) ? without(old.hairpin, current, (each) => each.hairpin) : []
-  const isAccepted = isOther || acceptedOf(today).length > 0
-  const accepted = isAccepted ? acceptedOf(old).filter((of) => !acceptedOf(today).includes(of)) : []
-  if (!isMoved && subnets.length + hairpin.length + accepted.length === 0) return []
+  const accepts = acceptsOf({ old, today, current, isMoved }, isOther)
+  if (!isMoved && subnets.length + hairpin.length === 0 && accepts === undefined) return []
   const keep = [...new Set([...(old.masquerade?.keep ?? []), ...(today.masquerade?.keep ?? [])])]
   const part: NetworkSpec = {
     name: old.name,
     forwarding: old.forwarding,
     ...(isMoved && old.bridge ? { bridge: old.bridge } : {}),
     ...(subnets.length > 0 ? { masquerade: { subnets, keep } } : {}),
-    ...(hairpin.length > 0 ? { hairpin } : {}),
+    // Without subnets it is for the bridge's name alone (hairpin.ts).
+    ...(hairpin.length > 0 || (isMoved && old.hairpin && isLeft(today.hairpin)) ? { hairpin } : {}),
     ...(old.fence && (isOther || (isMoved && today.fence)) ? { fence: old.fence } : {}),
-    ...(accepted.length > 0 ? { acceptSubnets: accepted } : {}),
+    ...accepts,
     removeWhenEmpty: false,
   }
   return [part]
+}
+
+/**
+ * What other firewalls are to let pass for it: links and subnets that are none of today's, and new connections to ranges
+ * that are none of today's, as today's configuration says.
+ */
+function acceptsOf({ old, today, current }: Part, isOther: boolean): AcceptPart | undefined {
+  if (!isOther && acceptedOf(today).length === 0) return undefined
+  const isSubnet = (of: string) => of.includes('/')
+  const links = acceptedOf(old).filter((of) => !isSubnet(of) && !acceptedOf(today).includes(of))
+  const subnets = without(acceptedOf(old).filter(isSubnet), current, (each) => acceptedOf(each).filter(isSubnet))
+  const { from } = newConnections(isOther ? old : today)
+  const isOpen = isOther || today.acceptNew !== 'none'
+  const to = isOpen ? without(newConnections(old).to, current, (each) => newConnections(each).to) : []
+  const acceptSubnets = [...links, ...subnets]
+  if (acceptSubnets.length + to.length === 0) return undefined
+  return {
+    ...(acceptSubnets.length > 0 ? { acceptSubnets } : {}),
+    acceptNew: to.length > 0 ? { to, from } : 'none',
+    ...(today.acceptMarkBit === undefined ? {} : { acceptMarkBit: today.acceptMarkBit }),
+  }
 }
 
 /** Whether no range of the one is in the other's. Without addresses there is nothing to tell. */

@@ -41,18 +41,19 @@ export function expectedBy(
 
 /**
  * Everything that should hold for the attachment, as operations to compare with the kernel. `beside`: networks whose
- * rules hold with those of `network`.
+ * rules hold with those of `network`; `all`: those of the machine.
  */
 export function expectedOps(
   spec: AttachmentSpec,
   network: NetworkSpec | undefined,
-  beside: readonly NetworkSpec[] = [],
+  { beside = [], all }: { readonly beside?: readonly NetworkSpec[]; readonly all: readonly NetworkSpec[] },
 ): readonly Op[] {
   const shared = network === undefined ? [] : steadyBridgeOps(network)
   const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
   const rules = ruleOps({
     networks: beside.length > 0 || network === undefined ? beside : [network],
     attachments: [spec],
+    all,
   })
   return [
     ...shared,

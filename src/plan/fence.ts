@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ingressPolicy: which bridges may not send to each other, as elements (reference-plugins.md §2.12).
+// ingressPolicy: which bridges may not send to each other, as elements (docs/design.md, "Upstream firewall").
 
 import type { NetworkSpec } from './attachment.ts'
 import type { Element } from './elements.ts'

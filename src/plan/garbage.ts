@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be collected without the runtime asking (contract §5, gc): an attachment goes only when
+// What may be collected without the runtime asking (docs/design.md, "GC"): an attachment goes only when
 // the runtime does not list it, its namespace is gone, and it is older than five minutes, since a
 // sandbox being made is on no list yet. Everything doubtful stays and is told.
 
@@ -12,7 +12,8 @@ export const youngestMs = 5 * 60 * 1000
 export interface Facts {
   readonly record: AttachmentRecord
   readonly netns: 'live' | 'gone' | 'unknown'
-  readonly isThisBoot: boolean
+  /** Whose network namespace it was made from: ours, another one that lives, or one that is over, as after a restart. */
+  readonly host: 'here' | 'elsewhere' | 'ended'
   readonly isListed: boolean | undefined
   /** Whether more than `youngestMs` have passed since ADD; false where that cannot be told. */
   readonly isOld: boolean
@@ -26,10 +27,11 @@ export interface Verdict {
 }
 
 /** Decides about one attachment. */
-export function judge({ record, netns, isThisBoot, isListed, isOld }: Facts): Verdict {
+export function judge({ record, netns, host, isListed, isOld }: Facts): Verdict {
   const say = (verdict: Verdict['verdict'], why: string): Verdict => ({ record, verdict, why })
   const lease = leaseLeft(record)
-  if (!isThisBoot) return say('collect', `the machine was restarted since${lease}`)
+  if (host === 'elsewhere') return say('report', 'it is of another host network namespace: run gc there')
+  if (host === 'ended') return say('collect', `the machine was restarted since${lease}`)
   if (isListed === true) return say('keep', 'the runtime lists it')
   if (netns === 'live') {
     return isListed === undefined

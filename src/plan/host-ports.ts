@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host ports: one map element per port, whatever the number of ports on the machine. What the
-// reference portmap does with a dozen rules per pod (reference-plugins.md §2.10).
+// reference portmap does with a dozen rules per pod (docs/design.md, "Upstream portmap").
 
 import { bareAddress, isUnspecified, parseAddress } from '../cni/address.ts'
 import type { NetConf, PortMapping } from '../cni/net-conf.ts'

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libcni keeps of each attachment (reference-plugins.md §5.4): the list it ran, what the runtime
+// What libcni keeps of each attachment (docs/design.md, "libcni's cache"): the list it ran, what the runtime
 // added to it, and the result. Older versions kept the result alone.
 
 import { bareAddress } from '../cni/address.ts'
 import { asObject } from '../cni/json-object.ts'
+import type { NetConf } from '../cni/net-conf.ts'
+import { ownType } from '../cni/own-type.ts'
 import type { Result } from '../cni/result.ts'
 import { readResult } from '../cni/result-shapes.ts'
+import { hostLinkName } from './names.ts'
 
 /** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry is of an old version. */
 export interface CachedAttachment {
@@ -45,11 +48,35 @@ export function cachedTypes({ list }: CachedAttachment): readonly string[] {
   return entries.map((entry) => asObject(entry)['type']).filter((type) => typeof type === 'string')
 }
 
+/** The names of this executable that a call tells: of its configuration, unless another plugin delegates to us. */
+type OwnConf = Pick<NetConf, 'type' | 'role'>
+
+/** The types that mean this executable; without `conf` the one that always does. */
+function ownTypesOf(conf: OwnConf | undefined): readonly string[] {
+  return conf === undefined || conf.role === 'ipam' ? [ownType] : [ownType, conf.type]
+}
+
+/** Whether trestle is one of the plugins that made the attachment. Under yet another name it is known by the link it made. */
+export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
+  const own = ownTypesOf(conf)
+  return cachedTypes(cached).some((type) => own.includes(type)) || hasOurLink(cached)
+}
+
+/** Whether trestle made the attachment's interface. */
+export function isMainOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
+  return ownTypesOf(conf).includes(cachedTypes(cached)[0] ?? '') || hasOurLink(cached)
+}
+
+function hasOurLink(cached: CachedAttachment): boolean {
+  const { network, containerId, ifName } = cached
+  return endsOf(cached).host?.name === hostLinkName({ network, containerId, ifName, role: 'main' })
+}
+
 /** The MTU that the reference tuning plugin set behind trestle: it prints prevResult as it got it (plugins/meta/tuning/tuning.go). */
-export function mtuSetLater({ list }: CachedAttachment): number | undefined {
+export function mtuSetLater({ list }: CachedAttachment, conf: OwnConf): number | undefined {
   const { plugins } = asObject(list)
   const entries = (Array.isArray(plugins) ? plugins : []).map(asObject)
-  const after = entries.slice(entries.findIndex(({ type }) => type === 'trestle') + 1)
+  const after = entries.slice(entries.findIndex(({ type }) => ownTypesOf(conf).includes(String(type))) + 1)
   const mtus = after.flatMap((entry) => {
     if (entry['type'] !== 'tuning') return []
     return [asObject(asObject(entry['args'])['cni'])['mtu'] ?? entry['mtu']]

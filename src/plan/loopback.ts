@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `loopback`: the pod's lo, as the reference loopback plugin sets it up (reference-plugins.md §2.14).
+// mode `loopback`: the pod's lo, as the reference loopback plugin sets it up (docs/design.md, "Upstream loopback").
 // Nothing of it is on the host and nothing is reserved, so there is no record of it.
 
 import { CniCode, CniError } from '../cni/error.ts'

@@ -25,13 +25,15 @@ interface Pair {
 /** Every masquerade element of these networks together. */
 export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
   const rules = networks.flatMap((network) => (network.masquerade ? [network.masquerade] : []))
-  const sources = outermost(rules.flatMap((rule) => rule.subnets.flatMap(toCidr)))
-  const kept = apart(rules.flatMap((rule) => pairsOf(rule.subnets, rule.keep)))
-  const same = apart(networks.flatMap(({ hairpin = [] }) => pairsOf(hairpin, hairpin)))
+  const kept = rules.map(({ subnets, keep }) => ({ first: subnets, second: keep }))
+  const same = networks.map(({ hairpin = [] }) => ({ first: hairpin, second: hairpin }))
   return [
-    ...sources.map((source) => ({ set: `masq${source.family}` as const, element: elementOf(source) })),
-    ...kept.map((pair) => pairElement('keep', pair)),
-    ...same.map((pair) => pairElement('hairpin', pair)),
+    ...subnetElements(
+      'masq',
+      rules.flatMap(({ subnets }) => subnets),
+    ),
+    ...pairElements('keep', kept),
+    ...pairElements('hairpin', same),
   ]
 }
 
@@ -52,7 +54,21 @@ const reasons: Readonly<Record<string, string>> = {
   hairpin: 'masquerade what is translated on',
 }
 
-function pairElement(name: 'keep' | 'hairpin', { source, destination }: Pair): Element {
+/** The elements of two sets (both families) that hold subnets: what is inside of another is left out. */
+export function subnetElements(name: 'masq' | 'acceptnet', subnets: readonly string[]): readonly Element[] {
+  const apart = outermost(subnets.flatMap(toCidr))
+  return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, element: elementOf(cidr) }))
+}
+
+/** The elements of two sets that hold pairs: each of `first` with each of `second`, overlaps taken apart. */
+export function pairElements(
+  name: 'keep' | 'hairpin' | 'acceptnew',
+  lists: readonly { readonly first: readonly string[]; readonly second: readonly string[] }[],
+): readonly Element[] {
+  return apart(lists.flatMap(({ first, second }) => pairsOf(first, second))).map((pair) => pairElement(name, pair))
+}
+
+function pairElement(name: 'keep' | 'hairpin' | 'acceptnew', { source, destination }: Pair): Element {
   return { set: `${name}${source.family}`, element: `${elementOf(source)} . ${elementOf(destination)}` }
 }
 

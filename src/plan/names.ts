@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every name and MAC that trestle gives out, derived from the attachment: DEL, CHECK and GC find
-// what is ours without looking anything up (contract §4).
+// what is ours without looking anything up (docs/design.md, "Attachments").
 
 import { formatAddress, parseCidr } from '../cni/address.ts'
 import type { AttachmentKey } from './attachment.ts'
@@ -78,13 +78,36 @@ export function aliasOf(key: AttachmentKey): string {
   return `trestle:${key.network}/${key.containerId}/${key.ifName}`.slice(0, 255)
 }
 
+/** The alias on the ifb: the host end's, and of a chained attachment with one word more. */
+export function ifbAlias(key: AttachmentKey): string {
+  return key.role === 'main' ? aliasOf(key) : `${aliasOf(key)}/${key.role}`.slice(0, 255)
+}
+
+/** Whose ifb a link is by its name and alias; undefined where it is not ours, has none, or a long alias was cut. */
+export function keyOfIfb(name: string, alias = ''): AttachmentKey | undefined {
+  const [, ends = '', role] = /^(.*?)(\/chained)?$/.exec(alias) ?? []
+  const key = keyOfAlias(ends)
+  return key === undefined || ifbName(key) !== name
+    ? undefined
+    : { ...key, role: role === undefined ? 'main' : 'chained' }
+}
+
+/** Whether a link has a name as `ifbName` gives. */
+export function isIfbName(name: string): boolean {
+  return /^ifb[0-9a-f]{12}$/.test(name)
+}
+
 /** Whose host end a link is by its name and alias; undefined where it is not ours, or a long alias was cut. */
 export function keyOfHostLink(name: string, alias = ''): AttachmentKey | undefined {
+  const key = keyOfAlias(alias)
+  return key === undefined || hostLinkName(key) !== name ? undefined : key
+}
+
+function keyOfAlias(alias: string): AttachmentKey | undefined {
   const [, network, containerId, ifName] =
     /^trestle:([a-zA-Z0-9][\w.-]*)\/([a-zA-Z0-9][\w.-]*)\/([^/]+)$/.exec(alias) ?? []
   if (network === undefined || containerId === undefined || ifName === undefined) return undefined
-  const key = { network, containerId, ifName, role: 'main' } as const
-  return hostLinkName(key) === name ? key : undefined
+  return { network, containerId, ifName, role: 'main' }
 }
 
 /** A file name for the attachment in its network's directory, distinct for every key. */

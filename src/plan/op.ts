@@ -88,9 +88,15 @@ export type OpKind =
   | { readonly kind: 'neigh.announce'; readonly dev: string; readonly address: string }
   | { readonly kind: 'sysctl.write'; readonly key: string; readonly value: string }
   | { readonly kind: 'forwarding.on'; readonly family: 4 | 6 }
-  | { readonly kind: 'nft.base'; readonly table: TableFamily }
+  /** `acceptMark`: accept-mark.ts. */
+  | {
+      readonly kind: 'nft.base'
+      readonly table: TableFamily
+      readonly acceptMark?: number
+    }
   | { readonly kind: 'nft.base.show'; readonly table: TableFamily }
   | { readonly kind: 'nft.chain'; readonly chain: string; readonly expression: string; readonly comment: string }
+  | { readonly kind: 'nft.chain.del'; readonly chain: string }
   | { readonly kind: 'nft.flush'; readonly set: SetName }
   | { readonly kind: 'nft.add'; readonly set: SetName; readonly element: string }
   | { readonly kind: 'nft.del'; readonly set: SetName; readonly element: string }
@@ -101,11 +107,14 @@ export type TableFamily = 'inet' | 'bridge'
 /** The sets and maps of our nft table (ruleset.ts). */
 export type SetName =
   | `${'masq' | 'keep' | 'hairpin' | 'self' | 'ports' | 'anyports' | 'gates' | 'anygates' | 'masqall'}${4 | 6}`
+  | 'hairpinlink'
   | 'loopback'
   | 'fenced'
   | 'fencedpair'
   | 'guarded'
   | 'guardedmac'
+  | 'acceptlinks'
+  | `accept${'net' | 'new'}${4 | 6}`
 
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }

@@ -22,6 +22,27 @@ export function conditionOps(spec: HostPortSpec): readonly Op[] {
   })
 }
 
+/** The names of the chains that the pod's ports go through. */
+export function conditionChains(spec: HostPortSpec | undefined): readonly string[] {
+  return spec === undefined ? [] : conditionOps(spec).flatMap((op) => (op.kind === 'nft.chain' ? [op.chain] : []))
+}
+
+/** Takes chains away that no element leads to. */
+export function chainRemovals(chains: readonly string[]): readonly Op[] {
+  return chains.map((chain) => ({
+    in: 'host',
+    kind: 'nft.chain.del',
+    chain,
+    why: `remove the conditions of host ports, nft chain ${chain}`,
+  }))
+}
+
+/** The chains that these elements, as nft lists them, lead to. */
+export function chainsBehind(elements: readonly Element[]): readonly string[] {
+  const found = elements.flatMap(({ element }) => / : goto (cond[46]_[0-9a-f]{16})$/.exec(element)?.[1] ?? [])
+  return [...new Set(found)]
+}
+
 /** What sends packets to the pod's ports through their conditions. */
 export function gateElements(spec: HostPortSpec): readonly Element[] {
   return spec.ports.flatMap((port): readonly Element[] => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of an attachment: enough to undo, to restore and to explain (contract §4). A claim is
+// The record of an attachment: enough to undo, to restore and to explain (docs/design.md, "State"). A claim is
 // a record without `spec`: written before anything is reserved or made.
 
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from './attachment.ts'
@@ -13,6 +13,8 @@ export interface ProcessStamp {
   readonly bootId: string
   /** The pid namespace's inode: a pid means nothing in another one. */
   readonly pidNamespace: string
+  /** The network namespace's, which is the host of what the process makes. Files of earlier versions have none. */
+  readonly netNamespace?: string
 }
 
 /** A pod's network namespace as it was at ADD. */
@@ -38,6 +40,8 @@ export interface AttachmentRecord {
   /** The delegated IPAM plugin, when there is one. */
   readonly delegatedIpam?: string
   readonly spec?: AttachmentSpec
+  /** Networks that have refused or given up an ADD of the same ids: their DEL is not about this attachment. */
+  readonly notOf?: readonly string[]
   /** Made up from the ids after the real record was lost: reservations are found by their holder. */
   readonly isLost?: true
   readonly network?: NetworkSpec
@@ -68,16 +72,20 @@ export function parseRecord(text: string): AttachmentRecord | undefined {
 
 /** Parts that another version wrote differently are not acted on: the record still says whose the reservations are. */
 function withSoundParts(record: AttachmentRecord): AttachmentRecord {
-  const { spec, network, pod, owed, adopted, ...claim } = record
-  const isOwed = Array.isArray(owed) && owed.every((each) => typeof each === 'string')
+  const { spec, network, pod, owed, adopted, notOf, ...claim } = record
   return {
     ...claim,
     ...(isSoundAttachment(spec) && sameKey(spec.key, claim.key) ? { spec } : {}),
     ...(isSoundNetwork(network) ? { network } : {}),
     ...(typeof pod?.name === 'string' && typeof pod.namespace === 'string' ? { pod } : {}),
     ...(typeof adopted?.dataDir === 'string' ? { adopted } : {}),
-    ...(isOwed ? { owed } : {}),
+    ...(isTexts(notOf) ? { notOf } : {}),
+    ...(isTexts(owed) ? { owed } : {}),
   }
+}
+
+function isTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string')
 }
 
 /** A network's shared part from JSON text, or undefined when it is none. */

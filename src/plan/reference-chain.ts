@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names that the reference plugins give to what they make for one attachment
-// (reference-plugins.md §2.2, §2.10, §2.11): by these their leavings are found, and told from others'.
+// (docs/design.md, "Upstream masquerade" and "Upstream portmap" and "Upstream bandwidth"): by these their leavings are found, and told from others'.
 
 import { formatAddress, parseAddress } from '../cni/address.ts'
 import { sha512Hex } from './sha512.ts'

@@ -7,10 +7,12 @@ import { defined } from '../cni/defined.ts'
 import type { NetConf, Range } from '../cni/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, BridgeSpec, NetworkSpec, PodAddress } from './attachment.ts'
 import { bandwidthSpec } from './bandwidth.ts'
+import { acceptOf, mergedAccepts } from './host-accept.ts'
 import { hostPortSpec } from './host-ports.ts'
 import type { Lease } from './lease.ts'
 import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from './names.ts'
 import { podRoutes } from './pod-routes.ts'
+import type { GatewaySide } from './range-overlap.ts'
 import { routedPodRoutes } from './routed-pod.ts'
 import { routedBySource, subnetRoutes } from './sbr.ts'
 import { tuningSpec } from './tuning.ts'
@@ -39,6 +41,8 @@ export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
+  const link = isRouted ? host.name : (vlanGateway(conf.bridge)?.name ?? conf.bridge.name)
+  const hostPorts = hostPortSpec(conf, ips, link)
   return {
     key,
     mode: conf.mode,
@@ -50,10 +54,10 @@ export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
     ...routesOf(input, ips),
     podLinkDown: conf.bridge.disableContainerInterface,
     dad: conf.bridge.enabledad,
-    selfHairpin: isRouted && wantsHairpin(conf),
+    selfHairpin: isRouted ? wantsHairpin(conf) : (hostPorts?.snat ?? false),
     ...defined({
       dns: conf.dns ?? input.lease.dns,
-      hostPorts: hostPortSpec(conf, ips, isRouted ? host.name : (vlanGateway(conf.bridge)?.name ?? conf.bridge.name)),
+      hostPorts,
       bandwidth: bandwidthSpec(conf.bandwidth, { key, link: host.name, mtu }),
       tuning: tuningSpec(conf),
       fence: isRouted ? fenceOf(conf) : undefined,
@@ -63,10 +67,18 @@ export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
   }
 }
 
+/** Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `networkSpec`. */
+export function gatewaySide(conf: NetConf, ips: readonly PodAddress[]): GatewaySide {
+  const { name, mode, bridge } = conf
+  if (mode === 'ptp') return { name, ranges: subnetsOf(conf, ips) }
+  const addresses = bridge.isGateway ? gatewaysOf(conf, ips) : []
+  return { name, bridge: { name: bridge.name, addresses, ...defined({ gateway: vlanGateway(bridge) }) } }
+}
+
 /** What the network's attachments share. `ips`: this attachment's, for IPAM that names no subnets. */
 export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: Surroundings): NetworkSpec {
   const isRouted = conf.mode === 'ptp'
-  const gateways = !isRouted && conf.bridge.isGateway ? gatewaysOf(conf, ips) : []
+  const gateways = gatewaySide(conf, ips).bridge?.addresses ?? []
   const subnets = subnetsOf(conf, ips)
   return {
     name: conf.name,
@@ -77,7 +89,8 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
       : {}),
     ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
     ...(isRouted ? {} : defined({ fence: fenceOf(conf) })),
-    ...(conf.firewall?.hostAccept === 'auto' ? acceptOf(conf, subnets) : {}),
+    ...acceptOf(conf, subnets),
+    ...(isRouted && subnets.length > 0 ? { ranges: subnets } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
@@ -88,7 +101,7 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
  */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
   if (old === undefined) return now
-  const { acceptSubnets } = now
+  const { ranges } = now
   const hairpin = now.hairpin ?? old.hairpin
   if (namesSubnets) return { ...now, ...(hairpin && { hairpin }) }
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
@@ -102,7 +115,8 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     forwarding: [...new Set([...old.forwarding, ...now.forwarding])].sort(),
     ...(masquerade && { masquerade }),
     ...(hairpin && { hairpin: unique([...(old.hairpin ?? []), ...hairpin]) }),
-    ...(acceptSubnets && { acceptSubnets: unique([...(old.acceptSubnets ?? []), ...acceptSubnets]) }),
+    ...(ranges && { ranges: unique([...(old.ranges ?? []), ...ranges]) }),
+    ...mergedAccepts(old, now),
   }
 }
 
@@ -127,12 +141,6 @@ function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
 
 function fenceOf({ firewall }: NetConf): NetworkSpec['fence'] {
   return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
-}
-
-/** Whose packets the firewalls of others are to let pass. */
-function acceptOf({ mode, bridge }: NetConf, subnets: readonly string[]) {
-  if (mode !== 'ptp') return { hostAccept: bridge.name }
-  return subnets.length === 0 ? {} : { acceptSubnets: subnets }
 }
 
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses on the host and routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway
-// by the link, all else through a gateway (reference-plugins.md §2.7).
+// by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
 import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
 import { CniCode, CniError } from '../cni/error.ts'

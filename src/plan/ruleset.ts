@@ -8,13 +8,14 @@
 // is one element of a map, looked up only for packets to one of the node's own addresses: anything
 // else is somebody else's traffic (GHSA-jv3w-x3r3-g6rm).
 
+import { acceptChains } from './accept-rules.ts'
 import type { SetName, TableFamily } from './op.ts'
 
 /** Our tables' name, in the inet family and, where MACs are checked, in the bridge family. Nothing else in nftables is ours. */
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule below changes: ADD then rebuilds a table made by another version. */
-const rulesetVersion = 3
+const rulesetVersion = 4
 
 /** The chain that translates to a pod, after the conditions where a port has any. */
 export const translateChain = 'translate'
@@ -46,6 +47,7 @@ export const sets: readonly SetDeclaration[] = [
   { name: 'keep6', type: 'ipv6_addr . ipv6_addr', flags: 'interval' },
   { name: 'hairpin4', type: 'ipv4_addr . ipv4_addr', flags: 'interval' },
   { name: 'hairpin6', type: 'ipv6_addr . ipv6_addr', flags: 'interval' },
+  { name: 'hairpinlink', type: 'ifname . ifname' },
   { name: 'self4', type: 'ipv4_addr . ipv4_addr' },
   { name: 'self6', type: 'ipv6_addr . ipv6_addr' },
   { name: 'ports4', type: 'ipv4_addr . inet_proto . inet_service', data: 'ipv4_addr . inet_service' },
@@ -61,6 +63,11 @@ export const sets: readonly SetDeclaration[] = [
   { name: 'loopback', type: 'ifname' },
   { name: 'fenced', type: 'ifname' },
   { name: 'fencedpair', type: 'ifname . ifname' },
+  { name: 'acceptlinks', type: 'ifname' },
+  { name: 'acceptnet4', type: 'ipv4_addr', flags: 'interval' },
+  { name: 'acceptnet6', type: 'ipv6_addr', flags: 'interval' },
+  { name: 'acceptnew4', type: 'ipv4_addr . ipv4_addr', flags: 'interval' },
+  { name: 'acceptnew6', type: 'ipv6_addr . ipv6_addr', flags: 'interval' },
 ]
 
 export const chains: readonly ChainDeclaration[] = [
@@ -78,6 +85,9 @@ export const chains: readonly ChainDeclaration[] = [
   {
     name: 'hostports',
     rules: [
+      // ::1 is the node's: IPv6 has no route_localnet, and a packet from ::1 is dropped where it arrives
+      // (net/ipv6/ip6_input.c, ip6_rcv_core).
+      rule('loopback6', 'ip6 daddr ::1 return'),
       // Ports with conditions go by their own chain, and from there to `translate` or nowhere.
       rule('gate4', 'ip daddr . meta l4proto . th dport vmap @gates4'),
       rule('anygate4', 'meta nfproto ipv4 meta l4proto . th dport vmap @anygates4'),
@@ -118,11 +128,13 @@ export const chains: readonly ChainDeclaration[] = [
     // connection wins, and ours only speaks for our own networks' sources.
     hook: 'type nat hook postrouting priority srcnat',
     rules: [
-      // Translated, and back to the bridge or pod it came from: the answer would go straight there,
-      // untranslated. Told by addresses, since with bridge-nf-call-iptables the packet never leaves the
-      // bridge and has no input interface here (net/bridge/br_netfilter_hooks.c, br_nf_post_routing).
-      rule('hairpin4', 'ip saddr . ip daddr @hairpin4 ct status dnat masquerade'),
-      rule('hairpin6', 'ip6 saddr . ip6 daddr @hairpin6 ct status dnat masquerade'),
+      // Translated, and routed back to the bridge it came from: the answer would go straight to the client,
+      // untranslated. With bridge-nf-call-iptables the packet never leaves the bridge, the answer is translated
+      // there, and the client's address stays: such a packet has no input interface here
+      // (net/bridge/br_netfilter_hooks.c, br_nf_post_routing), a routed one has since Linux 5.7 (28f8bfd1ac94).
+      rule('hairpin4', 'ip saddr . ip daddr @hairpin4 iifname . oifname @hairpinlink ct status dnat masquerade'),
+      rule('hairpin6', 'ip6 saddr . ip6 daddr @hairpin6 iifname . oifname @hairpinlink ct status dnat masquerade'),
+      // A pod takes no packet from its own address: to itself there is no way but this.
       rule('self4', 'ip saddr . ip daddr @self4 ct status dnat masquerade'),
       rule('self6', 'ip6 saddr . ip6 daddr @self6 ct status dnat masquerade'),
       rule('from-loopback', 'oifname @loopback ip saddr 127.0.0.0/8 ct status dnat masquerade'),
@@ -148,12 +160,20 @@ const bridgeChains: readonly ChainDeclaration[] = [
   },
 ]
 
-/** The sets and chains of one of our tables. */
-export function declarationsOf(table: TableFamily): {
+/** The sets and chains of one of our tables. `mark`: of what other firewalls are to let pass (accept-mark.ts). */
+export function declarationsOf(
+  table: TableFamily,
+  mark?: number,
+): {
   readonly sets: readonly SetDeclaration[]
   readonly chains: readonly ChainDeclaration[]
 } {
-  return table === 'inet' ? { sets, chains } : { sets: bridgeSets, chains: bridgeChains }
+  if (table === 'bridge') return { sets: bridgeSets, chains: bridgeChains }
+  const accepting = acceptChains(mark).map((chain) => ({
+    ...chain,
+    rules: chain.rules.map(({ name, expression }) => rule(name, expression)),
+  }))
+  return { sets, chains: [...chains, ...accepting] }
 }
 
 /** The table a set is in. */
@@ -161,9 +181,12 @@ export function tableOf(set: SetName): TableFamily {
   return set === 'guarded' || set === 'guardedmac' ? 'bridge' : 'inet'
 }
 
-/** Whether nft's listing of our chains has every rule of this ruleset version. `tables`: those that were listed. */
-export function isBaseComplete(listing: string, tables: readonly TableFamily[]): boolean {
-  const declared = tables.flatMap((table) => declarationsOf(table).chains)
+/**
+ * Whether nft's listing of our chains has every rule of this ruleset version. `tables`: those that were listed; `mark`:
+ * as in declarationsOf.
+ */
+export function isBaseComplete(listing: string, tables: readonly TableFamily[], mark?: number): boolean {
+  const declared = tables.flatMap((table) => declarationsOf(table, mark).chains)
   const comments = declared.flatMap((chain) => chain.rules.map((each) => `comment "${each.comment}"`))
   return !listing.includes('flags dormant') && comments.every((comment) => listing.includes(comment))
 }

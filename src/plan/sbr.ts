@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source-based routing: what leaves by an address of this interface is routed by a table of its own, so that
-// answers go back the way the question came (reference-plugins.md §2.15).
+// answers go back the way the question came (docs/design.md, "Upstream sbr").
 
 import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../cni/address.ts'
 import type { SbrConf } from '../cni/net-conf.ts'

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all attachments and networks together need of the machine, from state alone: the left side
-// of desired − observed for everything that is shared (contract §4).
+// of desired − observed for everything that is shared (docs/design.md, "One difference").
 
+import { acceptElements } from './accept-elements.ts'
+import { acceptMark } from './accept-mark.ts'
 import { attachmentRuleOps, portOps } from './attach.ts'
 import type { AttachmentSpec, NetworkSpec } from './attachment.ts'
 import { elementOps } from './elements.ts'
 import { fenceElements } from './fence.ts'
+import { hairpinElements } from './hairpin.ts'
+import { acceptedOf } from './host-accept.ts'
 import { masqueradeElements, masqueradeOps } from './masquerade.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 import type { Op, SetName, TableFamily } from './op.ts'
@@ -15,12 +19,14 @@ import { tableOf } from './ruleset.ts'
 export interface RuleSource {
   readonly networks: readonly NetworkSpec[]
   readonly attachments: readonly AttachmentSpec[]
+  /** All networks of the table, where `networks` are some of them: the mark is one for all. */
+  readonly all?: readonly NetworkSpec[]
 }
 
 /** Base ruleset and elements. Nothing where no network and no attachment needs any. */
 export function ruleOps(source: RuleSource): readonly Op[] {
-  const elements = elementsOf(source)
-  return elements.length === 0 ? [] : [...tablesOf(elements).map(baseOp), ...elements]
+  const elements = allElementsOf(source)
+  return elements.length === 0 ? [] : [...baseOps(source, elements), ...elements]
 }
 
 /** Sets that `refilledRuleOps` empties. */
@@ -33,6 +39,11 @@ const refilled: readonly SetName[] = [
   'hairpin6',
   'fenced',
   'fencedpair',
+  'acceptlinks',
+  'acceptnet4',
+  'acceptnet6',
+  'acceptnew4',
+  'acceptnew6',
 ]
 
 /** Whether the attachment has elements of its own in sets that are emptied and filled again. */
@@ -45,13 +56,16 @@ export function hasRefilledElements(spec: AttachmentSpec): boolean {
  * so they are emptied and filled in the same transaction. `evenEmpty`: also where nothing is left to fill.
  */
 export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly Op[] {
-  const elements = elementsOf(source)
+  const elements = allElementsOf(source)
   if (elements.length === 0 && !evenEmpty) return []
   const flushes = refilled.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
-  return [...tablesOf(elements).map(baseOp), ...flushes, ...elements]
+  return [...baseOps(source, elements), ...flushes, ...elements]
 }
 
-/** The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. */
+/**
+ * The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. What other
+ * firewalls are to let pass is of the networks alone and stands since they were set up.
+ */
 export function steadyRuleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)
   if (elements.length === 0) return []
@@ -67,12 +81,20 @@ export function steadyRuleOps(source: RuleSource): readonly Op[] {
 }
 
 /** Whether a network has rules of its own, apart from those of its attachments. */
-export function sharesRules({ masquerade, hairpin, fence }: NetworkSpec): boolean {
-  return masquerade !== undefined || hairpin !== undefined || fence !== undefined
+export function sharesRules(network: NetworkSpec): boolean {
+  const { masquerade, hairpin, fence } = network
+  return (masquerade ?? hairpin ?? fence) !== undefined || acceptedOf(network).length > 0
 }
 
-function baseOp(table: TableFamily): Op {
-  return { in: 'host', kind: 'nft.base', table, why: `set up the nft table ${table} trestle` }
+function baseOps({ networks, all = networks }: RuleSource, elements: readonly Op[]): readonly Op[] {
+  const mark = acceptMark(all)
+  return tablesOf(elements).map((table) => ({
+    in: 'host',
+    kind: 'nft.base',
+    table,
+    ...(mark === undefined || table !== 'inet' ? {} : { acceptMark: mark }),
+    why: `set up the nft table ${table} trestle`,
+  }))
 }
 
 /** The main table always, the other one where it has elements. */
@@ -80,9 +102,13 @@ export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
   return ops.some((op) => op.kind === 'nft.add' && tableOf(op.set) === 'bridge') ? ['inet', 'bridge'] : ['inet']
 }
 
+function allElementsOf(source: RuleSource): readonly Op[] {
+  return [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
+}
+
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
-  const fences = elementOps(networks.flatMap(fenceElements))
-  const all = [...masqueradeOps(masqueradeElements(networks)), ...fences, ...attachments.flatMap(attachmentRuleOps)]
+  const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...fenceElements(network)]))
+  const all = [...masqueradeOps(masqueradeElements(networks)), ...links, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
   return all.filter((op) => {
     const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : op.kind === 'nft.chain' ? op.chain : ''

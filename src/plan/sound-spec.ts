@@ -10,6 +10,7 @@ type Test = (value: unknown) => boolean
 const isText: Test = (value) => typeof value === 'string'
 const isNumber: Test = (value) => typeof value === 'number' && Number.isFinite(value)
 const isFlag: Test = (value) => typeof value === 'boolean'
+const isBit: Test = (value) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 31
 const isFamily: Test = (value) => value === 4 || value === 6
 const maybe =
   (test: Test): Test =>
@@ -60,7 +61,7 @@ const bandwidth = shape({
   link: isText,
   mtu: isNumber,
   ingress: maybe(shape(shaper)),
-  egress: maybe(shape({ ...shaper, ifb: isText, ifbMac: isText })),
+  egress: maybe(shape({ ...shaper, ifb: isText, ifbMac: isText, ifbAlias: maybe(isText) })),
 })
 const source = shape({ from: isText, table: isNumber, routes: listOf(route) })
 
@@ -89,6 +90,8 @@ const bridge = shape({
   gateway: maybe(shape({ name: isText, mac: isText, peer: isText, vlan: isNumber })),
 })
 
+const newConnections = shape({ to: listOf(isText), from: listOf(isText) })
+
 const network = shape({
   name: isText,
   bridge: maybe(bridge),
@@ -99,6 +102,11 @@ const network = shape({
   fenceOn: maybe(isText),
   hostAccept: maybe(isText),
   acceptSubnets: maybe(listOf(isText)),
+  ranges: maybe(listOf(isText)),
+  excluded: maybe(listOf(isText)),
+  acceptNew: maybe((value) => value === 'none' || newConnections(value)),
+  acceptMarkBit: maybe(isBit),
+  firewalldZone: maybe(isText),
 })
 
 /** Whether a value is an attachment as we write it. */

@@ -4,6 +4,7 @@
 // from its next owner.
 
 import type { Element } from './elements.ts'
+import { isPodLinkName } from './names.ts'
 import type { ObservedTable } from './observed.ts'
 import type { Op, SetName } from './op.ts'
 
@@ -41,6 +42,14 @@ export function remainingElements(table: ObservedTable, remains: Remains): reado
     }),
   )
   return [...ports, ...gates, ...others].map(quoted)
+}
+
+/** What the elements of pods name: addresses, and links that a pod's host end may have the name of. */
+export function namedIn(table: ObservedTable): { addresses: ReadonlySet<string>; links: ReadonlySet<string> } {
+  const all = (sets: readonly SetName[]) => sets.flatMap((set) => elementsIn(table, set)).map(({ element }) => element)
+  const first = (element: string) => element.split(' . ')[0] ?? ''
+  const addresses = [...all(portMaps).map(podIpOf), ...all(['self4', 'self6']).map(first)]
+  return { addresses: new Set(addresses), links: new Set(all(linkSets).map(first).filter(isPodLinkName)) }
 }
 
 /** The names that the host ports which lead to one of `addresses` are reserved under (host-ports.ts). */

@@ -5,15 +5,17 @@ import type { Observed } from './observed.ts'
 import type { Op, SetName, TableFamily } from './op.ts'
 import { declarationsOf, tableOf } from './ruleset.ts'
 
-type TableOp = Extract<Op, { kind: 'nft.base' | 'nft.chain' | 'nft.add' | 'nft.del' }>
+type TableOp = Extract<Op, { kind: 'nft.base' | 'nft.chain' | 'nft.chain.del' | 'nft.add' | 'nft.del' }>
 
 /** What differs, for people; empty when all holds or the table was not looked at. */
 export function tableLacks(op: TableOp, observed: Observed): readonly string[] {
   switch (op.kind) {
     case 'nft.base':
-      return baseLacks(op.table, observed)
+      return baseLacks(op, observed)
     case 'nft.chain':
       return chainLacks(op, observed)
+    case 'nft.chain.del':
+      return isChainThere(op.chain, observed) ? [`nft chain ${op.chain} is still there`] : []
     case 'nft.add':
       return elementLacks(op.set, op.element, observed)
     case 'nft.del':
@@ -23,12 +25,13 @@ export function tableLacks(op: TableOp, observed: Observed): readonly string[] {
   }
 }
 
-function baseLacks(family: TableFamily, observed: Observed): readonly string[] {
+function baseLacks(op: Extract<TableOp, { kind: 'nft.base' }>, observed: Observed): readonly string[] {
+  const { table: family, acceptMark } = op
   const table = tableIn(observed, family)
   if (table === undefined) return []
   if (table === 'absent') return [`nft table ${family} trestle is missing`]
   const flags = table.hasFlags ? [`nft table ${family} trestle has a flag that is not ours: it may be dormant`] : []
-  const chains = declarationsOf(family).chains.flatMap((chain) => {
+  const chains = declarationsOf(family, acceptMark).chains.flatMap((chain) => {
     const there = table.rules.get(chain.name)
     if (there === undefined) return [`nft chain ${chain.name} is missing`]
     const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
@@ -49,6 +52,10 @@ function chainLacks(op: Extract<TableOp, { kind: 'nft.chain' }>, { table }: Obse
   if (table === undefined) return []
   const isThere = table !== 'absent' && table.rules.get(op.chain)?.includes(op.comment)
   return isThere ? [] : [`nft rule "${op.comment}" is missing from ${op.chain}`]
+}
+
+function isChainThere(chain: string, { table }: Observed): boolean {
+  return table !== undefined && table !== 'absent' && table.rules.has(chain)
 }
 
 function elementLacks(set: SetName, element: string, observed: Observed): readonly string[] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference tuning plugin sets on the pod's interface, as operations (reference-plugins.md §1.10).
+// What the reference tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
 
 import type { NetConf } from '../cni/net-conf.ts'
 import type { LinkSettings, TuningSpec } from './attachment.ts'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // VLANs on the bridge as the reference has them: an access VLAN and a trunk per port, the gateway on
-// a veth of its own in that VLAN (reference-plugins.md §2.3).
+// a veth of its own in that VLAN (docs/design.md, "Upstream bridge and ptp").
 
 import type { BridgeConf } from '../cni/net-conf.ts'
 import type { BridgeSpec, PortVlans, VlanGateway } from './attachment.ts'

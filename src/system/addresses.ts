@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reservations on disk. A reservation is a link(2) of the attachment's claim under the address's
-// name: the kernel says who was first, without a lock, and the file says who it was (contract §4).
+// name: the kernel says who was first, without a lock, and the file says who it was (docs/design.md, "State").
 // Releasing looks at the owner and removes the name in two steps, so that one takes the network's lock.
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import { bareAddress } from '../cni/address.ts'
 import { type AttachmentRecord, parseRecord, sameKey } from '../plan/record.ts'
-import { linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
+import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from './files.ts'
 import { withLock } from './lock.ts'
 import type { Deadline } from './runner.ts'
 import { type NetworkFiles, setAside } from './state.ts'
@@ -69,7 +69,13 @@ export async function releaseAddresses(
       ? reserved.filter((address) => isHeldBy(files, address, record))
       : known.filter((address) => reserved.includes(address))
   if (candidates.length === 0) return
-  const lock = { file: files.lock, purpose: 'release addresses', owner: record.writer, waitMs: lockWaitMs }
+  const lock = {
+    file: files.lock,
+    purpose: 'release addresses',
+    owner: record.writer,
+    waitMs: lockWaitMs,
+    isDispensable: true,
+  } as const
   await withLock({ ...lock, ...(deadline && { deadline }) }, () => {
     for (const address of candidates) {
       const holder = holderOf(files, address)
@@ -87,16 +93,26 @@ function isHeldBy(files: NetworkFiles, address: string, record: AttachmentRecord
 
 function drop(files: NetworkFiles, address: string, cooldownS: number): void {
   const file = `${files.addresses}/${address}`
-  if (cooldownS <= 0) {
+  if (cooldownS <= 0 || !hasCooling(files)) {
     rmSync(file, { force: true, recursive: true })
     return
   }
-  makeDirectory(files.cooling)
   const now = new Date()
   // Whatever somebody has made of the file: what a link points to is not ours to touch.
   lutimesSync(file, now, now)
   rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
   renameSync(file, `${files.cooling}/${address}`)
+}
+
+/** Whether there is a place for it to cool down in; on a full disk it goes without. */
+function hasCooling({ cooling }: NetworkFiles): boolean {
+  try {
+    makeDirectory(cooling)
+    return true
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+    return false
+  }
 }
 
 /** A clock that was set back makes the time of freeing one to come: no address waits longer than its cooldown for that. */

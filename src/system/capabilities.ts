@@ -22,6 +22,14 @@ const sysAdmin: Capability = {
   use: "nsenter needs to enter the pod's network namespace",
 }
 
+/** Bit of CAP_SYS_PTRACE: without it others' /proc/PID/ns cannot be read (fs/proc/namespaces.c, proc_ns_readlink). */
+const sysPtraceBit = 19n
+
+/** Whether the kernel lets this process look at the namespaces of all others; a security module may still hide some. */
+export function seesNamespaces(): boolean {
+  return (((effectiveSet() ?? 0n) >> sysPtraceBit) & 1n) === 1n
+}
+
 /** A capability that is not there, and the sentence for an error's `details`. */
 export interface Lack {
   readonly name: string

@@ -6,7 +6,7 @@ import { oneLine } from '../cni/error.ts'
 import { readFlows } from '../compile/read-flows.ts'
 import type { HostPort } from '../plan/attachment.ts'
 import { type Flow, type FlowSelections, flowsBeforeAdd, flowsToList } from '../plan/stale-flows.ts'
-import { withTextFile } from './files.ts'
+import { isDiskRefusal, withTextFile } from './files.ts'
 import type { Output, Run } from './runner.ts'
 import { stateRoot } from './state.ts'
 
@@ -64,9 +64,13 @@ async function deleteFamily(run: Run, { family, selections }: FlowSelections): P
  */
 async function runLines(run: Run, lines: readonly (readonly string[])[]): Promise<Output> {
   const text = lines.map((line) => `${line.join(' ')}\n`).join('')
-  const output = await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] }))
-  if (output.code === 0 || !/option/.test(output.stderr)) return output
-  // Older ones take one command a process.
+  const output = await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] })).catch(
+    (error: unknown) => {
+      if (!isDiskRefusal(error)) throw error
+    },
+  )
+  if (output !== undefined && (output.code === 0 || !/option/.test(output.stderr))) return output
+  // Older ones take one command a process, and a full disk no file.
   const each = await Promise.all(lines.map((line) => run({ file: 'conntrack', args: line })))
   return each.find(({ code, stderr }) => code !== 0 && !isNothing(stderr)) ?? { code: 0, stdout: '', stderr: '' }
 }

@@ -30,7 +30,7 @@ export interface Delegation {
  */
 export async function delegate(run: Run, call: Delegation): Promise<string> {
   const file = findPlugin(call)
-  const output = await run({ file, args: [], stdin: call.stdin, env: environmentOf(call) })
+  const output = await run({ file, args: [], stdin: call.stdin, env: environmentOf(call), kind: 'delegate' })
   // Section 4: what the delegated plugin says on stderr goes to ours.
   if (output.stderr !== '') process.stderr.write(output.stderr)
   if (output.code === 0) return output.stdout

@@ -67,12 +67,24 @@ async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> 
     return []
   } catch (error) {
     if (!(error instanceof CommandError)) return [error as Error]
+    if (error.op?.kind === 'nft.chain.del' && error.reason === 'busy')
+      return await runBesideChain(place, batch.ops, error.op)
     // A key that has another value by now is somebody else's.
     const isOthers = error.op?.kind === 'nft.del' && error.reason === 'exists'
     const isGone = isOthers || (error.reason === 'absent' && (error.op !== undefined || batch.ops.length === 1))
     const rest = stillToRun(batch, error.op, isGone)
     return [...(isGone ? [] : [error]), ...(rest.length === 0 ? [] : await executeAll(place, rest))]
   }
+}
+
+/**
+ * Somebody has the chain, or had it at that moment: two that leave it together are both refused. The rest goes first,
+ * then the chain once more by itself; where it is in use still, it is another's to remove.
+ */
+async function runBesideChain(place: Place, ops: readonly Op[], refused: Op): Promise<readonly Error[]> {
+  const rest = ops.filter(({ kind }) => kind !== 'nft.chain.del')
+  const chains = ops.filter((op) => op.kind === 'nft.chain.del' && (rest.length > 0 || op !== refused))
+  return [...(await executeAll(place, rest)), ...(await executeAll(place, chains))]
 }
 
 /** iproute2 has run the lines before the failed one; of a failed nft transaction nothing has happened. */

@@ -5,8 +5,10 @@
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -58,6 +60,12 @@ export function writeText(path: string, text: string): void {
   }
 }
 
+/** The same where there may be a directory: no rename replaces one by a file. */
+export function replaceText(path: string, text: string): void {
+  if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory()) rmSync(path, { recursive: true, force: true })
+  writeText(path, text)
+}
+
 /** Writes a file that must not exist yet; false when it does. The text is whole as soon as the name is there. */
 export function createText(path: string, text: string): boolean {
   const temporary = writeTemporary(path, text)
@@ -92,6 +100,12 @@ export function linkOnce(existing: string, path: string): boolean {
   }
 }
 
+/** Whether a file could not be written because the disk is full or read-only. What is there can be unlinked on a full one. */
+export function isDiskRefusal(error: unknown): boolean {
+  const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
+  return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code)
+}
+
 /** The names in a directory; none when it does not exist. */
 export function namesIn(directory: string): readonly string[] {
   try {
@@ -104,7 +118,13 @@ export function namesIn(directory: string): readonly string[] {
 
 /** A directory and its parents, readable by root only. */
 export function makeDirectory(path: string): void {
-  mkdirSync(path, { recursive: true, mode: 0o700 })
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    // Node tells ENOENT for EROFS where it makes parents, too (node_file.cc, MKDirpSync).
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || !existsSync(dirname(path))) throw error
+    mkdirSync(path, { mode: 0o700 })
+  }
 }
 
 function linkAgain(existing: string, path: string): boolean {

@@ -1,29 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for chains of others that drop forwarded packets: nft's chains without their rules, and FORWARD
-// of each iptables variant in use. No table is created by looking.
+// Looks for chains of others that drop forwarded packets, and for the place of our accept in them: base chains of nft,
+// and FORWARD of each iptables variant in use. Only the chains on the way are listed. No table is created by looking.
 
 import { readFileSync } from 'node:fs'
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
-import { firewalldZoneCommand } from '../compile/host-accept.ts'
-import { acceptPlaces, familyOf, type HostAccept, readChains, type SeenChain } from '../plan/host-accept.ts'
+import { listChainCommand, listChainsCommand, listTableCommand, showChainCommand } from '../compile/host-accept.ts'
+import {
+  countForeignTargets,
+  type ForeignChain,
+  readForeignChains,
+  readForeignRules,
+  readRuleTexts,
+} from '../compile/read-foreign-nft.ts'
+import { countIptablesTargets, dropsByPolicy, readIptablesRules } from '../compile/read-iptables.ts'
+import { type AcceptSpot, type ForeignRules, ourRules, searchSpot } from '../plan/accept-place.ts'
+import { acceptPriority } from '../plan/accept-rules.ts'
+import { type ChainPlace, placeText } from '../plan/host-accept.ts'
 import { tableName } from '../plan/ruleset.ts'
 import { lackNote, refusedFor } from './capabilities.ts'
 import type { Run } from './runner.ts'
 import { isOnPath } from './tools.ts'
 
-/** What is to be accepted (plan/host-accept.ts, HostAccept), and whether its firewalld zone was given by us. */
-export interface Sought {
-  readonly accepted: readonly string[]
-  readonly families: readonly (4 | 6)[]
-  readonly isOurs: (of: string) => boolean
+/** A base chain to look through. */
+export interface ForeignBase {
+  readonly base: ChainPlace
+  /** Its policy is drop; iptables says so in the listing of the chain. */
+  readonly drops: boolean
+  readonly prio: number
+}
+
+/** A firewall of somebody else that packets pass on their way through the node. */
+export interface ForeignFirewall extends ForeignBase {
+  /** Where our accept belongs; absent where it drops nothing that an accept could let pass. */
+  readonly spot?: AcceptSpot
+  /** Its drops that come before our accept, in words. */
+  readonly earlier: readonly string[]
+  /** Chains that were read and have an accept of ours. */
+  readonly withOurs: readonly ChainPlace[]
 }
 
 /**
- * Where the accept pairs belong; nothing for what is dropped nowhere. A process or a few; nothing is changed. Throws
- * CniError 100 when nft does not tell.
+ * The firewalls of others, each with the place of the accept of `mark`. A process or a few for each; nothing is changed.
+ * Throws CniError 100 when nft does not tell.
  */
-export async function lookForDrops(run: Run, sought: Sought): Promise<readonly HostAccept[]> {
-  const listed = await run({ file: 'nft', args: ['list', 'chains'] })
+export async function lookForDrops(
+  run: Run,
+  { mark, families }: { readonly mark: number; readonly families: readonly (4 | 6)[] },
+): Promise<readonly ForeignFirewall[]> {
+  const listed = await run(listChainsCommand)
   if (listed.code !== 0) {
     const lack = refusedFor(listed.stderr)
     const told = `${oneLine(listed.stderr)}${lackNote(lack)}`
@@ -31,24 +55,108 @@ export async function lookForDrops(run: Run, sought: Sought): Promise<readonly H
       details: `nft list chains; ${lack?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }
-  const chains = readChains(listed.stdout).filter(
-    ({ family }) => family === 'inet' || sought.families.some((each) => family === (each === 4 ? 'ip' : 'ip6')),
-  )
-  const programs = sought.families.flatMap((family) => programsInUse(family, chains))
-  const iptables = await Promise.all(
-    programs.map(async (program) => {
-      const output = await run({ file: program, args: ['-w', '5', '-S', 'FORWARD'] })
-      return { program, forward: output.stdout }
-    }),
-  )
-  const zones = await lookAtFirewalld(run, sought)
-  const places = (of: string, at: number) =>
-    acceptPlaces({ chains, iptables, ...(zones && { firewalld: { zone: zones[at] } }) }, tableName, familyOf(of))
-  return sought.accepted.map((of, at) => ({ of, places: places(of, at) })).filter((accept) => accept.places.length > 0)
+  const chains = readForeignChains(listed.stdout)
+  return await Promise.all(basesOf(chains, families).map((base) => lookThrough(run, base, mark)))
+}
+
+function basesOf(chains: readonly ForeignChain[], families: readonly (4 | 6)[]): readonly ForeignBase[] {
+  const programs = families.flatMap((family) => programsInUse(family, chains))
+  const iptables = programs.map((program): ForeignBase => {
+    return { base: { kind: 'iptables', program, chain: 'FORWARD' }, drops: false, prio: 0 }
+  })
+  const covered = programs
+    .filter((program) => program.endsWith('-nft'))
+    .map((program) => program.replace(/tables-nft$/, ''))
+  const isMeant = ({ family }: ForeignChain) =>
+    family === 'inet' || families.some((each) => family === (each === 4 ? 'ip' : 'ip6'))
+  // firewalld's are changed by its own command only (host-accept.ts).
+  const isOthers = ({ family, table, name }: ForeignChain) =>
+    table !== 'firewalld' &&
+    !(family === 'inet' && table === tableName) &&
+    !(name === 'FORWARD' && table === 'filter' && covered.includes(family))
+  const nft = chains
+    .filter((chain) => chain.hook === 'forward' && isMeant(chain) && isOthers(chain))
+    .map(({ family, table, name, policy, prio = 0 }): ForeignBase => {
+      return { base: { kind: 'nft', family, table, chain: name }, drops: policy === 'drop', prio }
+    })
+  return [...iptables, ...nft]
+}
+
+/** Looks through the chains of one firewall. */
+export async function lookThrough(run: Run, from: ForeignBase, mark: number): Promise<ForeignFirewall> {
+  const { base, prio } = from
+  const chains = new Map<string, ForeignRules | undefined>()
+  const first = await run(listChainCommand(base))
+  chains.set(base.chain, rulesIn(base, first))
+  if (base.kind === 'iptables' && isOfFirewalld(chains.get(base.chain))) return { ...from, earlier: [], withOurs: [] }
+  const drops = from.drops || (base.kind === 'iptables' && dropsByPolicy(first.stdout, base.chain))
+  const found = await search(run, { base, drops, chains }, mark)
+  const names = [...chains].filter(([, rules]) => ourRules(rules ?? []).length > 0).map(([chain]) => chain)
+  const withOurs = names.map((chain) => ({ ...base, chain }))
+  if (found.spot !== undefined && prio <= acceptPriority) {
+    return { ...from, earlier: [`${placeText(base)}: its priority ${prio} is before trestle's`], withOurs }
+  }
+  const earlier = await textsOf(run, base, found.earlier)
+  return { ...from, earlier, withOurs, ...(found.spot && { spot: found.spot }) }
+}
+
+/** Lists what the search asks for, until it has found the place. `chains`: filled on the way. */
+async function search(
+  run: Run,
+  { base, drops, chains }: { base: ChainPlace; drops: boolean; chains: Map<string, ForeignRules | undefined> },
+  mark: number,
+) {
+  let references: ReadonlyMap<string, number> | undefined
+  for (;;) {
+    const found = searchSpot({ chains, ...(references && { references }) }, { chain: base.chain, drops }, mark)
+    if (found.unread === undefined) return found
+    if (found.unread === 'references') references = await countReferences(run, base)
+    else chains.set(found.unread.chain, await rulesOf(run, { ...base, chain: found.unread.chain }))
+  }
+}
+
+/** The rules of a chain of somebody else; undefined where there is no such chain. */
+export async function rulesOf(run: Run, place: ChainPlace): Promise<ForeignRules | undefined> {
+  if (place.kind === 'iptables' && !isOnPath(place.program)) return undefined
+  return rulesIn(place, await run(listChainCommand(place)))
+}
+
+function rulesIn(place: ChainPlace, listed: { code: number | undefined; stdout: string }): ForeignRules | undefined {
+  if (listed.code !== 0) return undefined
+  return place.kind === 'iptables'
+    ? readIptablesRules(listed.stdout, place.chain)
+    : readForeignRules(listed.stdout, place.chain)
+}
+
+async function countReferences(run: Run, base: ChainPlace): Promise<ReadonlyMap<string, number>> {
+  const { code, stdout } = await run(listTableCommand(base))
+  if (code !== 0) return new Map()
+  return base.kind === 'iptables' ? countIptablesTargets(stdout) : countForeignTargets(stdout)
+}
+
+/** Drops in words: iptables shows its rules as they are written, nft in a listing of their own. */
+export async function textsOf(
+  run: Run,
+  base: ChainPlace,
+  drops: readonly { readonly chain: string; readonly text: string }[],
+): Promise<readonly string[]> {
+  if (base.kind === 'iptables') return drops.map(({ text }) => `${base.program}: ${oneLine(text)}`)
+  const names = [...new Set(drops.map(({ chain }) => chain))]
+  const shown = await Promise.all(names.map((chain) => run(showChainCommand({ ...base, chain }))))
+  const texts = new Map(names.map((chain, at) => [chain, readRuleTexts(shown[at]?.stdout ?? '')]))
+  return drops.map(({ chain, text }) => {
+    const rule = texts.get(chain)?.get(text.replace('handle ', '')) ?? text
+    return `${placeText({ ...base, chain })}: ${oneLine(rule)}`
+  })
+}
+
+/** With the iptables backend FORWARD is firewalld's: its own command opens it. */
+function isOfFirewalld(rules: ForeignRules | undefined): boolean {
+  return (rules ?? []).some(({ target }) => target === 'FORWARD_direct')
 }
 
 /** The iptables variants whose filter table has a FORWARD chain: asking one that has none would make it. */
-function programsInUse(family: 4 | 6, chains: readonly SeenChain[]): readonly string[] {
+function programsInUse(family: 4 | 6, chains: readonly ForeignChain[]): readonly string[] {
   const prefix = family === 4 ? 'ip' : 'ip6'
   const hasNft = chains.some((each) => each.family === prefix && each.table === 'filter' && each.name === 'FORWARD')
   const nft = hasNft && isOnPath(`${prefix}tables-nft`) ? [`${prefix}tables-nft`] : []
@@ -63,20 +171,4 @@ function hasLegacyFilter(prefix: string): boolean {
   } catch {
     return false
   }
-}
-
-/** The zone of each that somebody else gave it; undefined where no firewalld runs. */
-async function lookAtFirewalld(
-  run: Run,
-  { accepted, isOurs }: Sought,
-): Promise<readonly (string | undefined)[] | undefined> {
-  if (!isOnPath('firewall-cmd')) return undefined
-  const state = await run({ file: 'firewall-cmd', args: ['--state'] })
-  if (state.code !== 0) return undefined
-  return await Promise.all(
-    accepted.map(async (of) => {
-      const zone = await run(firewalldZoneCommand(of))
-      return zone.code === 0 && !isOurs(of) ? zone.stdout.trim() : undefined
-    }),
-  )
 }

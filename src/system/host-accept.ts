@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts the accept pairs of a bridge, or of routed pods' subnets, into the chains of others that drop, and takes them
-// out. Only while a network is set up or repaired, under the machine's lock: never on the way of a usual ADD.
+// What stands in other firewalls for one network: its bridge, or the subnets of its routed pods, in a zone of firewalld,
+// and the accept pairs that release 0.1 put into chains, which are taken out. Under the machine's lock only.
 
 import { rmSync } from 'node:fs'
 import { CniCode, CniError, oneLine } from '../cni/error.ts'
-import {
-  type AcceptCommand,
-  acceptComment,
-  acceptHandles,
-  directions,
-  firewalldCommand,
-  firewalldZoneCommand,
-  iptablesCommand,
-  iptablesListCommand,
-  nftDeleteCommand,
-  nftInsertCommand,
-  nftListCommand,
-} from '../compile/host-accept.ts'
+import { deletePairCommand, isChainPlace, pairCommands, pairHandles } from '../compile/accept-pairs.ts'
+import { type AcceptCommand, firewalldCommand, firewalldZoneCommand, showChainCommand } from '../compile/host-accept.ts'
 import type { NetworkSpec } from '../plan/attachment.ts'
 import {
   type AcceptPlace,
@@ -26,24 +15,24 @@ import {
   parseHostAccepts,
   placeText,
   samePlace,
+  trustedZone,
 } from '../plan/host-accept.ts'
 import { lackNote, refusedFor } from './capabilities.ts'
 import { readText, writeText } from './files.ts'
-import { lookForDrops } from './foreign-firewalls.ts'
 import type { Run } from './runner.ts'
 import { type NetworkFiles, networkParts, setAside } from './state.ts'
 import { isOnPath } from './tools.ts'
 
 /**
- * Makes the places be as the network wants them, and writes down which they are before anything is put. `look`: for
- * what is only read, shared by several networks (lookingOnce). Throws CniError 100 when a chain that drops cannot be changed.
+ * Makes the zones be as the network wants them, and writes down which they are before anything is put. `look`: for what is
+ * only read, shared by several networks (lookingOnce). Throws CniError 100 when firewalld or a chain cannot be changed.
  */
 export async function settleHostAccept(
   { run, look = run }: { readonly run: Run; readonly look?: Run },
   files: NetworkFiles,
   network: NetworkSpec,
 ): Promise<void> {
-  const wanted = await wantedAccepts(look, files, network)
+  const wanted = await wantedZones(look, files, network)
   const isKept = (of: string, place: AcceptPlace) => holds(wanted, of, place)
   await takeOut(
     run,
@@ -70,29 +59,44 @@ export function readHostAccepts(files: NetworkFiles): readonly HostAccept[] {
   return accepts ?? []
 }
 
-/** The places without the whole accept pair, in words. A process for each place, and for each subnet in firewalld. */
+/** What was put into a zone and is not there, in words. A process for each bridge and subnet. */
 export async function missingAccepts(run: Run, accepts: readonly HostAccept[]): Promise<readonly string[]> {
-  const pairs = accepts.flatMap(({ of, places }) => places.map((place) => ({ of, place })))
-  const list = lookingOnce(run)
-  const isThere = await Promise.all(pairs.map(({ of, place }) => hasPair(list, place, of)))
-  return pairs
+  const zones = accepts.flatMap(({ of, places }) =>
+    places.flatMap((place) => (place.kind === 'firewalld' ? [{ of, place }] : [])),
+  )
+  const isThere = await Promise.all(zones.map(({ of, place }) => isInZone(run, place.zone, of)))
+  return zones
     .filter((_, at) => !isThere[at])
     .map(({ of, place }) => `the accept of ${of} is missing in ${placeText(place)}`)
 }
 
-/** What settleHostAccept would put for the network: what is dropped somewhere and has no pair there. In words, as above. */
+/** What settleHostAccept would change for the network, in words. */
 export async function lackedAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly string[]> {
-  return await missingAccepts(run, await wantedAccepts(run, files, network))
+  const pairs = readHostAccepts(files).flatMap(({ of, places }) =>
+    places.filter(isChainPlace).map((place) => ({ of, place })),
+  )
+  return [
+    ...pairs.map(({ of, place }) => `the accept of ${of} in ${placeText(place)} is of release 0.1, at its head`),
+    ...(await missingAccepts(run, await wantedZones(run, files, network))),
+  ]
 }
 
-async function wantedAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly HostAccept[]> {
+async function wantedZones(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly HostAccept[]> {
   const accepted = acceptedOf(network)
-  if (accepted.length === 0) return []
+  if (accepted.length === 0 || !(await isFirewalldRunning(run))) return []
   const old = readHostAccepts(files)
-  const families = network.forwarding.length === 0 ? ([4, 6] as const) : network.forwarding
   const isOurs = (of: string) =>
     old.some((accept) => accept.of === of && accept.places.some((place) => place.kind === 'firewalld'))
-  return await lookForDrops(run, { accepted, families, isOurs })
+  const isFree = await Promise.all(
+    accepted.map(async (of) => isOurs(of) || (await run(firewalldZoneCommand(of))).code !== 0),
+  )
+  const zone = network.firewalldZone ?? trustedZone
+  return accepted.filter((_, at) => isFree[at]).map((of) => ({ of, places: [{ kind: 'firewalld', zone }] }))
+}
+
+/** Whether firewalld is there and runs: at most one process. */
+export async function isFirewalldRunning(run: Run): Promise<boolean> {
+  return isOnPath('firewall-cmd') && (await run({ file: 'firewall-cmd', args: ['--state'] })).code === 0
 }
 
 /** Runs each command once: all networks, and the subnets of one, are looked for in the same listing. */
@@ -106,21 +110,9 @@ export function lookingOnce(run: Run): Run {
   }
 }
 
-async function hasPair(run: Run, place: AcceptPlace, of: string): Promise<boolean> {
-  switch (place.kind) {
-    case 'iptables': {
-      const listed = await run(iptablesListCommand(place))
-      return listed.code === 0 && directions.every((way) => listed.stdout.includes(`"${acceptComment(of, way)}"`))
-    }
-    case 'nft':
-      return (await ourHandles(run, place, of)).length === directions.length
-    case 'firewalld': {
-      const zone = await run(firewalldZoneCommand(of))
-      return zone.code === 0 && zone.stdout.trim() === place.zone
-    }
-    default:
-      return place satisfies never
-  }
+async function isInZone(run: Run, zone: string, of: string): Promise<boolean> {
+  const found = await run(firewalldZoneCommand(of))
+  return found.code === 0 && found.stdout.trim() === zone
 }
 
 function fileOf(files: NetworkFiles): string {
@@ -128,14 +120,15 @@ function fileOf(files: NetworkFiles): string {
   return `${files.network.slice(0, -'.json'.length)}-accept.json`
 }
 
-/** Two networks on one bridge, or with one range, share its rules: the last one takes them out. */
+/** Two networks on one bridge, or with one range, share its zone: the last one takes it out. */
 async function takeOut(run: Run, files: NetworkFiles, accepts: readonly HostAccept[]): Promise<void> {
   if (accepts.length === 0) return
   const others = networkParts()
     .filter((other) => fileOf(other) !== fileOf(files))
     .flatMap(readHostAccepts)
   for (const { of, places } of accepts) {
-    for (const place of places) if (!holds(others, of, place)) await remove(run, place, of)
+    // No network wants the pairs of release 0.1 any more.
+    for (const place of places) if (isChainPlace(place) || !holds(others, of, place)) await remove(run, place, of)
   }
 }
 
@@ -144,24 +137,7 @@ function holds(accepts: readonly HostAccept[], of: string, place: AcceptPlace): 
 }
 
 async function put(run: Run, place: AcceptPlace, of: string): Promise<void> {
-  switch (place.kind) {
-    case 'iptables':
-      for (const direction of directions) {
-        const found = await run(iptablesCommand('-C', place, { of, direction }))
-        if (found.code !== 0) await must(run, iptablesCommand('-I', place, { of, direction }), { place, of })
-      }
-      return
-    case 'nft': {
-      const handles = await ourHandles(run, place, of)
-      if (handles.length === directions.length) return
-      if (handles.length > 0) await must(run, nftDeleteCommand(place, handles), { place, of })
-      return await must(run, nftInsertCommand(place, of), { place, of })
-    }
-    case 'firewalld':
-      return await must(run, firewalldCommand('add', place.zone, of), { place, of })
-    default:
-      return place satisfies never
-  }
+  if (place.kind === 'firewalld') await must(run, firewalldCommand('add', place.zone, of), { place, of })
 }
 
 /** What is gone already, with its chain or its program, is no failure. */
@@ -169,14 +145,14 @@ async function remove(run: Run, place: AcceptPlace, of: string): Promise<void> {
   switch (place.kind) {
     case 'iptables':
       if (!isOnPath(place.program)) return
-      for (const direction of directions) {
-        const found = await run(iptablesCommand('-C', place, { of, direction }))
-        if (found.code === 0) await must(run, iptablesCommand('-D', place, { of, direction }), { place, of })
+      for (const pair of pairCommands(place, of)) {
+        if ((await run(pair.check)).code === 0) await must(run, pair.remove, { place, of })
       }
       return
     case 'nft': {
-      const handles = await ourHandles(run, place, of)
-      if (handles.length > 0) await must(run, nftDeleteCommand(place, handles), { place, of })
+      const listed = await run(showChainCommand(place))
+      const handles = listed.code === 0 ? pairHandles(listed.stdout, of) : []
+      if (handles.length > 0) await must(run, deletePairCommand(place, handles), { place, of })
       return
     }
     case 'firewalld':
@@ -186,11 +162,6 @@ async function remove(run: Run, place: AcceptPlace, of: string): Promise<void> {
     default:
       return place satisfies never
   }
-}
-
-async function ourHandles(run: Run, place: Extract<AcceptPlace, { kind: 'nft' }>, of: string) {
-  const listed = await run(nftListCommand(place))
-  return listed.code === 0 ? acceptHandles(listed.stdout, of) : []
 }
 
 async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; of: string }): Promise<void> {

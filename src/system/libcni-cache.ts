@@ -4,7 +4,7 @@
 import { type CachedAttachment, cacheFileName, readCached } from '../plan/libcni-cache.ts'
 import { namesIn, readText } from './files.ts'
 
-/** Where libcni keeps its cache (reference-plugins.md §5.4). */
+/** Where libcni keeps its cache (docs/design.md, "libcni's cache"). */
 const cacheDirectory = '/var/lib/cni/results'
 
 /** libcni's entry for an attachment. */

@@ -11,7 +11,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { ProcessStamp } from '../plan/record.ts'
-import { linkOnce, makeDirectory, ownerMark, readText } from './files.ts'
+import { endProcessesOf } from './call-processes.ts'
+import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from './files.ts'
 import type { Deadline } from './runner.ts'
 import { hasEnded } from './stamp.ts'
 
@@ -29,6 +30,11 @@ export interface LockRequest {
   readonly owner: ProcessStamp
   readonly waitMs: number
   readonly deadline?: Deadline
+  /**
+   * For removals: on a full or read-only disk the body runs without the lock, when nobody holds it. Nobody else can
+   * write there either, so that what the lock keeps apart from a removal, new reservations and records, cannot come.
+   */
+  readonly isDispensable?: true
 }
 
 const deepestBreak = 8
@@ -39,11 +45,23 @@ const longestPauseMs = 8
  * within `waitMs` or before the deadline, and 106 when the deadline's signal comes.
  */
 export async function withLock<T>(request: LockRequest, body: () => T | Promise<T>): Promise<T> {
-  await poll(request, () => tryLock(request, 0))
+  const isHeld = await take(request)
   try {
     return await body()
   } finally {
-    rmSync(request.file, { force: true })
+    if (isHeld) rmSync(request.file, { force: true })
+  }
+}
+
+/** Whether the lock is ours; false where it could not be written and the request does without. */
+async function take(request: LockRequest): Promise<boolean> {
+  try {
+    await poll(request, () => tryLock(request, 0))
+    return true
+  } catch (error) {
+    if (request.isDispensable === undefined || !isDiskRefusal(error)) throw error
+    await waitForHolder(request)
+    return false
   }
 }
 
@@ -54,7 +72,12 @@ export async function withLock<T>(request: LockRequest, body: () => T | Promise<
 export async function waitForHolder(request: LockRequest): Promise<void> {
   const first = identityOf(request.file)
   if (first === undefined) return
-  await poll(request, () => identityOf(request.file) !== first || isAbandoned(request.file))
+  await poll(request, async () => {
+    if (identityOf(request.file) !== first) return true
+    if (!isAbandoned(request.file)) return false
+    await endProcessesOfHolder(request)
+    return true
+  })
 }
 
 async function poll(request: LockRequest, isDone: () => boolean | Promise<boolean>): Promise<void> {
@@ -103,6 +126,8 @@ function writeNew(file: string, text: string): void {
   try {
     write()
   } catch (error) {
+    // A full disk has room for the name, and not for the text.
+    if (isDiskRefusal(error)) rmSync(file, { force: true })
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     makeDirectory(dirname(file))
     write()
@@ -117,6 +142,7 @@ async function tryBreak(request: LockRequest, own: string, depth: number): Promi
   try {
     // Only now does nobody else replace it: look again.
     if (!isAbandoned(request.file)) return false
+    await endProcessesOfHolder(request)
     if (isDirectory(request.file)) {
       // No rename replaces a directory by a file: others may take the lock as soon as it is gone.
       rmSync(request.file, { recursive: true, force: true })
@@ -127,6 +153,12 @@ async function tryBreak(request: LockRequest, own: string, depth: number): Promi
   } finally {
     rmSync(breaking.file, { force: true })
   }
+}
+
+/** What a killed holder had started under the lock would go on beside the next one. Throws CniError 11 where it does not end. */
+async function endProcessesOfHolder({ file, deadline }: LockRequest): Promise<void> {
+  const holder = holderOf(file)
+  if (typeof holder === 'object') await endProcessesOf(holder, deadline)
 }
 
 /**

@@ -43,31 +43,67 @@ export async function observeHost(
   return { links: readLinks(documents), routes: readRoutes(documents) }
 }
 
+/** What to look at in a pod. `keys`: sysctls, as paths below /proc/sys. */
+interface PodQuestion {
+  readonly families: readonly (4 | 6)[]
+  readonly keys: readonly string[]
+}
+
 /** The pod's links, addresses, routes, and the rules of `families`. One process, and one more for IPv6 rules. */
 export async function observePod(
   run: Run,
   netnsFd: number,
   families: readonly (4 | 6)[] = [],
 ): Promise<ObservedNamespace> {
-  const queries = ['addr show', ...allRoutes, ...(families.includes(4) ? ['rule show'] : [])]
-  const [all, rules6] = await Promise.all([
-    askPod(run, netnsFd, { options: [], queries }),
-    families.includes(6) ? askPod(run, netnsFd, { options: ['-6'], queries: ['rule show'] }) : [],
-  ])
-  const seen = { links: readLinks(all), routes: readRoutes(all) }
-  return families.length === 0 ? seen : { ...seen, rules: readRules([...all, ...rules6]) }
+  return (await observePodWith(run, netnsFd, { families, keys: [] })).pod
 }
 
+/** The same with sysctls of the pod, by key: a starter for both takes the place of the one process. */
+export async function observePodWith(run: Run, netnsFd: number, { families, keys }: PodQuestion) {
+  const queries = ['addr show', ...allRoutes, ...(families.includes(4) ? ['rule show'] : [])]
+  const [all, rules6] = await Promise.all([
+    askPod(run, netnsFd, { options: [], queries, keys }),
+    families.includes(6) ? askPod(run, netnsFd, { options: ['-6'], queries: ['rule show'], keys: [] }) : '',
+  ])
+  const documents = readDocuments(all)
+  const seen = { links: readLinks(documents), routes: readRoutes(documents) }
+  const rules = () => readRules([...documents, ...readDocuments(rules6)])
+  const pod: ObservedNamespace = families.length === 0 ? seen : { ...seen, rules: rules() }
+  return { pod, podSysctls: settingsIn(all, keys) }
+}
+
+/**
+ * Starts `sysctl` for the keys that the input begins with, up to an empty line, then is `ip` for the rest of it: of a pipe
+ * `read` takes its line and no more (POSIX). The keys are data to it, never words of the script.
+ */
+const sysctlsThenIp = `while IFS= read -r key && [ -n "$key" ]; do set -- "$@" "$key"; done
+sysctl -e "$@" </dev/null
+exec ip -N -j -d -force -batch -`
+
 /** Tables and scopes as numbers (-N): their names are the machine's own. */
-async function askPod(run: Run, netnsFd: number, asked: { options: readonly string[]; queries: readonly string[] }) {
+async function askPod(
+  run: Run,
+  netnsFd: number,
+  asked: { options: readonly string[]; queries: readonly string[]; keys: readonly string[] },
+): Promise<string> {
+  const { options, queries, keys } = asked
+  const ip = ['ip', ...options, '-N', '-j', '-d', '-force', '-batch', '-']
+  const words = keys.length === 0 ? ip : ['sh', '-c', sysctlsThenIp]
   const output = await run({
     file: 'nsenter',
-    args: [`--net=${podNetns}`, '--', 'ip', ...asked.options, '-N', '-j', '-d', '-force', '-batch', '-'],
-    stdin: `${asked.queries.join('\n')}\n`,
+    args: [`--net=${podNetns}`, '--', ...words],
+    stdin: [...keys, ...(keys.length === 0 ? [] : ['']), ...queries, ''].join('\n'),
     netnsFd,
   })
   requireSeen(output, 'ip in the pod')
-  return readDocuments(output.stdout)
+  return output.stdout
+}
+
+/** sysctl prints dots for slashes and the other way round. A key without a line is not there, or may not be read. */
+function settingsIn(printed: string, keys: readonly string[]): ReadonlyMap<string, string | undefined> {
+  const lines = keys.length === 0 ? [] : printed.split('\n').map((line) => line.split(' = '))
+  const found = new Map(lines.map(([key, ...value]) => [key, value.join(' = ')]))
+  return new Map(keys.map((key) => [key, found.get(key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/')))]))
 }
 
 /** One of our nft tables with its elements, or 'absent'. One process. */
@@ -125,18 +161,6 @@ async function observeFilters(run: Run, names: readonly string[]): Promise<Reado
   if (names.length === 1) return new Map()
   const alone = await Promise.all(names.map((name) => observeFilters(run, [name])))
   return new Map(alone.flatMap((each) => [...each]))
-}
-
-/** Sysctls of the pod by key, a path below /proc/sys. One process, which prints dots for slashes and the other way round. */
-export async function observePodSysctls(
-  run: Run,
-  netnsFd: number,
-  keys: readonly string[],
-): Promise<ReadonlyMap<string, string | undefined>> {
-  const output = await run({ file: 'nsenter', args: [`--net=${podNetns}`, '--', 'sysctl', '-e', ...keys], netnsFd })
-  const lines = output.stdout.split('\n').map((line) => line.split(' = '))
-  const found = new Map(lines.map(([key, ...value]) => [key, value.join(' = ')]))
-  return new Map(keys.map((key) => [key, found.get(key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/')))]))
 }
 
 /** Sysctls by key. No process. */

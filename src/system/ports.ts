@@ -19,6 +19,8 @@ export interface PortRequest {
   readonly claimFile: string
   readonly key: AttachmentRecord['key']
   readonly settle: (holder: AttachmentRecord) => Promise<boolean>
+  /** Gives back what nobody can have, of reservations that cannot be read. */
+  readonly reclaim: () => Promise<void>
 }
 
 /** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
@@ -47,8 +49,9 @@ export async function releasePorts(
     purpose: 'release host ports',
     owner: record.writer,
     waitMs: lockWaitMs,
+    isDispensable: true,
     ...(deadline && { deadline }),
-  }
+  } as const
   await withLock(lock, () => {
     for (const name of candidates) {
       const holder = portHolder(name)
@@ -89,6 +92,7 @@ function isHeldBy(key: AttachmentRecord['key'], name: string): boolean {
 /** Whether the port's holder was dead and has been taken down, or has given it back meanwhile. */
 async function isFreed(request: PortRequest, name: string): Promise<boolean> {
   const holder = portHolder(name)
+  if (holder === undefined) await request.reclaim()
   return (holder !== undefined && (await request.settle(holder))) || !existsSync(`${portsDirectory()}/${name}`)
 }
 

@@ -2,7 +2,7 @@
 // Records on disk. `pending` holds attachments being made or owed, `attachments` finished ones:
 // finishing is one rename, and a later call finds what a killed one left by listing one directory.
 
-import { renameSync, rmSync } from 'node:fs'
+import { existsSync, renameSync, rmSync } from 'node:fs'
 import { CniCode, CniError } from '../cni/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../plan/attachment.ts'
 import { acceptedOf } from '../plan/host-accept.ts'
@@ -10,7 +10,7 @@ import { networkDirName, recordFileName } from '../plan/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../plan/record.ts'
 import { sharesRules } from '../plan/shared.ts'
 import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from './files.ts'
-import { type NetworkFiles, networkDirectories, networkParts, setAside } from './state.ts'
+import { asideBelow, asideCopies, type NetworkFiles, networkDirectories, networkParts, setAside } from './state.ts'
 
 /** A record and the file it is in. */
 export interface StoredRecord {
@@ -60,8 +60,13 @@ export function finish(files: NetworkFiles, key: AttachmentKey): void {
  * never pending with a spec: settling a killed call takes down what such a claim describes.
  */
 export function writeAdopted(files: NetworkFiles, record: AttachmentRecord): void {
-  writeText(`${files.attachments}/${recordFileName(record.key)}`, JSON.stringify(record))
+  writeFinished(files, record)
   rmSync(pendingFile(files, record.key), { force: true })
+}
+
+/** Writes a finished record anew. */
+export function writeFinished(files: NetworkFiles, record: AttachmentRecord): void {
+  writeText(`${files.attachments}/${recordFileName(record.key)}`, textOf(record))
 }
 
 /** Removes the finished record; what is owed stays. */
@@ -85,6 +90,31 @@ export function findRecords(files: NetworkFiles, key: AttachmentKey): readonly S
   return [finished, pending].filter((stored) => stored !== undefined)
 }
 
+/** Whether the attachment had a record that cannot be read: it was there until its DEL, and what it had is its own. */
+export function hasUnreadable(files: NetworkFiles, key: AttachmentKey): boolean {
+  return unreadableFiles(files, key).length > 0
+}
+
+/** The roles of the network's attachments whose records could not be read, by the names of the files. */
+export function unreadableRoles({ attachments }: NetworkFiles): readonly AttachmentKey['role'][] {
+  return asideBelow(attachments).map((file) => {
+    const [, role] = /:(chained|ipam)\.\d+$/.exec(file) ?? []
+    return role === 'chained' || role === 'ipam' ? role : 'main'
+  })
+}
+
+/** Removes what is left of such a record. */
+export function forgetUnreadable(files: NetworkFiles, key: AttachmentKey): void {
+  for (const file of unreadableFiles(files, key)) rmSync(file, { force: true, recursive: true })
+}
+
+/** Set aside as a rule, or still in place where nothing can be moved. */
+function unreadableFiles(files: NetworkFiles, key: AttachmentKey): readonly string[] {
+  const places = [files.attachments, files.pending].map((directory) => `${directory}/${recordFileName(key)}`)
+  const inPlace = places.filter((file) => existsSync(file) && readStored(file, false) === undefined && existsSync(file))
+  return [...places.flatMap((file) => asideCopies(file)), ...inPlace]
+}
+
 /** All pending records of a network: calls in progress, killed calls, and what is owed. */
 export function pendingRecords(files: NetworkFiles): readonly StoredRecord[] {
   return recordsIn(files.pending, true)
@@ -104,6 +134,19 @@ export function recordsOf(files: NetworkFiles): readonly StoredRecord[] {
 /** Every record of every network. */
 export function allRecords(): readonly StoredRecord[] {
   return networkDirectories().flatMap(recordsOf)
+}
+
+/**
+ * Whether one of all records meets the test; no more of them are read than it takes. None is missed that an ADD finishes
+ * meanwhile, which goes from pending to finished.
+ */
+export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
+  const isMet = (directory: string, isPending: boolean) =>
+    namesIn(directory).some((name) => {
+      const stored = name.startsWith('.') ? undefined : readStored(`${directory}/${name}`, isPending)
+      return stored !== undefined && test(stored)
+    })
+  return networkDirectories().some((files) => isMet(files.pending, true) || isMet(files.attachments, false))
 }
 
 /** What the network's attachments share, as the last change to it wrote it. One under another's name is not believed. */
@@ -172,7 +215,7 @@ function recordsIn(directory: string, isPending: boolean, isMeant = (_: string) 
     .flatMap((name) => readStored(`${directory}/${name}`, isPending) ?? [])
 }
 
-/** Unreadable state is set aside, never fatal (contract §4). A record under another's name is not believed. */
+/** Unreadable state is set aside, never fatal (docs/design.md, "State"). A record under another's name is not believed. */
 function readStored(file: string, isPending: boolean): StoredRecord | undefined {
   const found = readText(file)
   if (found === undefined) return undefined

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the reference plugins keep for one attachment, found by their files, and taken away: a node that
-// was switched to trestle sends us the DEL of pods which they made (contract §4).
+// was switched to trestle sends us the DEL of pods which they made (docs/design.md, "DEL").
 
 import { rmSync } from 'node:fs'
 import { bareAddress } from '../cni/address.ts'
@@ -9,7 +9,7 @@ import { readPrevResult } from '../cni/result-shapes.ts'
 import { podNetns } from '../compile/ip.ts'
 import { readDocuments, readLinks } from '../compile/read-ip.ts'
 import type { AttachmentKey } from '../plan/attachment.ts'
-import { addressesOf, type CachedAttachment, cachedTypes, endsOf } from '../plan/libcni-cache.ts'
+import { addressesOf, type CachedAttachment, endsOf, isPartOurs } from '../plan/libcni-cache.ts'
 import { hostLinkName } from '../plan/names.ts'
 import { isReferenceLinkName, type ReferenceOwner, referenceNames } from '../plan/reference-chain.ts'
 import { holderOf } from './addresses.ts'
@@ -50,7 +50,7 @@ export function findReference(key: AttachmentKey, conf: DelConf, dataDir: string
   const held = addressesHeld(dataDir, key.network, key)
   const cached = cachedAttachment(key)
   // In a chain that we are part of, the other plugins get a DEL of their own.
-  if (cached !== undefined && cachedTypes(cached).includes('trestle')) return undefined
+  if (cached !== undefined && isPartOurs(cached, conf)) return undefined
   const known = cached ?? previousOf(key, conf)
   const ends = known === undefined ? { host: undefined, pod: undefined } : endsOf(known)
   const isTheirs =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations of the reference host-local (its layout: reference-plugins.md §2.8): a node may be
+// Reservations of the reference host-local (its layout: docs/design.md, "Upstream host-local"): a node may be
 // switched to trestle while its pods live, so theirs are honoured and our DEL gives them back.
 
 import { rmSync, statSync } from 'node:fs'

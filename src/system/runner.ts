@@ -2,8 +2,9 @@
 // The only door to other programs: no shell, a deadline, LC_ALL=C so that compile/reason.ts can read
 // what they say, and a bound on what they may print.
 
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { CniCode, CniError } from '../cni/error.ts'
+import type { ProcessKind, Starter } from './call-file.ts'
 
 /** One process to run. `netnsFd` becomes its descriptor 3. */
 export interface Command {
@@ -14,6 +15,8 @@ export interface Command {
   /** The whole environment; default: PATH and LC_ALL=C only. */
   readonly env?: Readonly<Record<string, string>>
   readonly netnsFd?: number
+  /** Default: a tool. */
+  readonly kind?: ProcessKind
 }
 
 /** What a process left. `code` is undefined when a signal ended it. */
@@ -42,13 +45,18 @@ export function pathWithTools(path = process.env['PATH']): string {
   return path ? `${path}:${toolPath}` : toolPath
 }
 
-/** A runner that ends what it runs at the deadline. */
-export function runnerUntil(deadline: Deadline): Run {
+/** What was ended is gone at once, but for one that waits in the kernel: nobody waits for that longer than this. */
+const graceMs = 500
+
+/** A runner that ends what it runs at the deadline. `starter`: marks the processes as those of a call. */
+export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
   return (command) => {
     const leftMs = deadline.endsAtMs - performance.now()
     if (leftMs <= 0) return Promise.reject(timedOut(command))
     if (deadline.signal?.aborted) return Promise.reject(interrupted(command))
-    return new Promise((resolve, reject) => start(command, { leftMs, signal: deadline.signal }, { resolve, reject }))
+    return new Promise((resolve, reject) =>
+      start(command, { leftMs, signal: deadline.signal, starter }, { resolve, reject }),
+    )
   }
 }
 
@@ -57,17 +65,21 @@ interface Settle {
   readonly reject: (error: CniError) => void
 }
 
-function start(command: Command, limits: { leftMs: number; signal: AbortSignal | undefined }, settle: Settle): void {
-  const child = spawn(command.file, command.args, {
-    env: command.env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
-    stdio: command.netnsFd === undefined ? ['pipe', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe', command.netnsFd],
-  })
+interface Limits {
+  readonly leftMs: number
+  readonly signal: AbortSignal | undefined
+  readonly starter: Starter | undefined
+}
+
+function start(command: Command, limits: Limits, settle: Settle): void {
+  const { child, isGone } = spawned(command, limits.starter)
   const ended = { reason: undefined as CniError | undefined }
   const end = (reason: CniError) => {
     ended.reason ??= reason
-    child.kill('SIGKILL')
+    killGroup(child)
     // What it started itself may hold the pipes open for longer than we have.
     for (const stream of child.stdio.slice(0, 3)) stream?.destroy()
+    setTimeout(() => settle.reject(reason), graceMs).unref()
   }
   const timer = setTimeout(() => end(timedOut(command)), limits.leftMs)
   const onAbort = () => end(interrupted(command))
@@ -75,6 +87,7 @@ function start(command: Command, limits: { leftMs: number; signal: AbortSignal |
   const stdout = collect(child.stdio[1], () => end(tooMuch(command)))
   const stderr = collect(child.stdio[2], () => end(tooMuch(command)))
   const finish = () => {
+    isGone()
     clearTimeout(timer)
     limits.signal?.removeEventListener('abort', onAbort)
   }
@@ -91,6 +104,31 @@ function start(command: Command, limits: { leftMs: number; signal: AbortSignal |
   child.stdin?.on('error', () => undefined)
   if (typeof command.stdin === 'object') command.stdin.then((text) => child.stdin?.end(text))
   else child.stdin?.end(command.stdin ?? '')
+}
+
+/** In a process group of its own, so that it can be ended with what it starts itself. */
+function spawned({ file, args, env, netnsFd, kind = 'tool' }: Command, starter: Starter | undefined) {
+  const starting = starter?.(kind)
+  const inherited = [netnsFd, starting?.fd].filter((fd) => fd !== undefined)
+  try {
+    const child = spawn(file, args, {
+      env: env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
+      stdio: ['pipe', 'pipe', 'pipe', ...inherited],
+      detached: true,
+    })
+    return { child, isGone: () => starting?.ended() }
+  } catch (error) {
+    starting?.ended()
+    throw error
+  }
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
 }
 
 type Readable = { on(event: 'data', listener: (chunk: Buffer) => void): unknown }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who we are and whether another process still is: for lock and record owners (contract §4).
+// Who we are and whether another process still is: for lock and record owners (docs/design.md, "State").
 
 import { readFileSync, readlinkSync } from 'node:fs'
 import type { AttachmentRecord, ProcessStamp } from '../plan/record.ts'
 
-/** This process. Reads three files of /proc. */
+/** This process. Reads four files of /proc. */
 export function ownStamp(): ProcessStamp {
   return {
     pid: process.pid,
     startTime: startTimeOf('self') ?? '',
     bootId: bootId(),
     pidNamespace: ownPidNamespace(),
+    netNamespace: readlinkSync('/proc/self/ns/net'),
   }
 }
 
@@ -32,7 +33,7 @@ export function machineId(): string {
 const tickMs = 10
 
 /** No call lasts longer (commands/context.ts gives it 20 s): what is older than this has no live writer. */
-const longestCallMs = 60_000
+export const longestCallMs = 60_000
 
 /**
  * Whether the process of a stamp written at `writtenMs` (milliseconds since 1970) has ended. In another

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the state is and what may be in it (contract §4):
+// Where the state is and what may be in it (docs/design.md, "State"):
 //
 //   /run/trestle/lock                        held while shared parts of the machine change
+//   /run/trestle/call.PIDNS.PID.START        open in what a call has started (call-file.ts); .delegate: in IPAM plugins
 //   /run/trestle/ports.lock                  held while a host port is released or reserved again
 //   /run/trestle/ports/PORT                  reserved host ports: link(2) of the claim that made them
+//   /run/trestle/accept.json                 where chains of others have an accept of our mark
 //   /run/trestle/networks/NAME/network.json  what the network's attachments share
-//                             /network-accept.json  what was put into chains of others for its bridge
+//                             /network-accept.json  firewalld's zone for its bridge or subnets
 //                             /chained.json  the same for chained attachments
 //                             /*.going.json  either of them, while removeWhenEmpty takes down what it says
 //                             /lock          held while a reservation is released or taken over
@@ -16,6 +18,7 @@
 //                             /addresses/IP  reservations: link(2) of the claim that made them
 //                             /cooling/IP    freed addresses in their cooldown
 //                             /last.N        the address last given from range set N
+//   /run/trestle/nft.json                   the version of nft, and the file that it is of
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
@@ -130,10 +133,32 @@ export function requireRoom(root = stateRoot()): void {
 export function setAside(path: string, root = stateRoot()): void {
   try {
     makeDirectory(`${root}/damaged`)
-    renameSync(path, `${root}/damaged/${path.slice(root.length + 1).replaceAll('/', '_')}.${Date.now()}`)
+    renameSync(path, `${root}/damaged/${asideName(path, root)}.${Date.now()}`)
   } catch {
     // Reported by whoever found it unreadable; it stays where it is.
   }
+}
+
+/** What a file was set aside as, each time. */
+export function asideCopies(path: string): readonly string[] {
+  return asideOf(path, /^\.\d+$/)
+}
+
+/** What the files of a directory were set aside as. */
+export function asideBelow(directory: string): readonly string[] {
+  return asideOf(directory, /^_.+\.\d+$/)
+}
+
+function asideOf(path: string, rest: RegExp, root = stateRoot()): readonly string[] {
+  const beginning = asideName(path, root)
+  return namesIn(`${root}/damaged`)
+    .filter((name) => name.startsWith(beginning) && rest.test(name.slice(beginning.length)))
+    .map((name) => `${root}/damaged/${name}`)
+}
+
+/** Its place in the state directory; `.` and the time follow. */
+function asideName(path: string, root: string): string {
+  return path.slice(root.length + 1).replaceAll('/', '_')
 }
 
 function networkFilesAt(directory: string): NetworkFiles {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node's allow-list of pod sysctls, the reference tuning plugin's file and rules
-// (reference-plugins.md §1.10): a regular expression a line, not anchored; no file allows everything.
+// (docs/design.md, "Upstream tuning"): a regular expression a line, not anchored; no file allows everything.
 
 import { CniCode, CniError } from '../cni/error.ts'
 import { readText } from './files.ts'

@@ -6,9 +6,15 @@ import { pathWithTools } from './runner.ts'
 
 /** Whether a program is in one of the directories that the runner looks in. */
 export function isOnPath(tool: string): boolean {
-  return pathWithTools()
+  return fileOf(tool) !== undefined
+}
+
+/** The file that the runner starts for a program; undefined where there is none. */
+export function fileOf(tool: string): string | undefined {
+  const files = pathWithTools()
     .split(':')
-    .some((directory) => isExecutable(`${directory}/${tool}`))
+    .map((directory) => `${directory}/${tool}`)
+  return files.find(isExecutable)
 }
 
 /** Whether a file is one that we may start. A directory has an x, too. */

@@ -21,7 +21,7 @@ const served = { ...accepted, runtimeConfig: { portMappings: [{ hostPort, contai
 /** For what a loaded machine takes its time for. */
 const patient = { timeout: 30_000, interval: 200 }
 const saves = ['iptables-save', 'ip6tables-save']
-const ownRule = /^-A (DOCKER-USER|FORWARD) .*--comment "?trestle cni0 (in|out)"? -j ACCEPT$/
+const ownRule = /^-A (\S+) .*--comment "?trestle accept 0x1000"? -j ACCEPT$/
 
 describe.skipIf(missing.length > 0)('Docker', () => {
   let lab: Lab
@@ -87,24 +87,20 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     expect(await rules()).toEqual(before)
   })
 
-  it('that restarts keeps the accepts, and restore does not add to them', async () => {
+  it('that restarts keeps the accepts behind its rules, and restore does not add to them', async () => {
     await must(lab, 'iptables -P FORWARD DROP')
     const before = await rules()
     const pods = await twoPods()
-    const pair = await ours()
-    expect(pair.map((line) => ownRule.exec(line)?.slice(1).join(' '))).toEqual([
-      'DOCKER-USER out',
-      'DOCKER-USER in',
-      'FORWARD out',
-      'FORWARD in',
-    ])
+    const accepts = await ours()
+    // Docker 20 has no chains for IPv6. The last rule of each FORWARD: behind all of Docker's.
+    expect(accepts.map((line) => ownRule.exec(line)?.[1])).toEqual(['FORWARD', 'FORWARD'])
     expect(await others()).toEqual(before)
     expect(await silent(pods)).toEqual([])
     await stop()
     await start()
     expect(await silent(pods)).toEqual([])
     await must(lab, '/opt/cni/bin/trestle restore')
-    expect(await ours()).toEqual(pair)
+    expect(await ours()).toEqual(accepts)
     for (const pod of pods) expect(await check(lab, pod)).toBe('')
     for (const pod of pods) await detach(lab, pod)
     expect(await rules()).toEqual(before)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real kube-proxy beside trestle, in both modes: services from pods, also back to the caller and to a neighbour on the
 // bridge, and a host port with the number of a NodePort. kube-proxy's rules are as it wrote them after trestle's verbs.
-import { rename, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { asks, attach, call, check, detach, type LabPod, must, serve, uplink } from './lab/calls.ts'
 import { type Lab, missingParts, openLab, peers, prepareLab } from './lab/lab.ts'
+import { objects, proxyRules, publish } from './lab/services.ts'
 
 const missing = missingParts(['bin/kube-proxy'], 'kube-proxy')
 
@@ -16,42 +17,9 @@ const withHostPort = (hostPort: number) => ({
   ...network,
   runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] },
 })
-const node = {
-  metadata: { name: 'lab' },
-  spec: { podCIDR: '10.92.0.0/24' },
-  status: { addresses: [{ type: 'InternalIP', address: uplink.node[0] }] },
-}
-
-interface Service {
-  readonly name: string
-  readonly clusterIP: string
-  readonly nodePort?: number
-  readonly endpoint: string
-}
-
-/** What the API server says: services on port 80 with one endpoint each. */
-function objects(services: readonly Service[]): string {
-  return JSON.stringify({
-    nodes: [node],
-    servicecidrs: [{ metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/16'] } }],
-    services: services.map(({ name, clusterIP, nodePort }) => ({
-      metadata: { name, namespace: 'default' },
-      spec: {
-        type: nodePort === undefined ? 'ClusterIP' : 'NodePort',
-        clusterIP,
-        clusterIPs: [clusterIP],
-        ipFamilies: ['IPv4'],
-        ports: [{ name: 'http', protocol: 'TCP', port: 80, targetPort: 80, ...(nodePort && { nodePort }) }],
-      },
-    })),
-    endpointslices: services.map(({ name, endpoint }) => ({
-      metadata: { name: `${name}-1`, namespace: 'default', labels: { 'kubernetes.io/service-name': name } },
-      addressType: 'IPv4',
-      ports: [{ name: 'http', protocol: 'TCP', port: 80 }],
-      endpoints: [{ addresses: [endpoint], conditions: { ready: true }, nodeName: 'lab' }],
-    })),
-  })
-}
+/** An IPv6 address as everybody but socat writes it. */
+const short = (address: string) =>
+  address.includes(':') ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
 
 describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kube-proxy in %s mode', (mode) => {
   let lab: Lab
@@ -67,29 +35,6 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
     await lab?.close()
   })
 
-  /** Makes the services be these, and waits until kube-proxy has rules for them and for no others. */
-  async function publish(services: readonly Service[]): Promise<void> {
-    const file = join(lab.dir, 'objects.json')
-    await writeFile(`${file}.new`, objects(services))
-    await rename(`${file}.new`, file)
-    const wanted = services.flatMap(({ clusterIP, endpoint }) => [clusterIP, `${endpoint}:80`]).sort()
-    const known = async () => {
-      const rules = (await proxyRules()).replaceAll(' . ', ':') // nft joins address and port so
-      return [...new Set(rules.match(/10\.96\.0\.1\d|[\d.]+:80\b/g))].sort()
-    }
-    await vi.waitFor(async () => expect(await known()).toEqual(wanted), { timeout: 40_000, interval: 100 })
-  }
-
-  /** kube-proxy's rules, without counters and without what is ours. */
-  async function proxyRules(): Promise<string> {
-    if (mode === 'nftables') {
-      const tables = await must(lab, 'nft -s list tables')
-      const own = tables.split('\n').filter((line) => line.endsWith(' kube-proxy'))
-      return (await Promise.all(own.map((table) => must(lab, `nft -s list ${table}`)))).join('')
-    }
-    const saved = await Promise.all(['iptables-save', 'ip6tables-save'].map((save) => must(lab, save)))
-    return saved.join('').replace(/^#.*$|\[\d+:\d+\]/gm, '')
-  }
   const from = (client: string | undefined, address: string, at = 80) => asks(lab, client, { address, port: at })
   const settings = (isOn: number) =>
     ['iptables', 'ip6tables'].map((name) => must(lab, `sysctl -qw net.bridge.bridge-nf-call-${name}=${isOn}`))
@@ -104,10 +49,10 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
       ]
       for (const { name } of pods) await serve(lab, { netns: name, port: 80 }, name)
       const [caller = '', neighbour = ''] = pods.map(({ addresses }) => addresses[0] ?? '')
-      await publish([
-        { name: 'itself', clusterIP: '10.96.0.11', endpoint: caller },
-        { name: 'next', clusterIP: '10.96.0.12', nodePort: port, endpoint: neighbour },
-        { name: 'away', clusterIP: '10.96.0.13', endpoint: uplink.outside[0] },
+      await publish(lab, mode, [
+        { name: 'itself', clusterIPs: ['10.96.0.11'], endpoints: [caller] },
+        { name: 'next', clusterIPs: ['10.96.0.12'], nodePort: port, endpoints: [neighbour] },
+        { name: 'away', clusterIPs: ['10.96.0.13'], endpoints: [uplink.outside[0]] },
       ])
     })
 
@@ -130,7 +75,7 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
     })
 
     it('rules of kube-proxy are as it wrote them after ADD, CHECK, restore, DEL and GC', async () => {
-      const before = await proxyRules()
+      const before = await proxyRules(lab, mode)
       const extra = await attach(lab, withHostPort(18081), 'extra')
       expect(await check(lab, extra)).toBe('')
       await must(lab, 'nft delete table inet trestle')
@@ -140,17 +85,80 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
       const valid = pods.map(({ name }) => ({ containerID: name, ifname: 'eth0' }))
       const collected = await call(lab, 'GC', { conf: { ...network, 'cni.dev/valid-attachments': valid }, name: 'gc' })
       expect([collected.exitCode, collected.stdout]).toEqual([0, ''])
-      expect(await proxyRules()).toBe(before)
+      expect(await proxyRules(lab, mode)).toBe(before)
       expect(await from('caller', '10.96.0.11')).toMatch(/^caller /)
     })
 
     it('the NodePort wins over a host port of the same number, which takes over when the service is gone', async () => {
       for (const client of ['outside', 'caller', undefined])
         expect(await from(client, uplink.node[0], port), client ?? 'the node').toMatch(/^neighbour /)
-      await publish([{ name: 'itself', clusterIP: '10.96.0.11', endpoint: pods[0]?.addresses[0] ?? '' }])
+      const itself = { name: 'itself', clusterIPs: ['10.96.0.11'], endpoints: [pods[0]?.addresses[0] ?? ''] }
+      await publish(lab, mode, [itself])
       for (const client of ['outside', 'caller', undefined])
         expect(await from(client, uplink.node[0], port), client ?? 'the node').toMatch(/^holder /)
       for (const pod of pods) await detach(lab, pod)
     })
+  })
+
+  describe.each(['bridge', 'ptp'] as const)('the client that a service sees, mode %s', (podMode) => {
+    const ranges = podMode === 'bridge' ? ['10.93.0.0/24', 'fd00:93::/64'] : ['10.94.0.0/24', 'fd00:94::/64']
+    const own = {
+      ...network,
+      name: podMode,
+      mode: podMode,
+      bridge: 'br-own',
+      podcidr: ranges,
+      nonMasqueradeCIDRs: ['192.0.2.0/24', '2001:db8:0:2::/64'],
+    }
+    const other = { ...network, name: 'other', bridge: 'br-other', podcidr: ['10.95.0.0/24', 'fd00:95::/64'] }
+    const gateways = ranges.map((range) => range.replace(/0?\/.*/, '1'))
+    let pods: Readonly<Record<'caller' | 'neighbour' | 'stranger', LabPod>>
+    beforeAll(async () => {
+      pods = {
+        caller: await attach(lab, own, `${podMode}-caller`),
+        neighbour: await attach(lab, own, `${podMode}-next`),
+        stranger: await attach(lab, other, `${podMode}-other`),
+      }
+      for (const { name } of Object.values(pods)) await serve(lab, { netns: name, port: 80 }, name)
+      for (const [at, range] of ranges.entries())
+        await must(lab, `ip -n outside route add ${range} via ${uplink.node[at]}`)
+      const behind = [pods.caller, pods.neighbour, pods.stranger].map(({ addresses }) => addresses)
+      await publish(
+        lab,
+        mode,
+        [...behind, uplink.outside].map((endpoints, at) => ({
+          name: `s${at}`,
+          clusterIPs: [`10.96.0.1${at + 1}`, `fd00:aa::1${at + 1}`],
+          endpoints,
+          ...(at === 1 ? { nodePort: port, isLocal: true as const } : {}),
+        })),
+      )
+    })
+    afterAll(async () => {
+      for (const pod of Object.values(pods)) await detach(lab, pod)
+      await publish(lab, mode, [])
+    })
+
+    const seen = async (client: string, addresses: readonly string[], at = 80) => {
+      const said = await Promise.all(addresses.map((address) => from(client, address, at)))
+      return said.map((answer) => short(answer.split(' ')[1] ?? ''))
+    }
+    const seenBy = (n: number) => seen(pods.caller.name, [`10.96.0.1${n}`, `fd00:aa::1${n}`])
+
+    // The sysctls change while the pods live.
+    it.each(podMode === 'ptp' ? [1] : [1, 0, 1])(
+      'is the caller, but where its answer would pass the translation by: bridge-nf-call-iptables %i',
+      async (isOn) => {
+        await Promise.all(settings(isOn))
+        const { addresses } = pods.caller
+        const neighbour = podMode === 'bridge' && isOn === 0 ? gateways : addresses
+        expect(await seenBy(1)).not.toContain('')
+        expect(await seenBy(2)).toEqual(neighbour)
+        expect(await seenBy(3)).toEqual(['10.95.0.1', 'fd00:95::1'])
+        expect(await seenBy(4)).toEqual(addresses)
+        expect(await seen(pods.caller.name, uplink.node, port)).toEqual(neighbour)
+        expect(await seen('outside', uplink.node, port)).toEqual(uplink.outside)
+      },
+    )
   })
 })

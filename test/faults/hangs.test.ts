@@ -10,7 +10,7 @@ import { isLong, undisturbed, wrongOf } from '../support/fault-suite.ts'
 import type { ToolCall } from '../support/faults.ts'
 
 const minutes = 60_000
-/** The whole call's time (contract §3), and what a loaded machine takes beside. */
+/** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. */
 const limitMs = 20_000 + 10_000
 /** The streams of more nodes would be what keeps the machine busy. */
 const atOnce = 12

@@ -122,7 +122,7 @@ describe('the same pod', () => {
 describe('an address', () => {
   const ask = (ip: string) => ({ args: `IP=${ip}` })
 
-  it('that changed hands stays with its new holder when the late DEL of the old one comes (pain 22: a late DEL frees the new pod)', () => {
+  it('that changed hands stays with its new holder when the late DEL of the old one comes (nerdctl#3522: a late DEL frees the new pod)', () => {
     const first = attach(host, conf, { id: 'a1', ...ask('10.240.0.9') })
     host.removePod(first.netns)
     const second = attach(host, conf, { id: 'a2', ...ask('10.240.0.9') })

@@ -3,7 +3,7 @@
 // warns before and says no then, and a port that becomes free serves the next pod.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { withoutShared } from '../support/allowance.ts'
+import { knownOf, withoutShared } from '../support/allowance.ts'
 import { environment, type Finished, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { attach, netConf } from '../support/pods.ts'
@@ -47,11 +47,11 @@ describe('a bridge', () => {
 
     plugIn(1000, most - 1)
     expectError(statusOnNode(), 50, 'bridge cni0 has 1023 of 1023 ports')
-    const before = withoutShared(snapshot(host))
+    const before = withoutShared(snapshot(host), knownOf(host))
     const refused = host.cni('ADD', conf, { id: 'second', netns: host.pod('second') })
     expectError(refused, 108, 'bridge cni0 is full: it has 1023 ports')
     expect(refused.json?.details).toContain('another "bridge"')
-    expect(withoutShared(snapshot(host))).toEqual(before)
+    expect(withoutShared(snapshot(host), knownOf(host))).toEqual(before)
 
     expectSilent(host.cni('DEL', conf, pod.call))
     attach(host, conf, { id: 'third' })

@@ -63,14 +63,14 @@ describe('a bridge of somebody else', () => {
 describe('a bridge of ours', () => {
   const moved = netConf({ podcidr: '10.99.0.0/24' })
 
-  it('without pods takes the address of a changed configuration (pain 11: a wrong bridge address stays)', () => {
+  it('without pods takes the address of a changed configuration (cni#306: a wrong bridge address stays)', () => {
     const pod = attach(host, netConf())
     expectSilent(later(host, 'DEL', { conf: netConf(), pod }))
     attach(host, moved, { id: 'c2' })
     expect(gateways()).toEqual(['10.99.0.1/24'])
   })
 
-  it('with pods does not: refused, and the pods keep their gateway (pain 11: a wrong bridge address stays)', () => {
+  it('with pods does not: refused, and the pods keep their gateway (cni#306: a wrong bridge address stays)', () => {
     const pod = attach(host, netConf())
     refused(moved, /already has an IP address different from/)
     expect(gateways()).toEqual(['10.240.0.1/24'])
@@ -113,12 +113,15 @@ describe('keys of the reference', () => {
   it('isGateway and isDefaultGateway decide about address, route and forwarding', () => {
     const ipam = { type: 'host-local', subnet: '10.240.0.0/24' }
     const bare = netConf({ podcidr: undefined, ipam })
+    const forwarding = () => host.run('sysctl', ['-n', 'net.ipv4.ip_forward']).stdout
+    expect(host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=0']).code).toBe(0)
     const pod = attach(host, bare, { id: 'a' })
     expect(gateways()).toEqual([])
     expect(pod.result.routes).toBeUndefined()
-    expect(host.run('sysctl', ['-n', 'net.ipv4.ip_forward']).stdout).toBe('0\n')
+    expect(forwarding()).toBe('0\n')
     attach(host, { ...bare, isGateway: true }, { id: 'b' })
     expect(gateways()).toEqual(['10.240.0.1/24'])
+    expect(forwarding()).toBe('1\n')
     const last = attach(host, { ...bare, isDefaultGateway: true }, { id: 'c' })
     expect(last.result.routes).toEqual([{ dst: '0.0.0.0/0', gw: '10.240.0.1' }])
   })

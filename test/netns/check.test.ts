@@ -203,7 +203,10 @@ describe('CHECK', () => {
   })
 
   it.each([
-    ['a destination that keeps the address', netConf({ nonMasqueradeCIDRs: ['192.0.2.1/32', '10.0.0.0/8'] })],
+    [
+      'a destination that keeps the address',
+      netConf({ podcidr: '10.244.0.0/24', nonMasqueradeCIDRs: ['192.0.2.1/32', '10.0.0.0/8'] }),
+    ],
     [
       'the pod has',
       netConf({

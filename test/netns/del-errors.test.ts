@@ -27,7 +27,7 @@ function withReadOnlyState(play: () => Finished): Finished {
   }
 }
 
-describe('an error of DEL is one document, and no words that a runtime takes for done (pain 35: errors are swallowed)', () => {
+describe('an error of DEL is one document, and no words that a runtime takes for done (cni#670: errors are swallowed)', () => {
   it('for a delegated plugin that is missing', () => {
     const conf = ipamConf({ type: 'absent' })
     expectStays(host.cni('DEL', conf, { netns: '', path: '/nowhere' }), 105)

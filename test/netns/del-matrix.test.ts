@@ -65,7 +65,7 @@ beforeEach(() => {
 })
 afterEach(() => host.close())
 
-describe('DEL leaves nothing, twice (pain 3: DEL fails for ever)', () => {
+describe('DEL leaves nothing, twice (cni#1055: DEL fails for ever)', () => {
   it.each(cases)('namespace $netns, prevResult $prev, configuration $config, bridge $bridge', (of) => {
     const pod = attach(host, conf)
     const call = { ...pod.call, netns: namespaces[of.netns]?.(host, pod) ?? '' }
@@ -107,7 +107,7 @@ describe('DEL', () => {
     expectNothingLeft(host, before)
   })
 
-  it('and a new ADD of the same ids work where only the record was lost (pain 12: file exists on the next ADD)', () => {
+  it('and a new ADD of the same ids work where only the record was lost (ovs-cni#220: file exists on the next ADD)', () => {
     const pod = attach(host, conf)
     host.run('rm', ['-rf', host.stateDir])
     const again = attach(host, conf, pod.call)

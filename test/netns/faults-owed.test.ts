@@ -11,9 +11,9 @@ import { expectNothingLeft } from '../support/allowance.ts'
 import { openFaults } from '../support/faults.ts'
 import { type Call, environment, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { addressesOf } from '../support/parallel.ts'
-import { haveStrace, tracedCni } from '../support/strace.ts'
+import { haveStrace, noStrace, tracedCni } from '../support/strace.ts'
 
-/** The whole call's time (contract §3), and what a loaded machine takes beside. A tool that hangs would take a minute. */
+/** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. A tool that hangs would take a minute. */
 const limitMs = 20_000 + 10_000
 
 /** Two addresses for pods. */
@@ -80,7 +80,7 @@ describe('DEL', () => {
   })
 
   it('that may not look for its link removes it all the same', (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     const link = hostLinkName({ network: pool.name, containerId: 'first', ifName: 'eth0', role: 'main' })
     const paths = [`/proc/sys/net/ipv4/conf/${link}/forwarding`]
     const call = { verb: 'DEL', conf: pool, id: 'first', netns: first } as const

@@ -65,7 +65,7 @@ describe('the next ADD', () => {
   })
   afterEach(() => host.close())
 
-  it.each(damages)('brings six pods back when %s (pain 14: a flush kills the rules)', (_, commands) => {
+  it.each(damages)('brings six pods back when %s (podman#348: a flush kills the rules)', (_, commands) => {
     for (const [file = '', ...args] of commands) expect(host.run(file, args).code).toBe(0)
     const netns = host.pod('sixth')
     const added = host.cni('ADD', conf, { id: 'sixth', netns })
@@ -83,7 +83,7 @@ describe('the next ADD', () => {
     try {
       const sixth = { id: 'sixth', netns: host.pod('sixth'), env: { PATH: tools.path } }
       expect(host.cni('ADD', conf, sixth).code).toBe(0)
-      expect(tools.seen().filter(({ args }) => args === 'list chains')).toHaveLength(1)
+      expect(tools.seen().filter(({ args }) => args === '-j list chains')).toHaveLength(1)
     } finally {
       tools.close()
     }

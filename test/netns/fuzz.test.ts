@@ -6,7 +6,7 @@
 import { execa } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { CniCode } from '../../src/cni/error.ts'
-import { withoutShared } from '../support/allowance.ts'
+import { knownOf, withoutShared } from '../support/allowance.ts'
 import { corpusText, type RawCall, readCorpus } from '../support/corpus.ts'
 import { randomFrom } from '../support/damage.ts'
 import { type Host, openHost, snapshot, trestle } from '../support/host.ts'
@@ -98,14 +98,17 @@ async function run({ host }: Lane, { env, stdin }: RawCall): Promise<{ code: unk
 function looked(host: Host, netns: string) {
   for (const { ifname } of JSON.parse(host.run('ip', ['-j', 'link', 'show', 'type', 'bridge']).stdout || '[]'))
     if (typeof ifname === 'string') host.run('ip', ['link', 'del', 'dev', ifname])
-  const { links, state: all } = withoutShared(snapshot(host))
+  const { links, state: all } = withoutShared(snapshot(host), knownOf(host))
   // An address with a cooldown is not given out for that long.
   const state = all.replace(/^networks\/[^/]+\/cooling\/.*\n?/gm, '').trim()
   const elements = [
     ...host.run('nft', ['list', 'ruleset']).stdout.matchAll(/(?:set|map) (\w+) \{[^}]*?elements = \{[^}]*\}/g),
   ]
   const ofPods = elements.filter(
-    ([, name]) => !/^(masq|keep|hairpin)[46]$|^(loopback|fenced|fencedpair)$/.test(name ?? ''),
+    ([, name]) =>
+      !/^(masq|keep|hairpin|acceptnet|acceptnew)[46]$|^(hairpinlink|acceptlinks|loopback|fenced|fencedpair)$/.test(
+        name ?? '',
+      ),
   )
   return {
     links,

@@ -2,14 +2,14 @@
 // `trestle gc` beside calls of the runtime: what is on its way is not told as lost, and not taken.
 
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { startCni, startCommand } from '../support/parallel.ts'
 import { attach, netConf } from '../support/pods.ts'
 import { livingStamp, makeOld, rewrite, stateOf, until } from '../support/stamps.ts'
-import { haveStrace, startTracedCommand } from '../support/strace.ts'
+import { isHeld } from '../support/started.ts'
+import { haveStrace, noStrace, startTracedCommand } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 const withPort = netConf({
@@ -27,6 +27,8 @@ describe('gc beside another call', () => {
     'has nothing to say of reservations that %s beside it makes or gives back',
     async (verb) => {
       const { call, netns } = attach(host, withPort, { id: 'c1' })
+      // Without any link of ours there is nothing to look at.
+      attach(host, netConf(), { id: 'c0' })
       if (verb === 'ADD') expectSilent(host.cni('DEL', withPort, call))
       const looking = gateAt('ip')
       try {
@@ -74,20 +76,20 @@ describe('gc beside another call', () => {
   })
 
   it('sees a namespace that is just being removed', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     const { netns } = attach(host, withPort, { id: 'c1' })
     // First it is no mount any more, then the file goes.
     host.run('umount', [netns])
     const slow = { calls: 'statfs', what: 'delay_exit=4500000', when: 1, paths: [netns] }
     const collecting = startTracedCommand(host, ['gc', '--no-runtime'], slow, {})
-    await sleep(1500) // it has seen the plain file, and is held there
+    await isHeld(collecting) // it has seen the plain file
     rmSync(netns)
     const { code, stdout } = await collecting
     expect(code, stdout).toBe(0)
   })
 
   it('misses no record that a DEL moves while it reads', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     const { call } = attach(host, withPort, { id: 'c1' })
     const looking = gateAt('ip')
     const gate = gateAt('nft')
@@ -101,7 +103,7 @@ describe('gc beside another call', () => {
       const collecting = startTracedCommand(host, ['gc', '--no-runtime'], slow, looking.env)
       await until('gc looks at the links', looking.isReached)
       looking.open()
-      await sleep(1000) // it is on the way to the second directory, and is held there
+      await isHeld(collecting) // on the way to the second directory
       const deleting = startCni(host, 'DEL', { conf: withPort, ...call, env: gate.env })
       await until('DEL is held', gate.isReached)
       const { code, stdout } = await collecting

@@ -33,7 +33,7 @@ describe('the commands that look after state', () => {
     writeFileSync(file, JSON.stringify({ ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }))
   }
 
-  it('gc collects an old attachment whose namespace is gone, and only with --apply (pain 5: nobody collects garbage)', () => {
+  it('gc collects an old attachment whose namespace is gone, and only with --apply (plugins#1047: nobody collects garbage)', () => {
     const [dead = '', young = ''] = addPods('dead', 'young', 'live')
     makeOld('dead')
     makeOld('live')
@@ -55,16 +55,14 @@ describe('the commands that look after state', () => {
     makeOld('pod')
     const script = `mount -t tmpfs tmpfs /run/netns && touch ${netns} && exec ${trestle} gc --no-runtime --apply`
     const env = { TRESTLE_STATE_DIR: host.stateDir }
-    const seen = execaSync('unshare', ['--mount', '--propagation', 'private', 'sh', '-c', script], {
-      env,
-      reject: false,
-    })
+    const words = [`--net=${host.path}`, '--', 'unshare', '--mount', '--propagation', 'private', 'sh', '-c', script]
+    const seen = execaSync('nsenter', words, { env, reject: false })
     expect(seen.exitCode).toBe(3)
     expect(seen.stderr).toContain('cannot see network namespaces from here')
     expect(host.cni('DEL', conf, { id: 'pod', netns }).code).toBe(0)
   })
 
-  it('restore rebuilds bridge, ports and rules after a flush, and then finds nothing to do (pain 14: a flush kills the rules)', () => {
+  it('restore rebuilds bridge, ports and rules after a flush, and then finds nothing to do (podman#348: a flush kills the rules)', () => {
     const pods = addPods('a', 'b', 'c')
     host.run('nft', ['flush', 'ruleset'])
     host.run('ip', ['link', 'del', 'cni0'])

@@ -72,7 +72,7 @@ describe('GC', () => {
     foreign = attach(host, other, { id: 'y' })
   })
 
-  it('without a list removes nothing (pain 5: nobody collects garbage)', () => {
+  it('without a list removes nothing (plugins#1047: nobody collects garbage)', () => {
     expectSilent(host.cni('GC', conf))
     expect(alive()).toEqual(['a', 'b', 'c'])
   })

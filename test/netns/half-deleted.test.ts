@@ -121,5 +121,3 @@ function expectNextUnharmed({ host, before, conf, gone }: Scene, next: Pod): voi
   expectSilent(later(host, 'DEL', { conf, pod: next }))
   expectNothingLeft(host, before)
 }
-
-if (!haveStrace()) console.log('skipped: strace is not installed or may not trace')

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// firewall.hostAccept with firewalld: the bridge, or the ranges of routed pods, in its trusted zone at run time,
-// unless the administrator chose a zone for it.
+// firewall.hostAccept with firewalld: the bridge, or the ranges of routed pods, in its trusted zone at run time, or in
+// that of the configuration, unless the administrator chose a zone for it.
 
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Host, openHost } from '../support/host.ts'
+import { type Host, openHost, trestle } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../support/pods.ts'
 
@@ -25,9 +25,9 @@ case "$*" in
   --state) test -e running ;;
   --get-zone-of-source=*) test -e source-zone && cat source-zone ;;
   --get-zone-of-interface=*) test -e zone && cat zone ;;
-  --zone=*--add-source=*) echo trusted > source-zone ;;
+  --zone=*--add-source=*) echo "$1" | cut -d= -f2 > source-zone ;;
   --zone=*--remove-source=*) rm source-zone ;;
-  --zone=*--add-interface=*) echo trusted > zone ;;
+  --zone=*--add-interface=*) echo "$1" | cut -d= -f2 > zone ;;
   --zone=*--remove-interface=*) rm zone ;;
 esac
 `
@@ -69,6 +69,22 @@ describe('firewalld, played by a stand-in', () => {
     expect(file('calls')).toBe(calls)
     for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf: routed, pod }))
     expect(file('source-zone')).toBe('')
+  })
+
+  it('that runs gets the bridge into the zone of firewalldZone, also when that changes; lint says what it opens', () => {
+    const inZone = (firewalldZone: string) => ({ ...conf, firewall: { firewalldZone } })
+    writeFileSync(`${directory}/running`, '')
+    const a = attach(host, inZone('pods'), { id: 'a', env: env() })
+    expect(file('zone')).toBe('pods\n')
+    const b = attach(host, inZone('internal'), { id: 'b', env: env() })
+    expect(file('zone')).toBe('internal\n')
+    expect(file('calls')).toContain('--zone=pods --remove-interface=cni0')
+    const list = { cniVersion: '1.1.0', name: 'net', plugins: [conf] }
+    writeFileSync(`${directory}/10-pods.conflist`, JSON.stringify(list))
+    const said = host.run('env', [`PATH=${env().PATH}`, trestle, 'lint', `${directory}/10-pods.conflist`]).stdout
+    expect(said).toMatch(/reach every port of the node \[zone-opens-node\]/)
+    for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf: inZone('internal'), pod }))
+    expect(file('zone')).toBe('')
   })
 
   it.each([

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// firewall.hostAccept with mode ptp: routed pods have no bridge, so their network's ranges are accepted in the chains
-// of others that drop, a pair for each range, and taken out again to the last rule.
+// firewall.hostAccept with mode ptp: routed pods have no bridge, so their network's ranges tell what is to pass. Others'
+// chains have the same constant accept, and it is taken out again to the last rule.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -15,7 +15,9 @@ import { addUplink, outside, pings, pingsOnce } from '../support/traffic.ts'
 const subnets = ['10.240.0.0/24', 'fd00:240::/64']
 const ranges = subnets.map((subnet) => [{ subnet }])
 const routed = { mode: 'ptp', ipMasq: true, removeWhenEmpty: true }
-const conf = ipamConf({ type: 'host-local', ranges }, { ...routed, firewall: {} })
+// Where the outside's new connections to pods come from: without it only answers and host ports pass.
+const acceptFrom = ['192.0.2.0/24', '2001:db8:1::/64']
+const conf = ipamConf({ type: 'host-local', ranges }, { ...routed, firewall: { acceptFrom } })
 const off = { ...conf, firewall: { hostAccept: 'off' } }
 const served = { ...conf, runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } }
 
@@ -40,8 +42,8 @@ function run(line: string): string {
 }
 
 const listed = ({ list }: Firewall) => list.map(run).join('')
-const ours = (firewall: Firewall) => (listed(firewall).match(/trestle \S+ (in|out)/g) ?? []).sort()
-const acceptFile = () => `${host.stateDir}/networks/net/network-accept.json`
+const ours = (firewall: Firewall) => listed(firewall).match(/trestle [^"]*/g) ?? []
+const acceptFile = () => `${host.stateDir}/accept.json`
 const uninstall = (...words: readonly string[]) =>
   host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'uninstall', ...words])
 
@@ -87,16 +89,17 @@ describe.each(firewalls.map((firewall) => [firewall.what, firewall] as const))(
       expect(existsSync(acceptFile())).toBe(false)
     })
 
-    it('have one pair per range and chain, whatever their number, until hostAccept is off', () => {
+    it('have one accept per chain, whatever their number, until hostAccept is off', () => {
       const before = listed(firewall)
       const without = attach(host, off, { id: 'without' })
       expect(listed(firewall)).toBe(before)
       expect(pingsOnce(host, without.netns, outside.far4)).toBe(false)
       attach(host, conf, { id: 'a' })
       const first = ours(firewall)
-      const accepts = JSON.parse(readFileSync(acceptFile(), 'utf8')) as { subnet: string; places: [] }[]
-      expect(accepts.map(({ subnet }) => subnet).filter((subnet) => !subnets.includes(subnet))).toEqual([])
-      expect(first).toHaveLength(2 * accepts.flatMap(({ places }) => places).length)
+      const { places } = JSON.parse(readFileSync(acceptFile(), 'utf8')) as {
+        places: []
+      }
+      expect(first).toEqual(places.map(() => 'trestle accept 0x1000'))
       attach(host, conf, { id: 'b' })
       expect(ours(firewall)).toEqual(first)
       attach(host, off, { id: 'c' })
@@ -105,57 +108,61 @@ describe.each(firewalls.map((firewall) => [firewall.what, firewall] as const))(
   },
 )
 
-describe('the pairs of routed pods', () => {
+describe('the accept of routed pods', () => {
   beforeEach(() => {
     for (const line of foreignTable) run(line)
   })
   const table = () => run('nft list table inet fw')
-  const pairs = () => table().match(/trestle \S+ (in|out)/g) ?? []
-  const both = subnets.flatMap((subnet) => [`trestle ${subnet} in`, `trestle ${subnet} out`])
+  const accepts = () => table().match(/trestle [^"]*/g) ?? []
+  /** The elements of a set of our table, as nft lists them. */
+  const elements = (set: string) =>
+    /elements = \{([^}]*)\}/
+      .exec(run(`nft list set inet trestle ${set}`))?.[1]
+      ?.trim()
+      .split(/,\s+/) ?? []
 
-  it('that somebody removed are named by CHECK, and put again by restore', () => {
+  it('that somebody removed is named by CHECK, and put again by restore', () => {
     const pod = attach(host, conf)
     expectSilent(later(host, 'CHECK', { conf, pod }))
-    expect(pairs().sort()).toEqual([...both].sort())
+    expect(accepts()).toEqual(['trestle accept 0x1000'])
     run('nft flush chain inet fw forwarded')
     const answer = later(host, 'CHECK', { conf, pod })
-    for (const subnet of subnets)
-      expectError(answer, 107, `the accept of ${subnet} is missing in nft chain inet fw forwarded`)
+    expectError(answer, 107, 'the accept of mark 0x1000 is missing in nft chain inet fw forwarded')
     restore(host)
-    expect(pairs().sort()).toEqual([...both].sort())
+    expect(accepts()).toEqual(['trestle accept 0x1000'])
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
-  it('go with trestle uninstall', () => {
+  it('goes with trestle uninstall', () => {
     const before = table()
     const pod = attach(host, { ...conf, removeWhenEmpty: false })
     expectSilent(later(host, 'DEL', { conf, pod }))
-    expect(pairs()).toHaveLength(4)
-    expect(uninstall().stdout).toContain(`remove    accept of ${subnets[0]} in nft chain inet fw forwarded`)
+    expect(accepts()).toHaveLength(1)
+    expect(uninstall().stdout).toContain('remove    accept of mark 0x1000 in nft chain inet fw forwarded')
     expect(uninstall('--apply').code).toBe(0)
     expect(table()).toBe(before)
+    expect(existsSync(acceptFile())).toBe(false)
   })
 
-  it('are of the subnets that pods turn out to have, where IPAM names none', () => {
+  it('is for the subnets that pods turn out to have, where IPAM names none', () => {
     const fixed = (net: string) => {
       const ipam = { type: 'static', addresses: [{ address: `${net}.2/24`, gateway: `${net}.1` }] }
       return ipamConf(ipam, { ...routed, firewall: {} })
     }
     const first = attach(host, fixed('10.241.0'), { id: 'a' })
     const second = attach(host, fixed('10.242.0'), { id: 'b' })
-    expect(pairs().sort()).toEqual(
-      ['10.241.0.0/24', '10.242.0.0/24'].flatMap((subnet) => [`trestle ${subnet} in`, `trestle ${subnet} out`]),
-    )
+    expect(elements('acceptnet4')).toEqual(['10.241.0.0/24', '10.242.0.0/24'])
     for (const pod of [first, second]) expectSilent(later(host, 'DEL', { conf: fixed('10.241.0'), pod }))
-    expect(pairs()).toEqual([])
+    expect([accepts(), elements('acceptnet4')]).toEqual([[], []])
   })
 
-  it('stand beside the bridge while a pod is on it, when the network becomes a routed one', () => {
+  it('is for the bridge too while a pod is on it, when the network becomes a routed one', () => {
     const before = table()
     const bridged = attach(host, { ...conf, mode: 'bridge' }, { id: 'a' })
-    expect(pairs()).toEqual(expect.arrayContaining(['trestle cni0 in', 'trestle cni0 out']))
+    expect([elements('acceptlinks'), elements('acceptnet4')]).toEqual([['"cni0"'], []])
     const pod = attach(host, conf, { id: 'b' })
-    expect(pairs().sort()).toEqual([...both, 'trestle cni0 in', 'trestle cni0 out'].sort())
+    expect([elements('acceptlinks'), elements('acceptnet4')]).toEqual([['"cni0"'], ['10.240.0.0/24']])
+    expect(accepts()).toHaveLength(1)
     expectSilent(later(host, 'DEL', { conf, pod: bridged }))
     expectSilent(later(host, 'DEL', { conf, pod }))
     expect(table()).toBe(before)

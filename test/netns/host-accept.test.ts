@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// firewall.hostAccept: nodes whose other firewalls drop what is forwarded. The pods' traffic passes, the
-// accept pair is there once, and its removal leaves the other rules as they were, byte for byte.
+// firewall.hostAccept: nodes whose other firewalls drop what is forwarded. The pods' traffic passes, one constant accept
+// is there, and its removal leaves the other rules as they were, byte for byte.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -38,7 +38,7 @@ function run(line: string): string {
 }
 
 const listed = ({ list }: Firewall) => list.map(run).join('')
-const ours = (firewall: Firewall) => listed(firewall).match(/trestle cni0 (in|out)/g) ?? []
+const ours = (firewall: Firewall) => listed(firewall).match(/trestle [^"]*/g) ?? []
 
 /** What does not work of: pod to outside, outside to host port, pod to pod; over ping, TCP and UDP. */
 async function broken(): Promise<readonly string[]> {
@@ -72,24 +72,23 @@ describe.each(firewalls.map((firewall) => [firewall.what, firewall] as const))('
     const before = listed(firewall)
     expect(await broken()).toEqual([])
     expect(listed(firewall)).toBe(before)
-    expect(existsSync(`${host.stateDir}/networks/net/network-accept.json`)).toBe(false)
+    expect(existsSync(`${host.stateDir}/accept.json`)).toBe(false)
   })
 
-  it('there is one pair per bridge and chain, whatever the number of pods, and again after it was flushed', () => {
+  it('there is one accept in each chain, whatever the number of pods and networks, and again after it was flushed', () => {
     attach(host, conf, { id: 'a' })
     const first = ours(firewall)
-    const chains = (
-      JSON.parse(readFileSync(`${host.stateDir}/networks/net/network-accept.json`, 'utf8')) as { places: [] }
-    ).places
-    expect(first).toHaveLength(2 * chains.length)
+    const { places } = JSON.parse(readFileSync(`${host.stateDir}/accept.json`, 'utf8')) as { places: [] }
+    expect(first).toEqual(places.map(() => 'trestle accept 0x1000'))
     attach(host, conf, { id: 'b' })
     attach(host, { ...conf, promiscMode: true }, { id: 'c' })
+    attach(host, { ...conf, name: 'other', bridge: 'cni1', podcidr: '10.241.0.0/24' }, { id: 'd' })
     expect(ours(firewall)).toEqual(first)
     run('nft delete table inet trestle')
     for (const line of firewall.list.filter((each) => each.includes('tables'))) run(line.replace('-S', '-F'))
     for (const line of firewall.make.filter((each) => each.includes(' -A '))) run(line)
-    attach(host, conf, { id: 'd' })
-    expect(ours(firewall).sort()).toEqual([...first].sort())
+    attach(host, conf, { id: 'e' })
+    expect(ours(firewall)).toEqual(first)
   })
 
   it('nothing is put with hostAccept off or without the key, and what was put goes when it is switched off', async () => {
@@ -119,7 +118,7 @@ describe('where nothing drops', () => {
     const tables = () => [run('nft list ruleset'), host.run('cat', ['/proc/net/ip_tables_names']).stdout]
     const before = tables()
     const pod = attach(host, conf)
-    expect(existsSync(`${host.stateDir}/networks/net/network-accept.json`)).toBe(false)
+    expect(existsSync(`${host.stateDir}/accept.json`)).toBe(false)
     expectSilent(later(host, 'DEL', { conf, pod }))
     run('nft delete table inet trestle')
     expect(tables()).toEqual(before)
@@ -137,7 +136,7 @@ describe('a chained attachment with the key', () => {
     expect(chained.code, chained.stdout).toBe(0)
     expect(pings(host, pod.netns, outside.far4)).toBe(true)
     const other = attach(host, { ...main, promiscMode: true }, { id: 'b' })
-    expect(run('nft list table inet fw').match(/trestle cni0/g)).toHaveLength(2)
+    expect(run('nft list table inet fw').match(/trestle accept/g)).toHaveLength(1)
     expectSilent(later(host, 'DEL', { conf: second, pod }))
     for (const each of [pod, other]) expectSilent(later(host, 'DEL', { conf: main, pod: each }))
     expect(run('nft list table inet fw')).toBe(before)
@@ -145,15 +144,15 @@ describe('a chained attachment with the key', () => {
 })
 
 describe('two networks on one bridge', () => {
-  it('share the pair, and the last one takes it out', () => {
+  it('share the accept, and the last one takes it out', () => {
     for (const line of foreignTable) run(line)
     const before = run('nft list table inet fw')
     const second = { ...conf, name: 'second', podcidr: '10.241.0.0/24', forceAddress: false }
     const one = attach(host, conf, { id: 'one' })
     const two = attach(host, { ...second, isGateway: false, isDefaultGateway: false }, { id: 'two' })
-    expect(run('nft list table inet fw').match(/trestle cni0/g)).toHaveLength(2)
+    expect(run('nft list table inet fw').match(/trestle accept/g)).toHaveLength(1)
     expectSilent(later(host, 'DEL', { conf, pod: one }))
-    expect(run('nft list table inet fw').match(/trestle cni0/g)).toHaveLength(2)
+    expect(run('nft list table inet fw').match(/trestle accept/g)).toHaveLength(1)
     expectSilent(later(host, 'DEL', { conf: second, pod: two }))
     expect(run('nft list table inet fw')).toBe(before)
   })

@@ -74,9 +74,22 @@ describe.each([
     expect(seen).toEqual(['192.0.2.2', '192.0.2.2', '2001:db8:1::2', '2001:db8:1::2'])
   })
 
-  it('do not answer on ::1, which no IPv6 kernel forwards, nor on an address that is not theirs', async () => {
+  it('leave ::1 to the node, which no IPv6 kernel forwards: its own service answers, and nobody is refused at once', async () => {
+    const onLoopback = [{ hostPort: 8083, containerPort: 80, protocol: 'tcp', hostIP: '::1' }]
+    const asked = { ...conf, runtimeConfig: { portMappings: [...portMappings, ...onLoopback] } }
+    const pod = attach(host, asked, { id: 'served' })
+    host.atClose(await answer(pod.netns, 80))
+    for (const port of [8080, 8083]) {
+      const tried = host.run('timeout', ['20', 'bash', '-c', `</dev/tcp/::1/${port}`])
+      expect(tried, `port ${port}`).toMatchObject({ code: 1, stderr: expect.stringContaining('Connection refused') })
+      host.atClose(await answer(host.path, port, '::1'))
+      expect(ask(host, host.path, targetsAt(['::1'], port)), `port ${port}`).toEqual(['::1', '::1'])
+    }
+    expect(silent(host.path, [...node, '127.0.0.1'], 8080)).toEqual([])
+  })
+
+  it('do not answer on an address that is not theirs', async () => {
     await served(conf)
-    expect(askOnce(host, host.path, targetsAt(['::1'], 8080))).toEqual(['', ''])
     host.run('ip', ['addr', 'add', '192.0.2.9/32', 'dev', 'up0'])
     expect(askOnce(host, host.path, targetsAt(['192.0.2.9'], 8081))).toEqual(['', ''])
     expect(ask(host, host.path, targetsAt(['192.0.2.9'], 8080))).not.toContain('')

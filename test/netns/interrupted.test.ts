@@ -67,7 +67,7 @@ describe('a signal in the middle of ADD', () => {
     ['SIGTERM', 'sleep 20'],
     ['SIGTERM', 'trap "" TERM; sleep 20'],
   ] as const)(
-    '%s: one error document, everything undone, the delegate gets its DEL (%s) (pain 35: output is not one document)',
+    '%s: one error document, everything undone, the delegate gets its DEL (%s) (cni#670: output is not one document)',
     async (signal, line) => {
       const { child, ended, netns, ipam: plugin } = await startSlow(line)
       const since = performance.now()
@@ -122,7 +122,7 @@ describe('a signal in the middle of ADD', () => {
     expectNothingLeft(host, before)
   })
 
-  it('SIGKILL: an ADD of the same attachment works at once (pain 6: the retry of an ADD cut short fails)', async () => {
+  it('SIGKILL: an ADD of the same attachment works at once (cni#550: the retry of an ADD cut short fails)', async () => {
     const { netns, ipam: plugin } = await killedSlow(
       '[ -e again ] || { touch again; exec sleep 3; }; '.concat(answer()),
     )

@@ -74,7 +74,7 @@ describe.skipIf(missing !== undefined)('what the reference plugins left', () => 
     expect(host.run(file, args).code, command).toBe(0)
   }
 
-  it('a bridge with another address and no ports: the error names both and the command (pain 11)', () => {
+  it('a bridge with another address and no ports: the error names both and the command (cni#306: a wrong bridge address stays)', () => {
     leave(1)
     runtime.write(ours('10.81.0.0/24'))
     const { text, command } = errorOf(add('new', 9000), 'ip link del ')
@@ -85,7 +85,7 @@ describe.skipIf(missing !== undefined)('what the reference plugins left', () => 
     expect(gateways()).toContain('10.81.0.1/24')
   })
 
-  it('a bridge with another address and ports: the error names those too, and the command for the address (pain 11)', () => {
+  it('a bridge with another address and ports: the error names those too, and the command for the address (cni#306: a wrong bridge address stays)', () => {
     leave(1)
     for (const args of ['add vethold0 type veth peer name vethold1', 'set vethold0 master cni0 up', 'set vethold1 up'])
       type(`ip link ${args}`)

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ownStamp } from '../../src/system/stamp.ts'
 import { type LockProcess, openLockProcesses } from '../support/lock-processes.ts'
-import { haveStrace } from '../support/strace.ts'
+import { haveStrace, noStrace } from '../support/strace.ts'
 
 const minutes = 60_000
 const waiterCount = 50
@@ -75,7 +75,7 @@ describe('the lock', () => {
   it(
     'lets everyone in after the one that replaced a dead holder was killed at any step of it',
     async (test) => {
-      if (!haveStrace()) return test.skip('strace is not installed')
+      if (!haveStrace()) return test.skip(noStrace)
       for (const call of ['link,linkat', 'rename,renameat2', 'unlink,unlinkat']) {
         for (let when = 1; when <= 3; when++) {
           const job = newLock()

@@ -166,7 +166,7 @@ describe('a record that is lost', () => {
     expect(addressesOf(host, pod.netns)).toEqual(['10.9.0.2/30'])
   })
 
-  it('with its link still there does not keep the container from a new ADD (pain 12: stale veths)', () => {
+  it('with its link still there does not keep the container from a new ADD (ovs-cni#220: stale veths)', () => {
     attach(host, plain, { id: 'seed' })
     const lost = attach(host, plain)
     rmSync(host.state.finished('c1'))

@@ -69,7 +69,7 @@ const failuresOf = (done: readonly { code: number; stdout: string; stderr: strin
 
 describe('many pods', () => {
   it(
-    `${count} come and go, ${atOnce} at a time, and nothing is left (pain 4: rules leak when the namespace is gone)`,
+    `${count} come and go, ${atOnce} at a time, and nothing is left (plugins#810: rules leak when the namespace is gone)`,
     async () => {
       const [before, restBefore] = [snapshot(host), rest()]
       const pods = Array.from({ length: count }, (_, at): Planned => {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // portmap.onListening: a process of the node listens on the port that a pod asks for.
 
-import { rmSync } from 'node:fs'
-import { execaSync } from 'execa'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { execa, execaSync } from 'execa'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { answer } from '../support/ask.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../support/host.ts'
 import { expectError } from '../support/outcome.ts'
-import { netConf } from '../support/pods.ts'
+import { attach, netConf, type Pod } from '../support/pods.ts'
+import { gateAt } from '../support/tool.ts'
 import { waitForOwn } from '../support/traffic.ts'
 
 let host: Host
@@ -90,10 +92,68 @@ describe('a listener of the node', () => {
     ['on another port', '::', 8081, {}],
     ['on another address', '127.0.0.1', 8080, { hostIP: '192.0.2.1' }],
     ['of the other family', '2001:db8::1', 8080, { hostIP: '0.0.0.0' }],
+    ['on ::1, which no host port takes,', '::1', 8080, {}],
   ])('%s is none', async (_, address, port, mapping) => {
     stop = await answer(host.path, port, address)
     const added = add(mapping, 'refuse')
     expect(added.code, added.stdout).toBe(0)
     expect(added.stderr).not.toContain('listens')
+  })
+})
+
+describe('the look for a warning', () => {
+  const sysctl = { tuning: { sysctl: { 'net.core.somaxconn': '500' } } }
+  const limits = { bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } }
+  const mapped = (protocol: string, hostPort = 8080) => ({
+    runtimeConfig: { portMappings: [{ hostPort, containerPort: 80, protocol }] },
+  })
+
+  /** The list of sockets is a pipe that nobody feeds: an ADD that reads it stands still. */
+  async function addBeside(gate: ReturnType<typeof gateAt>, asked: { netns: string; conf: object; protocol: string }) {
+    const lists = mkdtempSync(`${tmpdir()}/trestle-lists-`)
+    const files = [asked.protocol, `${asked.protocol}6`].map((name) => `${lists}/${name}`)
+    const { env, ...options } = call(asked.netns, asked.conf)
+    const unfed = `mkfifo ${files.join(' ')} && mount --bind ${lists} /proc/$$/net && exec "$0"`
+    const adding = execa(
+      'nsenter',
+      [`--net=${host.path}`, '--', 'unshare', '--mount', '--propagation', 'private', 'sh', '-c', unfed, trestle],
+      { ...options, env: { ...env, ...gate.env } },
+    )
+    try {
+      // Who looks before the tool has its input never gives it; who waits for the tool first never looks.
+      await vi.waitFor(() => expect(gate.isReached(), 'the last tool has its input').toBe(true), { timeout: 10_000 })
+      for (const file of files)
+        await vi.waitFor(() => closeSync(openSync(file, constants.O_WRONLY | constants.O_NONBLOCK)), { timeout: 8000 })
+      gate.open()
+      return await adding
+    } finally {
+      adding.kill('SIGKILL')
+      rmSync(lists, { recursive: true })
+      gate.close()
+    }
+  }
+
+  it.each([
+    ['ip', 'ip', 'set dev lo up', 'tcp', {}],
+    ['ip, with limits', 'ip', 'set dev lo up', 'tcp', limits],
+    ['sysctl', 'sysctl', 'somaxconn', 'tcp', sysctl],
+    ['conntrack', 'conntrack', '', 'udp', sysctl],
+  ] as const)('is beside the last tool, when that is at work: %s', async (_, tool, text, protocol, more) => {
+    // The network's first ADD does more, and in another order.
+    attach(host, netConf(), { id: 'first' })
+    const conf = netConf({ ...mapped(protocol), ...more })
+    const { stdout } = await addBeside(gateAt(tool, text), { netns: host.pod('c1'), conf, protocol })
+    expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: '10.240.0.3/24' }] })
+  })
+
+  it('is beside the rules of a chained attachment', async () => {
+    const chained = (pod: Pod, hostPort: number) =>
+      netConf({ podcidr: undefined, mode: 'chained', prevResult: pod.result, ...mapped('tcp', hostPort) })
+    const [first, pod] = ['first', 'c1'].map((id) => attach(host, netConf({ name: 'below' }), { id }))
+    if (first === undefined || pod === undefined) throw new Error('two pods')
+    attach(host, chained(first, 8079), first.call)
+    const asked = { netns: pod.netns, conf: chained(pod, 8080), protocol: 'tcp' }
+    const { stdout } = await addBeside(gateAt('nft', 'tcp . 8080'), asked)
+    expect(JSON.parse(stdout)).toMatchObject({ ips: [{ address: '10.240.0.3/24' }] })
   })
 })

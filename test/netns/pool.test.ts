@@ -46,7 +46,7 @@ describe('a pool', () => {
     expect(attach(host, small, { id: 'next' }).address).toBe('10.240.0.5')
   })
 
-  it('that is full takes back what pods hold whose namespace is gone, with everything of theirs, and no live one (pain 1: addresses leak after a missed DEL)', () => {
+  it('that is full takes back what pods hold whose namespace is gone, with everything of theirs, and no live one (plugins#697: addresses leak after a missed DEL)', () => {
     const pods = fill()
     for (const at of [1, 3]) host.removePod(pods[at]?.netns ?? '')
     expectSilent(host.cni('STATUS', small))

@@ -2,10 +2,13 @@
 // portmap.conditionsV4 and V6: who gets through to a host port. One network's conditions never apply to
 // another's ports.
 
+import { truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce, type Target } from '../support/ask.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
+import { startCni } from '../support/parallel.ts'
 import { attach, later, netConf, type Pod } from '../support/pods.ts'
+import { stateOf } from '../support/stamps.ts'
 import { outside } from '../support/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../support/uplinked-host.ts'
 
@@ -81,6 +84,55 @@ describe('a host port with conditions', () => {
     await serve(confOf(8081, { conditionsV4: ['ip saddr 192.0.2.0/24'] }), 'new')
     expect(ask(host, host.internet, at(8081).slice(0, 1))).not.toContain('')
     expect(passes(8080)[0]?.[0]).toBe(false)
+  })
+
+  describe('has chains', () => {
+    const conditions = { conditionsV4: ['ip saddr 192.0.2.0/24'], conditionsV6: ['ip6 saddr 2001:db8::/32'] }
+    const table = () => host.run('nft', ['-s', 'list', 'table', 'inet', 'trestle']).stdout
+    const chains = () => [...table().matchAll(/chain (cond[46])_\w+ \{/g)].map(([, name]) => name)
+    const end = (pod: Pod, conf: object) => expectSilent(later(host, 'DEL', { conf, pod }))
+
+    it('that go with the last pod of theirs, and leave the table as it was', async () => {
+      const [plain, first, second] = [confOf(8079, {}), confOf(8080, conditions), confOf(8081, conditions, other)]
+      attach(host, plain, { id: 'beside' })
+      end(attach(host, confOf(8082, {}, other), { id: 'before' }), plain)
+      const before = table()
+      const pods = [await serve(first, 'a'), await serve(second, 'b')] as const
+      end(pods[0], first)
+      expect(chains()).toEqual(['cond4', 'cond6'])
+      expectSilent(later(host, 'CHECK', { conf: second, pod: pods[1] }))
+      expect(ask(host, host.internet, at(8081))).not.toContain('')
+      end(pods[1], second)
+      expect(table()).toBe(before)
+    })
+
+    it('that pods which go at once do not leave to each other, and that one which comes then has', async () => {
+      const of = (n: number) => confOf(8080 + n, conditions)
+      const add = (n: number) => attach(host, of(n), { id: `p${n}`, netns: netns[n] ?? '' })
+      const netns = [0, 1, 2].map((n) => host.pod(`p${n}`))
+      const begin = (verb: 'ADD' | 'DEL', n: number) =>
+        startCni(host, verb, { conf: of(n), id: `p${n}`, netns: netns[n] ?? '' })
+      const ended = async (calls: readonly ReturnType<typeof begin>[]) => {
+        for (const { code, stdout, stderr } of await Promise.all(calls)) expect([code, stderr], stdout).toEqual([0, ''])
+      }
+      for (const round of [1, 2, 3]) {
+        add(0)
+        add(1)
+        await ended([begin('DEL', 0), begin('DEL', 1), begin('ADD', 2)])
+        expect(chains(), `one came, round ${round}`).toEqual(['cond4', 'cond6'])
+        add(0)
+        await ended([0, 2].map((n) => begin('DEL', n)))
+        expect(chains(), `all went, round ${round}`).toEqual([])
+      }
+    })
+
+    it('that go where the record is lost', () => {
+      const conf = confOf(8080, conditions)
+      const pod = attach(host, conf)
+      truncateSync(stateOf(host, 'net').finished('c1'), 20)
+      end(pod, conf)
+      expect(chains()).toEqual([])
+    })
   })
 
   it.each([

@@ -3,14 +3,14 @@
 // of them, and what is free soon is waited for.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { startCni } from '../support/parallel.ts'
 import { attach, interfacesOf, netConf } from '../support/pods.ts'
 import { holdLock, makePending, stateOf, until } from '../support/stamps.ts'
-import { haveStrace, startTracedCni } from '../support/strace.ts'
+import { endsOrWaits, isHeld } from '../support/started.ts'
+import { haveStrace, noStrace, startTracedCni } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 const plain = netConf()
@@ -30,7 +30,7 @@ describe('settling beside other calls', () => {
   afterEach(() => host.close())
 
   it('an ADD that ends between the look at its record and the look at its process is no killed one', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     attach(host, plain, { id: 'killed' })
     const netns = host.pod('c1')
     const gate = gateAt('nft')
@@ -39,17 +39,18 @@ describe('settling beside other calls', () => {
       await until('the ADD is held', gate.isReached)
       const { writer } = JSON.parse(readFileSync(state.pending('c1'), 'utf8')) as { writer: { pid: number } }
       makePending(state, 'killed')
-      // The first look ends at the killed one; the second one, under the lock, is at all of them.
+      // Before them comes the look for what killed calls have at work. Then the first look ends at the killed one; the
+      // second one, under the lock, is at all of them.
       const [first = ''] = readdirSync(`${state.directory}/pending`).filter((name) => !name.startsWith('.'))
       const at = {
         calls: 'openat',
         what: 'delay_enter=4000000',
-        when: first.startsWith('killed') ? 1 : 2,
+        when: first.startsWith('killed') ? 2 : 3,
         paths: [`/proc/${writer.pid}/stat`],
       }
       const settling = startTracedCni(host, { verb: 'ADD', conf: plain, id: 'c2', netns: host.pod('c2') }, at)
       await until('leftovers are settled', () => existsSync(`${state.directory}/settle.lock`))
-      await sleep(500)
+      await isHeld(settling)
       gate.open()
       const added = await adding
       expect(added.code, added.stdout).toBe(0)
@@ -76,7 +77,7 @@ describe('settling beside other calls', () => {
     const release = holdLock(`${state.directory}/settle.lock`)
     const both = ['n1', 'n2'].map((id) => startCni(host, 'ADD', { conf, id, netns: host.pod(id) }))
     await until('both have claimed', () => ['n1', 'n2'].every((id) => state.names('pending').includes(`${id}:eth0`)))
-    await sleep(500)
+    await Promise.all(both.map(endsOrWaits))
     release()
     for (const added of await Promise.all(both)) expect(added.code, added.stdout).toBe(0)
   })
@@ -89,9 +90,8 @@ describe('settling beside other calls', () => {
       const conf = fullWithPort(8083)
       const first = startCni(host, 'ADD', { conf, id: 'n1', netns: host.pod('n1'), env: gate.env })
       await until('the first one takes them down', gate.isReached)
-      await sleep(500)
       const second = startCni(host, 'ADD', { conf: fullWithPort(8084), id: 'n2', netns: host.pod('n2') })
-      await Promise.race([second, sleep(1500)])
+      await endsOrWaits(second)
       gate.open()
       for (const added of [await first, await second]) expect(added.code, added.stdout).toBe(0)
     } finally {
@@ -105,7 +105,7 @@ describe('settling beside other calls', () => {
     const first = startCni(host, 'DEL', { conf: withPort(8080), ...call })
     await until('its record is bare', () => isBare(state.pending('c1')))
     const second = startCni(host, 'DEL', { conf: withPort(8080), ...call, netns: '' })
-    await Promise.race([second, sleep(1500)])
+    await endsOrWaits(second)
     release()
     for (const deleted of [await first, await second]) expectSilent(deleted)
     expect(state.names('addresses')).toEqual([])
@@ -120,7 +120,7 @@ describe('settling beside other calls', () => {
       const first = startCni(host, 'ADD', { conf: plain, id: 'n1', netns: host.pod('n1'), env: gate.env })
       await until('the first one takes it down', gate.isReached)
       const second = startCni(host, 'ADD', { conf: withPort(8080), id: 'n2', netns: host.pod('n2') })
-      await Promise.race([second, sleep(1500)])
+      await endsOrWaits(second)
       gate.open()
       for (const added of [await first, await second]) expect(added.code, added.stdout).toBe(0)
     } finally {

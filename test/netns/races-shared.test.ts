@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What attachments share, made, filled anew or removed by one call while another one comes by.
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectSilent } from '../support/outcome.ts'
 import { startCni } from '../support/parallel.ts'
 import { attach, later, netConf } from '../support/pods.ts'
 import { until } from '../support/stamps.ts'
-import { haveStrace, startTracedCni } from '../support/strace.ts'
+import { endsOrWaits, isHeld } from '../support/started.ts'
+import { haveStrace, noStrace, startTracedCni } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 const plain = netConf()
@@ -53,7 +53,7 @@ describe('shared parts', () => {
     const started: { adding?: ReturnType<typeof startCni> } = {}
     await addBeside(other, { tool: 'nft', text: 'flush set' }, async () => {
       started.adding = startCni(host, 'ADD', { conf: routed, ...call })
-      await Promise.race([started.adding, sleep(1500)])
+      await endsOrWaits(started.adding)
     })
     const added = await started.adding
     expect(added?.code, added?.stdout).toBe(0)
@@ -73,7 +73,7 @@ describe('shared parts', () => {
   })
 
   it('leave a new bridge deaf to router advertisements where forwarding is switched on beside it', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     const dual = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
     attach(host, dual, { id: 'seed' })
     expect(host.run('sysctl', ['-qw', 'net.ipv6.conf.all.forwarding=0']).code).toBe(0)
@@ -83,18 +83,18 @@ describe('shared parts', () => {
     const slow = { calls: 'openat', what: 'delay_exit=2500000', when: 2, paths: [key] }
     const call = { verb: 'ADD', conf: dual, id: 'slow', netns: host.pod('slow') } as const
     const switching = startTracedCni(host, call, slow)
-    await sleep(1500)
+    await isHeld(switching)
     attach(host, other, { id: 'c1' })
     expect((await switching).code).toBe(0)
     expect(host.run('sysctl', ['-n', 'net.ipv6.conf.br-other.accept_ra']).stdout.trim()).toBe('0')
   })
 
   it('a bridge is made anew though a pod of it goes meanwhile', async () => {
-    const [gone, stays] = ['gone', 'stays'].map((id) => attach(host, plain, { id }))
+    const [gone, stays] = [attach(host, plain, { id: 'gone' }), attach(host, plain, { id: 'stays' })]
     expect(host.run('ip', ['link', 'del', 'cni0']).code).toBe(0)
     await addBeside(plain, { tool: 'ip', text: 'type bridge' }, () => {
-      if (gone !== undefined) expectSilent(later(host, 'DEL', { conf: plain, pod: gone }))
+      expectSilent(later(host, 'DEL', { conf: plain, pod: gone }))
     })
-    if (stays !== undefined) expectSilent(later(host, 'CHECK', { conf: plain, pod: stays }))
+    expectSilent(later(host, 'CHECK', { conf: plain, pod: stays }))
   })
 })

@@ -2,7 +2,6 @@
 // Two calls at the same time, one of them held at a point: neither undoes what the other one made.
 
 import { readFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
@@ -10,7 +9,8 @@ import { expectSilent } from '../support/outcome.ts'
 import { startCni, startCommand } from '../support/parallel.ts'
 import { addressesOf, attach, interfacesOf, netConf } from '../support/pods.ts'
 import { makePending, reservedPorts, stateOf, until } from '../support/stamps.ts'
-import { haveStrace, startTracedCni, tracedCni } from '../support/strace.ts'
+import { endsOrWaits } from '../support/started.ts'
+import { haveStrace, noStrace, startTracedCni, tracedCni } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 const plain = netConf()
@@ -40,13 +40,11 @@ describe('calls at the same time', () => {
     const settling = startCni(host, 'ADD', { conf: plain, id: 'c2', netns: host.pod('c2'), env: gate.env })
     await until('the settling call is held', gate.isReached)
 
-    const again = (async () => {
-      const deleted = await startCni(host, 'DEL', { conf: withPort, id: 'c1', netns })
-      return { deleted, added: await startCni(host, 'ADD', { conf: withPort, id: 'c1', netns }) }
-    })()
-    await Promise.race([again, sleep(1000)])
+    const deleting = startCni(host, 'DEL', { conf: withPort, id: 'c1', netns })
+    const adding = deleting.then(() => startCni(host, 'ADD', { conf: withPort, id: 'c1', netns }))
+    await endsOrWaits(deleting)
     gate.open()
-    const { deleted, added } = await again
+    const [deleted, added] = [await deleting, await adding]
     expect([deleted.code, added.code], `${deleted.stdout}${added.stdout}`).toEqual([0, 0])
     expect((await settling).code).toBe(0)
 
@@ -58,7 +56,7 @@ describe('calls at the same time', () => {
     expect(reservedPorts(host)).toHaveLength(1)
   })
 
-  it('of two that replace the same dead attachment one has the pod, with one address (pain 22: calls at once)', async () => {
+  it('of two that replace the same dead attachment one has the pod, with one address (nerdctl#3522: calls at once)', async () => {
     attach(host, plain, { id: 'seed' })
     const dead = attach(host, withPort, { id: 'c1' })
     host.removePod(dead.netns)
@@ -66,13 +64,13 @@ describe('calls at the same time', () => {
     const slow = startCni(host, 'ADD', { conf: withPort, id: 'c1', netns, env: gate.env })
     await until('the first one is held', gate.isReached)
     const fast = startCni(host, 'ADD', { conf: withPort, id: 'c1', netns })
-    await Promise.race([fast, sleep(1000)])
+    await endsOrWaits(fast)
     gate.open()
     await expectOneOf([await slow, await fast], netns, withPort)
   })
 
   it('of two ADDs of one attachment one is refused, even where it had looked before the other began', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     const seed = attach(host, plain, { id: 'seed' })
     const netns = host.pod('c1')
     const call = { id: 'c1', netns }
@@ -89,7 +87,7 @@ describe('calls at the same time', () => {
   })
 
   it('a DEL that may not look whether the ADD beside it lives leaves it alone', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     attach(host, plain, { id: 'seed' })
     const netns = host.pod('c1')
     const adding = startCni(host, 'ADD', { conf: withPort, id: 'c1', netns, env: gate.env })
@@ -144,7 +142,7 @@ describe('calls at the same time', () => {
       const repairing = startCni(host, 'ADD', { conf: plain, id: 'c2', netns: host.pod('c2'), env: writing.env })
       await until('the rules are about to be written', writing.isReached)
       const deleting = startCni(host, 'DEL', { conf: withPort, ...gone.call })
-      await Promise.race([deleting, sleep(1000)])
+      await endsOrWaits(deleting)
       writing.open()
       expect([(await deleting).code, (await repairing).code]).toEqual([0, 0])
     } finally {
@@ -193,7 +191,7 @@ describe('calls at the same time', () => {
             : startCni(host, 'ADD', { conf: other, id: 'c2', netns: host.pod('c2'), env: writing.env })
         await until('the rules are about to be written', writing.isReached)
         const deleting = startCni(host, 'DEL', { conf: routed, ...gone.call })
-        await Promise.race([deleting, sleep(1000)])
+        await endsOrWaits(deleting)
         writing.open()
         expect((await rebuilding).code, 'killed').not.toBe(0)
         expectSilent(await deleting)
@@ -210,7 +208,7 @@ describe('calls at the same time', () => {
     await until('the first one is held', gate.isReached)
     const waiting = startCni(host, 'ADD', { conf: second, id: 'p1', netns: host.pod('p1') })
     await until('the second one has claimed', () => state.names('pending').includes('p1:eth0'))
-    await sleep(500)
+    await endsOrWaits(waiting)
     gate.open()
     for (const added of [await writing, await waiting]) expect(added.code, added.stdout).toBe(0)
   }

@@ -2,14 +2,13 @@
 // `trestle restore` beside calls of the runtime: what changes between its look and its work is no failure.
 
 import { writeFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
 import { startCni, startCommand } from '../support/parallel.ts'
 import { attach, later, netConf } from '../support/pods.ts'
 import { stateOf, until } from '../support/stamps.ts'
-import { haveStrace, startTracedCommand } from '../support/strace.ts'
+import { haveStrace, noStrace, startTracedCommand } from '../support/strace.ts'
 import { gateAt } from '../support/tool.ts'
 
 let host: Host
@@ -46,16 +45,22 @@ describe('restore', () => {
   })
 
   it('gives no address away whose reservation it mends', async (test) => {
-    if (!haveStrace()) return test.skip('strace is not installed or may not trace')
+    if (!haveStrace()) return test.skip(noStrace)
     const pod = attach(host, netConf())
     const address = `${stateOf(host, 'net').directory}/addresses/${pod.address}`
     writeFileSync(address, 'no claim')
     const slow = { calls: 'unlink,unlinkat', what: 'delay_exit=2500000', when: 1, paths: [address] }
-    const restoring = startTracedCommand(host, ['restore'], slow, {})
-    await sleep(1500) // where it removes the file before it writes it anew, it is held there
-    const thief = host.cni('ADD', netConf(), { id: 'thief', netns: host.pod('thief'), args: `IP=${pod.address}` })
+    let isOver = false
+    const restoring = startTracedCommand(host, ['restore'], slow, {}).finally(() => {
+      isOver = true
+    })
+    // One that removed the file before it writes it anew would be held there.
+    const netns = host.pod('thief')
+    do {
+      const thief = await startCni(host, 'ADD', { conf: netConf(), id: 'thief', netns, args: `IP=${pod.address}` })
+      expectError(thief, 102, pod.address)
+    } while (!isOver)
     expect((await restoring).code).toBe(0)
-    expectError(thief, 102, pod.address)
     expectSilent(later(host, 'CHECK', { conf: netConf(), pod }))
   })
 

@@ -103,9 +103,9 @@ const single: readonly Broken[] = [
     said: [/^bandwidth limit is missing on veth/],
   },
   {
-    what: 'the accept pair gone',
+    what: 'the accept gone',
     lines: ['nft flush chain ip foreign forwarded'],
-    said: [/^the accept of cni0 is missing in nft chain ip foreign forwarded$/, /^the accept of br-list is missing/],
+    said: [/^the accept of mark 0x1000 is missing in nft chain ip foreign forwarded$/],
   },
   {
     what: 'state removed that other state tells',
@@ -202,12 +202,12 @@ describe('restore', () => {
     for (const [conf, pod] of pods) expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
-  it('is asked for by a CHECK that does not find the accept pair', () => {
+  it('is asked for by a CHECK that does not find the accept', () => {
     host.run('nft', ['flush', 'chain', 'ip', 'foreign', 'forwarded'])
     const [conf, pod] = pods[0] ?? []
     if (conf === undefined || pod === undefined) throw new Error('no pod')
     const answer = later(host, 'CHECK', { conf, pod })
-    expectError(answer, 107, 'the accept of cni0 is missing in nft chain ip foreign forwarded')
+    expectError(answer, 107, 'the accept of mark 0x1000 is missing in nft chain ip foreign forwarded')
     expect(restore().code).toBe(0)
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })

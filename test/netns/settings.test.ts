@@ -73,6 +73,7 @@ describe('settings', () => {
   })
 
   it('keep router advertisements of the uplink when forwarding is switched on', () => {
+    expect(host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=0']).code).toBe(0)
     addUplink(host)
     expect(sysctl('net.ipv6.conf.up0.accept_ra')).toBe('1')
     attach(host, dual)
@@ -97,6 +98,8 @@ describe('settings', () => {
   })
 
   it('switch on forwarding for the families of the network only, and not for layer 2', () => {
+    for (const key of ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'])
+      expect(host.run('sysctl', ['-qw', `${key}=0`]).code).toBe(0)
     attach(host, netConf({ podcidr: undefined }), { id: 'l2' })
     expect([sysctl('net.ipv4.ip_forward'), sysctl('net.ipv6.conf.all.forwarding')]).toEqual(['0', '0'])
     attach(host, netConf({ name: 'v4', bridge: 'br-v4' }))

@@ -87,7 +87,7 @@ describe('a damaged state directory', () => {
   })
 
   it.each(Object.keys(damages))(
-    'with one file %s (pain 2: a damaged reservation is an address lost)',
+    'with one file %s (aws-vpc-cni#2283: a damaged reservation is an address lost)',
     (how) => {
       const names = Object.keys(calls)
       const turn = seed + Object.keys(damages).indexOf(how)

@@ -9,7 +9,8 @@ import { expectNothingLeft } from '../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../support/cnitool.ts'
 import { type Finished, type Host, openHost, snapshot } from '../support/host.ts'
 import { expectError, expectSilent } from '../support/outcome.ts'
-import { attach, later, netConf, type Pod } from '../support/pods.ts'
+import { attach, later, netConf, onHostJson, type Pod } from '../support/pods.ts'
+import { failing } from '../support/tool.ts'
 
 const missing = missingCnitool([])
 if (missing !== undefined) console.log(missing)
@@ -115,7 +116,7 @@ const troubles: readonly (readonly [string, string, (directory: string) => void,
   ],
 ]
 
-describe.each(troubles)('a state directory that is %s', (_, options, spoil, mend) => {
+describe.each(troubles)('a state directory that is %s', (how, options, spoil, mend) => {
   let host: Host
   let before: ReturnType<typeof snapshot>
   let pod: Pod
@@ -130,7 +131,7 @@ describe.each(troubles)('a state directory that is %s', (_, options, spoil, mend
     host.close()
   })
 
-  it('keeps what it has: calls fail with a known code, and work again afterwards', () => {
+  it('keeps what it has: calls fail with a known code, DEL takes away what can be unlinked, all work again afterwards', () => {
     const other = host.pod('other')
     const running = snapshot(host)
     spoil(host.stateDir)
@@ -139,13 +140,44 @@ describe.each(troubles)('a state directory that is %s', (_, options, spoil, mend
     expectError(host.cni('STATUS', netConf()), 50)
     expectSilent(later(host, 'CHECK', { conf, pod }))
     expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [{ containerID: 'c1', ifname: 'eth0' }] }))
-    expectError(later(host, 'DEL', { conf, pod }), 11)
+    const deleted = later(host, 'DEL', { conf, pod })
+    // Nothing can be unlinked there: record, address and port stay, and DEL is sent again.
+    if (how === 'read-only') expectError(deleted, 11)
+    else expectSilent(deleted)
+    expect(onHostJson(host, ['link', 'show', 'type', 'veth'])).toEqual([])
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8080')
+    expect(attachmentFiles(host)).toHaveLength(how === 'read-only' ? 3 : 0)
 
     mend(host.stateDir)
     expectSilent(host.cni('STATUS', netConf()))
     const added = attach(host, netConf(), { id: 'c2', netns: other })
-    expect(added.address).not.toBe(pod.address)
+    if (how === 'read-only') expect(added.address).not.toBe(pod.address)
     for (const each of [pod, added]) expectSilent(later(host, 'DEL', { conf, pod: each }))
     expectNothingLeft(host, before)
   })
+
+  it('has no room for what a DEL cannot remove: 11, and record, address and port stay for the next one', () => {
+    spoil(host.stateDir)
+    const nft = failing('nft')
+    try {
+      expectError(later(host, 'DEL', { conf, pod, call: { env: nft.env } }), 11)
+    } finally {
+      nft.close()
+    }
+    expect(attachmentFiles(host)).toHaveLength(3)
+    mend(host.stateDir)
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expectNothingLeft(host, before)
+  })
 })
+
+/** Records, reserved addresses and reserved host ports. */
+function attachmentFiles({ stateDir }: Host): readonly string[] {
+  return ['networks/net/attachments', 'networks/net/pending', 'networks/net/addresses', 'ports'].flatMap((name) => {
+    try {
+      return readdirSync(`${stateDir}/${name}`)
+    } catch {
+      return []
+    }
+  })
+}

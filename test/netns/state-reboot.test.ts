@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
 import { addressesOf } from '../support/parallel.ts'
+import { until } from '../support/stamps.ts'
 
 /** Six addresses, one of them the gateway's. */
 const conf = { cniVersion: '1.1.0', name: 'small', type: 'trestle', podcidr: '10.95.0.0/29' }
@@ -27,13 +28,14 @@ describe('state', () => {
       return { ...pod, added: host.cni('ADD', conf, pod) }
     })
 
-  it('of an earlier boot holds no address back (pain 1: addresses leak after a reboot)', () => {
+  it('of an earlier boot holds no address back (plugins#697: addresses leak after a reboot)', async () => {
     const old = fill('old')
     expect(old.map(({ added }) => added.code)).toEqual(old.map(() => 0))
     for (const { netns } of old) host.removePod(netns)
     host.run('ip', ['link', 'del', 'cni0'])
     host.run('nft', ['flush', 'ruleset'])
-    const before = snapshot(host)
+    // The kernel takes a namespace's links away some time after its name.
+    await until('the old links are gone', () => !snapshot(host).links.includes('veth'))
     const other = `${host.stateDir}.boot-id`
     writeFileSync(other, '11111111-2222-3333-4444-555555555555\n')
     execaSync('mount', ['--bind', other, bootIdFile])
@@ -46,7 +48,7 @@ describe('state', () => {
       execaSync('umount', [bootIdFile])
       execaSync('rm', ['-f', other])
     }
-    expect(before['links']).not.toContain('veth')
+    expect(snapshot(host).links).not.toContain('veth')
   })
 
   it('of pods whose namespaces are gone is reclaimed when the pool is full, and only then theirs', () => {

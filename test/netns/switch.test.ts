@@ -4,7 +4,7 @@
 
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { withoutShared } from '../support/allowance.ts'
+import { knownOf, withoutShared } from '../support/allowance.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../support/cnitool.ts'
 import { type Host, openHost, snapshot } from '../support/host.ts'
 import { openStreams, type Streams } from '../support/streams.ts'
@@ -159,7 +159,7 @@ describe.skipIf(missing !== undefined).each(['iptables', 'nftables'])(
       runtime.write(referenceList(backend))
       for (let number = 0; number < 10; number++) await add(number)
       await expectAllFlow()
-      const before = withoutShared(snapshot(host))
+      const before = withoutShared(snapshot(host), knownOf(host))
       expect(before.links).toContain('bwp')
 
       // Before adoption: DEL without a record, and new pods among the old.
@@ -204,7 +204,7 @@ describe.skipIf(missing !== undefined).each(['iptables', 'nftables'])(
 
       expect(far.broken).toEqual([])
       expect(leftOfPods()).toEqual([])
-      expect(withoutShared(snapshot(host)).state).toBe('')
+      expect(withoutShared(snapshot(host), knownOf(host)).state).toBe('')
     })
 
     it('without adoption, every DEL alone leaves nothing', async () => {

@@ -44,7 +44,7 @@ describe('a sysctl', () => {
   it.each<[string, object, string[]]>([
     ['no line matches', conf, ['^net\\.ipv6\\.', '^arp_filter$']],
     ['the list is empty', conf, []],
-    ['it is asked for in args', netConf({ args: { cni: { sysctl: { [key]: '1' } } } }), ['^net\\.ipv6\\.']],
+    ['it is asked for in args', netConf({ tuning: {}, args: { cni: { sysctl: { [key]: '1' } } } }), ['^net\\.ipv6\\.']],
   ])('is refused before anything is touched where %s', (_, asked, lines) => {
     allow(...lines)
     const netns = host.pod('a')

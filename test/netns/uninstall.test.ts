@@ -43,7 +43,7 @@ describe('trestle uninstall', () => {
     const before = snapshot(host)
     const pod = attach(host, everything, { id: 'a' })
     const dead = attach(host, second, { id: 'b' })
-    expect(host.run('iptables', ['-S', 'FORWARD']).stdout).toContain('trestle cni0 in')
+    expect(host.run('iptables', ['-S', 'FORWARD']).stdout).toContain('trestle accept 0x1000')
     expectSilent(later(host, 'DEL', { conf: everything, pod }))
     host.removePod(dead.netns)
     const told = uninstall()

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of the executable, disturbed or not. What a killed call had started is waited for: the next look at the
-// kernel must not see it at work.
+// One call of the executable, disturbed or not. What a killed call had started goes on, as on a node: the next call ends it.
 
 import { spawn } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { openFaults } from '../support/faults.ts'
 import { type Call, environment, type Finished, type Host, trestle, type Verb } from '../support/host.ts'
 import type { Disturbance } from './steps.ts'
@@ -43,22 +41,23 @@ interface Started {
 }
 
 async function run(host: Host, { args, env, input }: Started, disturbance?: Disturbance): Promise<Finished> {
-  // A process group of its own: what the call leaves behind when it is killed is still in it.
-  const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle, ...args], { env, detached: true })
+  const child = spawn('nsenter', [`--net=${host.path}`, '--', trestle, ...args], { env })
   const [out, err]: [Buffer[], Buffer[]] = [[], []]
   child.stdout.on('data', (chunk: Buffer) => out.push(chunk))
   child.stderr.on('data', (chunk: Buffer) => err.push(chunk))
   child.stdin.on('error', () => undefined)
   child.stdin.end(input)
+  // Not 'close': what goes on may have inherited its output.
   const ended = new Promise<number>((resolve) => {
-    child.on('close', (code) => resolve(code ?? -1))
+    child.on('exit', (code) => resolve(code ?? -1))
   })
   const hung = setTimeout(() => child.kill('SIGKILL'), hangsAfterMs)
   const timer = disturbance?.kind === 'signal' ? signalLater(child.kill.bind(child), disturbance) : undefined
+  const closed = new Promise((resolve) => child.on('close', resolve))
   const code = await ended
   clearTimeout(timer)
   clearTimeout(hung)
-  await groupEnded(child.pid ?? 0)
+  if (code >= 0) await closed
   const stdout = Buffer.concat(out).toString('utf8')
   return { code, stdout, stderr: Buffer.concat(err).toString('utf8'), json: parse(stdout) }
 }
@@ -68,19 +67,6 @@ function signalLater(
   { signal, afterMs }: { signal: 'SIGKILL' | 'SIGTERM'; afterMs: number },
 ) {
   return setTimeout(() => kill(signal), afterMs)
-}
-
-/** Waits for the last process of a group, at most ten seconds. */
-async function groupEnded(group: number): Promise<void> {
-  const end = performance.now() + 10_000
-  while (performance.now() < end) {
-    try {
-      process.kill(-group, 0)
-    } catch {
-      return
-    }
-    await sleep(5)
-  }
 }
 
 function parse(text: string): Finished['json'] {

@@ -8,7 +8,7 @@ import type { ElementFact, Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 
 /** Sets of elements that networks share: they are for subnets and bridges, and stay without pods. */
-const shared = /^(masq|keep|hairpin)[46]$/
+const shared = /^(masq|keep|hairpin|acceptnet|acceptnew)[46]$/
 
 /** Everything that is wrong. */
 export function brokenInvariants(facts: Facts): readonly string[] {

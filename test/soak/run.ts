@@ -2,10 +2,10 @@
 // The soak itself: a step, what must hold, the next step, until the time is over; at the end everything goes and nothing
 // is left.
 
-import { withoutShared } from '../support/allowance.ts'
+import { type Known, withoutShared, wordsOf } from '../support/allowance.ts'
 import { type Snapshot, snapshot } from '../support/host.ts'
 import { inflict } from './damage.ts'
-import { networkNames } from './networks.ts'
+import { networkNames, pluginsOf, slots } from './networks.ts'
 import { type Random, randomFrom } from './random.ts'
 import { collectGarbage, restore, settle, wrongNow } from './settle.ts'
 import { describeStep, nextStep, type Step } from './steps.ts'
@@ -145,7 +145,7 @@ async function removeAll(world: World, before: Snapshot): Promise<readonly strin
   for (const pod of [...world.pods.values(), ...world.former]) await removePod(world, pod)
   await settle(world, [])
   const wrong = await wrongNow(world, [], true)
-  const [was, is] = [withoutShared(before), withoutDamaged(withoutShared(snapshot(world.host)))]
+  const [was, is] = [withoutShared(before, ofNetworks), withoutDamaged(withoutShared(snapshot(world.host), ofNetworks))]
   const parts = Object.keys(is) as (keyof Snapshot)[]
   return [
     ...wrong,
@@ -154,6 +154,9 @@ async function removeAll(world: World, before: Snapshot): Promise<readonly strin
     ),
   ]
 }
+
+/** What the networks are of: their own files may be damaged. Gateways are not in their configurations, nor in our tables. */
+const ofNetworks: Known = new Set(wordsOf(JSON.stringify(slots.map(pluginsOf))))
 
 /** Files that a network's attachments share. Damaged after the last ADD of the network they stay so: an ADD writes them anew. */
 const ofNetwork = /^networks\/[^/]+\/(last\.\d+|(network|chained)(-accept)?\.json)[ /]/

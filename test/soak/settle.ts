@@ -14,7 +14,8 @@ export async function settle(world: World, broken: readonly Pod[]): Promise<void
   const failed = [...world.pods.values(), ...world.former].filter(({ state }) => state === 'failed')
   for (const pod of new Set([...failed, ...broken])) await removePod(world, pod)
   // Any call settles what killed calls and failed tools left on its network.
-  for (const network of networkNames.filter((name) => hasLeftovers(world, name))) {
+  const isAtWork = namesIn(world.host.stateDir).some((name) => name.startsWith('call.'))
+  for (const network of networkNames.filter((name, at) => hasLeftovers(world, name) || (isAtWork && at === 0))) {
     const { code, stdout } = await callNetwork(world, { verb: 'DEL', network })
     if (code !== 0) world.complaints.push(`DEL of nobody (${network}) ended with ${code}: ${stdout}`)
   }

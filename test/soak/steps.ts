@@ -136,7 +136,15 @@ function disturbanceOf(random: Random): Disturbance {
   if (random.chance(0.55)) {
     return { kind: 'signal', signal: random.pick(['SIGKILL', 'SIGKILL', 'SIGTERM']), afterMs: random.between(0, 160) }
   }
-  const kind = random.pick(['error', 'kill-before', 'kill-after', 'term-before', 'slow'] as const)
+  const kind = random.pick([
+    'error',
+    'kill-before',
+    'kill-held',
+    'kill-held',
+    'kill-after',
+    'term-before',
+    'slow',
+  ] as const)
   const tool = random.pick(['ip', 'ip', 'nft', 'nft', 'nsenter', 'tc'] as const)
   return { kind: 'tool', tool, nth: random.between(1, 3), fault: { kind } }
 }

@@ -2,14 +2,17 @@
 // What an attachment may leave behind: the objects that a network or the machine shares, by name.
 // Everything else that is in a snapshot afterwards and was not before is a leak.
 
+import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
+import type { TableFamily } from '../../src/plan/op.ts'
+import { type ChainDeclaration, declarationsOf } from '../../src/plan/ruleset.ts'
 import { type Host, type Snapshot, snapshot } from './host.ts'
 
 /** Tests name their bridges like this; a bridge, its addresses and its routes stay for the next pod. */
 const bridge = '(?:cni0|br-[a-z0-9]+)'
 
 /** Sets whose elements are per network, not per pod. */
-const networkSets = ['masq4', 'masq6', 'keep4', 'keep6', 'hairpin4', 'hairpin6']
+const networkSets = /^(?:masq|keep|hairpin|acceptnet|acceptnew)[46]$/
 
 /** Elements that name bridges and nothing else, in sets of interfaces: they go with the bridge. */
 const onlyBridges = new RegExp(`elements = \\{(?:[\\s.,]*"${bridge}")+\\s*\\}`)
@@ -24,26 +27,53 @@ const shared: Readonly<Record<Exclude<keyof Snapshot, 'rules'>, readonly Shared[
   routes: [{ what: 'the gateway address and its routes', line: new RegExp(` dev ${bridge} `) }],
   state: [
     { what: 'the directories of networks', line: /^networks(\/[^/]+)? d$/ },
-    { what: 'where a foreign firewall lets it through', line: /^networks\/[^/]+\/(network|chained)-accept\.json f$/ },
+    { what: 'the zone of a foreign firewall', line: /^networks\/[^/]+\/(network|chained)-accept\.json f$/ },
+    { what: 'where foreign firewalls let pods through', line: /^accept\.json f$/ },
     { what: 'what the network shares', line: /^networks\/[^/]+\/(network|chained)\.json f$/ },
     { what: 'where the round robin is', line: /^networks\/[^/]+\/last\.\d+ f$/ },
     { what: 'the directory of host ports', line: /^ports d$/ },
+    { what: 'the version of nft', line: /^nft\.json f$/ },
     { what: 'empty directories', line: /^networks\/[^/]+\/(pending|attachments|addresses|cooling|locks) d$/ },
   ],
   sysctls: [{ what: 'forwarding', line: /^net\.(ipv4\.ip_forward|ipv6\.conf\.all\.forwarding) = [01]$/ }],
 }
 
+/** What networks may have in our tables: as a part of an element, an address, a subnet or a bridge. */
+export type Known = ReadonlySet<string>
+
+/** What the networks in state are of, the bridges that stay with their subnets, and what `before` had. */
+export function knownOf(host: Host, before?: Snapshot): Known {
+  const files = host.run('find', [`${host.stateDir}/networks`, '-regex', '.*/\\(network\\|chained\\)\\.json']).stdout
+  const said = linesOf(files).flatMap((file) => wordsOf(readFileSync(file, 'utf8')))
+  const routes = ['-4', '-6'].flatMap((family) => linesOf(host.run('ip', [family, 'route', 'show']).stdout))
+  const subnets = routes.filter((route) => bridgeRoute.test(route)).map((route) => route.replace(/ .*/, ''))
+  const had = networkElements(before?.rules ?? '').flatMap(partsOf)
+  return new Set([...said, ...subnets, ...had])
+}
+
+const bridgeRoute = new RegExp(` dev ${bridge} `)
+
+function linesOf(text: string): readonly string[] {
+  return text.split('\n').filter((line) => line !== '')
+}
+
+/** The strings of a JSON text. */
+export function wordsOf(json: string): readonly string[] {
+  return [...json.matchAll(/"([^"]*)"/g)].map(([, word = '']) => word)
+}
+
 /** A snapshot without what may stay. */
-export function withoutShared(taken: Snapshot): Snapshot {
+export function withoutShared(taken: Snapshot, known: Known): Snapshot {
   const [links, routes, sysctls, state] = (['links', 'routes', 'sysctls', 'state'] as const).map((part) =>
     strip(part, taken[part]),
   )
-  return { links, routes, sysctls, state, rules: foreignRules(taken.rules) } as Snapshot
+  return { links, routes, sysctls, state, rules: withoutSharedRules(taken.rules, known) } as Snapshot
 }
 
 /** Fails when the host has anything that it had not in `before`, and that is not shared. */
 export function expectNothingLeft(host: Host, before: Snapshot): void {
-  expect(withoutShared(snapshot(host))).toEqual(withoutShared(before))
+  const known = knownOf(host, before)
+  expect(withoutShared(snapshot(host), known)).toEqual(withoutShared(before, known))
 }
 
 /** Fails when anything at all has changed, shared objects included. */
@@ -56,13 +86,64 @@ function strip(part: keyof typeof shared, text: string): string {
   return lines.join('\n')
 }
 
-/** Our tables may stay with their sets, chains and rules, and with the elements of networks; elements of pods may not. */
-function foreignRules(text: string): string {
-  return text.replace(/^table (?:inet|bridge) trestle \{\n[\s\S]*?^\}\n/gm, (table) => {
-    const sets = [...table.matchAll(/^\t(?:set|map) (\S+) \{\n([\s\S]*?)^\t\}\n/gm)]
-    const left = sets.filter(
-      ([, name, body]) => !networkSets.includes(name ?? '') && body?.includes('elements = ') && !onlyBridges.test(body),
+/**
+ * Our tables may stay with their sets, chains and rules, each once, and with the elements of networks that there are.
+ * Elements of pods may not, nor chains and rules that are not the table's own.
+ */
+export function withoutSharedRules(text: string, known: Known): string {
+  return text.replace(ourTables, (table, family: TableFamily) => {
+    const sets = [...table.matchAll(setsOfTable)].filter(([, name = '', body = '']) => {
+      if (networkSets.test(name))
+        return elementsOf(body).some((element) => !partsOf(element).every((part) => known.has(part)))
+      return body.includes('elements = ') && !onlyBridges.test(body)
+    })
+    const chains = [...table.matchAll(chainsOfTable)].filter(
+      ([, name = '', body = '']) => !isOwnChain({ name, body }, declarationsOf(family, markIn(table)).chains),
     )
-    return left.map(([whole]) => whole).join('')
+    return [...sets, ...chains].map(([whole]) => whole).join('')
   })
+}
+
+const ourTables = /^table (inet|bridge) trestle \{\n[\s\S]*?^\}\n/gm
+const setsOfTable = /^\t(?:set|map) (\S+) \{\n([\s\S]*?)^\t\}\n/gm
+const chainsOfTable = /^\tchain (\S+) \{\n([\s\S]*?)^\t\}\n/gm
+
+/** The bit that our rules set for other firewalls, where any does. */
+function markIn(table: string): number | undefined {
+  const [, mark] = /comment "trestle \d+ admit-clear (0x[0-9a-f]+)"/.exec(table) ?? []
+  return mark === undefined ? undefined : Number(mark)
+}
+
+/** A chain that is declared, with no rule that is not, and none twice. */
+function isOwnChain(
+  chain: { readonly name: string; readonly body: string },
+  declared: readonly ChainDeclaration[],
+): boolean {
+  const own = declared.find(({ name }) => name === chain.name)
+  if (own === undefined) return false
+  const comments = own.rules.map(({ comment }) => comment)
+  const rules = chain.body.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('\t\ttype '))
+  const said = rules.map((line) => / comment "([^"]*)"$/.exec(line)?.[1] ?? line)
+  return said.every((comment, at) => comments.includes(comment) && said.indexOf(comment) === at)
+}
+
+function networkElements(rules: string): readonly string[] {
+  return [...rules.matchAll(ourTables)].flatMap(([table]) =>
+    [...table.matchAll(setsOfTable)].flatMap(([, name = '', body = '']) =>
+      networkSets.test(name) ? elementsOf(body) : [],
+    ),
+  )
+}
+
+function elementsOf(body: string): readonly string[] {
+  const [, list = ''] = /elements = \{([\s\S]*?)\}/.exec(body) ?? []
+  return list
+    .split(',')
+    .map((element) => element.trim())
+    .filter((element) => element !== '')
+}
+
+/** `10.1.0.0/24 . "cni0"` as its parts. */
+function partsOf(element: string): readonly string[] {
+  return element.split(' . ').map((part) => part.replace(/^"|"$/g, ''))
 }

@@ -19,10 +19,10 @@ const address = /^(?:\d{1,3}(?:\.\d{1,3}){3}|[0-9a-f]*:[0-9a-f:.]*)(?:\/\d{1,3})
 const mac = /^[0-9a-f]{2}(?::[0-9a-f]{2}){5}$/
 const amount = /^\d+(?:bit|b)?$/
 
-/** Names that a plan may speak of besides the keywords: links, and the alias of the pod's. */
+/** Names that a plan may speak of besides the keywords: links, and the aliases of the pod's. */
 export interface KnownNames {
   readonly links: ReadonlySet<string>
-  readonly alias: string
+  readonly aliases: readonly string[]
 }
 
 /** What is wrong with a batch, or undefined. */
@@ -43,13 +43,13 @@ function first(problems: readonly (string | undefined)[]): string | undefined {
   return problems.find((problem) => problem !== undefined)
 }
 
-function lineProblem(line: string, { links, alias }: KnownNames): string | undefined {
+function lineProblem(line: string, { links, aliases }: KnownNames): string | undefined {
   const words = readAsIproute2(line)
   if (words === undefined) return `iproute2 reads on after ${JSON.stringify(line)}`
   const isKnown = (word: string, before: string | undefined) =>
     keywords.has(word) ||
     links.has(word) ||
-    (before === 'alias' && word === alias) ||
+    (before === 'alias' && aliases.includes(word)) ||
     word === '/proc/self/fd/3' ||
     [address, mac, amount].some((pattern) => pattern.test(word))
   const at = words.findIndex((word, index) => !isKnown(word, words[index - 1]))
@@ -57,24 +57,31 @@ function lineProblem(line: string, { links, alias }: KnownNames): string | undef
 }
 
 const nftStart =
-  /^(?:add element|delete element|flush set|list table|add table|add set|add map|add chain|flush chain|add rule) (?:inet|bridge) trestle\b/
+  /^(?:add element|delete element|flush set|list table|add table|add set|add map|add chain|flush chain|delete chain|add rule) (?:inet|bridge) trestle\b/
 const nftToken = /"[^"]*"|[{},;]|!=|@[a-z0-9]+|[^\s{},;"]+/g
 const nftWord = /^(?:[a-z][a-z0-9_]*|\.|:|!=|@[a-z0-9]+|\d+|-\d+|0x[0-9a-f]+|[{},])$/
 
 function nftProblem(line: string, { links }: KnownNames): string | undefined {
   const bad = (what: string) => `nft: ${what}: ${JSON.stringify(line)}`
   if (!nftStart.test(line)) return bad('no statement of ours')
-  if (/[^\x20-\x7e]|#|\\|\$/.test(line)) return bad('a character that is syntax')
+  // Between quotes nothing but the next quote is syntax.
+  const unquoted = line.replace(/"[^"]*"/g, '""')
+  if (/[^\x20-\x7e]|#|\\/.test(line) || unquoted.includes('$')) return bad('a character that is syntax')
   const isDeclaration = /^add (?:set|map|chain) /.test(line)
   // Declarations and rules of the base table are constants; only there is a semicolon.
-  if (line.includes(';') && !isDeclaration) return bad('a second statement')
+  if (unquoted.includes(';') && !isDeclaration) return bad('a second statement')
+  // A bit of the packet's mark is set and cleared in rules of ours alone.
+  const isOfMark = / meta mark set meta mark [|&] 0x[0-9a-f]+ /.test(line)
   const isWord = (token: string) =>
-    nftWord.test(token) || address.test(token) || mac.test(token) || (token === ';' && isDeclaration)
+    [nftWord, address, mac].some((pattern) => pattern.test(token)) ||
+    (token === ';' && isDeclaration) ||
+    (/^[|&]$/.test(token) && isOfMark)
   // Conditions of host ports may name any link.
   const isCondition = line.startsWith('add rule inet trestle cond')
   const isName = (token: string) =>
     links.has(token.slice(1, -1)) ||
-    /^"trestle 3 [a-z0-9_-]+"$/.test(token) ||
+    /^"trestle \d+ [a-z0-9_-]+(?: 0x[0-9a-f]+)?"$/.test(token) ||
+    (token === '"veth"' && line.includes(' meta iifkind "veth" ')) ||
     (isCondition && /^"[\w.][\w.@+-]*"$/.test(token))
   const tokens = line.match(nftToken) ?? []
   const wrong = tokens.find((token) => (token.startsWith('"') ? !isName(token) : !isWord(token)))

@@ -3,8 +3,8 @@
 // talks to them through host ports, and a look at everything a fault could leave behind or take away.
 
 import { existsSync } from 'node:fs'
-import { withoutShared } from './allowance.ts'
-import { echoPort, type FeatureSet, leasing, type Net } from './fault-sets.ts'
+import { type Known, knownOf, withoutShared, wordsOf } from './allowance.ts'
+import { echoPort, type FeatureSet, leasing, type Net, prefixOf } from './fault-sets.ts'
 import { openFaults } from './faults.ts'
 import { type Call, type Finished, type Host, openHost, snapshot, type Verb } from './host.ts'
 import { type InstalledIpam, installIpam } from './ipam-plugin.ts'
@@ -17,7 +17,10 @@ const lifetimeMs = 3_600_000
 /** Host ports: of the neighbour, of the pod that was there before, of the pod that meets the fault. */
 export const hostPorts = { neighbour: 28080, before: 28081, subject: 28082, other: 28083 }
 
-/** The network with pods that were there before; the others are for first ADDs. */
+/** The networks of first ADDs, from 1. */
+const netOf = (number: number): Net => ({ name: `first${number}`, bridge: `br-f${number}`, number })
+
+/** The network with pods that were there before. */
 const steadyNet: Net = { name: 'steady', bridge: 'br-steady', number: 0 }
 
 const neighbour = {
@@ -60,9 +63,14 @@ export async function openFaultNode(set: FeatureSet, isEmpty = false) {
   }
   const freshNet = (): Net => {
     nets += 1
-    return { name: `first${nets}`, bridge: `br-f${nets}`, number: nets }
+    return netOf(nets)
   }
-  const look = (): Look => lookAt(host, ipam)
+  // A first ADD that fails has written down no network, and leaves what the network shares, as it leaves the bridge.
+  const ofNets = (): Known => {
+    const all = Array.from({ length: nets + 1 }, (_, number) => netOf(number))
+    return new Set(all.flatMap((net) => [`${prefixOf(net)}.0/29`, ...wordsOf(JSON.stringify(set.plugins(net)))]))
+  }
+  const look = (): Look => lookAt(host, ipam, ofNets())
   return { host, set, pods, internet, faults, steadyNet, addresses, freshNet, look, close, talk, ...calls }
 }
 
@@ -87,8 +95,8 @@ export type FaultNode = Awaited<ReturnType<typeof openFaultNode>>
 /** What is there, as text by part: shared objects are left out. `flows`: conntrack entries to the subjects' host ports. */
 export type Look = Readonly<Record<string, string>>
 
-function lookAt(host: Host, ipam: InstalledIpam): Look {
-  const taken = withoutShared(snapshot(host))
+function lookAt(host: Host, ipam: InstalledIpam, ofNets: Known): Look {
+  const taken = withoutShared(snapshot(host), new Set([...knownOf(host), ...ofNets]))
   const qdiscs = host.run('tc', ['qdisc', 'show']).stdout
   const flows = host.run('conntrack', ['-L', '-p', 'udp']).stdout.split('\n')
   const subjects = new RegExp(`dport=(${hostPorts.subject}|${hostPorts.other}) `)

@@ -5,7 +5,6 @@
 import { addressOf, type FaultNode, hostPorts, type Look, mustWork } from './fault-node.ts'
 import { type Net, prefixOf } from './fault-sets.ts'
 import type { Finished, Verb } from './host.ts'
-import { waitForTools } from './left-behind.ts'
 import { until } from './stamps.ts'
 import { outside } from './traffic.ts'
 
@@ -81,13 +80,6 @@ export async function play(on: { node: FaultNode; before: Look }, verb: RoundVer
 const isAddress = ({ part, text }: Finding) =>
   part === 'addresses' || part === 'leases' || (part === 'state' && text.includes('/addresses/'))
 
-/** The call that meets the fault; when it is killed, its tools end before anybody looks (left-behind.ts). */
-async function strikeWith({ node, strike }: Round, call: StruckCall): Promise<Struck> {
-  const struck = await strike.run(node, call)
-  if (struck.code < 0) waitForTools(node.host, call.netns)
-  return struck
-}
-
 /** ADD meets the fault; the runtime tries again with a new container id, and with the pod's host port. */
 async function struckAdd(round: Round) {
   const { node, net } = round
@@ -98,7 +90,7 @@ async function struckAdd(round: Round) {
   for (const conf of plugins.slice(0, -1)) prevResult = mustWork('ADD', node.host.cni('ADD', conf, call)).json
   const start = plugins.length > 1 ? node.look() : round.before
   const conf = { ...plugins.at(-1), ...(prevResult ? { prevResult } : {}) }
-  const struck = await strikeWith(round, { verb: 'ADD', conf, ...call })
+  const struck = await round.strike.run(node, { verb: 'ADD', conf, ...call })
   const failed = struck.code > 0 ? [...differences(start, node.look()), ...noErrorObject(struck)] : []
   const isAttached = struck.code === 0
   const retry = await retried(round, {
@@ -120,7 +112,7 @@ async function struckRemoval(round: Round, verb: 'DEL' | 'GC') {
     'cni.dev/valid-attachments': ids.map((id) => ({ containerID: id, ifname: 'eth0' })),
   })
   const conf = { ...plugins.at(-1), ...(verb === 'GC' ? listed(['y', 'z']) : {}) }
-  const struck = await strikeWith(round, { verb, conf, ...node.callOf('a') })
+  const struck = await strike.run(node, { verb, conf, ...node.callOf('a') })
   const isRefused = verb === 'DEL' && struck.code > 0 && !strike.mayFail(struck.json?.code ?? 0, struck.json?.msg ?? '')
   const refused = isRefused ? [{ text: `DEL ended with ${struck.code}: ${struck.stdout}` }] : []
   const retry = await retried(round, { port, mayHold: struck.code !== 0, held: [] })

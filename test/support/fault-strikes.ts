@@ -26,6 +26,7 @@ const kinds: Readonly<Record<Fault['kind'], string>> = {
   hang: 'hang',
   slow: 'slow',
   'kill-before': 'SIGKILL',
+  'kill-held': 'SIGKILL',
   'kill-after': 'SIGKILL',
   'term-before': 'SIGTERM',
   'term-after': 'SIGTERM',
@@ -35,13 +36,14 @@ const kinds: Readonly<Record<Fault['kind'], string>> = {
 export function toolStrike(at: ToolCall, fault: Fault): Strike {
   return {
     kind: kinds[fault.kind],
-    what: `${at.tool} call ${at.nth}, ${describeFault(fault)}`,
-    // A delegate's error is passed on (contract §3, DEL); so is that no time was left for it after a tool that hung.
+    what: `${at.tool} ${at.args}, call ${at.nth}, ${describeFault(fault)}`,
+    // A delegate's error is passed on (docs/design.md, "DEL"); so is that no time was left for it after a tool that hung.
     mayFail: (code, msg) => at.tool === 'ipam' || (code === 11 && /\/scripted did not finish/.test(msg)),
     run: async (node, call) => {
       node.faults.reset(at, fault)
       const finished = await withWrappers(node, call)
-      const hit = node.faults.seen().some(({ tool, nth }) => tool === at.tool && nth === at.nth)
+      const isAt = ({ tool, shape, nth }: ToolCall) => tool === at.tool && shape === at.shape && nth === at.nth
+      const hit = node.faults.seen().some((call) => call.isStruck && isAt(call))
       return { ...finished, hit }
     },
   }
@@ -106,8 +108,9 @@ function faultsOf(at: ToolCall, index: number, extent: Extent): readonly Fault[]
   const lines = all.filter((fault) => fault.kind === 'bad-line')
   const error: Fault = { kind: 'error' }
   const line = lines[Math.floor(lines.length / 2)] ?? error
-  const [now, then] = index % 4 < 2 ? (['before', 'after'] as const) : (['after', 'before'] as const)
-  const [kill, term]: readonly [Fault, Fault] = [{ kind: `kill-${now}` }, { kind: `term-${then}` }]
+  const isHeld = index % 4 < 2
+  const kill: Fault = { kind: isHeld ? 'kill-held' : 'kill-after' }
+  const term: Fault = { kind: isHeld ? 'term-after' : 'term-before' }
   if (extent === 'four') return [error, ...(line === error ? [] : [line]), kill, term]
   return index % 2 === 0 ? [error, kill] : [line, term]
 }

@@ -10,7 +10,7 @@ import { type FeatureSet, featureSets } from './fault-sets.ts'
 import { listingSystemCalls, listingTools, type SystemCall, syscallStrike, toolStrikes } from './fault-strikes.ts'
 import { addRow } from './fault-table.ts'
 import type { ToolCall } from './faults.ts'
-import { haveStrace } from './strace.ts'
+import { haveStrace, noStrace } from './strace.ts'
 
 const minutes = 60_000
 
@@ -20,13 +20,15 @@ export const isLong = process.env['FAULTS'] !== 'short'
 /** Tests of one kind of network. */
 export function faultSuite(name: keyof typeof featureSets): void {
   const set: FeatureSet = featureSets[name]
-  describe(`${set.title}: a call that meets a fault (pain 6: an ADD cut short leaves half a network)`, () => {
+  describe(`${set.title}: a call that meets a fault (cni#550: an ADD cut short leaves half a network)`, () => {
     const extent = isLong ? 'all' : name === 'whole' ? 'four' : 'two'
     let node: FaultNode
     // Every first ADD leaves a network behind, and every later call's transaction grows with them.
     const [before, after] = isLong || name === 'whole' ? [beforeEach, afterEach] : [beforeAll, afterAll]
     before(async () => {
       node = await openFaultNode(set)
+      // What is learned once a node (the version of nft) is learned before the calls are listed.
+      await undisturbed(node, 'first ADD', listingTools([]))
     })
     after(() => node?.close())
 
@@ -41,10 +43,13 @@ export function faultSuite(name: keyof typeof featureSets): void {
       30 * minutes,
     )
 
-    it.each(isLong || name === 'whole' ? roundVerbs : [])(
+    it.for(isLong || name === 'whole' ? roundVerbs : [])(
       '%s, killed or refused at a system call of its own',
-      async (verb) => {
-        if (!haveStrace()) return skipped()
+      { timeout: 30 * minutes },
+      async (verb, test) => {
+        if (!haveStrace()) return test.skip(noStrace)
+        // The rounds before had wrappers as tools: the version of the real nft is learned in a round of its own.
+        await undisturbed(node, 'first ADD', listingSystemCalls([]))
         const seen: SystemCall[] = []
         const first = await undisturbed(node, verb, listingSystemCalls(seen))
         expect(seen.map((call) => call.name)).toEqual(expect.arrayContaining(['rename', 'unlink']))
@@ -55,7 +60,6 @@ export function faultSuite(name: keyof typeof featureSets): void {
         ]
         expect([...first, ...(await wrongOf(node, { verb, strikes }))]).toEqual([])
       },
-      30 * minutes,
     )
   })
 }
@@ -89,17 +93,31 @@ export async function wrongOf(
 ): Promise<readonly string[]> {
   const trials: Trial[] = []
   let before = node.look()
+  const missed: string[] = []
   for (const strike of strikes) {
-    const trial = await play({ node, before }, verb, strike)
-    trials.push(trial)
-    before = trial.after
-    // What the streams' processes say is read now and then: they would wait for it once their pipes are full.
-    await turn()
+    for (let round = 1; ; round++) {
+      const trial = await play({ node, before }, verb, strike)
+      trials.push(trial)
+      before = trial.after
+      // What the streams' processes say is read now and then: they would wait for it once their pipes are full.
+      await turn()
+      if (trial.hit) break
+      if (round < mostRounds) continue
+      // Nothing was tried: the call is another one by now, and the strikes are to follow it.
+      missed.push(`${verb}, ${strike.what}: the fault was never met`)
+      break
+    }
   }
   const broken = await node.talk.broken()
   count(node, name, { trials, broken })
-  return [...trials.flatMap(wrongIn), ...broken]
+  return [...trials.flatMap(wrongIn), ...missed, ...broken]
 }
+
+/**
+ * How often a fault is tried until it is met. Which processes a call starts is not always the same: a batch whose line
+ * finds its link gone already goes on in a second process (seen in 29 of 40 rounds of a chained network's GC).
+ */
+const mostRounds = 8
 
 /** A round without a fault, which tells the call's processes or system calls. */
 export async function undisturbed(node: FaultNode, verb: RoundVerb, strike: Strike): Promise<readonly string[]> {
@@ -127,8 +145,4 @@ function count(node: FaultNode, verb: string, of: { trials: readonly Trial[]; br
     broken: of.broken.length,
     kinds,
   })
-}
-
-function skipped(): void {
-  console.log('skipped: strace is not installed or may not trace')
 }

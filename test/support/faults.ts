@@ -11,17 +11,37 @@ const tools = ['ip', 'nft', 'nsenter', 'tc', 'sysctl', 'conntrack'] as const
 /** A tool, or the IPAM plugin that `openFaults` was given. */
 type Tool = (typeof tools)[number] | 'ipam'
 
-/** What happens at a call; `slow` is a second. `line` is the line of its input, from 1, that a fault replaces. */
+/** What happens at a call; `slow` is a second. `kill-held`: the caller is killed, and the tool acts 1.2 s later. `line` is the line of its input, from 1, that a fault replaces. */
 export type Fault =
-  | { readonly kind: 'error' | 'kill-before' | 'kill-after' | 'term-before' | 'term-after' | 'hang' | 'slow' }
+  | {
+      readonly kind:
+        | 'error'
+        | 'kill-before'
+        | 'kill-held'
+        | 'kill-after'
+        | 'term-before'
+        | 'term-after'
+        | 'hang'
+        | 'slow'
+    }
   | { readonly kind: 'bad-line' | 'no-line-number'; readonly line: number }
 
-/** One process that trestle started: the nth of its tool, and the lines it was given. */
-export interface ToolCall {
+/** Where a fault is put: the nth process of a tool; with `shape`, the nth of those with arguments of that shape. */
+interface Place {
   readonly tool: Tool
   readonly nth: number
+  readonly shape?: string
+}
+
+/**
+ * One process that trestle started, and the lines it was given. Processes of one tool may run side by side, in an order
+ * that the machine's load decides: a place that is found again is told by `shape`, the arguments without their numbers.
+ */
+export interface ToolCall extends Required<Place> {
   readonly args: string
   readonly lines: readonly string[]
+  /** Whether a fault was put at it, and took hold. */
+  readonly isStruck: boolean
 }
 
 /**
@@ -39,14 +59,16 @@ export function openFaults(plugin?: string) {
   /** The calls since the last `reset`, in no order between tools. */
   const seen = (): readonly ToolCall[] =>
     readdirSync(calls)
-      .filter((name) => !name.startsWith('plan.'))
+      .filter((name) => /^call\./.test(name))
       .sort()
       .map((name) => readCall(calls, name))
   /** Forgets calls and faults; with `at`, puts a fault at that call. */
-  const reset = (at?: Pick<ToolCall, 'tool' | 'nth'>, fault?: Fault): void => {
+  const reset = (at?: Place, fault?: Fault): void => {
     rmSync(calls, { recursive: true, force: true })
     mkdirSync(calls)
-    if (at && fault) writeFileSync(`${calls}/plan.${at.tool}.${at.nth}`, scriptOf(at.tool, fault))
+    if (!at || !fault) return
+    const name = at.shape === undefined ? `${at.tool}.${at.nth}` : `${at.tool}.${at.shape}.${at.nth}`
+    writeFileSync(`${calls}/plan.${name}`, scriptOf(at.tool, fault))
   }
   const close = (): void => rmSync(directory, { recursive: true, force: true })
   return { directory, path, seen, reset, close }
@@ -57,7 +79,7 @@ export function faultsAt(call: ToolCall): readonly Fault[] {
   const isBatch = call.tool !== 'nft' && call.args.includes('-batch') && !call.args.includes('-force')
   const lines = call.lines.map((_, at) => at + 1)
   return [
-    ...(['error', 'kill-before', 'kill-after', 'term-before', 'term-after'] as const).map((kind) => ({ kind })),
+    ...(['error', 'kill-held', 'kill-after', 'term-before', 'term-after'] as const).map((kind) => ({ kind })),
     ...(isBatch ? lines.flatMap((line) => lineFaults(line, lines.length)) : []),
     ...(call.tool === 'nft' ? lines.map((line) => ({ kind: 'bad-line' as const, line })) : []),
   ]
@@ -80,20 +102,29 @@ function wrapper(tool: Tool, real: string, calls: string): string {
   return `#!/bin/sh
 ${isInside}
 export FAULT_INSIDE=1
+shape=$(printf '%s' "$*" | tr -cs g-z _)
 n=1
-while ! mkdir "${calls}/${tool}.$n" 2>/dev/null; do n=$((n + 1)); done
-call="${calls}/${tool}.$n"
-plan="${calls}/plan.${tool}.$n"
+while ! mkdir "${calls}/nth.${tool}.$n" 2>/dev/null; do n=$((n + 1)); done
+m=1
+while ! mkdir "${calls}/call.${tool}.$shape.$m" 2>/dev/null; do m=$((m + 1)); done
+call="${calls}/call.${tool}.$shape.$m"
 printf '%s' "$*" > "$call/args"
 cat > "$call/stdin"
 real() { ${real} "$@" < "$call/stdin"; }
-[ -f "$plan" ] && . "$plan"
+for plan in "${calls}/plan.${tool}.$n" "${calls}/plan.${tool}.$shape.$m"; do
+  [ -f "$plan" ] && . "$plan"
+done
 exec ${real} "$@" < "$call/stdin"
 `
 }
 
+/** What a wrapper does at the call: it says that it was met, then it does the fault. */
 function scriptOf(tool: Tool, fault: Fault): string {
-  switch (fault.kind) {
+  return 'line' in fault ? replaceLine(tool, fault) : `: > "$call/struck"\n${actOf(fault.kind)}`
+}
+
+function actOf(kind: Exclude<Fault['kind'], 'bad-line' | 'no-line-number'>): string {
+  switch (kind) {
     case 'error':
       return 'echo "Error: injected by the test" >&2\nexit 1\n'
     case 'hang':
@@ -102,23 +133,27 @@ function scriptOf(tool: Tool, fault: Fault): string {
       return 'sleep 1\n'
     case 'kill-before':
       return 'kill -KILL $PPID\nexit 1\n'
+    case 'kill-held':
+      return 'kill -KILL $PPID\nsleep 1.2\n'
     case 'kill-after':
       return 'real "$@"\nkill -KILL $PPID\nexit 0\n'
     case 'term-before':
       return 'kill -TERM $PPID\nsleep 0.1\n'
     case 'term-after':
       return 'real "$@"\nstatus=$?\nkill -TERM $PPID\nsleep 0.1\nexit $status\n'
-    case 'bad-line':
-      return replaceLine(fault.line, tool === 'nft' ? 'injected nonsense' : 'link set dev lo master lo')
-    case 'no-line-number':
-      return replaceLine(fault.line, 'link set dev "unterminated')
     default:
-      return fault satisfies never
+      return kind satisfies never
   }
 }
 
-function replaceLine(line: number, by: string): string {
-  return `sed '${line}s/.*/${by}/' "$call/stdin" > "$call/stdin.bad" && mv "$call/stdin.bad" "$call/stdin"\n`
+/** A batch that is shorter by now has no such line: it was not met. */
+function replaceLine(tool: Tool, { kind, line }: Extract<Fault, { line: number }>): string {
+  const bad = tool === 'nft' ? 'injected nonsense' : 'link set dev lo master lo'
+  const by = kind === 'bad-line' ? bad : 'link set dev "unterminated'
+  return `sed '${line}s/.*/${by}/' "$call/stdin" > "$call/stdin.bad"
+cmp -s "$call/stdin" "$call/stdin.bad" || : > "$call/struck"
+mv "$call/stdin.bad" "$call/stdin"
+`
 }
 
 function realPath(tool: string): string {
@@ -126,12 +161,13 @@ function realPath(tool: string): string {
 }
 
 function readCall(calls: string, name: string): ToolCall {
-  const dot = name.lastIndexOf('.')
+  const [, tool, shape, nth] = name.split('.')
   // A process whose caller was killed may not have come that far.
   const text = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8') : '')
   const read = (file: string) => text(`${calls}/${name}/${file}`)
   const lines = read('stdin')
     .split('\n')
     .filter((line) => line !== '')
-  return { tool: name.slice(0, dot) as Tool, nth: Number(name.slice(dot + 1)), args: read('args'), lines }
+  const isStruck = existsSync(`${calls}/${name}/struck`)
+  return { tool: tool as Tool, shape: shape ?? '', nth: Number(nth), args: read('args'), lines, isStruck }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Firewalls of others that drop what is forwarded, as hostAccept meets them (README, Other firewalls).
+// Firewalls of others that drop what is forwarded, as hostAccept meets them (docs/host.md).
 
 /** A firewall of somebody else that drops what is forwarded. `make`: command lines. */
 export interface Firewall {

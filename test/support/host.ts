@@ -5,10 +5,13 @@
 import { mkdtempSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { execaSync } from 'execa'
 
 /** The executable under test. */
 export const trestle = resolve(process.env['CNI_BIN'] ?? 'dist/trestle')
+
+const nodeSettings = fileURLToPath(new URL('node-settings.sh', import.meta.url))
 
 /** A result or an error, as far as the call's version and outcome have its parts. */
 export interface Answer {
@@ -61,8 +64,9 @@ export function openHost() {
   const netns: string[] = []
   const addNetns = (label: string): string => {
     execaSync('ip', ['netns', 'add', label])
-    execaSync('ip', ['-n', label, 'link', 'set', 'lo', 'up'])
     netns.push(label)
+    // What it has from the machine's settings is not what the test was written on.
+    execaSync('nsenter', [`--net=/run/netns/${label}`, 'sh', nodeSettings])
     return `/run/netns/${label}`
   }
   const path = addNetns(name)
@@ -83,7 +87,7 @@ export function openHost() {
   const cni = (verb: Verb, conf: unknown, call: Call = {}): Finished => {
     const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: stateDir, ...call.env } })
     const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
-    return finished('nsenter', [`--net=${path}`, '--', trestle], { input, env, extendEnv: false })
+    return finished('nsenter', [`--net=${path}`, '--', call.file ?? trestle], { input, env, extendEnv: false })
   }
   const close = (): void => {
     for (const label of netns) execaSync('ip', ['netns', 'del', label], { reject: false })

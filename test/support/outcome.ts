@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call may print (contract §3): one JSON document for a result or an error, else nothing.
+// What a call may print (docs/design.md, "The verbs"): one JSON document for a result or an error, else nothing.
 
 import { expect } from 'vitest'
 import type { Finished } from './host.ts'

@@ -4,33 +4,32 @@
 import { execa } from 'execa'
 import { type Answer, type Call, environment, type Finished, type Host, trestle, type Verb } from './host.ts'
 
+/** A process under way: what it will have left, and its id. */
+export type Started = Promise<Finished> & { readonly pid: number }
+
 /** Starts one call without waiting for the ones before it. `conf`: as an object or as the text to send. */
-export async function startCni(
-  host: Host,
-  verb: Verb,
-  { conf, ...call }: Call & { readonly conf: unknown },
-): Promise<Finished> {
+export function startCni(host: Host, verb: Verb, { conf, ...call }: Call & { readonly conf: unknown }): Started {
   const env = environment(verb, { ...call, env: { TRESTLE_STATE_DIR: host.stateDir, ...call.env } })
   const input = typeof conf === 'string' ? conf : JSON.stringify(conf)
-  return await start(host, [call.file ?? trestle], { env, input })
+  return start(host, [call.file ?? trestle], { env, input })
 }
 
 /** Starts one of the commands for people without waiting for it. `env` is added to PATH and the state directory. */
-export async function startCommand(
+export function startCommand(
   host: Host,
   words: readonly string[],
   env: Readonly<Record<string, string>> = {},
-): Promise<Finished> {
+): Started {
   const whole = { PATH: process.env['PATH'] ?? '', TRESTLE_STATE_DIR: host.stateDir, ...env }
-  return await start(host, [trestle, ...words], { env: whole, input: '' })
+  return start(host, [trestle, ...words], { env: whole, input: '' })
 }
 
-async function start(
+function start(
   host: Host,
   words: readonly string[],
   { env, input }: { readonly env: Record<string, string>; readonly input: string },
-): Promise<Finished> {
-  const { exitCode, stdout, stderr } = await execa('nsenter', [`--net=${host.path}`, '--', ...words], {
+): Started {
+  const running = execa('nsenter', [`--net=${host.path}`, '--', ...words], {
     input,
     env,
     extendEnv: false,
@@ -38,7 +37,14 @@ async function start(
     stripFinalNewline: false,
     timeout: 60_000,
   })
-  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
+  const ended = running.then(({ exitCode, stdout, stderr }) => ({
+    code: exitCode ?? -1,
+    stdout,
+    stderr,
+    json: parse(stdout),
+  }))
+  // nsenter becomes the program that it is given.
+  return Object.assign(ended, { pid: running.pid ?? 0 })
 }
 
 /** Runs every job, at most `width` at a time; results in the jobs' order. */

@@ -21,7 +21,7 @@ import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../src/plan/
 import { chainedNetwork, chainedResult, chainedSpec } from '../../src/plan/chained.ts'
 import { type Lease, noLease } from '../../src/plan/lease.ts'
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/loopback.ts'
-import { aliasOf } from '../../src/plan/names.ts'
+import { aliasOf, ifbAlias } from '../../src/plan/names.ts'
 import type { ObservedLink, ObservedNamespace } from '../../src/plan/observed.ts'
 import type { Op } from '../../src/plan/op.ts'
 import { type AttachmentRecord, parseRecord } from '../../src/plan/record.ts'
@@ -102,7 +102,7 @@ function compiled(ops: readonly Op[], key: AttachmentKey, links: readonly (strin
 
 function namesOf(key: AttachmentKey, links: readonly (string | undefined)[]): KnownNames {
   const known = ['lo', key.ifName, ...links].filter((name) => name !== undefined)
-  return { links: new Set(known), alias: aliasOf(key) }
+  return { links: new Set(known), aliases: [aliasOf(key), ifbAlias(key)] }
 }
 
 /** What is on disk between ADD and DEL. Throws when the record cannot be read back. */

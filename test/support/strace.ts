@@ -3,13 +3,22 @@
 
 import { execa, execaSync } from 'execa'
 import { type Answer, environment, type Finished, type Host, trestle, type Verb } from './host.ts'
+import type { Started } from './parallel.ts'
 
 /** The calls that change names on disk. */
 export const nameChanges = 'link,linkat,rename,renameat,renameat2,unlink,unlinkat'
 
-/** Whether strace is here and may trace. */
+/** Why a test that needs it is skipped. */
+export const noStrace = 'strace is not installed or may not trace'
+
+let known: boolean | undefined
+
+/** Whether strace is here and may trace. Where it is not the output says so, once a file. */
 export function haveStrace(): boolean {
-  return execaSync('strace', ['-o', '/dev/null', 'true'], { reject: false }).exitCode === 0
+  if (known !== undefined) return known
+  known = execaSync('strace', ['-o', '/dev/null', 'true'], { reject: false }).exitCode === 0
+  if (!known) console.log(`skipped: ${noStrace}`)
+  return known
 }
 
 /**
@@ -50,17 +59,25 @@ export function tracedCni(host: Host, call: TracedCall, at: Injection): Traced {
 }
 
 /** Starts one without waiting for its end. */
-export async function startTracedCni(host: Host, call: TracedCall, at: Injection): Promise<Finished> {
-  const { exitCode, stdout, stderr } = await execa('nsenter', commandOf(host, at, '/dev/null'), optionsOf(host, call))
-  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
+export function startTracedCni(host: Host, call: TracedCall, at: Injection): Started {
+  return start(commandOf(host, at, '/dev/null'), optionsOf(host, call))
 }
 
 /** Starts a command for a person, with a fault, without waiting for its end. */
-export async function startTracedCommand(host: Host, words: readonly string[], at: Injection, env: object) {
-  const command = [...commandOf(host, at, '/dev/null'), ...words]
-  const own = { PATH: process.env['PATH'], TRESTLE_STATE_DIR: host.stateDir, ...env }
-  const { exitCode, stdout } = await execa('nsenter', command, { ...bounds, input: '', env: own })
-  return { code: exitCode ?? -1, stdout }
+export function startTracedCommand(host: Host, words: readonly string[], at: Injection, env: object): Started {
+  const own = { PATH: process.env['PATH'] ?? '', TRESTLE_STATE_DIR: host.stateDir, ...env }
+  return start([...commandOf(host, at, '/dev/null'), ...words], { ...bounds, input: '', env: own })
+}
+
+function start(command: readonly string[], options: ReturnType<typeof optionsOf>): Started {
+  const running = execa('nsenter', command, options)
+  const ended = running.then(({ exitCode, stdout, stderr }) => ({
+    code: exitCode ?? -1,
+    stdout,
+    stderr,
+    json: parse(stdout),
+  }))
+  return Object.assign(ended, { pid: running.pid ?? 0 })
 }
 
 function commandOf(host: Host, at: Injection, log: string): readonly string[] {

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
  * Callers of the tool whose input has `text` wait until the gate is opened, then run it; with `thenKilled` its caller
  * gets SIGKILL after that. `env` goes into a call. Close it in a `finally` or `afterEach`: that opens it.
  */
-export function gateAt(tool: 'ip' | 'nft' | 'conntrack', text = '', thenKilled?: 'thenKilled') {
+export function gateAt(tool: 'ip' | 'nft' | 'sysctl' | 'conntrack', text = '', thenKilled?: 'thenKilled') {
   const { directory, ...replaced } = replace(
     tool,
     (directory, real) => `input="${directory}/input.$$"

@@ -50,7 +50,10 @@ export function call(lab: Lab, verb: string, { conf, name }: { conf: object; nam
 /** ADD that must succeed, for a pod with a namespace of its own. */
 export async function attach(lab: Lab, conf: object, name: string): Promise<LabPod> {
   await must(lab, `ip netns add ${name}`)
-  await must(lab, `ip -n ${name} link set lo up`)
+  await must(
+    lab,
+    `nsenter --net=/run/netns/${name} sh ${fileURLToPath(new URL('../../support/node-settings.sh', import.meta.url))}`,
+  )
   const { stdout, stderr, exitCode } = await call(lab, 'ADD', { conf, name })
   expect(exitCode, `ADD ${name}: ${stdout} ${stderr}`).toBe(0)
   const result = JSON.parse(stdout) as { ips: { address: string }[]; interfaces: { name: string }[] }

@@ -54,15 +54,16 @@ mkdir -p /etc/cni/net.d /opt/cni/bin
 mount --bind "$dir/resolv.conf" "$(realpath -m /etc/resolv.conf)"
 
 # One uplink with a neighbour behind it, so that there is a default route and something outside to reach.
-ip link set lo up
+settings=$(dirname "$0")/../../support/node-settings.sh
+sh "$settings"
 ip netns add outside
+nsenter --net=/run/netns/outside sh "$settings"
 ip link add up0 type veth peer name out0 netns outside
 ip address add 192.0.2.10/24 dev up0
 ip -6 address add 2001:db8:0:2::10/64 dev up0 nodad
 ip link set up0 up
 ip -n outside address add 192.0.2.1/24 dev out0
 ip -n outside -6 address add 2001:db8:0:2::1/64 dev out0 nodad
-ip -n outside link set lo up
 ip -n outside link set out0 up
 ip route add default via 192.0.2.1
 ip -6 route add default via 2001:db8:0:2::1

@@ -22,7 +22,7 @@ kind: KubeProxyConfiguration
 mode: $mode
 hostnameOverride: lab
 oomScoreAdj: 0
-clusterCIDR: 10.92.0.0/24
+clusterCIDR: 10.92.0.0/14,fd00:90::/28
 clientConnection: {kubeconfig: $dir/kubeconfig, contentType: application/json, acceptContentTypes: application/json}
 conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 nftables: {syncPeriod: 1h, minSyncPeriod: 0s}

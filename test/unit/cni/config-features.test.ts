@@ -93,8 +93,36 @@ describe('firewall', () => {
     [{ firewall: {} }, { ingressPolicy: 'open', hostAccept: 'auto' }],
     [{ firewall: { ingressPolicy: '' } }, { ingressPolicy: 'open', hostAccept: 'auto' }],
     [{ firewall: { ingressPolicy: 'isolated', hostAccept: 'off' } }, { ingressPolicy: 'isolated', hostAccept: 'off' }],
+    [
+      { firewall: { hostAccept: 'established', acceptFrom: [], firewalldZone: '' } },
+      { ingressPolicy: 'open', hostAccept: 'established' },
+    ],
+    [
+      { firewall: { acceptFrom: ['192.0.2.9/24', '192.0.2.0/24'], acceptMarkBit: 0, firewalldZone: 'pods' } },
+      {
+        ingressPolicy: 'open',
+        hostAccept: 'auto',
+        acceptFrom: ['192.0.2.0/24'],
+        acceptMarkBit: 0,
+        firewalldZone: 'pods',
+      },
+    ],
   ])('%j', (changes, expected) => {
     expect(read(changes).firewall).toEqual(expected)
+  })
+
+  it.each<[Json, string]>([
+    [{ acceptFrom: ['192.0.2.1'] }, 'firewall.acceptFrom[0]: "192.0.2.1" is not a prefix in CIDR notation'],
+    [{ acceptMarkBit: 32 }, 'firewall.acceptMarkBit: 32 is not a bit from 0 to 31'],
+    [{ acceptMarkBit: 13 }, 'firewall.acceptMarkBit: 13 is taken: portmap marks what it masquerades with it (0x2000)'],
+    [
+      { acceptMarkBit: 14 },
+      'firewall.acceptMarkBit: 14 is taken: kube-proxy marks what it masquerades with it (0x4000)',
+    ],
+    [{ acceptMarkBit: 15 }, 'firewall.acceptMarkBit: 15 is taken: kubelet marks what it drops with it (0x8000)'],
+    [{ firewalldZone: 'a b' }, 'firewall.firewalldZone: "a b" is not the name of a firewalld zone'],
+  ])('refuses %j', (firewall, message) => {
+    expect(lineOf(errorOf(() => read({ firewall })))).toBe(`(7) ${message}`)
   })
 
   it('refuses an unknown policy', () => {
@@ -165,8 +193,12 @@ describe('tuning', () => {
       { sysctl: { 'net/core/somaxconn': '2' }, promisc: false, mtu: 1300, txQLen: 0, allmulti: false },
     ],
     [
-      { args: { cni: { sysctl: { 'net.core.somaxconn': '2' } } } },
+      { tuning: {}, args: { cni: { sysctl: { 'net.core.somaxconn': '2' } } } },
       { sysctl: { 'net/core/somaxconn': '2' }, promisc: false },
+    ],
+    [
+      { args: { cni: { sysctl: { 'net.core.somaxconn': '2' }, promisc: true, mtu: 1300, txQLen: 9, allmulti: true } } },
+      undefined,
     ],
     [{ args: { cni: { labels: [{ key: 'a' }], other: 1 } } }, undefined],
     [{ tuning: { mtu: 0, txQLen: 5 } }, { sysctl: {}, promisc: false, txQLen: 5 }],

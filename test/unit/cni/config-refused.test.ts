@@ -68,7 +68,6 @@ describe('refused values', () => {
     [{ portmap: { conditionsV4: ['!', '-s', '10.0.0.0/8'] } }, 'portmap.conditionsV4: ["!","-s","10.0.0.0/8"]'],
     [{ portmap: { conditionsV6: ['-d', 'fd00::1'] } }, 'portmap.conditionsV6: ["-d","fd00::1"]'],
     [{ firewall: { iptablesAdminChainName: 'MINE' } }, 'firewall.iptablesAdminChainName: "MINE"'],
-    [{ firewall: { firewalldZone: 'work' } }, 'firewall.firewalldZone: "work"'],
   ])('code 2 for %j', (changes, named) => {
     expect(lineOf(errorOf(() => read(changes)))).toBe(`(2) unsupported value of ${named}`)
   })

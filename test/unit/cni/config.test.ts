@@ -38,6 +38,7 @@ describe('defaults', () => {
       nonMasqueradeCidrs: [],
       mtu: 'auto',
       removeWhenEmpty: false,
+      allowOverlap: false,
       ipam: { kind: 'none' },
       portMappings: [],
       stdin: '{"cniVersion":"1.1.0","name":"net","type":"trestle"}',

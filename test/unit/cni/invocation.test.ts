@@ -59,7 +59,15 @@ describe('required variables', () => {
 
   it("accepts libcni's dummies on VERSION", () => {
     const dummy = { CNI_IFNAME: 'dummy', CNI_NETNS: 'dummy', CNI_PATH: 'dummy', CNI_CONTAINERID: '', CNI_ARGS: 'x' }
-    const call = { verb: 'VERSION', containerId: '', netns: '', ifName: '', args: { ip: [], gateway: [] }, path: [] }
+    const call = {
+      verb: 'VERSION',
+      containerId: '',
+      netns: '',
+      ifName: '',
+      args: { ip: [], gateway: [] },
+      path: [],
+      ownTypes: ['trestle'],
+    }
     expect(readInvocation({ CNI_COMMAND: 'VERSION', ...dummy })).toEqual(call)
   })
 

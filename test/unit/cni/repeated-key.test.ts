@@ -8,7 +8,7 @@ import { callOf, configText, errorOf, lineOf, read } from './call.ts'
 describe('sysctls', () => {
   it.each([
     ['in one spelling', '{"tuning":{"SysCtl":{"net.core.x":"1","net.core.\\u0078":"1"}},'],
-    ['in args.cni', '{"args":{"cni":{"sysctl":{"net.core.x":"1" , "net.core.x" :"2"}}},'],
+    ['in args.cni', '{"tuning":{},"args":{"cni":{"sysctl":{"net.core.x":"1" , "net.core.x" :"2"}}},'],
   ])('refuses a key that is there twice, %s', (_, start) => {
     const text = configText().replace('{', start)
     const line = '(7) tuning.sysctl: duplicated sysctl keys are not allowed: "net.core.x"'

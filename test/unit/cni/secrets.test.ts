@@ -32,7 +32,7 @@ describe('the error of a call that carries secrets', () => {
     ['portMappings', { runtimeConfig: { portMappings: [{}], token: secret } }, {}, 7],
     ['args.cni.mac', { args: { cni: { mac: 'x', token: secret } } }, {}, 7],
     ['prevResult.ips', { prevResult: { ips: [{ address: 'x', token: secret }], token: secret } }, {}, 7],
-    ['firewall', { firewall: { firewalldZone: 'x' } }, {}, 2],
+    ['firewall', { firewall: { iptablesAdminChainName: 'x' } }, {}, 2],
     ['too deep', { deep: JSON.parse(`${'['.repeat(70)}"${secret}"${']'.repeat(70)}`) }, {}, 6],
     ['CNI_CONTAINERID', {}, { CNI_CONTAINERID: '/' }, 4],
     ['CNI_NETNS', {}, { CNI_NETNS: 'x' }, 4],

@@ -1,68 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command lines of an accept pair: no shell, and both rules say whose they are.
+// The command lines of the accept of the mark: no shell, and the rule says whose it is. And those that take the pairs of
+// release 0.1 out.
 
 import { describe, expect, it } from 'vitest'
+import { deletePairCommand, pairCommands, pairHandles } from '../../../src/compile/accept-pairs.ts'
 import {
-  acceptHandles,
+  acceptMarkOf,
+  deleteCommand,
   firewalldCommand,
-  iptablesCommand,
-  nftDeleteCommand,
-  nftInsertCommand,
+  insertCommand,
+  listChainCommand,
 } from '../../../src/compile/host-accept.ts'
 
 const chain = { kind: 'nft', family: 'inet', table: 'fw', chain: 'forward' } as const
+const place = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
+const rule = [
+  '-m',
+  'mark',
+  '--mark',
+  '0x1000/0x1000',
+  '-m',
+  'comment',
+  '--comment',
+  'trestle accept 0x1000',
+  '-j',
+  'ACCEPT',
+]
 
-describe('an accept pair', () => {
-  it('of iptables names trestle and the bridge, and waits for the lock', () => {
-    const place = { kind: 'iptables', program: 'iptables-nft', chain: 'DOCKER-USER' } as const
-    const { file, args } = iptablesCommand('-I', place, { of: 'cni0', direction: 'out' })
-    const expected = ['-w', '5', '-I', 'DOCKER-USER', '-o', 'cni0', '-m', 'comment', '--comment', 'trestle cni0 out']
-    expect([file, ...args]).toEqual(['iptables-nft', ...expected, '-j', 'ACCEPT'])
+describe('the accept of the mark', () => {
+  it('of iptables is put before a rule or at the end, and waits for the lock', () => {
+    expect(insertCommand(place, 0x1000, '3')).toEqual({
+      file: 'iptables-nft',
+      args: ['-w', '5', '-I', 'FORWARD', '3', ...rule],
+    })
+    expect(insertCommand(place, 0x1000, undefined).args).toEqual(['-w', '5', '-A', 'FORWARD', ...rule])
   })
-  it('of nft goes to the head of the chain in one transaction, and is taken out by handle', () => {
-    expect(nftInsertCommand(chain, 'cni0').stdin).toBe(
-      'insert rule inet fw forward iifname "cni0" accept comment "trestle cni0 in"\n' +
-        'insert rule inet fw forward oifname "cni0" accept comment "trestle cni0 out"\n',
-    )
+  it("of iptables is taken out by what it says: its number may be another rule's by now", () => {
+    expect(deleteCommand(place, { id: '3', mark: 0x1000 }).args).toEqual(['-w', '5', '-D', 'FORWARD', ...rule])
+  })
+  it('of nft is put before a handle or at the end, and is taken out by handle', () => {
+    const text = 'meta mark & 0x80000000 == 0x80000000 accept comment "trestle accept 0x80000000"\n'
+    expect(insertCommand(chain, 2 ** 31, '7').stdin).toBe(`insert rule inet fw forward handle 7 ${text}`)
+    expect(insertCommand(chain, 2 ** 31, undefined).stdin).toBe(`add rule inet fw forward ${text}`)
+    expect(deleteCommand(chain, { id: '7', mark: 1 }).stdin).toBe('delete rule inet fw forward handle 7\n')
+  })
+  it('is told by its comment', () => {
+    expect(acceptMarkOf('trestle accept 0x1000')).toBe(0x1000)
+    for (const other of ['trestle cni0 in', 'trestle accept', 'not trestle accept 0x1000', 'trestle accept 0x1000 '])
+      expect(acceptMarkOf(other)).toBeUndefined()
+  })
+  it('is looked for in one chain', () => {
+    expect(listChainCommand(place).args).toEqual(['-w', '5', '-S', 'FORWARD'])
+    expect(listChainCommand(chain).args).toEqual(['-j', '-t', 'list', 'chain', 'inet', 'fw', 'forward'])
+  })
+})
+
+describe('a pair of release 0.1', () => {
+  it('of iptables goes by its comment, and none is looked for under a name that is a pattern or an option', () => {
+    const [first] = pairCommands(place, 'cni0')
+    const words = ['FORWARD', '-i', 'cni0', '-m', 'comment', '--comment', 'trestle cni0 in', '-j', 'ACCEPT']
+    expect(first?.remove.args).toEqual(['-w', '5', '-D', ...words])
+    expect(pairCommands(place, 'fd00:1::/64')[1]?.check.args.slice(4, 6)).toEqual(['-d', 'fd00:1::/64'])
+    for (const bridge of ['br+', '!br', '-x', 'a"b']) expect(pairCommands(place, bridge)).toEqual([])
+  })
+  it('of nft goes by its handles', () => {
     const listing = `	chain forward { # handle 1
 		iifname "cni0" accept comment "trestle cni0 in" # handle 7
 		iifname "cni01" accept comment "trestle cni01 in" # handle 8
 		oifname "cni0" accept comment "trestle cni0 out" # handle 9
 		accept comment "foreign" # handle 10
 `
-    const handles = acceptHandles(listing, 'cni0')
+    const handles = pairHandles(listing, 'cni0')
     expect(handles).toEqual(['7', '9'])
-    expect(nftDeleteCommand(chain, handles).stdin).toBe(
+    expect(deletePairCommand(chain, handles).stdin).toBe(
       'delete rule inet fw forward handle 7\ndelete rule inet fw forward handle 9\n',
     )
   })
-  it('is refused for a bridge whose name nft would read as something else', () => {
-    for (const bridge of ['a*', 'a b', 'a"', '$x', '{'])
-      expect(() => nftInsertCommand(chain, bridge)).toThrow('cannot be named')
-  })
-  it('of iptables is refused for a bridge whose name iptables would read as a pattern or an option', () => {
-    const place = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
-    for (const bridge of ['br+', '!br', '-x', 'a"b'])
-      expect(() => iptablesCommand('-I', place, { of: bridge, direction: 'in' })).toThrow('cannot be named')
-  })
-  it('of a subnet is by source and destination', () => {
-    const place = { kind: 'iptables', program: 'ip6tables-nft', chain: 'FORWARD' } as const
-    const rule = (direction: 'in' | 'out') => iptablesCommand('-I', place, { of: 'fd00:1::/64', direction }).args
-    expect(rule('in').slice(4, 6)).toEqual(['-s', 'fd00:1::/64'])
-    expect(rule('out').slice(4, 6)).toEqual(['-d', 'fd00:1::/64'])
-    expect(nftInsertCommand(chain, '10.1.0.0/24').stdin).toBe(
-      'insert rule inet fw forward ip saddr 10.1.0.0/24 accept comment "trestle 10.1.0.0/24 in"\n' +
-        'insert rule inet fw forward ip daddr 10.1.0.0/24 accept comment "trestle 10.1.0.0/24 out"\n',
-    )
-    expect(nftInsertCommand(chain, 'fd00:1::/64').stdin).toContain(' ip6 daddr fd00:1::/64 accept')
-    for (const of of ['10.1.0.0/33', '10.1.0.0/24 accept;', '/', '010.1.0.0/24']) {
-      expect(() => nftInsertCommand(chain, of)).toThrow('cannot be named')
-    }
-  })
-  it('of firewalld is of the running zone only', () => {
+})
+
+describe('firewalld', () => {
+  it('is told of the running zone only', () => {
     expect(firewalldCommand('add', 'trusted', 'cni0').args).toEqual(['--zone=trusted', '--add-interface=cni0'])
-    expect(firewalldCommand('remove', 'trusted', 'fd00:1::/64').args).toEqual([
-      '--zone=trusted',
+    expect(firewalldCommand('remove', 'pods', 'fd00:1::/64').args).toEqual([
+      '--zone=pods',
       '--remove-source=fd00:1::/64',
     ])
   })

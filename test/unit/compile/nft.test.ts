@@ -17,6 +17,7 @@ describe('elements', () => {
     ['keep6', 'fd00::/64 . fd00::/48', 'add element inet trestle keep6 { fd00::/64 . fd00::/48 }'],
     ['anyports4', 'tcp . 80 : 10.0.0.2 . 8080', 'add element inet trestle anyports4 { tcp . 80 : 10.0.0.2 . 8080 }'],
     ['loopback', '"cni0"', 'add element inet trestle loopback { "cni0" }'],
+    ['loopback', '"br-;{}$x"', 'add element inet trestle loopback { "br-;{}$x" }'],
     ['guarded', '"veth1"', 'add element bridge trestle guarded { "veth1" }'],
     [
       'guardedmac',
@@ -32,7 +33,7 @@ describe('elements', () => {
     ])
   })
 
-  it.each(['"veth*"', '10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '"a"; flush ruleset', '$x'])(
+  it.each(['"veth*"', '10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '"a"; flush ruleset', '"a\\"', '$x'])(
     'are refused when they are not plain: %j',
     (element) => {
       expect(errorOf(() => add('loopback', element))).toMatchObject({ code: 7 })

@@ -53,7 +53,7 @@ describe('operations', () => {
   const ifb = both?.egress?.ifb
 
   it('make the ifb only where it is used', () => {
-    expect(said(both, ifbOps)).toEqual([`ifb.add ${ifb}`])
+    expect(said(both, ifbOps)).toEqual([`ifb.add ${ifb}`, `link.alias ${ifb}`])
     expect(said(into, ifbOps)).toEqual([])
   })
   it('put a bucket on the host end and one behind the redirect', () => {

@@ -89,7 +89,7 @@ describe('chained', () => {
     const spec = specOf({ ...ports, ...bandwidth })
     expect(spec.hostPorts).toMatchObject({ link: 'br0', ports: [{ podIp: '10.1.0.2' }, { podIp: 'fd00:1::2' }] })
     expect(spec.bandwidth?.link).toBe('veth1')
-    expect(hostOps(spec).map((op) => op.kind)).toEqual(['ifb.add'])
+    expect(hostOps(spec).map((op) => op.kind)).toEqual(['ifb.add', 'link.alias'])
     const network = chainedNetwork(confOf(ports), spec, seenOf().host)
     expect(network).toMatchObject({ name: 'net/chained', hairpin: ['10.1.0.0/24', 'fd00:1::/64'] })
   })

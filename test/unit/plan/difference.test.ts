@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { difference } from '../../../src/plan/difference.ts'
 import { emptyNamespace, type Observed, type ObservedLink } from '../../../src/plan/observed.ts'
 import type { Op } from '../../../src/plan/op.ts'
-import { chains } from '../../../src/plan/ruleset.ts'
+import { declarationsOf } from '../../../src/plan/ruleset.ts'
 
 const veth: Op = {
   in: 'host',
@@ -57,7 +57,7 @@ const port = link('veth1', { mac: '02:00:00:00:00:01', master: 'cni0', hairpin: 
 const eth0 = link('eth0', { index: 2, mac: '02:00:00:00:00:02', addresses: ['10.0.0.2/24'] })
 const pod = { ...links(eth0), routes: new Map([[254, [{ dst: '0.0.0.0/0', gw: '10.0.0.1', dev: 'eth0' }]]]) }
 const table = {
-  rules: new Map(chains.map((chain) => [chain.name, chain.rules.map(({ comment }) => comment)])),
+  rules: new Map(declarationsOf('inet').chains.map((chain) => [chain.name, chain.rules.map(({ comment }) => comment)])),
   elements: new Map([['masq4', new Set(['10.0.0.0/24'])]]) as never,
 }
 const applied: Observed = { host: links(bridge, port), pod, table, sysctls: new Map([['net/ipv4/ip_forward', '1']]) }
@@ -125,7 +125,7 @@ describe('difference', () => {
     ['a table that is gone', { table: 'absent' }, /nft table inet trestle is missing/],
     [
       'a table that was flushed',
-      { table: { ...table, rules: new Map(chains.map(({ name }) => [name, []])) } },
+      { table: { ...table, rules: new Map(declarationsOf('inet').chains.map(({ name }) => [name, []])) } },
       /nft rule .* is missing from/,
     ],
     [

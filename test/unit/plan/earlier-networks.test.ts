@@ -30,6 +30,11 @@ describe('earlierNetworks', () => {
     expect(more).toEqual([])
   })
 
+  it('of a bridge that got another name its hairpin, with no subnet that is not of today', () => {
+    const [part] = earlierNetworks([networkOf({ podcidr: '10.1.0.0/24', bridge: 'br7' })], [small])
+    expect(part).toMatchObject({ bridge: { name: 'cni0' }, hairpin: [] })
+  })
+
   it('of a range that has shrunk the rest, apart from that of today and from other networks', () => {
     const other = networkOf({ name: 'other', podcidr: '10.1.1.0/25' })
     const [part] = earlierNetworks([small, other], [wide])

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// gc without the runtime: what goes, what is told, what stays (user-pain rank 5).
+// gc without the runtime: what goes, what is told, what stays (plugins#1047).
 
 import { describe, expect, it } from 'vitest'
 import { type Facts, judge } from '../../../src/plan/garbage.ts'
 import { claim as record } from './claim.ts'
 
-const dead: Facts = { record, netns: 'gone', isThisBoot: true, isListed: false, isOld: true }
+const dead: Facts = { record, netns: 'gone', host: 'here', isListed: false, isOld: true }
 
 describe('judge', () => {
   it.each<[string, Partial<Facts>, string]>([
     ['unlisted, namespace gone, old', {}, 'collect'],
     ['no runtime to ask, namespace gone, old', { isListed: undefined }, 'collect'],
-    ['of an earlier boot, whatever else is said', { isThisBoot: false, netns: 'live', isListed: true }, 'collect'],
+    ['of an earlier boot, whatever else is said', { host: 'ended', netns: 'live', isListed: true }, 'collect'],
+    ['of another host, whatever else is said', { host: 'elsewhere' }, 'report'],
     ['listed, namespace gone', { isListed: true }, 'keep'],
     ['unlisted, namespace there', { netns: 'live' }, 'report'],
     ['no runtime to ask, namespace there', { netns: 'live', isListed: undefined }, 'keep'],
@@ -21,8 +22,11 @@ describe('judge', () => {
     expect(judge({ ...dead, ...changes }).verdict).toBe(verdict)
   })
 
-  it.each([{}, { isThisBoot: false }])('tells what another plugin keeps of what is collected %j', (changes) => {
-    const { verdict, why } = judge({ ...dead, ...changes, record: { ...record, delegatedIpam: 'dhcp' } })
-    expect({ verdict, why }).toEqual({ verdict: 'collect', why: expect.stringMatching(/; its lease stays .* dhcp$/) })
-  })
+  it.each<Partial<Facts>>([{}, { host: 'ended' }])(
+    'tells what another plugin keeps of what is collected %j',
+    (changes) => {
+      const { verdict, why } = judge({ ...dead, ...changes, record: { ...record, delegatedIpam: 'dhcp' } })
+      expect({ verdict, why }).toEqual({ verdict: 'collect', why: expect.stringMatching(/; its lease stays .* dhcp$/) })
+    },
+  )
 })

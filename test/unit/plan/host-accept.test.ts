@@ -1,136 +1,139 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an accept pair goes, from what nft, iptables and firewalld say.
+// Whose packets other firewalls are to let pass, from the configuration; and what is written down of it.
 
 import { describe, expect, it } from 'vitest'
+import type { NetConf } from '../../../src/cni/net-conf.ts'
+import { acceptElements } from '../../../src/plan/accept-elements.ts'
+import { acceptMark } from '../../../src/plan/accept-mark.ts'
+import type { NetworkSpec } from '../../../src/plan/attachment.ts'
 import {
   acceptChained,
-  acceptPlaces,
+  acceptOf,
   hostAcceptsText,
+  mergedAccepts,
   parseHostAccepts,
-  placeText,
-  readChains,
-  type SeenFirewalls,
+  parseMarkAccept,
 } from '../../../src/plan/host-accept.ts'
 
-const listing = `table ip filter {
-	chain FORWARD {
-		type filter hook forward priority filter; policy drop;
-	}
-	chain DOCKER-USER {
-	}
-}
-table inet trestle {
-	chain forward {
-		type filter hook forward priority filter; policy accept;
-	}
-}
-table inet fw {
-	chain input {
-		type filter hook input priority filter; policy drop;
-	}
-	chain forward {
-		type filter hook forward priority filter + 10; policy drop;
-	}
-}
-table bridge b {
-	chain forward {
-		type filter hook forward priority filter; policy drop;
-	}
-}
-`
-const nothing: SeenFirewalls = { chains: [], iptables: [] }
-const places = (seen: Partial<SeenFirewalls>) => acceptPlaces({ ...nothing, ...seen }, 'trestle')
-const asked = (forward: string, program = 'iptables-nft') => places({ iptables: [{ program, forward }] })
+const confOf = (more: Partial<NetConf>, firewall: object = {}) =>
+  ({
+    mode: 'bridge',
+    bridge: { name: 'cni0' },
+    nonMasqueradeCidrs: ['10.0.0.0/8'],
+    firewall: { ingressPolicy: 'open', hostAccept: 'auto', ...firewall },
+    ...more,
+  }) as NetConf
+const specOf = (more: Partial<NetworkSpec>): NetworkSpec => ({
+  name: 'n',
+  forwarding: [4],
+  removeWhenEmpty: false,
+  ...more,
+})
+const subnets = ['10.1.0.0/24', 'fd00:1::/64']
 
-describe('readChains', () => {
-  it('tells base chains of the forward hook with policy drop from the others', () => {
-    const chains = readChains(listing)
-    expect(chains).toHaveLength(6)
-    expect(chains.filter((chain) => chain.dropsForwarded).map(({ family, name }) => `${family} ${name}`)).toEqual([
-      'ip FORWARD',
-      'inet forward',
-      'bridge forward',
-    ])
+describe('what a configuration asks for', () => {
+  it('is its bridge, and new connections from nonMasqueradeCIDRs and acceptFrom', () => {
+    expect(
+      acceptOf(confOf({}, { acceptFrom: ['192.0.2.7/32'], acceptMarkBit: 20, firewalldZone: 'pods' }), subnets),
+    ).toEqual({
+      hostAccept: 'cni0',
+      acceptNew: { to: subnets, from: ['10.0.0.0/8', '192.0.2.7/32'] },
+      acceptMarkBit: 20,
+      firewalldZone: 'pods',
+    })
   })
-  it('finds none in what is no listing', () => {
-    expect(readChains('Error: syntax error\nchain x {\n')).toEqual([])
+  it('is the subnets of routed pods, also as long as there are none', () => {
+    expect(acceptOf(confOf({ mode: 'ptp' }), subnets).acceptSubnets).toEqual(subnets)
+    expect(acceptOf(confOf({ mode: 'ptp' }), []).acceptSubnets).toEqual([])
+  })
+  it('is no new connection with established, and nothing with off', () => {
+    expect(acceptOf(confOf({}, { hostAccept: 'established' }), subnets).acceptNew).toBe('none')
+    expect(acceptOf(confOf({}, { hostAccept: 'off' }), subnets)).toEqual({})
+  })
+  it.each([
+    ['a bridge is accepted', { bridge: 'br0', hostLink: 'veth1' }, { hostAccept: 'br0' }],
+    ['of a veth on none the subnets', { bridge: undefined, hostLink: 'veth1' }, { acceptSubnets: subnets }],
+    ['without a veth nothing', { bridge: undefined, hostLink: undefined }, {}],
+  ])('chained, %s', (_, on, accepted) => {
+    expect(acceptChained(confOf({}), on, [...subnets, '10.2.0.9/32', 'fd00:2::9/128'])).toMatchObject(accepted)
+  })
+  it('keeps the subnets that were learnt before, and no source that is configured no more', () => {
+    const old = specOf({ acceptSubnets: ['10.2.0.0/24'], acceptNew: { to: ['10.2.0.0/24'], from: ['192.0.2.0/24'] } })
+    const now = specOf({ acceptSubnets: [], acceptNew: { to: [], from: ['10.0.0.0/8'] } })
+    expect(mergedAccepts(old, now)).toEqual({
+      acceptSubnets: ['10.2.0.0/24'],
+      acceptNew: { to: ['10.2.0.0/24'], from: ['10.0.0.0/8'] },
+    })
+    expect(mergedAccepts(old, specOf({ acceptNew: 'none' })).acceptNew).toBe('none')
   })
 })
 
-describe('an accept pair goes', () => {
-  it('nowhere when nothing drops', () => {
-    expect(places({})).toEqual([])
-    expect(asked('-P FORWARD ACCEPT\n-A FORWARD -i eth0 -j DROP\n')).toEqual([])
-    expect(asked('')).toEqual([])
-  })
-  it.each([
-    ['-P FORWARD DROP\n', 'FORWARD'],
-    ['-P FORWARD ACCEPT\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\n', 'FORWARD'],
-    ['-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n-A FORWARD -j DOCKER-FORWARD\n', 'DOCKER-USER'],
-    ['-P FORWARD ACCEPT\n-A FORWARD -j DOCKER-USER\n', 'DOCKER-USER'],
-  ])('%j: into %s', (forward, chain) => {
-    expect(asked(forward, 'ip6tables-legacy')).toEqual([{ kind: 'iptables', program: 'ip6tables-legacy', chain }])
-  })
-  it('into a foreign nft chain that drops, and into one of iptables by its own tool', () => {
-    const forward = '-P FORWARD DROP\n'
-    const iptables = [{ program: 'iptables-nft', forward }]
-    expect(places({ chains: readChains(listing), iptables })).toEqual([
-      { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' },
-      { kind: 'nft', family: 'inet', table: 'fw', chain: 'forward' },
+describe('the elements', () => {
+  const texts = (...networks: readonly NetworkSpec[]) =>
+    acceptElements(networks).map(({ set, element }) => `${set} ${element}`)
+  it('are bridges, subnets, and pairs of a subnet and who may open a connection to it', () => {
+    const bridged = specOf({
+      hostAccept: 'cni0',
+      acceptNew: { to: ['10.1.0.0/24'], from: ['192.0.2.7/32', 'fd00::/8'] },
+    })
+    const routed = specOf({ name: 'r', acceptSubnets: ['fd00:1::/64'], acceptNew: 'none' })
+    expect(texts(bridged, routed)).toEqual([
+      'acceptlinks "cni0"',
+      'acceptnet6 fd00:1::/64',
+      'acceptnew4 10.1.0.0/24 . 10.1.0.0/24',
+      'acceptnew4 10.1.0.0/24 . 192.0.2.7',
     ])
   })
-  it('into the nft chain FORWARD itself where the tool is missing', () => {
-    const found = places({ chains: readChains(listing) })
-    expect(found).toContainEqual({ kind: 'nft', family: 'ip', table: 'filter', chain: 'FORWARD' })
+  it('of a record of release 0.1 come from what the network masquerades', () => {
+    const masquerade = { subnets: ['10.1.0.0/24'], keep: ['10.0.0.0/8', '10.1.0.0/24'] }
+    expect(texts(specOf({ hostAccept: 'cni0', masquerade }))).toEqual([
+      'acceptlinks "cni0"',
+      'acceptnew4 10.1.0.0/24 . 10.0.0.0/8',
+    ])
+    expect(texts(specOf({ masquerade }))).toEqual([])
   })
-  it('of a subnet into the chains of its family and of both', () => {
-    const iptables = ['iptables-nft', 'ip6tables-legacy'].map((program) => ({ program, forward: '-P FORWARD DROP\n' }))
-    const chains = readChains('table ip a {\n\tchain f {\n\t\ttype filter hook forward priority 0; policy drop;\n')
-    const seen = { chains: [...readChains(listing), ...chains], iptables }
-    const texts = (family?: 4 | 6) => acceptPlaces({ ...nothing, ...seen }, 'trestle', family).map(placeText)
-    const [both, ofA] = ['nft chain inet fw forward', 'nft chain ip a f']
-    expect(texts(4)).toEqual(['chain FORWARD of iptables-nft', both, ofA])
-    expect(texts(6)).toEqual(['chain FORWARD of ip6tables-legacy', both])
-    expect(texts()).toEqual(['chain FORWARD of iptables-nft', 'chain FORWARD of ip6tables-legacy', both, ofA])
+})
+
+describe('the mark', () => {
+  const asking = (acceptMarkBit?: number) =>
+    specOf({ hostAccept: 'cni0', ...(acceptMarkBit !== undefined && { acceptMarkBit }) })
+  it('is none of portmap and kube-proxy, and there only where somebody asks', () => {
+    expect(acceptMark([specOf({})])).toBeUndefined()
+    expect(acceptMark([asking()])).toBe(0x1000)
+    expect([0x2000, 0x4000, 0x8000]).not.toContain(acceptMark([asking()]))
   })
-  it("into firewalld's trusted zone, unless somebody chose a zone for the bridge", () => {
-    expect(places({ firewalld: { zone: undefined } })).toEqual([{ kind: 'firewalld', zone: 'trusted' }])
-    expect(places({ firewalld: { zone: 'public' } })).toEqual([])
-    expect(places({ firewalld: { zone: 'trusted' } })).toEqual([])
+  it('is the lowest of those that configurations name, in any order', () => {
+    expect(acceptMark([asking(), asking(20), asking(31)])).toBe(2 ** 20)
+    expect(acceptMark([asking(31), asking(20), asking()])).toBe(2 ** 20)
   })
 })
 
 describe('what was put', () => {
   const bad = ['', '{', 'null', '[null]', '{"bridge":"cni0"}', '{"bridge":1,"places":[]}', '[{"subnet":"10.1.0.0/24"}]']
-  it('is not read from a place whose names are no texts', () => {
-    const place = { kind: 'iptables', program: ['iptables-nft'], chain: 'FORWARD' }
-    expect(parseHostAccepts(JSON.stringify({ bridge: 'cni0', places: [place] }))).toBeUndefined()
-    const program = 'iptables-nft'
-    expect(parseHostAccepts(JSON.stringify({ bridge: 'cni0', places: [{ ...place, program }] }))).toBeDefined()
+  const forward = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
+  it('is not read from a place whose names are no texts, or options', () => {
+    const read = (place: object) => parseHostAccepts(JSON.stringify({ bridge: 'cni0', places: [place] }))
+    expect(read({ ...forward, program: ['iptables-nft'] })).toBeUndefined()
+    expect(read({ ...forward, chain: '-F' })).toBeUndefined()
+    expect(read(forward)).toBeDefined()
   })
   it.each(bad)('is not read from %j', (text) => {
     expect(parseHostAccepts(text)).toBeUndefined()
+    expect(parseMarkAccept(text)).toBeUndefined()
   })
   it.each([
-    ['a bridge', [{ of: 'cni0', places: asked('-P FORWARD DROP\n') }]],
-    ['subnets', ['10.1.0.0/24', 'fd00:1::/64'].map((of) => ({ of, places: asked('-P FORWARD DROP\n') }))],
+    ['a bridge', [{ of: 'cni0', places: [forward] }]],
+    ['subnets', subnets.map((of) => ({ of, places: [{ kind: 'firewalld', zone: 'trusted' } as const] }))],
   ])('for %s is read as it was written', (_, accepts) => {
     expect(parseHostAccepts(hostAcceptsText(accepts))).toEqual(accepts)
   })
   it('for a bridge is one object, as versions before read it', () => {
     expect(hostAcceptsText([{ of: 'cni0', places: [] }])).toBe('{"bridge":"cni0","places":[]}')
   })
-})
-
-describe('chained', () => {
-  const subnets = ['10.1.0.0/24', '10.2.0.9/32', 'fd00:1::/64', 'fd00:2::9/128']
-  it.each([
-    ['a bridge is accepted', { bridge: 'br0', hostLink: 'veth1' }, { hostAccept: 'br0' }],
-    [
-      'of a veth on none the subnets',
-      { bridge: undefined, hostLink: 'veth1' },
-      { acceptSubnets: ['10.1.0.0/24', 'fd00:1::/64'] },
-    ],
-    ['without a veth nothing', { bridge: undefined, hostLink: undefined }, {}],
-  ])('%s', (_, on, accepted) => expect(acceptChained(on, subnets)).toEqual(accepted))
+  it('of the mark is in chains only', () => {
+    const accept = { mark: 0x1000, places: [forward] }
+    expect(parseMarkAccept(JSON.stringify(accept))).toEqual(accept)
+    const zone = { kind: 'firewalld', zone: 'trusted' }
+    expect(parseMarkAccept(JSON.stringify({ ...accept, places: [zone] }))).toBeUndefined()
+  })
 })

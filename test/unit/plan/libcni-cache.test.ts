@@ -2,7 +2,8 @@
 // libcni's cache entries, of its present format and of the one before.
 
 import { describe, expect, it } from 'vitest'
-import { addressesOf, cachedTypes, endsOf, readCached } from '../../../src/plan/libcni-cache.ts'
+import { addressesOf, cachedTypes, endsOf, isMainOurs, isPartOurs, readCached } from '../../../src/plan/libcni-cache.ts'
+import { hostLinkName } from '../../../src/plan/names.ts'
 
 const result = {
   cniVersion: '0.4.0',
@@ -28,6 +29,34 @@ const entry = {
   capabilityArgs: { portMappings: [] },
   result,
 }
+
+const key = { network: 'net-a', containerId: 'c-1', ifName: 'eth0', role: 'main' } as const
+
+/** An entry of a list of these types, whose result has this link of the host. */
+function cachedOf(types: readonly string[], host: string) {
+  const list = JSON.stringify({ plugins: types.map((type) => ({ type })) })
+  const interfaces = [{ name: host }, { name: 'eth0', sandbox: '/run/netns/p' }]
+  const whole = { ...entry, config: Buffer.from(list).toString('base64'), result: { cniVersion: '1.0.0', interfaces } }
+  const cached = readCached('net-a-c-1-eth0', JSON.stringify(whole), 'net-a')
+  if (cached === undefined) throw new Error('not read')
+  return cached
+}
+
+describe('whose an entry is', () => {
+  const v2 = { type: 'trestle-v2', role: 'main' } as const
+  it.each<[readonly string[], string, Parameters<typeof isMainOurs>[1], readonly [main: boolean, part: boolean]]>([
+    [['trestle'], 'veth1', undefined, [true, true]],
+    [['trestle'], 'veth1', v2, [true, true]],
+    [['trestle-v2', 'tuning'], 'veth1', v2, [true, true]],
+    [['bridge', 'trestle-v2'], 'veth1', v2, [false, true]],
+    [['trestle-v1'], hostLinkName(key), v2, [true, true]],
+    [['trestle-v2'], 'veth1', undefined, [false, false]],
+    [['bridge'], 'veth1', { type: 'bridge', role: 'ipam' }, [false, false]],
+  ])('made by %j with the link %s, as %j sees it: %j', (types, host, conf, expected) => {
+    const cached = cachedOf(types, host)
+    expect([isMainOurs(cached, conf), isPartOurs(cached, conf)]).toEqual(expected)
+  })
+})
 
 describe('an entry of libcni’s cache', () => {
   it('tells everything in the present format', () => {

@@ -39,6 +39,8 @@ describe('listensOn', () => {
     ['::', 6, { family: 6, hostIp: '2001:db8::1' }, true],
     ['2001:db8::1', 6, { family: 6 }, true],
     ['2001:db8::1', 6, { family: 4 }, false],
+    ['::1', 6, { family: 6 }, false],
+    ['::', 6, { family: 6, hostIp: '::1' }, false],
   ] as const)('%s (IPv%i) and %j: %s', (address, family, more, expected) => {
     expect(listensOn({ family, address, port: 8080 }, { ...port, ...more })).toBe(expected)
     expect(listensOn({ family, address, port: 8081 }, { ...port, ...more })).toBe(false)

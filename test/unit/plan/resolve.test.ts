@@ -143,7 +143,8 @@ describe('a network', () => {
     }
     for (const mode of ['bridge', 'ptp']) {
       const accepted = networkOf({ mode, ...bridged, firewall: {} })
-      expect(Object.keys(accepted).filter((key) => /accept/i.test(key))).toHaveLength(1)
+      expect(Object.keys(accepted).filter((key) => /^(hostAccept|acceptSubnets)$/.test(key))).toHaveLength(1)
+      expect(accepted.acceptNew).toEqual({ to: ['10.1.0.0/24'], from: [] })
     }
   })
 

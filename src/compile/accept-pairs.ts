@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The accepts of release 0.1 in chains of others: a pair of rules at the head of the chain for each bridge or subnet. They
+// are only taken out any more.
+
+import { patternNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
+import type { ChainPlace } from '../plan/host-accept.ts'
+import { type AcceptCommand, type IptablesPlace, isSubnet, type NftPlace } from './host-accept.ts'
+
+const directions = ['in', 'out'] as const
+
+/** `-C` and `-D` of the rules of a pair. None for a name that iptables would read as a pattern or an option: it got none. */
+export function pairCommands(
+  place: IptablesPlace,
+  of: string,
+): readonly { check: AcceptCommand; remove: AcceptCommand }[] {
+  if (!isSubnet(of) && (patternNameProblem(of) ?? unsafeNameProblem(of)) !== undefined) return []
+  return directions.map((direction) => ({
+    check: iptablesCommand('-C', place, { of, direction }),
+    remove: iptablesCommand('-D', place, { of, direction }),
+  }))
+}
+
+function iptablesCommand(
+  action: '-C' | '-D',
+  place: IptablesPlace,
+  { of, direction }: { readonly of: string; readonly direction: 'in' | 'out' },
+): AcceptCommand {
+  const [from, to] = isSubnet(of) ? ['-s', '-d'] : ['-i', '-o']
+  const match = [direction === 'in' ? from : to, of, '-m', 'comment', '--comment', pairComment(of, direction)]
+  return { file: place.program, args: ['-w', '5', action, place.chain, ...match, '-j', 'ACCEPT'] }
+}
+
+/** The handles of a pair in `nft -a list chain`. */
+export function pairHandles(listing: string, of: string): readonly string[] {
+  return listing.split('\n').flatMap((line) => {
+    const isOurs = directions.some((direction) => line.includes(`comment "${pairComment(of, direction)}"`))
+    return isOurs ? (/# handle (\d+)$/.exec(line)?.[1] ?? []) : []
+  })
+}
+
+/** Takes the rules out in one transaction. */
+export function deletePairCommand({ family, table, chain }: NftPlace, handles: readonly string[]): AcceptCommand {
+  const lines = handles.map((handle) => `delete rule ${family} ${table} ${chain} handle ${handle}\n`)
+  return { file: 'nft', args: ['-f', '-'], stdin: lines.join('') }
+}
+
+function pairComment(of: string, direction: (typeof directions)[number]): string {
+  return `trestle ${of} ${direction}`
+}
+
+/** Whether a place may have such a pair: firewalld's zones are as they were. */
+export function isChainPlace<T extends { readonly kind: string }>(place: T | ChainPlace): place is ChainPlace {
+  return place.kind !== 'firewalld'
+}

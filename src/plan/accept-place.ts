@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the accept of the mark goes in the chains of somebody else: behind every rule of the administrator, right before
+// what drops the rest. That is the first unconditional drop or reject, found through unconditional jumps and gotos, or
+// the end of a chain with the policy drop.
+
+/** What a rule does to the packets that it matches. `end`: somebody else decides (a queue). `none`: nothing, here. */
+export type ForeignAct = 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'log' | 'end' | 'none'
+
+/** A rule of a foreign chain, as far as it matters here. */
+export interface ForeignRule {
+  /** What the tool knows it by: iptables its number in the chain, nft its handle. */
+  readonly id: string
+  readonly act: ForeignAct
+  /** Of a jump or goto. */
+  readonly target?: string
+  readonly isUnconditional: boolean
+  /** It is our accept, of this mark. */
+  readonly ourMark?: number
+  readonly text: string
+}
+
+/** A chain's rules in their order. */
+export type ForeignRules = readonly ForeignRule[]
+
+/** What is known of a firewall: a chain that is not there is undefined, one that was not read is missing. */
+export interface ForeignListing {
+  readonly chains: ReadonlyMap<string, ForeignRules | undefined>
+  /** How many rules of the table lead to a chain; absent: not counted yet. */
+  readonly references?: ReadonlyMap<string, number>
+}
+
+/** A drop that comes before our accept, and stays in force for what it matches. */
+export interface EarlierDrop {
+  readonly chain: string
+  readonly text: string
+}
+
+/** Where our accept belongs. `before`: the rule that it stands before; absent: at the end. */
+export interface AcceptSpot {
+  readonly chain: string
+  readonly before?: string
+  /** Ours is there, and nowhere else in the chain. */
+  readonly isTaken: boolean
+  /** What is to be taken out once ours is there: ours, of another mark or in another place. */
+  readonly strays: readonly OurRule[]
+}
+
+/** An accept of ours in a chain. `isBehind`: it has the same mark as the one in place, and comes after that. */
+export interface OurRule {
+  readonly id: string
+  readonly mark: number
+  readonly isBehind: boolean
+}
+
+/** What came of the look. `unread`: a chain, or the references, have to be listed first. */
+export type AcceptSearch =
+  | { readonly unread: { readonly chain: string } | 'references' }
+  | { readonly unread?: undefined; readonly spot?: AcceptSpot; readonly earlier: readonly EarlierDrop[] }
+
+/**
+ * Docker calls it before everything of its own, and administrators write what is to be dropped there. An accept in it
+ * would come before both, and open Docker's bridges to pods.
+ */
+const adminChains: readonly string[] = ['DOCKER-USER']
+
+/** Looks for the place of the accept of `mark` in the base chain `base`. No `spot`: nothing drops there behind what others decide. */
+export function searchSpot(
+  listing: ForeignListing,
+  base: { readonly chain: string; readonly drops: boolean },
+  mark: number,
+): AcceptSearch {
+  const earlier: EarlierDrop[] = []
+  const end = walk({ listing, earlier }, base.chain, [])
+  if ('unread' in end) return end
+  if (end.kind === 'decided' || (end.kind === 'through' && !base.drops)) return { earlier }
+  return { spot: spotAt(listing, end, mark), earlier }
+}
+
+interface Walk {
+  readonly listing: ForeignListing
+  /** Filled on the way. */
+  readonly earlier: EarlierDrop[]
+}
+
+/** How a chain ends: before the rule at `at` of `chain`, or behind its last one. `through`: without a verdict. */
+type End =
+  | { readonly kind: 'tail' | 'through'; readonly chain: string; readonly at: number }
+  | { readonly kind: 'decided' }
+  | { readonly unread: { readonly chain: string } | 'references' }
+
+function walk(state: Walk, chain: string, path: readonly string[]): End {
+  const { chains } = state.listing
+  if (!chains.has(chain)) return { unread: { chain } }
+  const rules = chains.get(chain) ?? []
+  for (const [at, rule] of rules.entries()) {
+    if (rule.ourMark !== undefined) continue
+    if (!rule.isUnconditional) {
+      if (rule.act === 'drop') state.earlier.push({ chain, text: rule.text })
+      continue
+    }
+    if (rule.act === 'drop') return { kind: 'tail', chain, at }
+    if (rule.act === 'return') return { kind: 'through', chain, at }
+    if (rule.act === 'accept' || rule.act === 'end') return { kind: 'decided' }
+    const end =
+      rule.target === undefined || path.includes(rule.target) ? undefined : led(state, { chain, at, rule }, path)
+    if (end !== undefined) return end
+  }
+  return { kind: 'through', chain, at: rules.length }
+}
+
+/** Where an unconditional jump or goto leads to; undefined: back behind it. */
+function led(
+  state: Walk,
+  from: { readonly chain: string; readonly at: number; readonly rule: ForeignRule },
+  path: readonly string[],
+): End | undefined {
+  const { rule, chain, at } = from
+  const target = rule.target ?? ''
+  const known = state.earlier.length
+  const end = walk(state, target, [...path, chain])
+  if ('unread' in end || end.kind === 'decided') return end
+  if (end.kind === 'through' && rule.act === 'jump') return undefined
+  if (adminChains.includes(target)) {
+    state.earlier.push({ chain: target, text: 'its last rule drops everything' })
+    return { kind: 'decided' }
+  }
+  if (state.listing.references === undefined) return { unread: 'references' }
+  // Others lead their packets there, too, to have them dropped: an accept in it would let them pass.
+  const isShared = (state.listing.references.get(target) ?? 0) > 1
+  if (!isShared) return end
+  state.earlier.length = known
+  return { kind: end.kind, chain, at }
+}
+
+function spotAt(
+  listing: ForeignListing,
+  end: { readonly chain: string; readonly at: number },
+  mark: number,
+): AcceptSpot {
+  const rules = listing.chains.get(end.chain) ?? []
+  let at = end.at
+  const isOurs = (index: number) => rules[index]?.ourMark !== undefined
+  // What is logged right before it is dropped is no matter of packets that pass.
+  const isOfTail = (index: number) => isOurs(index) || logs(listing, rules[index])
+  let first = at
+  while (first > 0 && isOfTail(first - 1)) {
+    first -= 1
+    if (!isOurs(first)) at = first
+  }
+  // Ours stands right before `at`, or before others of ours there.
+  const ours = [...rules.entries()].filter(([index]) => isOurs(index))
+  const kept = ours
+    .filter(([index, rule]) => rule.ourMark === mark && index < at && isOnlyOurs(rules, index, at))
+    .at(-1)
+  const before = rules[at]?.id
+  return {
+    chain: end.chain,
+    ...(before === undefined ? {} : { before }),
+    isTaken: kept !== undefined,
+    strays: ours
+      .filter((each) => each !== kept)
+      .map(([index, { id, ourMark = 0 }]) => {
+        return { id, mark: ourMark, isBehind: kept !== undefined && ourMark === mark && index > kept[0] }
+      }),
+  }
+}
+
+/** The accepts of ours in a chain, of any mark. */
+export function ourRules(rules: ForeignRules): readonly OurRule[] {
+  return rules.flatMap(({ id, ourMark }) => (ourMark === undefined ? [] : [{ id, mark: ourMark, isBehind: false }]))
+}
+
+/** Whether nothing but ours stands between two places. */
+function isOnlyOurs(rules: ForeignRules, from: number, to: number): boolean {
+  return rules.slice(from, to).every((rule) => rule.ourMark !== undefined)
+}
+
+/** A rule that logs, or leads to nothing but such. */
+function logs({ chains }: ForeignListing, rule: ForeignRule | undefined): boolean {
+  if (rule?.act === 'log') return true
+  if (rule?.act !== 'jump') return false
+  const inner = chains.get(rule.target ?? '') ?? []
+  return inner.length > 0 && inner.every(({ act }) => act === 'log')
+}
