@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Do the tests see what breaks? Makes each mutant of test/mutants/*.ts in a copy of the tree, builds it, runs the one
+// Do the tests see what breaks? Makes each mutant of test/mutants/ in a copy of the tree, builds it, runs the one
 // test that is named, and wants it red. Each test runs once on the sound copy first: a test that is red there catches
 // nothing. The checkout itself is not touched. Needs root for all but unit tests.
 // usage: npm run mutants -- [--only PATTERN] [--no-sound]
@@ -9,7 +9,7 @@
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 
@@ -20,10 +20,10 @@ const limitMs = 600_000
 /** All tables, each mutant with the name of its table. */
 async function readTables() {
   const folder = join(checkout, 'test/mutants')
-  const names = readdirSync(folder).filter((name) => name.endsWith('.ts') && name !== 'mutant.ts')
+  const names = readdirSync(folder, { recursive: true }).filter((name) => name.endsWith('.ts') && name !== 'mutant.ts')
   const tables = names.sort().map(async (name) => {
     const { mutants } = await import(pathToFileURL(join(folder, name)).href)
-    return mutants.map((mutant) => ({ table: name.slice(0, -'.ts'.length), ...mutant }))
+    return mutants.map((mutant) => ({ table: basename(name, '.ts'), ...mutant }))
   })
   return (await Promise.all(tables)).flat()
 }

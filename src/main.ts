@@ -5,17 +5,17 @@
 
 import { startupSnapshot } from 'node:v8'
 import { type DispatchOutput, dispatch, failure } from './cni/dispatch.ts'
-import { toCniError } from './cni/error.ts'
-import { currentVersion } from './cni/version.ts'
-import { workMs } from './commands/context.ts'
-import { handlers } from './commands/handlers.ts'
+import { toCniError } from './cni/model/error.ts'
+import { currentVersion } from './cni/model/version.ts'
+import { workMs } from './commands/call/context.ts'
+import { handlers } from './commands/verbs/handlers.ts'
 import { loadCli } from './load-cli.ts'
-import { removeCallFiles } from './system/call-file.ts'
-import { tellIgnoredWords } from './system/ignored-words.ts'
-import { writeAll } from './system/output.ts'
-import { ownTypes } from './system/own-types.ts'
-import { readStdin } from './system/stdin.ts'
-import { warmUpForSnapshot } from './warm-up.ts'
+import { warmUpForSnapshot } from './snapshot/warm-up.ts'
+import { ownTypes } from './system/ipam/own-types.ts'
+import { removeCallFiles } from './system/process/call-file.ts'
+import { tellIgnoredWords } from './system/process/ignored-words.ts'
+import { writeAll } from './system/process/output.ts'
+import { readStdin } from './system/process/stdin.ts'
 
 // reallyExit skips exit handlers and pending asynchronous writes: everything was written synchronously.
 const { reallyExit } = process as unknown as { reallyExit(code: number): never }

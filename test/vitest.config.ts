@@ -25,7 +25,7 @@ function serial(name: string) {
 const { test: alike } = serial('faults')
 const faults = {
   root,
-  test: { ...alike, fileParallelism: true, maxWorkers: 3, globalSetup: ['test/support/fault-table.ts'] },
+  test: { ...alike, fileParallelism: true, maxWorkers: 3, globalSetup: ['test/support/faults/fault-table.ts'] },
 }
 
 export default defineConfig({
@@ -37,7 +37,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
-          setupFiles: ['test/support/seed.ts'],
+          setupFiles: ['test/support/fuzz/seed.ts'],
           testTimeout: 60_000,
         },
       },

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fifty processes that want one lock at the same time: how long each waits, and whether one of them starves.
 import { writeFileSync } from 'node:fs'
-import { openLockProcesses } from '../../test/support/lock-processes.ts'
+import { openLockProcesses } from '../../test/support/locks/lock-processes.ts'
 import { quantile } from './statistics.mjs'
 import { row } from './table.mjs'
 
 const waiters = 50
 const holdMs = 5
-/** The longest wait of a call (src/commands/machine-lock.ts), and what is promised of a storm's calls. */
+/** The longest wait of a call (src/commands/call/machine-lock.ts), and what is promised of a storm's calls. */
 const waitMs = 10_000
 const longestMs = 5000
 

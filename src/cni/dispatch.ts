@@ -2,14 +2,14 @@
 // One call from environment and stdin to stdout and exit code: what skel does for the reference plugins
 // (cni pkg/skel/skel.go). The handlers are given to it, so that it knows nothing of Linux.
 
-import { readConfig, readDelConfig } from './config.ts'
-import { callerVersion, readVersionRequest } from './config-json.ts'
-import { CniCode, CniError, errorBody, oneLine, toCniError, withoutDoneWords } from './error.ts'
-import { type Environment, type Invocation, readInvocation } from './invocation.ts'
-import type { DelConf, NetConf } from './net-conf.ts'
-import type { Result } from './result.ts'
-import { writeResult } from './result-shapes.ts'
-import { type CniVersion, currentVersion, supportedVersions } from './version.ts'
+import { readConfig, readDelConfig } from './config/config.ts'
+import { callerVersion, readVersionRequest } from './json/config-json.ts'
+import { CniCode, CniError, errorBody, oneLine, toCniError, withoutDoneWords } from './model/error.ts'
+import { type Environment, type Invocation, readInvocation } from './model/invocation.ts'
+import type { DelConf, NetConf } from './model/net-conf.ts'
+import type { Result } from './model/result.ts'
+import { type CniVersion, currentVersion, supportedVersions } from './model/version.ts'
+import { writeResult } from './result/result-shapes.ts'
 
 /** What the verbs do. Each throws what should become the error; a DEL or GC may throw an AggregateError. */
 export interface Handlers {

@@ -2,8 +2,8 @@
 // The accepts of release 0.1 in chains of others: a pair of rules at the head of the chain for each bridge or subnet. They
 // are only taken out any more.
 
-import { patternNameProblem, unsafeNameProblem } from '../cni/link-name.ts'
-import type { ChainPlace } from '../plan/host-accept.ts'
+import { patternNameProblem, unsafeNameProblem } from '../cni/model/link-name.ts'
+import type { ChainPlace } from '../plan/rules/host-accept.ts'
 import { type AcceptCommand, type IptablesPlace, isSubnet, type NftPlace } from './host-accept.ts'
 
 const directions = ['in', 'out'] as const

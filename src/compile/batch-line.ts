@@ -3,7 +3,7 @@
 // getcmdline and makeargs) cuts a line at `#` even inside quotes, joins lines at a backslash, and
 // has no escape: a word it can't carry is refused, never altered.
 
-import { CniCode, CniError, printable } from '../cni/error.ts'
+import { CniCode, CniError, printable } from '../cni/model/error.ts'
 
 const plainWord = /^[A-Za-z0-9_.:/@%+,=~^*?!-]+$/
 const unbearable = /[#\\\n\r\0]|[^\x20-\x7e]/

@@ -2,7 +2,7 @@
 // A plan's operations to the steps that run them, and a failed step back to its operation.
 // Order is kept within a lane; nftables and links do not depend on each other, so they are two lanes.
 
-import type { Op } from '../plan/op.ts'
+import type { Op } from '../plan/model/op.ts'
 import { toBatchLine } from './batch-line.ts'
 import { bridgeWords, type VlanOp } from './bridge-tool.ts'
 import { type IpOp, ipWords } from './ip.ts'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // VLANs of bridge ports to the arguments of one `bridge` command each (bridge(8)).
 
-import type { Op } from '../plan/op.ts'
+import type { Op } from '../plan/model/op.ts'
 
 /** Operations that iproute2's `bridge` runs. */
 export type VlanOp = Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process that failed, told as what it was meant to do.
 
-import { CniCode, CniError, oneLine } from '../cni/error.ts'
-import type { Op } from '../plan/op.ts'
+import { CniCode, CniError, oneLine } from '../cni/model/error.ts'
+import type { Op } from '../plan/model/op.ts'
 import type { Batch } from './batches.ts'
 import { failedOp } from './batches.ts'
 import { type Reason, reasonOf } from './reason.ts'

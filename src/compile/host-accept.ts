@@ -2,10 +2,10 @@
 // The command lines for the accept of the mark in somebody else's chain, and for firewalld's zones. The rule's comment
 // names us, so that whoever reads the chain knows whose it is.
 
-import { formatCidr, parseCidr } from '../cni/address.ts'
-import { markText } from '../plan/accept-mark.ts'
-import type { OurRule } from '../plan/accept-place.ts'
-import type { ChainPlace } from '../plan/host-accept.ts'
+import { formatCidr, parseCidr } from '../cni/model/address.ts'
+import { markText } from '../plan/rules/accept-mark.ts'
+import type { OurRule } from '../plan/rules/accept-place.ts'
+import type { ChainPlace } from '../plan/rules/host-accept.ts'
 
 /** A command that reads or changes a place. */
 export interface AcceptCommand {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations to the arguments of one `ip` command each (ip-link(8), ip-address(8), ip-route(8)).
 
-import type { PodRoute } from '../plan/attachment.ts'
-import type { Op } from '../plan/op.ts'
+import type { PodRoute } from '../plan/model/attachment.ts'
+import type { Op } from '../plan/model/op.ts'
 
 /** The pod's network namespace as every child process sees it: the runner passes it as descriptor 3. */
 export const podNetns = '/proc/self/fd/3'

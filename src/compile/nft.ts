@@ -2,9 +2,9 @@
 // Operations to the text of one `nft -f -` transaction (nft(8)). Everything written is add-only
 // or deletes by key, so that a transaction says nothing about what others put there meanwhile.
 
-import { CniCode, CniError, printable } from '../cni/error.ts'
-import type { Op, SetName } from '../plan/op.ts'
-import { declarationsOf, type SetDeclaration, tableName, tableOf } from '../plan/ruleset.ts'
+import { CniCode, CniError, printable } from '../cni/model/error.ts'
+import type { Op, SetName } from '../plan/model/op.ts'
+import { declarationsOf, type SetDeclaration, tableName, tableOf } from '../plan/rules/ruleset.ts'
 
 /** Operations that `nft` runs. */
 export type NftOp = Extract<Op, { kind: `nft.${string}` }>

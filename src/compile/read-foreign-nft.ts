@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `nft -j` prints of tables of somebody else (libnftables-json(5)).
 
-import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/accept-place.ts'
+import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
 import { acceptMarkOf } from './host-accept.ts'
 
 /** A chain of `nft -j list chains`; hook, priority and policy of a base chain. */

@@ -2,8 +2,8 @@
 // What `ip -j -d` prints, to observed links and routes. A batch prints one JSON array a line for
 // each query that found something (ip/ipaddress.c, ip/iproute.c of iproute2).
 
-import type { ObservedLink, ObservedRoute, ObservedRule } from '../plan/observed.ts'
-import { linkScope, mainTable } from '../plan/rtnetlink.ts'
+import type { ObservedLink, ObservedRoute, ObservedRule } from '../plan/model/observed.ts'
+import { linkScope, mainTable } from '../plan/model/rtnetlink.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

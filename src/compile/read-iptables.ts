@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `iptables -S` prints, to the rules of a foreign chain (iptables(8), libxtables' xtables_save_string for quotes).
 
-import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/accept-place.ts'
+import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
 import { acceptMarkOf } from './host-accept.ts'
 
 const acts: Readonly<Record<string, ForeignAct>> = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `nft -j list table inet trestle` prints, to an observed table (libnftables-json(5)).
 
-import type { ObservedTable } from '../plan/observed.ts'
-import type { SetName } from '../plan/op.ts'
+import type { ObservedTable } from '../plan/model/observed.ts'
+import type { SetName } from '../plan/model/op.ts'
 
 interface NftObject {
   readonly table?: { readonly flags?: unknown }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `tc -j` prints for one link's qdiscs and ingress filters, to observed queueing.
 
-import type { ObservedQueue } from '../plan/observed.ts'
+import type { ObservedQueue } from '../plan/model/observed.ts'
 
 /** An entry of a listing. */
 export interface TcEntry {

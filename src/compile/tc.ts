@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations to the arguments of one `tc` command each (tc(8), tc-tbf(8)).
 
-import type { Op } from '../plan/op.ts'
+import type { Op } from '../plan/model/op.ts'
 
 /** Operations that `tc` runs. */
 export type TcOp = Extract<Op, { kind: 'filter.redirect' | `qdisc.${string}` }>

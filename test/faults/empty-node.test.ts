@@ -2,11 +2,11 @@
 // Faults on the first ADD of a node: no bridge, no table, no state.
 
 import { expect, it } from 'vitest'
-import { openFaultNode } from '../support/fault-node.ts'
-import { featureSets } from '../support/fault-sets.ts'
-import { listingTools, toolStrikes } from '../support/fault-strikes.ts'
-import { isLong, undisturbed, wrongOf } from '../support/fault-suite.ts'
-import type { ToolCall } from '../support/faults.ts'
+import { openFaultNode } from '../support/faults/fault-node.ts'
+import { featureSets } from '../support/faults/fault-sets.ts'
+import { listingTools, toolStrikes } from '../support/faults/fault-strikes.ts'
+import { isLong, undisturbed, wrongOf } from '../support/faults/fault-suite.ts'
+import type { ToolCall } from '../support/faults/faults.ts'
 
 const minutes = 60_000
 const sets = isLong ? Object.values(featureSets) : [featureSets.whole]

@@ -2,12 +2,12 @@
 // A process that hangs until the call's own deadline, on nodes side by side since they only wait.
 
 import { expect, it } from 'vitest'
-import { type FaultNode, openFaultNode } from '../support/fault-node.ts'
-import { type RoundVerb, roundVerbs, type Strike } from '../support/fault-rounds.ts'
-import { type FeatureSet, featureSets } from '../support/fault-sets.ts'
-import { hangStrikes, listingTools } from '../support/fault-strikes.ts'
-import { isLong, undisturbed, wrongOf } from '../support/fault-suite.ts'
-import type { ToolCall } from '../support/faults.ts'
+import { type FaultNode, openFaultNode } from '../support/faults/fault-node.ts'
+import { type RoundVerb, roundVerbs, type Strike } from '../support/faults/fault-rounds.ts'
+import { type FeatureSet, featureSets } from '../support/faults/fault-sets.ts'
+import { hangStrikes, listingTools } from '../support/faults/fault-strikes.ts'
+import { isLong, undisturbed, wrongOf } from '../support/faults/fault-suite.ts'
+import type { ToolCall } from '../support/faults/faults.ts'
 
 const minutes = 60_000
 /** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. */

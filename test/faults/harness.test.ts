@@ -2,10 +2,10 @@
 // What the fault rounds look at, with harm done on purpose: a stream that is cut and a thing that is left are seen.
 
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type FaultNode, openFaultNode } from '../support/fault-node.ts'
-import { play, type Strike } from '../support/fault-rounds.ts'
-import { featureSets } from '../support/fault-sets.ts'
-import { until } from '../support/stamps.ts'
+import { type FaultNode, openFaultNode } from '../support/faults/fault-node.ts'
+import { play, type Strike } from '../support/faults/fault-rounds.ts'
+import { featureSets } from '../support/faults/fault-sets.ts'
+import { until } from '../support/faults/stamps.ts'
 
 let node: FaultNode
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults on whole network.
 
-import { faultSuite } from '../support/fault-suite.ts'
+import { faultSuite } from '../support/faults/fault-suite.ts'
 
 faultSuite('whole')

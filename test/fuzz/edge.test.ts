@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { checkCall } from '../support/edge-check.ts'
-import { mutatedCalls, plainCalls } from '../support/mutated-calls.ts'
+import { mutatedCalls, plainCalls } from '../support/fuzz/mutated-calls.ts'
 
 const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31)
 const calls = Number(process.env['FUZZ_CALLS'] ?? 100_000)

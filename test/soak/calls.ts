@@ -2,7 +2,7 @@
 // One call of the executable, disturbed or not. What a killed call had started goes on, as on a node: the next call ends it.
 
 import { spawn } from 'node:child_process'
-import type { openFaults } from '../support/faults.ts'
+import type { openFaults } from '../support/faults/faults.ts'
 import { type Call, environment, type Finished, type Host, trestle, type Verb } from '../support/host.ts'
 import type { Disturbance } from './steps.ts'
 

@@ -3,8 +3,8 @@
 // deletes those.
 
 import { rmSync, statSync, truncateSync } from 'node:fs'
-import { hostLinkName } from '../../src/plan/names.ts'
-import { damages as fileDamages, filesBelow } from '../support/damage.ts'
+import { hostLinkName } from '../../src/plan/model/names.ts'
+import { damages as fileDamages, filesBelow } from '../support/damage/damage.ts'
 import { namesIn } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 import { at } from './random.ts'

@@ -4,9 +4,9 @@
 
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { readTable } from '../../src/compile/read-nft.ts'
-import type { AttachmentKey, AttachmentSpec } from '../../src/plan/attachment.ts'
+import type { AttachmentKey, AttachmentSpec } from '../../src/plan/model/attachment.ts'
 import type { Host } from '../support/host.ts'
-import { inPodJson, onHostJson } from '../support/pods.ts'
+import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
 import type { Pod, World } from './world.ts'
 
 /** A record as far as it can be read. `file`: below the state directory. */

@@ -2,8 +2,8 @@
 // What must hold after every step, from facts alone: addresses are given out once, and nothing is there that no
 // record or claim speaks of. Each function returns what is wrong, in words.
 
-import type { AttachmentKey } from '../../src/plan/attachment.ts'
-import { aliasOf, hostLinkName, ifbName } from '../../src/plan/names.ts'
+import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
+import { aliasOf, hostLinkName, ifbName } from '../../src/plan/model/names.ts'
 import type { ElementFact, Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 

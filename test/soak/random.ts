@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers that depend on a seed alone, so that a soak can be repeated.
 
-import { randomFrom as fractionsFrom } from '../support/damage.ts'
+import { randomFrom as fractionsFrom } from '../support/damage/damage.ts'
 
 /** A source of random choices. */
 export interface Random {

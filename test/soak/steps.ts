@@ -2,7 +2,7 @@
 // What a soak does, step by step: decided from the random numbers alone and never from what became of an earlier
 // step, so that a seed always gives the same steps.
 
-import type { Fault } from '../support/faults.ts'
+import type { Fault } from '../support/faults/faults.ts'
 import { damageNames } from './damage.ts'
 import { networkNames, slots } from './networks.ts'
 import type { Random } from './random.ts'

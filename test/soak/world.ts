@@ -3,9 +3,9 @@
 // list, on failure DEL; DEL, then the namespace goes, then DEL once more without it.
 
 import { rmSync } from 'node:fs'
-import { parseRecord } from '../../src/plan/record.ts'
-import { readText } from '../../src/system/files.ts'
-import { openFaults } from '../support/faults.ts'
+import { parseRecord } from '../../src/plan/model/record.ts'
+import { readText } from '../../src/system/files/files.ts'
+import { openFaults } from '../support/faults/faults.ts'
 import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'
 import { runCni } from './calls.ts'
 import { pluginsOf, type Slot, slots } from './networks.ts'

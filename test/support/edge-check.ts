@@ -3,10 +3,10 @@
 // be true of it whatever the call was.
 
 import { dispatch, type Handlers } from '../../src/cni/dispatch.ts'
-import { CniCode } from '../../src/cni/error.ts'
-import { supportedVersions } from '../../src/cni/version.ts'
-import { batchProblem } from './batch-grammar.ts'
-import type { FuzzCall } from './mutated-calls.ts'
+import { CniCode } from '../../src/cni/model/error.ts'
+import { supportedVersions } from '../../src/cni/model/version.ts'
+import { batchProblem } from './fuzz/batch-grammar.ts'
+import type { FuzzCall } from './fuzz/mutated-calls.ts'
 import { planEverything } from './plan-everything.ts'
 
 /** What came of a call. `code`: of its error; `planned`: an ADD that got as far as batches; `problem`: what must not be. */

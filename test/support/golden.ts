@@ -2,12 +2,12 @@
 // A plan as text for comparing with a file in test/cases: every process with its place and its input. After a
 // change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
 
-import type { NetConf } from '../../src/cni/net-conf.ts'
+import type { NetConf } from '../../src/cni/model/net-conf.ts'
 import { type Batch, toLanes } from '../../src/compile/batches.ts'
-import type { AttachmentSpec, NetworkSpec } from '../../src/plan/attachment.ts'
-import type { Lease } from '../../src/plan/lease.ts'
-import type { Op } from '../../src/plan/op.ts'
-import { attachmentSpec, networkSpec } from '../../src/plan/resolve.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
+import type { Lease } from '../../src/plan/model/lease.ts'
+import type { Op } from '../../src/plan/model/op.ts'
+import { attachmentSpec, networkSpec } from '../../src/plan/modes/resolve.ts'
 
 /** The attachment that golden cases are about. */
 export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const

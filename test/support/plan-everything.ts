@@ -2,12 +2,20 @@
 // Everything that is pure of an ADD and its DEL: names, specs, operations, batches, record and result, from a
 // configuration alone. What the kernel, the pool or a delegate would say is made up.
 
-import type { Invocation } from '../../src/cni/invocation.ts'
-import type { NetConf } from '../../src/cni/net-conf.ts'
-import type { Result } from '../../src/cni/result.ts'
+import type { Invocation } from '../../src/cni/model/invocation.ts'
+import type { NetConf } from '../../src/cni/model/net-conf.ts'
+import type { Result } from '../../src/cni/model/result.ts'
 import { type Batch, toLanes } from '../../src/compile/batches.ts'
-import { firstFree } from '../../src/plan/allocate.ts'
-import { delegatedResult, resultOf } from '../../src/plan/answer.ts'
+import { firstFree } from '../../src/plan/ipam/allocate.ts'
+import { chooseRequested } from '../../src/plan/ipam/request.ts'
+import { staticLease } from '../../src/plan/ipam/static.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
+import { type Lease, noLease } from '../../src/plan/model/lease.ts'
+import { aliasOf, ifbAlias } from '../../src/plan/model/names.ts'
+import type { ObservedLink, ObservedNamespace } from '../../src/plan/model/observed.ts'
+import type { Op } from '../../src/plan/model/op.ts'
+import { type AttachmentRecord, parseRecord } from '../../src/plan/model/record.ts'
+import { delegatedResult, resultOf } from '../../src/plan/modes/answer.ts'
 import {
   afterRuleOps,
   detachOps,
@@ -16,20 +24,12 @@ import {
   podSysctlOps,
   podUndoOps,
   queueingOps,
-} from '../../src/plan/attach.ts'
-import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../src/plan/attachment.ts'
-import { chainedNetwork, chainedResult, chainedSpec } from '../../src/plan/chained.ts'
-import { type Lease, noLease } from '../../src/plan/lease.ts'
-import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/loopback.ts'
-import { aliasOf, ifbAlias } from '../../src/plan/names.ts'
-import type { ObservedLink, ObservedNamespace } from '../../src/plan/observed.ts'
-import type { Op } from '../../src/plan/op.ts'
-import { type AttachmentRecord, parseRecord } from '../../src/plan/record.ts'
-import { chooseRequested } from '../../src/plan/request.ts'
-import { attachmentSpec, networkSpec } from '../../src/plan/resolve.ts'
-import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../../src/plan/shared.ts'
-import { staticLease } from '../../src/plan/static.ts'
-import type { KnownNames } from './batch-grammar.ts'
+} from '../../src/plan/modes/attach.ts'
+import { chainedNetwork, chainedResult, chainedSpec } from '../../src/plan/modes/chained.ts'
+import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/modes/loopback.ts'
+import { attachmentSpec, networkSpec } from '../../src/plan/modes/resolve.ts'
+import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../../src/plan/modes/shared.ts'
+import type { KnownNames } from './fuzz/batch-grammar.ts'
 
 /** What an ADD would run and answer, and the record it would leave. */
 export interface Planned {

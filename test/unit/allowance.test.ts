@@ -2,7 +2,7 @@
 // What the tests of the suites let stay in our tables: whatever a pod could leave there is seen.
 
 import { describe, expect, it } from 'vitest'
-import { ruleComment } from '../../src/plan/ruleset.ts'
+import { ruleComment } from '../../src/plan/rules/ruleset.ts'
 import { withoutSharedRules } from '../support/allowance.ts'
 
 const known = new Set(['10.240.0.0/24', 'fd00:240::/64', 'cni0'])

@@ -3,9 +3,9 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { readNetworkList, requestConf } from '../../src/cli/network-list.ts'
-import { readConfig } from '../../src/cni/config.ts'
-import { callOf } from './cni/call.ts'
+import { readNetworkList, requestConf } from '../../src/cli/node/network-list.ts'
+import { readConfig } from '../../src/cni/config/config.ts'
+import { callOf } from './cni/model/call.ts'
 
 const files = readdirSync('conf-examples').filter((name) => /\.conf(list)?$/.test(name))
 

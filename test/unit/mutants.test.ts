@@ -9,7 +9,9 @@ import type { Mutant } from '../mutants/mutant.ts'
 
 const root = new URL('../../', import.meta.url).pathname
 const folder = join(root, 'test/mutants')
-const names = readdirSync(folder).filter((name) => name !== 'mutant.ts')
+const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+  (name) => name.endsWith('.ts') && name !== 'mutant.ts',
+)
 const tables = await Promise.all(
   names.map(async (name) => {
     const { mutants } = (await import(join(folder, name))) as { mutants: readonly Mutant[] }

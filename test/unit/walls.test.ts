@@ -7,11 +7,12 @@ import { dirname, join, relative } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
 const src = new URL('../../src/', import.meta.url).pathname
-const layers = ['cni', 'plan', 'compile', 'system', 'commands', 'main'] as const
+const layers = ['cni', 'plan', 'compile', 'system', 'commands', 'snapshot', 'main'] as const
 const pure = ['cni', 'plan', 'compile']
 const pureBuiltins = ['node:crypto', 'node:path']
 const impure = /\basync\b|\bawait\b|\bDate\b|\bMath\.random\b|\bprocess[.[?]|\bsetTimeout\b|\bperformance\b/
 const longest = 250
+const mostFiles = 20
 
 interface Source {
   readonly file: string
@@ -34,7 +35,7 @@ describe('src/', () => {
     expect([...new Set(sources.map(({ layer }) => layer))].sort()).toEqual([...layers, 'cli'].sort())
   })
 
-  it('imports one way: cni <- plan <- compile <- system <- commands <- main, and nobody imports cli', () => {
+  it('imports one way: cni <- plan <- compile <- system <- commands <- snapshot <- main, and nobody imports cli', () => {
     const arrows = sources.flatMap(({ file, layer, imports }) =>
       imports
         .filter((path) => path.startsWith('.'))
@@ -43,6 +44,28 @@ describe('src/', () => {
         .map((target) => `${file} -> ${target}`),
     )
     expect(arrows).toEqual([])
+  })
+
+  it('has no circle between rooms, the folders inside a layer', () => {
+    const arrows = new Map<string, Set<string>>()
+    for (const { file, imports } of sources)
+      for (const path of imports.filter((each) => each.startsWith('.'))) {
+        const [from, to] = [dirname(file), dirname(relative(src, join(src, dirname(file), path)))]
+        // main.ts and load-cli.ts are doors, no room: what is behind them is asked for by each.
+        if (from !== to && from !== '.' && to !== '.') arrows.set(from, (arrows.get(from) ?? new Set()).add(to))
+      }
+    expect([...arrows.keys()].flatMap((room) => wayBack(arrows, room))).toEqual([])
+  })
+
+  it(`has no folder of more than ${mostFiles} files, nor has test/`, () => {
+    const counts = new Map<string, number>()
+    for (const top of ['src', 'test'])
+      for (const file of readdirSync(join(src, '..', top), { recursive: true, encoding: 'utf8' }))
+        if (file.endsWith('.ts')) {
+          const folder = dirname(join(top, file))
+          counts.set(folder, (counts.get(folder) ?? 0) + 1)
+        }
+    expect([...counts].filter(([, count]) => count > mostFiles)).toEqual([])
   })
 
   it('imports only files that are there, by their name with .ts', () => {
@@ -96,6 +119,20 @@ describe('src/', () => {
 function layerOf(file: string): string {
   const slash = file.indexOf('/')
   return slash === -1 ? 'main' : file.slice(0, slash)
+}
+
+/** A way from a room back to itself, or nothing. */
+function wayBack(arrows: ReadonlyMap<string, ReadonlySet<string>>, room: string): readonly string[] {
+  const seen = new Set<string>()
+  const next = [...(arrows.get(room) ?? [])].map((to) => [room, to])
+  for (let way = next.shift(); way; way = next.shift()) {
+    const last = way.at(-1) ?? ''
+    if (last === room) return [way.join(' -> ')]
+    if (seen.has(last)) continue
+    seen.add(last)
+    next.push(...[...(arrows.get(last) ?? [])].map((to) => [...(way ?? []), to]))
+  }
+  return []
 }
 
 function mayImport(from: string, to: string): boolean {

@@ -2,19 +2,19 @@
 // What the reference chain left of pods that are gone: reservations, rules and devices that speak of a
 // container which no live namespace, no cache entry with one and no record of ours stands for.
 
-import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/address.ts'
-import type { NetConf } from '../../cni/net-conf.ts'
-import { addressesOf } from '../../plan/libcni-cache.ts'
-import { type NamedPod, referenceNames } from '../../plan/reference-chain.ts'
-import { acceptedAddresses, iptablesPods } from '../../plan/reference-iptables.ts'
-import { nftPods } from '../../plan/reference-nft.ts'
-import { linkExists } from '../../system/kernel-files.ts'
-import { allRecords } from '../../system/records.ts'
-import { forgetReference } from '../../system/reference-chain.ts'
-import { referenceLeases } from '../../system/reference-leases.ts'
-import { type ReferenceRules, removeReferenceRules } from '../../system/reference-rules.ts'
-import type { Run } from '../../system/runner.ts'
-import type { Tell } from '../progress.ts'
+import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { addressesOf } from '../../plan/upstream/libcni-cache.ts'
+import { type NamedPod, referenceNames } from '../../plan/upstream/reference-chain.ts'
+import { acceptedAddresses, iptablesPods } from '../../plan/upstream/reference-iptables.ts'
+import { nftPods } from '../../plan/upstream/reference-nft.ts'
+import { referenceLeases } from '../../system/ipam/reference-leases.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { allRecords } from '../../system/store/records.ts'
+import { forgetReference } from '../../system/upstream/reference-chain.ts'
+import { type ReferenceRules, removeReferenceRules } from '../../system/upstream/reference-rules.ts'
+import type { Tell } from '../shell/progress.ts'
 import { addressesInUse, type Found } from './look.ts'
 
 /** What is left of one container. `containerId` empty: accepts of the firewall plugin for addresses that nobody has. */

@@ -3,20 +3,20 @@
 // interface, addresses and host link are all as remembered is taken over.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { bareAddress } from '../../cni/address.ts'
+import { bareAddress } from '../../cni/model/address.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
-import type { AttachmentKey } from '../../plan/attachment.ts'
-import { type CachedAttachment, endsOf, isPartOurs, podIpsOf } from '../../plan/libcni-cache.ts'
-import type { ObservedLink } from '../../plan/observed.ts'
-import type { AttachmentRecord, NetnsStamp } from '../../plan/record.ts'
-import { namesIn } from '../../system/files.ts'
-import { cachedAttachments } from '../../system/libcni-cache.ts'
-import { closeNetns, netnsState, openNetns, stampOf } from '../../system/netns.ts'
-import { findRecords } from '../../system/records.ts'
-import type { Run } from '../../system/runner.ts'
-import { networkFiles } from '../../system/state.ts'
-import type { Tell } from '../progress.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import type { ObservedLink } from '../../plan/model/observed.ts'
+import type { AttachmentRecord, NetnsStamp } from '../../plan/model/record.ts'
+import { type CachedAttachment, endsOf, isPartOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import { namesIn } from '../../system/files/files.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { closeNetns, netnsState, openNetns, stampOf } from '../../system/kernel/netns.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { findRecords } from '../../system/store/records.ts'
+import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import type { Tell } from '../shell/progress.ts'
 
 /** A pod that is as its cache entry says. `host`, `pod`: the ends of its pair. */
 export interface LivePod {

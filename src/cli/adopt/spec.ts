@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pod of the reference chain as trestle would have made it, with the names and MACs that it has. Pure.
 
-import { readConfig } from '../../cni/config.ts'
-import { CniCode, CniError } from '../../cni/error.ts'
-import { readInvocation } from '../../cni/invocation.ts'
-import type { NetConf } from '../../cni/net-conf.ts'
-import type { AttachmentSpec, BandwidthSpec } from '../../plan/attachment.ts'
-import { hostPortSpec } from '../../plan/host-ports.ts'
-import { podIpsOf } from '../../plan/libcni-cache.ts'
-import type { ObservedLink } from '../../plan/observed.ts'
-import { referenceNames } from '../../plan/reference-chain.ts'
-import { attachmentSpec } from '../../plan/resolve.ts'
-import { requestConf } from '../network-list.ts'
+import { readConfig } from '../../cni/config/config.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { readInvocation } from '../../cni/model/invocation.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { AttachmentSpec, BandwidthSpec } from '../../plan/model/attachment.ts'
+import type { ObservedLink } from '../../plan/model/observed.ts'
+import { attachmentSpec } from '../../plan/modes/resolve.ts'
+import { hostPortSpec } from '../../plan/rules/host-ports.ts'
+import { podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import { referenceNames } from '../../plan/upstream/reference-chain.ts'
+import { requestConf } from '../node/network-list.ts'
 import { keyOf, type LivePod } from './look.ts'
 import type { Target } from './targets.ts'
 

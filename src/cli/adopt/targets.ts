@@ -3,12 +3,12 @@
 // plugins that it can stand for.
 
 import { readFileSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/error.ts'
-import { namesIn } from '../../system/files.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { namesIn } from '../../system/files/files.ts'
 import { convert } from '../convert/conflist.ts'
-import { type NetworkList, type PluginConf, readNetworkList } from '../network-list.ts'
-import { asOwn, isOwnType } from '../own-type.ts'
-import { readFileAs } from '../read-input.ts'
+import { type NetworkList, type PluginConf, readNetworkList } from '../node/network-list.ts'
+import { asOwn, isOwnType } from '../node/own-type.ts'
+import { readFileAs } from '../shell/read-input.ts'
 
 /** A network and the configuration its pods are adopted with. `isServed`: the file has trestle already. */
 export interface Target {

@@ -2,7 +2,7 @@
 // The reference portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream sbr"),
 // each as one key of ours.
 
-import { lookUp } from '../../cni/json-keys.ts'
+import { lookUp } from '../../cni/json/json-keys.ts'
 import { type Converted, unknownRemarks } from './main-plugin.ts'
 import { note, type Remark, warning } from './remarks.ts'
 

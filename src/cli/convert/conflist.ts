@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list of reference plugins to the list with one trestle in their place. Pure: nothing is looked at.
 
-import { readConfig } from '../../cni/config.ts'
-import { parseConfig } from '../../cni/config-json.ts'
-import { CniCode, CniError, toCniError } from '../../cni/error.ts'
-import { readInvocation } from '../../cni/invocation.ts'
-import { lookUp } from '../../cni/json-keys.ts'
-import { readNetworkList, requestConf } from '../network-list.ts'
-import { isOwnType } from '../own-type.ts'
+import { readConfig } from '../../cni/config/config.ts'
+import { parseConfig } from '../../cni/json/config-json.ts'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { CniCode, CniError, toCniError } from '../../cni/model/error.ts'
+import { readInvocation } from '../../cni/model/invocation.ts'
+import { readNetworkList, requestConf } from '../node/network-list.ts'
+import { isOwnType } from '../node/own-type.ts'
 import { converterOf } from './chained-plugins.ts'
 import { type Converted, convertMain, isMainType } from './main-plugin.ts'
 import { note, type Remark, warning } from './remarks.ts'

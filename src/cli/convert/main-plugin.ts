@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reference bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of ours.
 
-import { lookUp } from '../../cni/json-keys.ts'
+import { lookUp } from '../../cni/json/json-keys.ts'
 import { note, type Remark } from './remarks.ts'
 
 /** Keys of a plugin's object, with what was to be said about those that are left out. */

@@ -32,7 +32,7 @@ const messages: readonly (readonly [code: number, pattern: RegExp])[] = [
     7,
     /missing network name|invalid characters found in network name|no valid IP addresses|needs a prevResult|prevResult missing|could not parse prevResult|cannot be named in a rule|cannot be an nftables set element|cannot be a rule of host ports|Sysctl \S+ |requested address: invalid IP|loopback interface found with|the attachment is too large|is chained twice in its list|(?:bandwidth|ingressPolicy|portMappings): [^\n]*(?:has a qdisc already|veth|has no route)/,
   ],
-  // `KEY: …` right behind the plugin's name, and `KEY: VALUE is not WHAT`: cni/invalid-config.ts.
+  // `KEY: …` right behind the plugin's name, and `KEY: VALUE is not WHAT`: cni/model/invalid-config.ts.
   [7, /type=\\?"trestle[\w.-]*\\?"(?: name=\S+)? failed \(\w+\): [a-z][\w.[\]-]*: /],
   [
     7,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of a pasted text: errors of others by their words, our own codes, who passed them on, and what is left.
 
-import { CniCode } from '../../cni/error.ts'
-import { type ErrorCode, errorCodes } from '../error-codes.ts'
-import { type KnownError, otherMatters } from './known-error.ts'
-import { knownErrors, ownError } from './known-errors.ts'
+import { CniCode } from '../../cni/model/error.ts'
+import { type ErrorCode, errorCodes } from './error-codes.ts'
+import { type KnownError, otherMatters } from './known/known-error.ts'
+import { knownErrors, ownError } from './known/known-errors.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { codesOfOthers, failedCommand, type OwnMessage, ownMessages } from './own-messages.ts'
 import { lacksPodAddress } from './pasted-result.ts'

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Explanations as text for people.
 
-import type { ErrorCode } from '../error-codes.ts'
-import type { Check } from '../lint/check-texts.ts'
-import type { KnownError } from './known-error.ts'
+import type { Check } from '../lint/checks/check-texts.ts'
+import type { ErrorCode } from './error-codes.ts'
+import type { KnownError } from './known/known-error.ts'
 import type { Recognised } from './recognise.ts'
 
 /** So many fragments that were not recognised are shown, each so long. */

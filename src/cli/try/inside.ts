@@ -3,12 +3,12 @@
 // reports each step. Nothing is taken down by hand: the namespaces end with the process.
 
 import { readFileSync } from 'node:fs'
-import { toCniError } from '../../cni/error.ts'
-import { type Run, runnerUntil } from '../../system/runner.ts'
-import { exitCode } from '../command.ts'
-import type { NetworkList } from '../network-list.ts'
-import type { Output } from '../output.ts'
-import { openReport } from '../report.ts'
+import { toCniError } from '../../cni/model/error.ts'
+import { type Run, runnerUntil } from '../../system/process/runner.ts'
+import type { NetworkList } from '../node/network-list.ts'
+import { exitCode } from '../shell/command.ts'
+import type { Output } from '../shell/output.ts'
+import { openReport } from '../shell/report.ts'
 import { openLab, uplinkApartFrom } from './lab.ts'
 import { leftoverSteps } from './leftovers.ts'
 import { addPods, checkPods, delPods, type Trial } from './pods.ts'

@@ -4,10 +4,10 @@
 
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
-import { overlaps, parseCidr } from '../../cni/address.ts'
-import { CniCode, CniError } from '../../cni/error.ts'
-import { pathWithTools, type Run } from '../../system/runner.ts'
-import { thisProgram } from '../self.ts'
+import { overlaps, parseCidr } from '../../cni/model/address.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { pathWithTools, type Run } from '../../system/process/runner.ts'
+import { thisProgram } from '../shell/self.ts'
 
 /** The outside's name as a namespace. */
 export const outside = 'outside'

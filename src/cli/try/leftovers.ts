@@ -3,7 +3,7 @@
 // attachments share stays by design: the bridge and the base of the nft table.
 
 import { readdirSync } from 'node:fs'
-import { bareAddress } from '../../cni/address.ts'
+import { bareAddress } from '../../cni/model/address.ts'
 import { must } from './lab.ts'
 import type { Pod, Trial } from './pods.ts'
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CNI calls of `try`: what a runtime does for two pods, each call one finding.
 
-import { toCniError } from '../../cni/error.ts'
-import type { ResultIp } from '../../cni/result.ts'
-import { readResult } from '../../cni/result-shapes.ts'
-import { atLeast, isSupported } from '../../cni/version.ts'
-import type { Finding, Report } from '../report.ts'
-import { type Attachment, addList, checkList, delList, type Runtime, statusList } from '../runtime.ts'
+import { toCniError } from '../../cni/model/error.ts'
+import type { ResultIp } from '../../cni/model/result.ts'
+import { atLeast, isSupported } from '../../cni/model/version.ts'
+import { readResult } from '../../cni/result/result-shapes.ts'
+import { type Attachment, addList, checkList, delList, type Runtime, statusList } from '../node/runtime.ts'
+import type { Finding, Report } from '../shell/report.ts'
 import { addNetns, type Uplink } from './lab.ts'
 import { probePort } from './probe.ts'
 

@@ -3,8 +3,8 @@
 // the address it saw: that is how `try` knows whether a connection was masqueraded.
 
 import { connect, createServer, type Server } from 'node:net'
-import { exitCode } from '../command.ts'
-import type { Output } from '../output.ts'
+import { exitCode } from '../shell/command.ts'
+import type { Output } from '../shell/output.ts'
 
 /** The port that every listener of `try` uses. */
 export const probePort = 18080

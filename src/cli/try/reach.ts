@@ -2,9 +2,9 @@
 // What the pods of `try` can reach. Each probe is one TCP connection that tells which source address
 // arrived; the far side's listener runs in its own namespace.
 
-import { bareAddress } from '../../cni/address.ts'
-import type { Finding } from '../report.ts'
-import { thisProgram } from '../self.ts'
+import { bareAddress } from '../../cni/model/address.ts'
+import type { Finding } from '../shell/report.ts'
+import { thisProgram } from '../shell/self.ts'
 import { addRouteBack, hasIpv6, must, outside, startListener } from './lab.ts'
 import { hostPort, type Pod, type Trial } from './pods.ts'
 import { probePort } from './probe.ts'

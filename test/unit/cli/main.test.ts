@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { commands } from '../../../src/cli/main.ts'
-import { standardOutput } from '../../../src/cli/output.ts'
+import { standardOutput } from '../../../src/cli/shell/output.ts'
 import { runCli } from '../../support/collect.ts'
 
 describe('help', () => {

@@ -2,9 +2,9 @@
 // `plan`: the first ADD from the configuration alone.
 
 import { expect, it } from 'vitest'
-import { planOf } from '../../../src/cli/plan.ts'
+import { planOf } from '../../../src/cli/plan/plan.ts'
 import { runCli } from '../../support/collect.ts'
-import { errorOf, lineOf } from '../cni/call.ts'
+import { errorOf, lineOf } from '../cni/model/call.ts'
 
 const conf = (more: object) => JSON.stringify({ cniVersion: '1.1.0', name: 'n', type: 'trestle', ...more })
 

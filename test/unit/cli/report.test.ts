@@ -2,7 +2,7 @@
 // Findings as text and as JSON.
 
 import { expect, it } from 'vitest'
-import { countsOf, exitCodeOf, type Finding, findingText, openReport } from '../../../src/cli/report.ts'
+import { countsOf, exitCodeOf, type Finding, findingText, openReport } from '../../../src/cli/shell/report.ts'
 
 const ok: Finding = { status: 'ok', summary: 'ADD', detail: 'not shown' }
 const failed: Finding = { status: 'fail', summary: 'DEL', detail: 'one\ntwo', hint: 'try this' }

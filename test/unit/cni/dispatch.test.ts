@@ -4,11 +4,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dispatch, type Handlers } from '../../../src/cni/dispatch.ts'
-import { CniCode, CniError } from '../../../src/cni/error.ts'
-import type { Environment } from '../../../src/cni/invocation.ts'
-import type { Result } from '../../../src/cni/result.ts'
-import { supportedVersions } from '../../../src/cni/version.ts'
-import { configText, envFor, type Json } from './call.ts'
+import { CniCode, CniError } from '../../../src/cni/model/error.ts'
+import type { Environment } from '../../../src/cni/model/invocation.ts'
+import type { Result } from '../../../src/cni/model/result.ts'
+import { supportedVersions } from '../../../src/cni/model/version.ts'
+import { configText, envFor, type Json } from './model/call.ts'
 
 const result: Result = { interfaces: [{ name: 'eth0' }], ips: [{ address: '10.0.0.2/8', interface: 0 }], routes: [] }
 

@@ -4,7 +4,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { toBatchLine } from '../../../src/compile/batch-line.ts'
-import { readAsIproute2 } from '../../support/iproute2-words.ts'
+import { readAsIproute2 } from '../../support/fuzz/iproute2-words.ts'
 
 const awkward = fc.string({
   unit: fc.constantFrom('a', '1', '#', '\\', '"', "'", ' ', '\t', '\n', '\r', '\0', 'é', '-', '$', ';', '`'),

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest'
 import { type Batch, failedOp, toLanes } from '../../../src/compile/batches.ts'
 import { nftText } from '../../../src/compile/nft.ts'
-import type { Op } from '../../../src/plan/op.ts'
+import type { Op } from '../../../src/plan/model/op.ts'
 
 const up = (dev: string, place: Op['in'] = 'host'): Op => ({ in: place, kind: 'link.up', dev, why: `set ${dev} up` })
 const write: Op = { in: 'host', kind: 'sysctl.write', key: 'net/ipv4/conf/a/x', value: '1', why: 'write' }

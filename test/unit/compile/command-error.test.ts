@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { commandError } from '../../../src/compile/command-error.ts'
-import type { Op } from '../../../src/plan/op.ts'
+import type { Op } from '../../../src/plan/model/op.ts'
 
 type AddressOp = Extract<Op, { kind: 'addr.replace' }>
 

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { type IpOp, ipWords } from '../../../src/compile/ip.ts'
-import type { OpKind } from '../../../src/plan/op.ts'
+import type { OpKind } from '../../../src/plan/model/op.ts'
 
 type IpKind = Extract<OpKind, { kind: IpOp['kind'] }>
 

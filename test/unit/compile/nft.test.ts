@@ -3,9 +3,9 @@
 
 import { describe, expect, it } from 'vitest'
 import { nftText } from '../../../src/compile/nft.ts'
-import type { SetName, TableFamily } from '../../../src/plan/op.ts'
-import { declarationsOf } from '../../../src/plan/ruleset.ts'
-import { errorOf } from '../cni/call.ts'
+import type { SetName, TableFamily } from '../../../src/plan/model/op.ts'
+import { declarationsOf } from '../../../src/plan/rules/ruleset.ts'
+import { errorOf } from '../cni/model/call.ts'
 
 const at = { in: 'host', why: 'w' } as const
 const add = (set: SetName, element: string) => nftText({ ...at, kind: 'nft.add', set, element })

@@ -4,8 +4,8 @@
 import { describe, expect, it } from 'vitest'
 import { readAnswers, readQueue } from '../../../src/compile/read-tc.ts'
 import { type TcOp, tcWords } from '../../../src/compile/tc.ts'
-import type { OpKind } from '../../../src/plan/op.ts'
-import { queueLacks } from '../../../src/plan/queue-difference.ts'
+import { queueLacks } from '../../../src/plan/difference/queue-difference.ts'
+import type { OpKind } from '../../../src/plan/model/op.ts'
 
 type TcKind = Extract<OpKind, { kind: TcOp['kind'] }>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of addresses: none is left, one is taken, or a bridge has another.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 /**
  * Removes host-local's reservations whose pod the runtime does not list. It keeps those younger than 5 minutes: a

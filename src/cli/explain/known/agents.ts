@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of plugins that only pass the call on to an agent, and of the agents.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 const why = "the pod's events say why: an image, a crash, no API server"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of plugins that ask the API server: it refuses them, or they do not reach it.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 const common = { needsNetwork: true } as const
 

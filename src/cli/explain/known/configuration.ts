@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the configuration: it is missing, broken, or names what is not there.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 /** Errors of configuration files, the telling ones first. */
 export const configurationErrors: readonly KnownError[] = [

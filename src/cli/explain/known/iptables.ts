@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of iptables and nft, which the reference plugins, podman's and kube-proxy run.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 const who = 'iptables, run by a plugin'
 const version = 'iptables --version; ls -l $(readlink -f $(which iptables))'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the kernel: what it does not have, has switched off, or has no more room for.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 /** Errors whose cause is a setting, a module or a limit of the kernel. */
 export const kernelErrors: readonly KnownError[] = [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of links: macvlan and its like, names, MTU, DHCP.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 /** Errors of making and naming interfaces. */
 export const linkErrors: readonly KnownError[] = [

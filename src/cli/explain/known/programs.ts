@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the plugins as programs: they do not start, or end without an answer.
 
-import type { KnownError } from '../known-error.ts'
+import type { KnownError } from './known-error.ts'
 
 /** Errors of starting a plugin, and of one that died. */
 export const programErrors: readonly KnownError[] = [

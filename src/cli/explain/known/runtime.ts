@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of kubelet and the runtimes: what they say around the network, and of pods that are gone.
 
-import { type KnownError, otherMatters } from '../known-error.ts'
+import { type KnownError, otherMatters } from './known-error.ts'
 
 /** Errors of the runtime and of pods. */
 export const runtimeErrors: readonly KnownError[] = [

@@ -3,9 +3,9 @@
 
 import { describe, expect, it } from 'vitest'
 import { convert } from '../../../../src/cli/convert/conflist.ts'
-import { readNetworkList, requestConf } from '../../../../src/cli/network-list.ts'
-import { readConfig } from '../../../../src/cni/config.ts'
-import { readInvocation } from '../../../../src/cni/invocation.ts'
+import { readNetworkList, requestConf } from '../../../../src/cli/node/network-list.ts'
+import { readConfig } from '../../../../src/cni/config/config.ts'
+import { readInvocation } from '../../../../src/cni/model/invocation.ts'
 
 const ipam = { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00:1::/64' }]] }
 const list = (...plugins: object[]) => JSON.stringify({ cniVersion: '1.0.0', name: 'net', disableCheck: true, plugins })

@@ -4,9 +4,9 @@
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
-import { readConfig } from '../../../../src/cni/config.ts'
-import { CniCode, toCniError, withoutDoneWords } from '../../../../src/cni/error.ts'
-import { readInvocation } from '../../../../src/cni/invocation.ts'
+import { readConfig } from '../../../../src/cni/config/config.ts'
+import { CniCode, toCniError, withoutDoneWords } from '../../../../src/cni/model/error.ts'
+import { readInvocation } from '../../../../src/cni/model/invocation.ts'
 
 /** The funnel's for what no code path makes; and STATUS's, whose reasons are below. */
 const others = ['an empty list of errors', 'not ready: ']

@@ -3,9 +3,9 @@
 
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { knownErrors } from '../../../../src/cli/explain/known-errors.ts'
+import { knownErrors } from '../../../../src/cli/explain/known/known-errors.ts'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
-import { checks } from '../../../../src/cli/lint/checks.ts'
+import { checks } from '../../../../src/cli/lint/checks/checks.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const sandbox = 'rpc error: code = Unknown desc = failed to setup network for sandbox "3fe3"'

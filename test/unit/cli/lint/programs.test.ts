@@ -5,9 +5,9 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { formatProblem } from '../../../../src/cli/lint/elf.ts'
-import { lintText } from '../../../../src/cli/lint/file.ts'
-import { openPrograms } from '../../../../src/cli/lint/programs.ts'
+import { formatProblem } from '../../../../src/cli/lint/rules/elf.ts'
+import { lintText } from '../../../../src/cli/lint/rules/file.ts'
+import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
 
 const answering = (...versions: string[]) =>
   `#!/bin/sh\necho '${JSON.stringify({ cniVersion: '1.1.0', supportedVersions: versions })}'\n`

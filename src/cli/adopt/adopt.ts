@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle adopt`: live pods of the reference chain get a record and our rules, and what the chain left
+// of pods that are gone is cleared. Without --apply it only tells.
+
+import { existsSync } from 'node:fs'
+import type { CallContext } from '../../commands/call/context.ts'
+import { requireState } from '../../system/files/state.ts'
+import { openNetns } from '../../system/kernel/netns.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { runnerUntil } from '../../system/process/runner.ts'
+import { ownStamp } from '../../system/process/stamp.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { type Tell, withProgress } from '../shell/progress.ts'
+import { requireRoot } from '../shell/self.ts'
+import { type Entry, entryCounts, entryTable } from './entry.ts'
+import { applyNetwork, planNetwork } from './network.ts'
+import { type Target, targetOf, targetsIn } from './targets.ts'
+
+const defaultDirectory = '/etc/cni/net.d'
+
+/** A node has some hundred pods, each looked at by a process. */
+const wholeMs = 300_000
+
+export const adoptCommand: Command = {
+  name: 'adopt',
+  words: '[FILE]',
+  maxWords: 1,
+  summary: 'take over live pods of the reference plugins, and clear what these left',
+  description: [
+    'Reads what libcni remembers and what the kernel has, for the network of FILE, or for those in the',
+    'configuration directory. A pod whose namespace, addresses and host link are as remembered gets a record; its',
+    'host ports and masquerading move to the rules of trestle without a gap, its address stays reserved. Reservations',
+    'and rules of pods that are gone are cleared. Without --apply nothing is changed, and exit code 1 says that there',
+    'is something to do. A list of the reference plugins is taken as `trestle convert` would write it; it is',
+    'applied only when it is named as FILE: put the converted list in its place at the same time.',
+  ].join('\n'),
+  options: {
+    apply: { type: 'boolean', help: 'do it; without, only tell' },
+    'config-dir': { type: 'string', value: 'DIR', help: `where the lists are (default ${defaultDirectory})` },
+  },
+  examples: ['trestle adopt', 'trestle adopt --apply', 'trestle adopt --apply /etc/cni/net.d/10-pods.conflist'],
+  run,
+}
+
+async function run({ words, values, isJson, output }: Input): Promise<number> {
+  const [file] = words
+  const named = values['config-dir'] as string | undefined
+  if (named !== undefined && !existsSync(named))
+    throw new UsageError(`--config-dir ${named}: there is no such directory`)
+  const directory = named ?? defaultDirectory
+  const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
+  requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
+  const how = { isApplied: values['apply'] === true, isNamed: file !== undefined }
+  const entries = await withProgress(isJson, (tell) => adopt(targets, { ...how, tell }))
+  const code = entries.every(({ status }) => done.includes(status)) ? exitCode.fine : exitCode.findings
+  const networks = targets.map(({ list, file: from, isServed }) => ({ name: list.name, file: from, isServed }))
+  const document = {
+    formatVersion: 1,
+    command: 'adopt',
+    applied: values['apply'] === true,
+    networks,
+    entries,
+    exitCode: code,
+  }
+  if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+  else output.out(asText(entries, targets, file ?? directory))
+  return code
+}
+
+const done: readonly Entry['status'][] = ['ours', 'adopted', 'cleared']
+
+async function adopt(
+  targets: readonly Target[],
+  how: { isApplied: boolean; isNamed: boolean; tell: Tell },
+): Promise<readonly Entry[]> {
+  const whole = { endsAtMs: performance.now() + wholeMs }
+  const until = runnerUntil(whole)
+  const context: CallContext = {
+    run: until,
+    cleanup: until,
+    work: whole,
+    whole,
+    waits: whole,
+    stamp: ownStamp(),
+    openNetns,
+  }
+  if (how.isApplied) requireState()
+  const { links } = await observeHost(context.run)
+  const entries: Entry[] = []
+  for (const target of targets) {
+    const plan = await planNetwork(context, target, { links, tell: how.tell })
+    const isReady = target.isServed || how.isNamed
+    if (how.isApplied && isReady) {
+      how.tell(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
+      entries.push(...(await applyNetwork(context, plan)))
+    } else entries.push(...plan.entries.map((entry) => (isReady ? entry : notYet(entry, target))))
+  }
+  return entries
+}
+
+/** The runtime still calls the reference plugins for this network. */
+function notYet(entry: Entry, { file }: Target): Entry {
+  return entry.detail === undefined ? { ...entry, detail: `${file} still names the reference plugins` } : entry
+}
+
+function asText(entries: readonly Entry[], targets: readonly Target[], where: string): string {
+  if (targets.length === 0) return `${where} has no list of trestle or of the reference bridge or ptp plugin\n`
+  return `${entries.length === 0 ? '' : entryTable(entries)}${entryCounts(entries)}`
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle convert`: a list of reference plugins as the list with one trestle in their place. The list
+// goes to standard output, what there is to say about it to standard error.
+
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { readFileAs } from '../shell/read-input.ts'
+import { convert } from './conflist.ts'
+import type { Remark } from './remarks.ts'
+
+export const convertCommand: Command = {
+  name: 'convert',
+  words: '[FILE]',
+  maxWords: 1,
+  summary: 'turn a list of reference plugins into one with trestle',
+  description: [
+    'Reads a .conflist of bridge or ptp with host-local or static, portmap, firewall, bandwidth, tuning and sbr',
+    '(standard input without FILE) and prints the list with one trestle in their place: every default written out',
+    'where it differs, capabilities merged, other plugins after it. Remarks go to standard error; exit code 1: one',
+    'of them is a warning, something of the original is not done any more. `trestle adopt` then takes over live pods.',
+  ].join('\n'),
+  options: {},
+  examples: [
+    'trestle convert /etc/cni/net.d/10-bridge.conflist >10-trestle.conflist',
+    'trestle convert -o json <10-bridge.conflist',
+  ],
+  run,
+}
+
+function run({ words, isJson, output }: Input): number {
+  const { conflist, remarks } = readFileAs(words[0] ?? '-', convert)
+  const code = remarks.some(({ level }) => level === 'warning') ? exitCode.findings : exitCode.fine
+  const document = { formatVersion: 1, command: 'convert', conflist, remarks, exitCode: code }
+  output.out(`${JSON.stringify(isJson ? document : conflist, undefined, 2)}\n`)
+  if (!isJson) output.err(remarks.map(remarkText).join(''))
+  return code
+}
+
+function remarkText({ level, about, text }: Remark): string {
+  return `${level}: ${about}: ${text}\n`
+}

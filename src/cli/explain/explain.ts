@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle explain`: an error code, the id of a finding, or a pasted error of kubelet or a runtime, in words.
+
+import { checks, isCheckId } from '../lint/checks/checks.ts'
+import { nearestWord } from '../lint/json/nearest-word.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { readInputText } from '../shell/read-input.ts'
+import { errorCodes } from './error-codes.ts'
+import type { KnownError } from './known/known-error.ts'
+import { knownErrors } from './known/known-errors.ts'
+import { type Found, knownError, recognise } from './recognise.ts'
+import { checkText, codeText, codeTitle, knownText, recognisedText } from './text.ts'
+
+export const explainCommand: Command = {
+  name: 'explain',
+  words: '[CODE, ID or TEXT]',
+  maxWords: 10_000,
+  summary: 'tell what an error means, why it comes and what to do',
+  description: [
+    'Explains the "code" of a CNI error, the id of a finding of `trestle lint`, or a text with an error as kubelet,',
+    'containerd, CRI-O or cnitool print it (- reads it from standard input), also of other plugins and their agents:',
+    'what it means, the usual causes, the likely one first, what to look at and what to do; which words were',
+    'recognised and which were not. Without CODE: all codes. An unknown code or text: exit code 1.',
+  ].join('\n'),
+  options: {},
+  examples: [
+    "trestle explain 'cni plugin not initialized'",
+    'trestle explain 101',
+    'trestle explain json-syntax',
+    'kubectl describe pod web | trestle explain -',
+  ],
+  run,
+}
+
+type Out = Pick<Input, 'isJson' | 'output'>
+
+/** What is printed as JSON. */
+interface Explained {
+  readonly errors?: readonly unknown[]
+  readonly codes?: readonly unknown[]
+  readonly checks?: readonly unknown[]
+  readonly callers?: readonly string[]
+  readonly recognised?: readonly string[]
+  readonly unrecognised?: readonly string[]
+}
+
+function run({ words, isJson, output }: Input): number {
+  const out: Out = { isJson, output }
+  const [word] = words
+  if (word === undefined) return told({ codes: errorCodes }, errorCodes.map(codeTitle).join(''), out)
+  if (word === '-') return explainText(readInputText('-'), out)
+  if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
+  if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
+  if (isCheckId(word)) return told({ checks: [{ id: word, ...checks[word] }] }, checkText(word, checks[word]), out)
+  const known = knownError(word)
+  if (known !== undefined) return told({ errors: [documentOf(known)] }, knownText(known), out)
+  const { errors, codes } = recognise(word)
+  if (errors.length + codes.length > 0) return explainText(word, out)
+  throw unknownWord(word)
+}
+
+/** Prints what was found; nothing found is exit code 1. */
+function told(found: Explained, text: string, { isJson, output }: Out): number {
+  const isKnown = [found.errors, found.codes, found.checks].some((list) => (list?.length ?? 0) > 0)
+  const code = isKnown ? exitCode.fine : exitCode.findings
+  const document = { formatVersion: 1, command: 'explain', ...found, exitCode: code }
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : text)
+  return code
+}
+
+function explainCode(number: number, out: Out): number {
+  const codes = errorCodes.filter(({ code }) => code === number)
+  const text = codes.map(codeText).join('') || `${number} is none of trestle's codes; a delegated plugin may use it\n`
+  return told({ codes }, text, out)
+}
+
+function explainText(text: string, out: Out): number {
+  const found = recognise(text)
+  const { codes, layers, known, unknown } = found
+  const callers = layers.map(({ who }) => who)
+  const document = { errors: found.errors.map(foundDocument), codes, callers, recognised: known, unrecognised: unknown }
+  return told(document, recognisedText(found), out)
+}
+
+function foundDocument(found: Found): Readonly<Record<string, unknown>> {
+  return { ...documentOf(found), role: found.role, said: found.said }
+}
+
+/** An entry without how it is recognised. `cause`: all causes as one text. */
+function documentOf({ id, who, meaning, causes, look, cure, ...more }: KnownError): Readonly<Record<string, unknown>> {
+  const { run: command, checks: see } = more
+  const optional = { ...(command === undefined ? {} : { run: command }), ...(see === undefined ? {} : { checks: see }) }
+  return { id, who, meaning, cause: causes.join('; or '), causes, look, cure, ...optional }
+}
+
+function unknownWord(word: string): UsageError {
+  const ids = [...Object.keys(checks), ...knownErrors.map(({ id }) => id)]
+  const meant = nearestWord(word, ids)
+  const hint =
+    meant === undefined ? 'use a number, an id that `trestle lint` prints, or the text' : `did you mean "${meant}"?`
+  return new UsageError(`"${word}" is no error code and no id of a finding: ${hint}`)
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written down for an error that others print.
+
+import type { CheckId } from '../../lint/checks/checks.ts'
+
+/** An error of kubelet, a runtime, a plugin, an agent, a tool or the kernel, and what to make of it. */
+export interface KnownError {
+  /** Stable, and none of lint's. */
+  readonly id: string
+  /** Its words. A blank stands for any white space, also the end of a line. */
+  readonly pattern: RegExp
+  /** Who says it. */
+  readonly who: string
+  readonly meaning: string
+  /** The usual causes, the likely one first. */
+  readonly causes: readonly [string, ...string[]]
+  /** What to look at: commands to paste. */
+  readonly look: readonly string[]
+  readonly cure: string
+  /** A command that does it, to paste. */
+  readonly run?: string
+  /** Findings of `trestle lint` that go with it. */
+  readonly checks?: readonly CheckId[]
+  /** It quotes another's error: the cause only where the text has nothing further in. */
+  readonly wraps?: true
+  /** Words that programs without any pod network print too: they count only in a text that speaks of one, and not of
+   * an image, a volume or a webhook in the same line. */
+  readonly needsNetwork?: true
+  /** Words of the reference plugins that trestle prints as well, where its code says more. */
+  readonly alsoOurs?: true
+  /** A line with these words is about something else. */
+  readonly unless?: RegExp
+}
+
+/** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
+export const otherMatters =
+  /failed to (?:pull|resolve)|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume|webhook/i

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every error of others that is known, the telling ones first: of two whose words overlap the first one counts.
+
+import { addressErrors } from './addresses.ts'
+import { agentErrors } from './agents.ts'
+import { apiServerErrors } from './api-server.ts'
+import { configurationErrors } from './configuration.ts'
+import { iptablesErrors } from './iptables.ts'
+import { kernelErrors } from './kernel.ts'
+import type { KnownError } from './known-error.ts'
+import { linkErrors } from './links.ts'
+import { programErrors } from './programs.ts'
+import { runtimeErrors } from './runtime.ts'
+
+/** An error of trestle with none of the words that are known: what to make of it. Looked for last. */
+export const ownError: KnownError = {
+  id: 'trestle-failed',
+  pattern: /type="trestle[^"]*"(?: name=\S+)? failed \(\w+\): \S/,
+  who: 'trestle',
+  meaning: 'trestle refused the call, or something that it runs failed',
+  causes: [
+    'the words behind "failed (…): " name what failed and on what; those behind the first semicolon are its details',
+  ],
+  look: ['trestle explain'],
+  cure: 'do what the details say; `trestle explain` without words lists all codes',
+}
+
+/** All families. */
+export const knownErrors: readonly KnownError[] = [
+  ...agentErrors,
+  ...linkErrors,
+  ...configurationErrors,
+  ...programErrors,
+  ...iptablesErrors,
+  ...addressErrors,
+  ...kernelErrors,
+  ...apiServerErrors,
+  ...runtimeErrors,
+]

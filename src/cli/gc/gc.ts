@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle gc`: collects what runtimes left behind. containerd never asks a plugin to (go-cni has no
+// caller for GC), so a person or a timer does.
+
+import { openContext } from '../../commands/call/context.ts'
+import { collectOrphans, judgeOrphans } from '../../commands/recover/orphans.ts'
+import { collectStrays, judgeStrays, misplaced, setAsideMisplaced } from '../../commands/recover/strays.ts'
+import { collect, judgeAll } from '../../commands/teardown/collect.ts'
+import type { Verdict } from '../../plan/recovery/garbage.ts'
+import { type OrphanVerdict, orphanText } from '../../plan/recovery/orphans.ts'
+import { reservationText, type StrayVerdict } from '../../plan/recovery/strays.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { type Tell, withProgress } from '../shell/progress.ts'
+import { requireRoot } from '../shell/self.ts'
+import { askRuntime, type Living } from './living.ts'
+
+export const gcCommand: Command = {
+  name: 'gc',
+  words: '',
+  maxWords: 0,
+  summary: 'collect what dead pods left: addresses, ports, links, rules',
+  description: [
+    'Judges every attachment of every network. Collected is only what the runtime does not list, whose network',
+    'namespace is gone, and which is older than five minutes; an unlisted one whose namespace exists is told and',
+    'stays. Collected are also reservations of lost records and damaged files that no pod can have, and links and',
+    'rules of trestle that no record names; what a pod without a record may use is told and stays. Runtimes are',
+    'asked over CRI, and containerd for the containers of ctr and nerdctl. Without --apply nothing changes, and exit',
+    'code 1 says that there is something to collect or to look at.',
+  ].join('\n'),
+  options: {
+    apply: { type: 'boolean', help: 'collect; without it only tell' },
+    'runtime-endpoint': {
+      type: 'string',
+      value: 'SOCKET',
+      help: 'the socket of the runtime to ask; default: all that are found',
+    },
+    'no-runtime': { type: 'boolean', help: 'go by network namespaces alone' },
+  },
+  examples: ['trestle gc', 'trestle gc --apply', 'trestle gc -o json --runtime-endpoint unix:///run/crio/crio.sock'],
+  run,
+}
+
+async function run(input: Input): Promise<number> {
+  const { isJson, output } = input
+  requireRoot('gc', 'it reads the state of the node')
+  const swept = await withProgress(isJson, (tell) => sweep(input, tell))
+  const code = exitCodeFor(swept)
+  output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
+  return code
+}
+
+async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
+  const context = openContext(new AbortController().signal)
+  const endpoint = values['runtime-endpoint'] as string | undefined
+  const isAsked = values['no-runtime'] !== true
+  const living = isAsked ? await askRuntime(endpoint, tell) : { listed: undefined, source: 'not asked' }
+  const isApplied = values['apply'] === true
+  tell('looking at attachments')
+  const verdicts = await judgeAll(context, living.listed)
+  const inTheWay = misplaced()
+  if (isApplied) setAsideMisplaced(inTheWay)
+  tell(`looking at reservations of ${verdicts.length} attachments, and others`)
+  const strays = await judgeStrays(context, living.listed)
+  const orphans = await judgeOrphans(context, living.listed)
+  const collected = isApplied ? await collect(context, verdicts, tell) : []
+  const failures = [
+    ...collected.flatMap((each) => each.failures),
+    ...(isApplied ? await collectStrays(context, strays) : []),
+    ...(isApplied ? await collectOrphans(context, orphans) : []),
+  ]
+  return { verdicts, strays, orphans, inTheWay, collected: collected.length, failures, living, isApplied }
+}
+
+/** What was found, and what was done about it. `collected`: attachments. */
+interface Swept {
+  readonly verdicts: readonly Verdict[]
+  readonly strays: readonly StrayVerdict[]
+  readonly orphans: readonly OrphanVerdict[]
+  readonly inTheWay: readonly string[]
+  readonly collected: number
+  readonly failures: readonly string[]
+  readonly living: Living
+  readonly isApplied: boolean
+}
+
+function exitCodeFor({ verdicts, strays, orphans, inTheWay, failures, isApplied }: Swept): number {
+  const all = [...verdicts, ...strays, ...orphans]
+  const toDo = all.some(({ verdict }) => verdict === 'collect') || inTheWay.length > 0
+  const isOpen = all.some(({ verdict }) => verdict === 'report') || (toDo && !isApplied) || failures.length > 0
+  return isOpen ? exitCode.findings : exitCode.fine
+}
+
+function asDocument(swept: Swept, code: number) {
+  const { verdicts, strays, orphans, inTheWay, failures, living, isApplied } = swept
+  return {
+    formatVersion: 1,
+    command: 'gc',
+    runtime: living.source,
+    applied: isApplied,
+    attachments: verdicts.map(({ record, verdict, why }) => ({ ...record.key, pod: record.pod, verdict, why })),
+    reservations: strays
+      .filter(({ verdict }) => verdict !== 'keep')
+      .map(({ reservation, verdict, why }) => ({ ...reservation, verdict, why })),
+    orphans: orphans.map(({ orphan, verdict, why }) => ({ ...orphan, verdict, why })),
+    inTheWay,
+    failures,
+    exitCode: code,
+  }
+}
+
+function asText({ verdicts, strays, orphans, inTheWay, collected, failures, living, isApplied }: Swept): string {
+  const attachments = verdicts
+    .filter(({ verdict }) => verdict !== 'keep')
+    .map(({ record, verdict, why }) => {
+      const { network, containerId, ifName } = record.key
+      const pod = record.pod ? ` (${record.pod.namespace}/${record.pod.name})` : ''
+      return `  ${verdict.padEnd(7)}  ${network}  ${containerId.slice(0, 13)}  ${ifName}${pod}: ${why}\n`
+    })
+  const reservations = strays
+    .filter(({ verdict }) => verdict !== 'keep')
+    .map(({ reservation, verdict, why }) => `  ${verdict.padEnd(7)}  ${reservationText(reservation)}: ${why}\n`)
+  const unnamed = orphans.map(({ orphan, verdict, why }) => `  ${verdict.padEnd(7)}  ${orphanText(orphan)}: ${why}\n`)
+  const paths = inTheWay.map((path) => `  collect  ${path}: no directory, though one belongs there\n`)
+  const owed = failures.map((failure) => `  owed     ${failure}\n`)
+  const all = [...verdicts, ...strays, ...orphans]
+  const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
+  const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
+  const ending = isApplied ? `${collected + others} collected` : toCollect(count('collect') + inTheWay.length)
+  const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
+  const lines = [...attachments, ...reservations, ...unnamed, ...paths, ...owed].join('')
+  return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
+}
+
+function toCollect(count: number): string {
+  return `${count} to collect${count === 0 ? '' : ' (--apply does it)'}`
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with a directory as a whole, from what each runtime makes of it.
+
+import { join } from 'node:path'
+import { lookUp } from '../../../cni/json/json-keys.ts'
+import { isObject } from '../../../cni/json/json-object.ts'
+import { oneLine } from '../../../cni/model/error.ts'
+import { type Finding, findingIn } from '../checks/finding.ts'
+import type { FileLint } from '../rules/file.ts'
+import { overlapOf, subnetsOf } from '../rules/overlaps.ts'
+import type { Candidate, Choice, Prediction } from './predict.ts'
+
+/** A file that runtimes read. */
+export interface LookedAt {
+  readonly lint: FileLint
+  readonly candidate: Candidate
+  /** It may not be read by whoever runs lint; a runtime may. */
+  readonly isDenied?: true
+}
+
+export interface DirectoryAbout {
+  readonly directory: string
+  readonly looked: readonly LookedAt[]
+  readonly prediction: Prediction
+  /** Names that no runtime reads. */
+  readonly others: readonly string[]
+}
+
+/** Everything that concerns more than one file, or that one file does to a runtime. */
+export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
+  const { directory, looked, others } = about
+  const ignored = others.map((name) => {
+    return findingIn(join(directory, name), { id: 'wrong-extension', message: 'no runtime reads it' })
+  })
+  if (looked.length === 0) {
+    const message = others.length === 0 ? 'it is empty' : 'no file of it ends in .conflist, .conf or .json'
+    return [findingIn(directory, { id: 'dir-empty', message }), ...ignored]
+  }
+  return [
+    ...stops(about),
+    ...skips(about),
+    ...later(about),
+    ...sameNames(about),
+    ...overlaps(about),
+    ...markBits(about),
+    ...ignored,
+    ...difference(about),
+  ]
+}
+
+function stops({ directory, prediction: { containerd, cnitool } }: DirectoryAbout): readonly Finding[] {
+  const found: Finding[] = []
+  if (containerd.file === undefined && containerd.stoppedBy !== undefined) {
+    const message = `containerd reads it first and loads nothing: ${containerd.reason}`
+    found.push(findingIn(join(directory, containerd.stoppedBy), { id: 'containerd-stops', message }))
+  }
+  for (const { network, choice } of cnitool) {
+    if (choice.file !== undefined || choice.stoppedBy === undefined) continue
+    const message = `cnitool does not find the network ${network} behind it`
+    found.push(findingIn(join(directory, choice.stoppedBy), { id: 'cnitool-stops', message }))
+  }
+  return found
+}
+
+function skips({ directory, prediction: { skipped } }: DirectoryAbout): readonly Finding[] {
+  return skipped.map(({ file, reason }) => {
+    return findingIn(join(directory, file), { id: 'cri-o-skips', message: `CRI-O skips it: ${reason}` })
+  })
+}
+
+/** Files that are whole and that neither containerd nor CRI-O takes for the default network. */
+function later({ directory, looked, prediction: { containerd, crio } }: DirectoryAbout): readonly Finding[] {
+  const used = [containerd.file, crio.file]
+  const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
+  const first = looked[0]?.candidate.name
+  return whole.map(({ candidate: { name } }) =>
+    findingIn(join(directory, name), { id: 'sorted-later', message: `${first} is before it in the order of names` }),
+  )
+}
+
+function sameNames({ looked }: DirectoryAbout): readonly Finding[] {
+  const first = new Map<string, string>()
+  return looked.flatMap(({ lint, candidate: { name, load } }) => {
+    if ('problem' in load || load.name === '') return []
+    const other = first.get(load.name)
+    if (other === undefined) first.set(load.name, name)
+    if (other === undefined) return []
+    return [findingIn(lint.file, { id: 'same-network', message: `its network ${load.name} is also in ${other}` })]
+  })
+}
+
+function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
+  const whole = looked.filter(({ candidate }) => !('problem' in candidate.load))
+  const pools = whole.map(({ lint, candidate }) => {
+    return { name: candidate.name, lint, subnets: (lint.list?.plugins ?? []).flatMap(subnetsOf) }
+  })
+  return pools.flatMap(({ lint, subnets }, at) =>
+    pools.slice(0, at).flatMap((other) => {
+      if (other.lint.list?.name === lint.list?.name) return []
+      const both = overlapOf(subnets, other.subnets)
+      if (both === undefined) return []
+      const message = `its subnet ${both[0]} overlaps with ${both[1]} of ${other.name}`
+      return [findingIn(lint.file, { id: 'subnets-overlap', message })]
+    }),
+  )
+}
+
+/** Bits of the mark: the lowest is used (plan/rules/accept-mark.ts). */
+function markBits({ looked }: DirectoryAbout): readonly Finding[] {
+  const bits = looked.flatMap(({ lint }) =>
+    (lint.list?.plugins ?? []).flatMap(({ conf }) => {
+      const firewall = lookUp(conf, 'firewall')
+      const bit = isObject(firewall) ? lookUp(firewall, 'acceptMarkBit') : undefined
+      return typeof bit === 'number' ? [{ lint, bit }] : []
+    }),
+  )
+  const lowest = Math.min(...bits.map(({ bit }) => bit))
+  return bits
+    .filter(({ bit }) => bit !== lowest)
+    .map(({ lint, bit }) => {
+      const message = `firewall.acceptMarkBit is ${bit}, and ${lowest} in another file: ${lowest} is used for both`
+      return findingIn(lint.file, { id: 'mark-bits-differ', message })
+    })
+}
+
+function difference({ directory, prediction: { containerd, crio, cnitool } }: DirectoryAbout): readonly Finding[] {
+  const network = containerd.file === undefined ? undefined : containerd.network
+  const byName = cnitool.find((each) => each.network === network)?.choice
+  const isSame = containerd.file === crio.file && (byName === undefined || byName.file === containerd.file)
+  if (isSame) return []
+  const tool = byName === undefined ? '' : `, cnitool ${network} ${named(byName)}`
+  const message = `containerd uses ${named(containerd)}, CRI-O ${named(crio)}${tool}`
+  return [findingIn(directory, { id: 'runtimes-differ', message })]
+}
+
+function named(choice: Choice): string {
+  return choice.file ?? 'nothing'
+}
+
+/** The choices in words, a line each, for the end of the report. */
+export function choicesText({ containerd, crio, cnitool }: Prediction): string {
+  const lines = [
+    choiceText('containerd', containerd),
+    choiceText('CRI-O', crio),
+    ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
+  ]
+  return `${lines.map(oneLine).join('\n')}\n`
+}
+
+function choiceText(who: string, choice: Choice): string {
+  if (choice.file === undefined) return `${who} uses nothing: ${choice.reason}`
+  return `${who} uses ${choice.file} (network ${choice.network || 'without a name'})`
+}

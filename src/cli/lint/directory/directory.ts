@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// A directory of configurations as the runtimes see it: every file looked at, and which one each runtime uses.
+
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Finding, findingIn } from '../checks/finding.ts'
+import { type Chain, chainsOf } from '../rules/chains.ts'
+import { type FileLint, lintText } from '../rules/file.ts'
+import type { Programs } from '../rules/programs.ts'
+import { directoryFindings, type LookedAt } from './directory-findings.ts'
+import { type Loaded, loadList, loadSingle, type NotLoaded } from './libcni.ts'
+import { byBytes, extensionOf, type Prediction, predict } from './predict.ts'
+import { notWatching } from './watch.ts'
+
+/** What lint says of a directory. `prediction` is absent when it cannot be read. */
+export interface DirectoryLint {
+  readonly files: readonly string[]
+  readonly findings: readonly Finding[]
+  readonly prediction?: Prediction
+  readonly chains?: readonly Chain[]
+  /** The directory or a file of it is not there or may not be read. */
+  readonly couldNotLook?: true
+  readonly lints?: readonly FileLint[]
+}
+
+/** What every runtime reads: libcni's ConfFiles with the extensions that containerd and CRI-O ask for. */
+const extensions = ['.conf', '.conflist', '.json']
+
+/** Where runtimes watch for changes. */
+const watched = '/etc/cni/net.d'
+
+/** Looks at a directory and the programs that its files name. */
+export function lintDirectory(directory: string, programs: Programs): DirectoryLint {
+  const listed = namesIn(directory)
+  if ('problem' in listed) return { files: [], findings: [listed.problem], couldNotLook: true }
+  const isConfig = (name: string) => extensions.includes(extensionOf(name))
+  const looked = listed.names.filter(isConfig).map((name) => lookAt(directory, name, programs))
+  const files = looked.map(({ lint }) => lint.file)
+  const denied = looked.filter(({ isDenied }) => isDenied === true)
+  // Whoever may not read a file cannot say what runtimes, which are root, make of the directory.
+  if (denied.length > 0) return { files, findings: looked.flatMap(({ lint }) => lint.findings), couldNotLook: true }
+  const prediction = predict(looked.map(({ candidate }) => candidate))
+  const about = { directory, looked, prediction, others: listed.names.filter((name) => !isConfig(name)) }
+  const ofFiles = looked.flatMap(({ lint }) => lint.findings).filter(({ id }) => id !== 'bin-dir-missing')
+  const ofDirectory = [
+    ...directoryFindings(about),
+    ...programFindings(directory, programs),
+    ...watchFindings(directory),
+  ]
+  const findings = [...ofFiles, ...ofDirectory]
+  const lints = looked.map(({ lint }) => lint)
+  return { files, findings, prediction, chains: chainsOf(lints), lints }
+}
+
+function namesIn(directory: string): { readonly names: readonly string[] } | { readonly problem: Finding } {
+  try {
+    const entries = readdirSync(directory, { withFileTypes: true })
+    // A link to a directory is no directory here, as in Go.
+    const names = entries.filter((entry) => !entry.isDirectory()).map(({ name }) => name)
+    return { names: names.toSorted(byBytes) }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const id = code === 'ENOENT' ? 'dir-missing' : 'dir-unreadable'
+    return { problem: findingIn(directory, { id, message: id === 'dir-missing' ? 'it is not there' : message }) }
+  }
+}
+
+function lookAt(directory: string, name: string, programs: Programs): LookedAt {
+  const file = join(directory, name)
+  const read = textOf(file)
+  if ('problem' in read) {
+    const cure = read.isDenied ? 'run it as root' : undefined
+    const lint: FileLint = { file, findings: [findingIn(file, { id: 'file-unreadable', message: read.problem, cure })] }
+    return { lint, candidate: { name, load: { problem: read.problem } }, ...(read.isDenied ? { isDenied: true } : {}) }
+  }
+  const lint = lintText(file, read.text, programs)
+  const load = extensionOf(name) === '.conflist' ? withFolder(directory, loadList(read.text)) : loadSingle(read.text)
+  return { lint, candidate: { name, load, programProblem: programProblem(load, programs) } }
+}
+
+/** A runtime reads it whole, whatever its size; nobody writes such a configuration. */
+const longestBytes = 64 * 1024 * 1024
+
+type Read = { readonly text: string } | { readonly problem: string; readonly isDenied?: true }
+
+function textOf(file: string): Read {
+  try {
+    const stat = statSync(file)
+    if (!stat.isFile()) return { problem: `it is ${stat.isDirectory() ? 'a directory' : 'no regular file'}` }
+    if (stat.size > longestBytes) return { problem: `it has ${stat.size} bytes` }
+    return { text: readFileSync(file, 'utf8') }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'EACCES' || code === 'EPERM') return { problem: 'permission denied', isDenied: true }
+    return { problem: code === 'ENOENT' ? 'it is a link to nothing' : message }
+  }
+}
+
+/** libcni 1.3 adds the plugins of the folder named after the network (NetworkPluginConfsFromFiles). */
+function withFolder(directory: string, load: Loaded | NotLoaded): Loaded | NotLoaded {
+  if ('problem' in load || load.isWhole || load.name.includes('/')) return load
+  const folder = join(directory, load.name)
+  const listed = namesIn(folder)
+  const names = 'problem' in listed ? [] : listed.names.filter((name) => extensionOf(name) === '.conf')
+  const types = [...load.types]
+  for (const name of names) {
+    const read = textOf(join(folder, name))
+    const plugin = 'problem' in read ? read : loadSingle(read.text)
+    if ('problem' in plugin) return { problem: `${load.name}/${name}: ${plugin.problem}` }
+    types.push(...plugin.types)
+  }
+  return types.length > 0 ? { ...load, types } : { problem: "no 'plugins' key, and no plugin configs found" }
+}
+
+/** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */
+function programProblem(load: Loaded | NotLoaded, programs: Programs): string | undefined {
+  if ('problem' in load) return undefined
+  for (const type of load.types) {
+    const problem = programs.problemOf(type, load.version || '0.1.0')
+    if (problem !== undefined) return problem.message
+  }
+  return undefined
+}
+
+/** Of a directory that runtimes read this is no maybe: no pod gets a network. */
+function programFindings(directory: string, { hasDirectory }: Programs): readonly Finding[] {
+  if (hasDirectory) return []
+  return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message: 'no plugin can be started' })]
+}
+
+function watchFindings(directory: string): readonly Finding[] {
+  if (join(directory) !== watched) return []
+  return notWatching(directory).map((pid) =>
+    findingIn(directory, { id: 'dir-not-watched', message: `containerd (process ${pid}) does not watch it` }),
+  )
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of a template that nobody has filled in: __CNI_MTU__ of Calico's and flannel's installers, {{ }} of helm and
+// Ansible, $VAR and ${VAR} of envsubst, and words like SUBNET where an address has to be.
+
+import { isObject } from '../../../cni/json/json-object.ts'
+import type { Found } from '../checks/finding.ts'
+import type { Step } from '../json/json-places.ts'
+import { keyPathOf, shown } from '../json/key-path.ts'
+
+const templates = /__[A-Z][A-Z0-9_]*__|\{\{[^{}]*\}\}|\$\{[A-Za-z_][^}]*\}|\$\([A-Z_][A-Z0-9_]*\)|\$[A-Z_][A-Z0-9_]{2,}/
+
+/** Keys whose values are addresses: no word in capitals can be one. */
+const addresses = ['subnet', 'rangestart', 'rangeend', 'gateway', 'podcidr', 'address', 'dst', 'gw']
+
+/** The placeholder that a text begins with, undefined where it begins with none. */
+export function placeholderAt(text: string): string | undefined {
+  return new RegExp(`^(?:${templates.source})`).exec(text)?.[0]
+}
+
+/** Every placeholder in the values of a file. */
+export function placeholders(root: unknown): readonly (Found & { readonly steps: readonly Step[] })[] {
+  const found: (Found & { readonly steps: readonly Step[] })[] = []
+  const walk = (value: unknown, steps: readonly Step[]): void => {
+    if (Array.isArray(value)) for (const [at, each] of value.entries()) walk(each, [...steps, at])
+    else if (isObject(value)) for (const [key, each] of Object.entries(value)) walk(each, [...steps, key])
+    else if (typeof value === 'string' && isTemplate(value, steps)) {
+      const message = `${keyPathOf(steps)}: ${shown(value)} is a placeholder that was not replaced`
+      found.push({ id: 'placeholder', message, steps, isAboutValue: true })
+    }
+  }
+  walk(root, [])
+  return found
+}
+
+function isTemplate(value: string, steps: readonly Step[]): boolean {
+  if (templates.test(value)) return true
+  const key = String(steps.at(-1)).toLowerCase()
+  return addresses.includes(key) && /^<?[A-Z][A-Z0-9_-]{2,}(?:\/\d+)?>?$/.test(value)
+}
+
+/** Whether a finding is about the value of a placeholder, or about what holds it. */
+export function isPlaceholder(found: Found, all: readonly Found[]): boolean {
+  const steps = found.steps ?? []
+  if (found.id === 'unknown-key' || steps.length === 0) return false
+  const isInside = (other: Found): boolean => steps.every((step, at) => String(other.steps?.[at]) === String(step))
+  const isWrong = ['wrong-type', 'invalid-value', 'range-invalid', 'name-invalid', 'type-missing', 'plugin-missing']
+  return [...isWrong, 'cni-version-unknown', 'gateway-outside-subnet'].includes(found.id) && all.some(isInside)
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of a file as one JSON object, or what keeps it from being one, in a plain sentence with its place.
+
+import { parseConfig } from '../../../cni/json/config-json.ts'
+import { findJsonProblem } from '../../../cni/json/json-problem.ts'
+import { toCniError } from '../../../cni/model/error.ts'
+import { type Finding, type Found, findingAt, findingIn, findingOf, type Source, sourceOf } from '../checks/finding.ts'
+import { keyPathOf } from '../json/key-path.ts'
+import { type Mend, mendAt } from './json-repair.ts'
+
+export interface ReadSource {
+  /** Absent when it is no JSON object. */
+  readonly source?: Source
+  readonly findings: readonly Finding[]
+}
+
+/** More problems than this of one text help nobody. */
+const mostProblems = 8
+
+type Problem = Found & { readonly offset: number }
+
+/** Reads a text; `file` is what findings call it. What is no JSON is mended where it can be, and read on. */
+export function readSource(file: string, text: string): ReadSource {
+  if (text.trim() === '')
+    return { findings: [findingIn(file, { id: 'file-empty', message: 'there is nothing in it' })] }
+  const { problems, mended } = syntaxProblems(text)
+  const findings = problems.map((found) => findingAt(file, text, found))
+  if (mended === undefined) return { findings }
+  try {
+    const source = { ...sourceOf(file, mended, parseConfig(mended)), text }
+    if (source.root['kind'] === 'NetworkAttachmentDefinition') {
+      const message = 'this is a NetworkAttachmentDefinition'
+      return { findings: [...findings, findingOf(source, { id: 'network-attachment', message, steps: ['kind'] })] }
+    }
+    const duplicates = source.places.duplicates.map((each) => findingOf(source, duplicate(each)))
+    return { source, findings: [...findings, ...duplicates] }
+  } catch (thrown) {
+    const message = toCniError(thrown).message.replace(/^error unmarshall network config: /, '')
+    const found = findingAt(file, text, { id: 'not-an-object', message, offset: text.search(/\S/) })
+    return { findings: [...findings, found] }
+  }
+}
+
+/** What keeps a text from being JSON, and the text without it; the latter undefined when something cannot be mended. */
+function syntaxProblems(text: string): { readonly problems: readonly Problem[]; readonly mended?: string } {
+  const whole = otherFormat(text)
+  if (whole !== undefined) return { problems: [whole] }
+  const problems: Problem[] = []
+  const kinds = new Set<Mend['kind']>()
+  let mended = text
+  for (let turn = 0; turn < 64 && problems.length < mostProblems; turn++) {
+    const problem = mended.startsWith('\ufeff') ? { offset: 0, problem: '' } : findJsonProblem(mended)
+    if (problem === undefined) return { problems, mended }
+    const mend = mendAt(mended, problem)
+    // The twentieth comment is no news.
+    const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
+    if (isNews) problems.push(problemOf(problem, mend))
+    if (mend === undefined) return { problems }
+    kinds.add(mend.kind)
+    mended = mend.text
+  }
+  return { problems }
+}
+
+/** A file that is something else as a whole. */
+function otherFormat(text: string): Problem | undefined {
+  const wide = text.search(/\u0000|\ufffd/)
+  if (wide >= 0 && wide < 4) {
+    const message = 'the file is not UTF-8: UTF-16, as Windows tools save it'
+    return { id: 'json-syntax', message, cure: 'save it as UTF-8: iconv -f UTF-16 -t UTF-8', offset: 0 }
+  }
+  if (!/^\s*(?:---\s*)?(?:apiVersion|kind):/m.test(text.slice(0, 4096))) return undefined
+  if (!text.includes('NetworkAttachmentDefinition')) return undefined
+  const message = 'this is a NetworkAttachmentDefinition in YAML'
+  return { id: 'network-attachment', message, offset: text.search(/\S/) }
+}
+
+function problemOf({ offset, problem }: { offset: number; problem: string }, mend: Mend | undefined): Problem {
+  const at = { id: 'json-syntax', offset } as const
+  if (mend?.kind === 'mark') {
+    const message = 'the file begins with a byte order mark, which JSON does not have'
+    return { ...at, message, cure: 'save it as UTF-8 without BOM' }
+  }
+  if (mend?.kind === 'template') {
+    return { id: 'placeholder', message: `${mend.what} was not replaced`, offset: mend.offset }
+  }
+  if (mend?.kind === 'comment') return { ...at, message: 'JSON has no comments', cure: cureOf('no comments') }
+  if (mend?.kind === 'quote' && !mend.what.startsWith("'")) {
+    const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
+    return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }
+  }
+  return { ...at, message: problem, cure: cureOf(problem) }
+}
+
+/** Words of json-problem.ts, and what to do about each. */
+const cures: readonly (readonly [RegExp, string])[] = [
+  [/^a comma before/, 'remove the comma: the last entry has none'],
+  [/^expected "," or/, 'put a comma between the entries, or close the object or list'],
+  [/the text ends/, 'the file is cut short: write it whole, elsewhere, and move it here in one step'],
+  [/no comments/, 'remove the comment, or keep it as text under a key of its own, like "_comment"'],
+  [/double quotes/, 'put it in double quotes'],
+  [/^more text after/, 'a file holds one object: remove the rest, or make it a file of its own'],
+]
+
+function cureOf(problem: string): string | undefined {
+  return cures.find(([pattern]) => pattern.test(problem))?.[1]
+}
+
+function duplicate({ offset, steps }: { offset: number; steps: readonly (string | number)[] }): Found {
+  return { id: 'duplicate-key', message: `${keyPathOf(steps)} is there twice`, offset }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything about one file, from its text and the programs that its types name.
+
+import { configKeys, ipamRoleKeys } from '../../../cni/config/config-schema.ts'
+import { lookUp } from '../../../cni/json/json-keys.ts'
+import { isObject } from '../../../cni/json/json-object.ts'
+import { ownType } from '../../../cni/model/own-type.ts'
+import { type Finding, type Found, findingIn, findingOf, type Source } from '../checks/finding.ts'
+import { shown } from '../json/key-path.ts'
+import { isPlaceholder, placeholders } from '../read/placeholders.ts'
+import { readSource } from '../read/read-source.ts'
+import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
+import { rangesInUse } from './node.ts'
+import { ipamProblems } from './other-ipam.ts'
+import { valueProblems } from './other-values.ts'
+import { type NetworkHead, readOwn } from './own-plugin.ts'
+import type { Programs } from './programs.ts'
+import { chainedTypes, commonKeys, mainTypes, referenceShape } from './reference-keys.ts'
+import { ownSemantics, pluginSemantics } from './semantics.ts'
+import { unknownKeys, withKeys } from './unknown-keys.ts'
+import { withVersionCures } from './version-cure.ts'
+import { keysWithoutEffect } from './without-effect.ts'
+
+/** A file that was looked at. `list` and `form` are absent when it is no JSON object. */
+export interface FileLint {
+  readonly file: string
+  readonly findings: readonly Finding[]
+  readonly form?: Form
+  readonly list?: ListRead
+  readonly root?: Source['root']
+}
+
+/** Looks at a text; `file` is its name, whose end says what it should hold. */
+export function lintText(file: string, text: string, programs: Programs): FileLint {
+  const { source, findings } = readSource(file, text)
+  if (source === undefined) return { file, findings }
+  const form = formOf(file, source.root)
+  const list = readList(source, form)
+  const head: NetworkHead = { name: nameOf(list), version: list.version ?? '1.1.0' }
+  const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, { list, programs }))
+  const templates = placeholders(source.root)
+  // What a placeholder makes wrong is the placeholder's finding.
+  const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
+  const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, templates))
+  const found = withVersionCures([...templates, ...others], list, programs)
+  const all = [...findings, ...found.map((each) => findingOf(source, each))]
+  return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
+}
+
+/** A name that ADD takes, where the file has none: the rest of it is read all the same. */
+function nameOf({ name }: ListRead): string {
+  return name !== undefined && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name) ? name : 'unnamed'
+}
+
+function byPlace(a: Finding, b: Finding): number {
+  return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0)
+}
+
+function binDir(file: string, programs: Programs): readonly Finding[] {
+  if (programs.hasDirectory) return []
+  return [findingIn(file, { id: 'bin-dir-missing', message: 'the types of its plugins were not checked' })]
+}
+
+/** Every chained entry of trestle behind the first one. */
+function chainedTwice(plugins: readonly PluginEntry[], programs: Programs): readonly Found[] {
+  const isChained = ({ conf, index }: PluginEntry) => {
+    const [type, mode] = [lookUp(conf, 'type'), lookUp(conf, 'mode')]
+    return typeof type === 'string' && programs.isOwn(type) && (mode === 'chained' || (mode === undefined && index > 0))
+  }
+  const [first, ...more] = plugins.filter(isChained)
+  return more.map(({ steps }): Found => {
+    const message = `trestle is chained twice: it is plugins[${first?.index}] already`
+    return { id: 'chained-twice', message, steps: [...steps, 'type'], isAboutValue: true }
+  })
+}
+
+interface About {
+  readonly list: ListRead
+  readonly programs: Programs
+}
+
+function lintPlugin(entry: PluginEntry, head: NetworkHead, about: About): readonly Found[] {
+  const type = lookUp(entry.conf, 'type')
+  if (typeof type !== 'string' || type === '') {
+    const message = type === undefined || type === '' ? 'the plugin has no type' : `type: ${shown(type)} is no text`
+    return [{ id: 'type-missing', message, steps: type === undefined ? entry.steps : [...entry.steps, 'type'] }]
+  }
+  const body = about.programs.isOwn(type)
+    ? lintOwn(entry, head, about.programs)
+    : lintOther(entry, { type, head, ...about })
+  return [...programProblems(entry, type, about), ...pluginSemantics(entry), ...body]
+}
+
+function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {
+  const shape = withKeys(configKeys ?? {}, [...commonKeys, 'labels'])
+  const unknown = unknownKeys(entry.conf, entry.steps, { shape, whole: shape, what: 'trestle' })
+  const { found, conf } = readOwn(entry, head)
+  const mode = conf?.mode ?? (entry.index > 0 ? 'chained' : 'bridge')
+  return [
+    ...unknown,
+    ...found,
+    ...keysWithoutEffect(entry, mode),
+    ...(conf === undefined ? [] : [...ownSemantics(entry, conf), ...rangesInUse(entry, conf, programs.host?.())]),
+  ]
+}
+
+/** Keys of trestle that no reference plugin has: whoever writes them means trestle. */
+const trestleOnly = ['podcidr', 'nonMasqueradeCIDRs', 'removeWhenEmpty', 'allowOverlap']
+
+function lintOther(entry: PluginEntry, about: About & { type: string; head: NetworkHead }): readonly Found[] {
+  const { conf, steps } = entry
+  const { type, head, programs } = about
+  const ours = trestleOnly.filter((key) => lookUp(conf, key) !== undefined)
+  const keysOfOurs = ours.map((key): Found => {
+    const message = `${key} is a key of trestle, and the type is ${shown(type)}`
+    return { id: 'key-of-trestle', message, steps: [...steps, key] }
+  })
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const delegated = typeof ipamType === 'string' && programs.isOwn(ipamType) ? delegatedToUs(entry, head) : []
+  const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type)]
+  const shape = referenceShape(type, ipamType)
+  if (shape === undefined) return found
+  found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head))
+  const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
+  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))
+  // What is not there because it is misspelt is one finding.
+  const isAbsence = ({ message }: Found): boolean => /no IP ranges|^ipam: |needs a |has no addresses/.test(message)
+  return [...(misspelt.length > 0 ? found.filter((each) => !isAbsence(each)) : found), ...misspelt]
+}
+
+function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[] {
+  if (index > 0 || !chainedTypes.includes(type)) return []
+  const message = `${type} is the first plugin, and works on the interface of one before it`
+  return [{ id: 'chained-first', message, steps: [...steps, 'type'], isAboutValue: true }]
+}
+
+/** A second plugin that makes an interface, under the name that the first one has taken. */
+function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
+  const typeOf = ({ conf }: PluginEntry): string => String(lookUp(conf, 'type'))
+  const makes = (entry: PluginEntry): boolean => {
+    const mode = lookUp(entry.conf, 'mode')
+    const isMaking = programs.isOwn(typeOf(entry)) ? mode === 'bridge' || mode === 'ptp' || entry.index === 0 : false
+    return isMaking || mainTypes.includes(typeOf(entry))
+  }
+  const [first, ...others] = plugins.filter(makes)
+  return others.map((entry): Found => {
+    const message = `${typeOf(entry)} makes the interface of the pod, and ${typeOf(first as PluginEntry)} before it does, too`
+    return { id: 'two-main-plugins', message, steps: [...entry.steps, 'type'], isAboutValue: true }
+  })
+}
+
+/** Another plugin with trestle as its IPAM: the keys in `ipam` are ours. */
+function delegatedToUs({ conf, steps }: PluginEntry, head: NetworkHead): readonly Found[] {
+  const ipam = isObject(conf['ipam']) ? { ...conf['ipam'], type: ownType } : conf['ipam']
+  const entry: PluginEntry = { conf: { ipam, capabilities: conf['capabilities'] }, steps, index: 0 }
+  const shape = ipamRoleKeys?.keys?.get('ipam')?.shape
+  const unknown = unknownKeys(conf['ipam'], [...steps, 'ipam'], { shape, whole: {}, what: 'trestle' })
+  return [...unknown, ...readOwn(entry, head).found]
+}
+
+function programProblems({ conf, steps }: PluginEntry, type: string, { list, programs }: About): readonly Found[] {
+  if (!programs.hasDirectory) return []
+  const problem = programs.problemOf(type, list.version)
+  const own: readonly Found[] =
+    problem === undefined ? [] : [{ ...problem, steps: [...steps, 'type'], isAboutValue: true }]
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const inProcess: readonly unknown[] = [ownType, type, 'host-local', 'static']
+  const isInProcess = programs.isOwn(type) && inProcess.includes(ipamType)
+  if (typeof ipamType !== 'string' || ipamType === '' || isInProcess) return own
+  // An IPAM plugin is asked in the version of the list, too.
+  const ofIpam = programs.problemOf(ipamType, list.version)
+  return ofIpam === undefined ? own : [...own, { ...ofIpam, steps: [...steps, 'ipam', 'type'], isAboutValue: true }]
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of the reference plugins: ranges of host-local and addresses of static as these plugins read them, and
+// what they take and is yet not meant.
+
+import { lookUp } from '../../../cni/json/json-keys.ts'
+import { isObject } from '../../../cni/json/json-object.ts'
+import { firstOf, formatAddress, lastOf, next, overlaps, parseCidr } from '../../../cni/model/address.ts'
+import { ownType } from '../../../cni/model/own-type.ts'
+import type { Found } from '../checks/finding.ts'
+import type { Step } from '../json/json-places.ts'
+import { keyPathOf } from '../json/key-path.ts'
+import type { PluginEntry } from './list.ts'
+import { type NetworkHead, readOwn } from './own-plugin.ts'
+import { gateways } from './semantics.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** A range or an address with where it is. `network`: what it is in. */
+interface Place {
+  readonly value: Fields
+  readonly network: string
+  readonly steps: readonly Step[]
+}
+
+/** What is wrong or odd with the addresses of a plugin whose `ipam` is host-local or static. */
+export function ipamProblems(entry: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
+  const ipam = lookUp(entry.conf, 'ipam')
+  if (!isObject(ipam)) return []
+  const kind = lookUp(ipam, 'type')
+  if (kind !== 'host-local' && kind !== 'static') return []
+  const read = readAsOurs(entry, ipam, head)
+  if (read.length > 0) return read
+  const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
+  const places = placesIn(ipam)
+  const odd = [
+    ...gateways(entry.conf),
+    ...(kind === 'static' ? noAddresses(entry.conf, ipam) : places.flatMap(edges)),
+    ...places.flatMap(publicRange),
+    ...routeProblems(entry.conf, ipam, type),
+  ]
+  return odd.map(at)
+}
+
+/** trestle's host-local and static are the reference's: types, ranges and overlaps are refused in the same words. */
+function readAsOurs({ conf, steps }: PluginEntry, ipam: Fields, head: NetworkHead): readonly Found[] {
+  const isEmptyStatic = lookUp(ipam, 'type') === 'static' && lookUp(ipam, 'addresses') === undefined
+  if (isEmptyStatic) return []
+  const entry: PluginEntry = {
+    conf: { type: ownType, ipam, capabilities: conf['capabilities'] ?? {} },
+    steps,
+    index: 0,
+  }
+  const found = readOwn(entry, head).found
+  return found.filter((each) => each.steps?.[steps.length] === 'ipam')
+}
+
+function placesIn(ipam: Fields): readonly Place[] {
+  const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
+  const ranges = sets.flatMap((set: unknown, i) =>
+    (Array.isArray(set) ? set : []).map((range: unknown, j) => placeOf(range, 'subnet', ['ipam', 'ranges', i, j])),
+  )
+  const addresses = Array.isArray(ipam['addresses']) ? ipam['addresses'] : []
+  const fixed = addresses.map((each: unknown, at) => placeOf(each, 'address', ['ipam', 'addresses', at]))
+  return [placeOf(ipam, 'subnet', ['ipam']), ...ranges, ...fixed].flat()
+}
+
+function placeOf(value: unknown, key: string, steps: readonly Step[]): readonly Place[] {
+  const network = isObject(value) ? value[key] : undefined
+  return isObject(value) && typeof network === 'string' ? [{ value, network, steps: [...steps, key] }] : []
+}
+
+function noAddresses(conf: Fields, { addresses }: Fields): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  const isGiven = Array.isArray(addresses) && addresses.length > 0
+  if (isGiven || capabilities['ips'] === true || conf['args'] !== undefined) return []
+  const message = 'static has no addresses, and the capability ips is not declared: the pod gets none'
+  return [{ id: 'addresses-missing', message, steps: ['ipam'] }]
+}
+
+/** rangeStart on the network address or rangeEnd on the broadcast address: host-local gives these to pods. */
+function edges({ value, network, steps }: Place): readonly Found[] {
+  const cidr = parseCidr(network)
+  if (cidr === undefined || cidr.family === 6) return []
+  const [first, last] = [formatAddress(firstOf(cidr)), formatAddress(lastOf(cidr))]
+  return ['rangeStart', 'rangeEnd'].flatMap((key): readonly Found[] => {
+    const end = value[key]
+    if (end !== first && end !== last) return []
+    const at = [...steps.slice(0, -1), key]
+    const message = `${keyPathOf(at)}: ${end} is the ${end === first ? 'network' : 'broadcast'} address of ${network}`
+    return [{ id: 'range-edge', message, steps: at, isAboutValue: true }]
+  })
+}
+
+/** Private, shared, link-local, loopback and documentation ranges: RFC 1918, 6598, 3927, 5737, 2544, 4193, 4291, 3849. */
+const notPublic = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '169.254.0.0/16', '127.0.0.0/8'],
+  ...['192.0.0.0/24', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '198.18.0.0/15', '240.0.0.0/4'],
+  ...['fc00::/7', 'fe80::/10', '2001:db8::/32', '100::/64'],
+].flatMap((each) => parseCidr(each) ?? [])
+
+function publicRange({ network, steps }: Place): readonly Found[] {
+  const cidr = parseCidr(network)
+  if (cidr === undefined || cidr.family === 6 || notPublic.some((range) => overlaps(range, cidr))) return []
+  const message = `${keyPathOf(steps)}: ${network} are addresses of the Internet: pods cannot reach their owners`
+  return [{ id: 'range-public', message, steps, isAboutValue: true }]
+}
+
+const defaults = ['0.0.0.0/0', '::/0']
+
+/** Default routes that lead nowhere, or are not there although masquerade says that pods go outside. */
+function routeProblems(conf: Fields, ipam: Fields, type: string): readonly Found[] {
+  const routes = Array.isArray(ipam['routes']) ? ipam['routes'].filter(isObject) : []
+  const toAll = routes.filter(({ dst }) => defaults.includes(String(dst)))
+  const isDefault = conf['isDefaultGateway'] === true
+  if (type !== 'bridge' && type !== 'ptp') return []
+  if (conf['ipMasq'] === true && !isDefault && toAll.length === 0) {
+    const message = 'ipMasq is set, and pods have no default route'
+    return [{ id: 'no-default-route', message, steps: ['ipMasq'] }]
+  }
+  const isGateway = type === 'ptp' || isDefault || conf['isGateway'] === true
+  const lost = toAll.filter(({ gw }) => gw === undefined)
+  if (isGateway || lost.length === 0 || placesIn(ipam).some(({ value }) => value['gateway'] !== undefined)) return []
+  const [place] = placesIn(ipam)
+  const cidr = parseCidr(place?.network ?? '')
+  const gateway = cidr === undefined ? undefined : next(firstOf(cidr))
+  const first = gateway === undefined ? 'the first address of the range' : formatAddress(gateway)
+  const message = `the default route goes to ${first}, and nobody has it: the bridge is no gateway`
+  return [{ id: 'gateway-of-nobody', message, steps: ['ipam', 'routes'] }]
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin of type trestle: types by the plugin's own schema, values by the plugin's own reading of an ADD, so that
+// lint and ADD never disagree. ADD stops at the first error; here the key is taken out and the rest is read again.
+
+import { safeParse } from 'zod/mini'
+import { readConfig } from '../../../cni/config/config.ts'
+import { configKeys, configSchema } from '../../../cni/config/config-schema.ts'
+import { withKnownKeys } from '../../../cni/json/json-keys.ts'
+import { isObject } from '../../../cni/json/json-object.ts'
+import { CniCode, CniError } from '../../../cni/model/error.ts'
+import { type Invocation, readInvocation } from '../../../cni/model/invocation.ts'
+import type { NetConf } from '../../../cni/model/net-conf.ts'
+import { ownType } from '../../../cni/model/own-type.ts'
+import { atLeast, type CniVersion } from '../../../cni/model/version.ts'
+import { asOwn } from '../../node/own-type.ts'
+import type { CheckId } from '../checks/checks.ts'
+import type { Found } from '../checks/finding.ts'
+import { type Step, stepsOf } from '../json/json-places.ts'
+import { keyPathOf, shown, valueAt } from '../json/key-path.ts'
+import type { PluginEntry } from './list.ts'
+
+/** The network that the plugin is in. */
+export interface NetworkHead {
+  readonly name: string
+  readonly version: CniVersion
+}
+
+/** What is wrong with it, and what an ADD would read; `conf` is absent when that cannot be read at all. */
+export interface OwnRead {
+  readonly found: readonly Found[]
+  readonly conf?: NetConf
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** More errors than this of one plugin help nobody. */
+const mostErrors = 12
+
+/** Reads one trestle plugin as ADD would. */
+export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
+  const wrongTypes = typeProblems(entry)
+  if (wrongTypes.length > 0) return { found: wrongTypes }
+  const found: Found[] = []
+  let conf: Fields = entry.conf
+  while (found.length < mostErrors) {
+    const read = readOnce(conf, entry, head)
+    if (!(read instanceof CniError)) return { found, conf: read }
+    const problem = problemOf(read, entry)
+    const top = String(stepsOf(pathOf(read))[0] ?? '')
+    const rest = without(conf, top)
+    // Nothing to take out, or an error that taking out has made.
+    const isNew = found.every((other) => other.steps?.[entry.steps.length] !== problem.steps?.[entry.steps.length])
+    if (isNew) found.push(problem)
+    if (rest === undefined || !isNew) return { found }
+    conf = rest
+  }
+  return { found }
+}
+
+function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
+  const known = withKnownKeys(conf, configKeys)
+  const parsed = safeParse(configSchema, known)
+  if (parsed.success) return []
+  return parsed.error.issues.slice(0, mostErrors).map((issue): Found => {
+    const path = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step))
+    const [what = 'valid', hint] = issue.message.split('|')
+    const message = `${keyPathOf(path)}: ${shown(valueAt(known, path))} is not ${what}`
+    return { id: 'wrong-type', message, cure: hint, steps: [...steps, ...path], isAboutValue: true }
+  })
+}
+
+function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): NetConf | CniError {
+  const sent = {
+    ...asOwn({ ...conf, type: String(entry.conf['type'] ?? ownType) }),
+    ...fromRuntime(conf, entry, head),
+    type: ownType,
+    name: head.name,
+    cniVersion: head.version,
+  }
+  try {
+    return readConfig(JSON.stringify(sent), call)
+  } catch (thrown) {
+    if (thrown instanceof CniError) return thrown
+    throw thrown
+  }
+}
+
+const call: Invocation = readInvocation({
+  CNI_COMMAND: 'ADD',
+  CNI_CONTAINERID: 'example',
+  CNI_NETNS: '/run/netns/example',
+  CNI_IFNAME: 'eth0',
+})
+
+/** What a runtime would put in: addresses for the capabilities that give some, and the result of the plugin before. */
+function fromRuntime(conf: Fields, { index }: PluginEntry, { version }: NetworkHead): Fields {
+  const declared = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
+  const hasRanges = ipam['subnet'] !== undefined || ipam['ranges'] !== undefined
+  const given = {
+    ...(declared['ipRanges'] === true && !hasRanges ? { ipRanges: [[{ subnet: '192.0.2.0/24' }]] } : {}),
+    ...(declared['ips'] === true && ipam['type'] === 'static' ? { ips: ['192.0.2.9/24'] } : {}),
+  }
+  return {
+    ...(Object.keys(given).length > 0 ? { runtimeConfig: given } : {}),
+    ...(index > 0 ? { prevResult: resultOf(version) } : {}),
+  }
+}
+
+/** A pod's result in the shape of the version. */
+function resultOf(version: CniVersion): Fields {
+  if (!atLeast(version, '0.3.0')) return { cniVersion: version, ip4: { ip: '192.0.2.2/24' } }
+  const interfaces = [{ name: 'eth0', mac: '0a:00:00:00:00:01', sandbox: '/run/netns/example' }]
+  return { cniVersion: version, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
+}
+
+/** The key that a message begins with, or names: see invalid-config.ts. */
+function pathOf({ message }: CniError): string {
+  return /^(?:unsupported value of )?([\w.[\]-]+): /.exec(message)?.[1] ?? ''
+}
+
+function problemOf(error: CniError, { steps }: PluginEntry): Found {
+  const id = idOf(error)
+  if (id === 'chained-first') return { id, message: 'mode chained needs a plugin before it', steps: [...steps, 'mode'] }
+  const at: readonly Step[] = [...steps, ...stepsOf(pathOf(error))]
+  return { id, message: error.message, cure: error.details, steps: at }
+}
+
+function idOf(error: CniError): CheckId {
+  if (error.code === CniCode.unsupportedField) return 'unsupported-value'
+  if (/must be called as chained plugin/.test(error.message)) return 'chained-first'
+  if (!/^(ipam|podcidr)\b/.test(pathOf(error))) return 'invalid-value'
+  if (/overlap/.test(error.message)) return 'ranges-overlap'
+  return /invalid range set|no IP ranges|in CIDR notation/.test(error.message) ? 'range-invalid' : 'invalid-value'
+}
+
+/** What stands in for addresses that cannot be read, so that the rest is. */
+const standIns: Fields = {
+  ipam: { type: 'static', addresses: [{ address: '192.0.2.9/24' }] },
+  podcidr: '192.0.2.0/24',
+}
+
+/** Without the key at fault; undefined where that would change what the rest means. */
+function without(conf: Fields, key: string): Fields | undefined {
+  if (['', 'mode', 'type', 'args', 'prevResult', 'disableContainerInterface'].includes(key)) return undefined
+  const rest = Object.entries(conf).filter(([name]) => name.toLowerCase() !== key.toLowerCase())
+  if (rest.length === Object.keys(conf).length) return undefined
+  return { ...Object.fromEntries(rest), ...(Object.hasOwn(standIns, key) ? { [key]: standIns[key] } : {}) }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs that `type` and `ipam.type` name: whether they are there, can be started, and speak the cniVersion. They
+// are started for VERSION only, which changes nothing (CNI spec 1.1.0, section 2).
+
+import { spawnSync } from 'node:child_process'
+import { accessSync, closeSync, constants, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { isSea } from 'node:sea'
+import { isPluginType } from '../../../cni/json/config-json.ts'
+import { isObject } from '../../../cni/json/json-object.ts'
+import type { ObservedNamespace } from '../../../plan/model/observed.ts'
+import { isOwnType } from '../../node/own-type.ts'
+import type { Found } from '../checks/finding.ts'
+import { shown } from '../json/key-path.ts'
+import { nearestWord } from '../json/nearest-word.ts'
+import { elfBuffer, formatProblem } from './elf.ts'
+
+const versionTimeoutMs = 5000
+
+type Problem = Pick<Found, 'id' | 'message' | 'cure'>
+
+/** Plugins below the directories of CNI_PATH; looks at each program once. */
+export interface Programs {
+  /** Whether one of the directories is there. */
+  readonly hasDirectory: boolean
+  /** What is wrong with the program for a configuration of this version; undefined when nothing is. */
+  readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
+  /** The links of the node, where they are to be compared with the file. */
+  readonly host?: () => ObservedNamespace | undefined
+  /** Whether a plugin of this type is trestle: by its name, or since the file is this executable or a link to one. */
+  readonly isOwn: (type: string) => boolean
+}
+
+/** The programs in these directories. */
+export function openPrograms(directories: readonly string[]): Programs {
+  const known = new Map<string, Program>()
+  const programOf = (type: string): Program => {
+    const program = known.get(type) ?? lookAt(type, directories)
+    known.set(type, program)
+    return program
+  }
+  return {
+    hasDirectory: directories.some((directory) => namesIn(directory) !== undefined),
+    isOwn: (type) => isOwnType(type) || isCopy(fileOf(type, directories)),
+    problemOf: (type, version) => {
+      const { problem, versions } = programOf(type)
+      if (problem !== undefined || version === undefined || versions.includes(version)) return problem
+      return {
+        id: 'plugin-version',
+        message: `the plugin ${shown(type)} does not support cniVersion ${version}`,
+        cure: `use one that it supports: ${versions.map(shown).join(', ')}`,
+      }
+    },
+  }
+}
+
+interface Program {
+  readonly problem?: Problem
+  readonly versions: readonly string[]
+}
+
+function lookAt(type: string, directories: readonly string[]): Program {
+  const found = fileOf(type, directories)
+  if (found === undefined) return { problem: missing(type, directories), versions: [] }
+  const problem = startProblem(found)
+  if (problem !== undefined) return { problem, versions: [] }
+  return versionsOf(found)
+}
+
+function fileOf(type: string, directories: readonly string[]): string | undefined {
+  return isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
+}
+
+function missing(type: string, directories: readonly string[]): Problem {
+  const names = directories.flatMap((directory) => namesIn(directory) ?? [])
+  if (names.includes(type)) {
+    return { id: 'plugin-missing', message: `the plugin ${shown(type)} is a link to nothing`, cure: 'install it' }
+  }
+  const meant = nearestWord(type, names)
+  const message = `there is no plugin ${shown(type)} in ${directories.join(', ')}`
+  if (meant === undefined) return { id: 'plugin-missing', message, cure: undefined }
+  return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
+}
+
+/** This executable, or a link to one. */
+function isCopy(file: string | undefined): boolean {
+  if (file === undefined) return false
+  return isOwnType(basename(realpathSync(file))) || (isSea() && statSync(file).size === statSync(process.execPath).size)
+}
+
+/** What keeps the kernel from starting the file. */
+function startProblem(file: string): Problem | undefined {
+  const { isFile, size, mode } = aboutOf(file)
+  if (!isFile) return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
+  if ((mode & 0o111) === 0)
+    return { id: 'plugin-not-executable', message: `${file} has no x in its mode`, cure: `chmod 755 ${file}` }
+  if (!mayRun(file)) {
+    const cure = 'mount the file system without noexec, or install the plugin elsewhere'
+    return { id: 'plugin-not-executable', message: `${file} may not be started from its file system`, cure }
+  }
+  const { problem, interpreter } = formatProblem(readHead(file), { size, architecture: process.arch })
+  if (problem !== undefined) return { id: 'plugin-wrong-format', message: `${file}: ${problem}`, cure: undefined }
+  if (interpreter === undefined || mayRun(interpreter)) return undefined
+  return {
+    id: 'plugin-wrong-format',
+    message: `${file} is a script for ${shown(interpreter)}, which cannot be started`,
+    cure: 'install the interpreter, or correct the first line',
+  }
+}
+
+function versionsOf(file: string): Program {
+  const { status, stdout, error } = spawnSync(file, [], {
+    env: { CNI_COMMAND: 'VERSION', CNI_PATH: '', PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+    input: '{"cniVersion":"1.1.0"}',
+    encoding: 'utf8',
+    timeout: versionTimeoutMs,
+    maxBuffer: 1024 * 1024,
+    killSignal: 'SIGKILL',
+  })
+  const versions = status === 0 ? supportedIn(stdout) : undefined
+  if (versions !== undefined) return { versions }
+  const why = status === null ? (error?.message ?? 'it was killed') : `status ${status}, no list of versions`
+  return {
+    problem: { id: 'plugin-version', message: `${file} does not answer VERSION: ${why}`, cure: undefined },
+    versions: [],
+  }
+}
+
+function supportedIn(stdout: string): readonly string[] | undefined {
+  try {
+    const answer: unknown = JSON.parse(stdout)
+    const versions = isObject(answer) ? answer['supportedVersions'] : undefined
+    return Array.isArray(versions) ? versions.filter((each) => typeof each === 'string') : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function namesIn(directory: string): readonly string[] | undefined {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return undefined
+  }
+}
+
+function exists(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false }) !== undefined
+}
+
+function aboutOf(file: string): { readonly isFile: boolean; readonly size: number; readonly mode: number } {
+  const stat = statSync(file)
+  return { isFile: stat.isFile(), size: stat.size, mode: stat.mode }
+}
+
+/** access(2) also says no on a file system that is mounted noexec. */
+function mayRun(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function readHead(file: string): Buffer {
+  const fd = openSync(file, 'r')
+  try {
+    const head = elfBuffer()
+    return head.subarray(0, readSync(fd, head, 0, head.length, 0))
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runtime in small: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3).
+// A plugin with one of this program's names is this program itself; others are looked up in CNI_PATH.
+
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { Verb } from '../../cni/model/invocation.ts'
+import { ownTypes } from '../../system/ipam/own-types.ts'
+import { pathWithTools, type Run } from '../../system/process/runner.ts'
+import { isExecutable } from '../../system/process/tools.ts'
+import { type Program, thisProgram } from '../shell/self.ts'
+import { type NetworkList, type PluginConf, requestConf } from './network-list.ts'
+import { asOwn } from './own-type.ts'
+
+/** A network and how to run it. `cniPath`: CNI_PATH. */
+export interface Runtime {
+  readonly run: Run
+  readonly network: NetworkList
+  readonly cniPath: string
+}
+
+/** One attachment of a pod. */
+export interface Attachment {
+  readonly containerId: string
+  readonly netns: string
+  readonly ifName: string
+  readonly capabilityArgs?: Readonly<Record<string, unknown>>
+}
+
+/** Runs ADD of every plugin, in order. Returns the last result as it was printed. Throws the CniError of the first that fails. */
+export async function addList(runtime: Runtime, attachment: Attachment): Promise<unknown> {
+  let prevResult: unknown
+  for (const conf of runtime.network.plugins) {
+    prevResult = JSON.parse(await call(runtime, { verb: 'ADD', conf, attachment, prevResult }))
+  }
+  return prevResult
+}
+
+/** Runs CHECK of every plugin, in order. Throws the CniError of the first that fails. */
+export async function checkList(runtime: Runtime, attachment: Attachment, prevResult: unknown): Promise<void> {
+  for (const conf of runtime.network.plugins) await call(runtime, { verb: 'CHECK', conf, attachment, prevResult })
+}
+
+/** Runs DEL of every plugin, last one first. Throws the CniError of the first that fails. */
+export async function delList(runtime: Runtime, attachment: Attachment, prevResult: unknown): Promise<void> {
+  for (const conf of runtime.network.plugins.toReversed()) {
+    await call(runtime, { verb: 'DEL', conf, attachment, prevResult })
+  }
+}
+
+/** Runs STATUS of every plugin, in order. Throws the CniError of the first that is not ready. */
+export async function statusList(runtime: Runtime): Promise<void> {
+  for (const conf of runtime.network.plugins) await call(runtime, { verb: 'STATUS', conf })
+}
+
+/** The plugins of the list that are not this program and not in CNI_PATH. */
+export function missingPlugins({ network, cniPath }: Pick<Runtime, 'network' | 'cniPath'>): readonly string[] {
+  return network.plugins.filter((conf) => programOf(conf, cniPath) === undefined).map((conf) => conf.type)
+}
+
+interface Call {
+  readonly verb: Verb
+  readonly conf: PluginConf
+  readonly attachment?: Attachment
+  readonly prevResult?: unknown
+}
+
+async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Call): Promise<string> {
+  const program = programOf(conf, runtime.cniPath)
+  if (program === undefined) {
+    throw new CniError(CniCode.delegateFailed, `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
+  }
+  const capabilityArgs = attachment?.capabilityArgs ?? {}
+  // Started by the path of its file, it may not know the name of a link to it.
+  const sent = isThis(conf) ? asOwn(conf) : conf
+  const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult }))
+  const env = {
+    PATH: pathWithTools(),
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: attachment?.containerId ?? '',
+    CNI_NETNS: attachment?.netns ?? '',
+    CNI_IFNAME: attachment?.ifName ?? '',
+    CNI_PATH: runtime.cniPath,
+  }
+  const { code, stdout, stderr } = await runtime.run({ ...program, stdin, env })
+  if (code === 0) return stdout
+  throw (
+    errorOf(stdout) ??
+    new CniError(CniCode.delegateFailed, `${conf.type} ${verb} printed no error`, { details: stderr })
+  )
+}
+
+function isThis({ type }: PluginConf): boolean {
+  return ownTypes().includes(type)
+}
+
+function programOf(conf: PluginConf, cniPath: string): Program | undefined {
+  if (isThis(conf)) return thisProgram()
+  const files = cniPath.split(':').map((directory) => `${directory}/${conf.type}`)
+  const file = files.find(isExecutable)
+  return file === undefined ? undefined : { file, args: [] }
+}
+
+function errorOf(stdout: string): CniError | undefined {
+  try {
+    const { code, msg, details } = JSON.parse(stdout) as Record<string, unknown>
+    if (typeof code !== 'number' || typeof msg !== 'string') return undefined
+    return new CniError(code, msg, typeof details === 'string' ? { details } : {})
+  } catch {
+    return undefined
+  }
+}

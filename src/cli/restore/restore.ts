@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle restore`: what state says and the host does not have, made again.
+
+import { openContext } from '../../commands/call/context.ts'
+import { type Restored, restore } from '../../commands/verbs/restore.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { requireRoot, thisProgram } from '../shell/self.ts'
+import { restoreUnit } from './systemd-unit.ts'
+
+export const restoreCommand: Command = {
+  name: 'restore',
+  words: '',
+  maxWords: 0,
+  summary: 'rebuild bridges, ports, rules and limits from state after a flush',
+  description: [
+    'Compares the state of every network with the host and makes what is missing: bridges and their ports, nftables',
+    'rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. With --dry-run',
+    'it only tells: exit code 1 when something is missing. Exit code 1 also for an interface that is lost.',
+  ].join('\n'),
+  options: {
+    'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' },
+    'systemd-unit': { type: 'boolean', help: 'print a unit that runs this after a firewall was started or reloaded' },
+  },
+  examples: [
+    'trestle restore',
+    'trestle restore --dry-run',
+    'trestle restore -o json',
+    'trestle restore --systemd-unit',
+  ],
+  run,
+}
+
+async function run({ values, isJson, output }: Input): Promise<number> {
+  if (values['systemd-unit'] === true) {
+    const { file, args } = thisProgram()
+    const unit = restoreUnit([file, ...args, 'restore'])
+    const document = { formatVersion: 1, command: 'restore', unit, exitCode: exitCode.fine }
+    output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : unit)
+    return exitCode.fine
+  }
+  requireRoot('restore', 'it reads the state and the rules of the node')
+  const isDry = values['dry-run'] === true
+  const restored = await restore(openContext(new AbortController().signal), !isDry)
+  const { missing } = restored
+  const code =
+    (isDry && missing.length > 0) || restored.lost.length + restored.elsewhere.length > 0
+      ? exitCode.findings
+      : exitCode.fine
+  if (isJson) {
+    const document = {
+      formatVersion: 1,
+      command: 'restore',
+      applied: !isDry,
+      missing,
+      lost: restored.lost,
+      elsewhere: restored.elsewhere,
+      exitCode: code,
+    }
+    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+  } else output.out(asText(restored, isDry))
+  return code
+}
+
+function asText({ missing, lost, elsewhere }: Restored, isDry: boolean): string {
+  const verb = isDry ? 'missing ' : 'restored'
+  const lines = [
+    ...missing.map((text) => `  ${verb}  ${text}\n`),
+    ...lost.map((text) => `  lost      ${text}: its interface is gone, the pod must be made anew\n`),
+    ...elsewhere.map((text) => `  left      ${text}: it is of another host network namespace\n`),
+  ]
+  return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost\n`
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A configuration as a person names it: a file, or `-` for standard input.
+
+import { readFileSync } from 'node:fs'
+import { isatty } from 'node:tty'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { standardOutput } from './output.ts'
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a directory, and one file is needed',
+  EACCES: 'permission denied: run it as root',
+  EPERM: 'permission denied',
+}
+
+/** The text of a file or of standard input. Throws CniError 5 when it cannot be read. */
+export function readInputText(file: string): string {
+  if (file === '-' && isatty(0)) standardOutput().err('trestle: reading standard input, to its end (Ctrl-D)\n')
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8')
+  } catch (cause) {
+    const { code = '', message } = cause as NodeJS.ErrnoException
+    throw new CniError(CniCode.ioFailure, `cannot read ${nameOf(file)}: ${reasons[code] ?? message}`, { cause })
+  }
+}
+
+/**
+ * What `read` makes of the text of a file. Throws CniError with the file's name before what is wrong: the readers
+ * speak as to a runtime, of stdin.
+ */
+export function readFileAs<T>(file: string, read: (text: string) => T): T {
+  const text = readInputText(file)
+  try {
+    return read(text)
+  } catch (thrown) {
+    if (!(thrown instanceof CniError)) throw thrown
+    if (text.trim() === '') throw new CniError(thrown.code, `${nameOf(file)}: it is empty`, { cause: thrown })
+    const message = thrown.message.replace(/^error unmarshall network config: /, '')
+    const details = thrown.code === CniCode.decodingFailure ? '`trestle lint` shows the place' : thrown.details
+    const more = details === undefined ? {} : { details }
+    throw new CniError(thrown.code, `${nameOf(file)}: ${message}`, { ...more, cause: thrown })
+  }
+}
+
+function nameOf(file: string): string {
+  return file === '-' ? 'standard input' : file
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle uninstall`: what trestle made of the machine goes, to the last rule.
+
+import { openContext } from '../../commands/call/context.ts'
+import { type Uninstalled, uninstall } from '../../commands/verbs/uninstall.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { requireRoot } from '../shell/self.ts'
+
+export const uninstallCommand: Command = {
+  name: 'uninstall',
+  words: '',
+  maxWords: 0,
+  summary: 'remove what trestle made of the machine: bridges, rules, state',
+  description: [
+    'Removes the bridges that trestle made, its nftables tables, its accepts in chains of others, what dead pods',
+    'left, and its state. Remove the configuration first, then the pods: while a pod is attached nothing is removed.',
+    'Configuration, executable and the unit trestle-restore.service are removed by whoever put them there; the unit',
+    'is named where it is found. Without --apply nothing changes, and exit code 1 says that there is something to',
+    'remove.',
+  ].join('\n'),
+  options: { apply: { type: 'boolean', help: 'remove; without it only tell' } },
+  examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],
+  run,
+}
+
+async function run({ values, isJson, output }: Input): Promise<number> {
+  requireRoot('uninstall', 'it reads the state and the rules of the node')
+  const isApplied = values['apply'] === true
+  const found = await uninstall(openContext(new AbortController().signal), isApplied)
+  const isDone = isApplied && found.live.length === 0 && found.failures.length === 0
+  const isNothing = found.live.length === 0 && found.removes.length === 0
+  const code = isDone || isNothing ? exitCode.fine : exitCode.findings
+  if (isJson) {
+    const document = { formatVersion: 1, command: 'uninstall', applied: isApplied, ...found, exitCode: code }
+    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+  } else output.out(asText(found, isApplied, isDone))
+  return code
+}
+
+function asText({ live, removes, stays, failures }: Uninstalled, isApplied: boolean, isDone: boolean): string {
+  const lines = [
+    ...live.map((text) => `  attached  ${text}: remove the pod first`),
+    ...removes.map((text) => `  ${isDone ? 'removed ' : 'remove  '}  ${text}`),
+    ...stays.map((text) => `  stays     ${text}`),
+    ...failures.map((text) => `  failed    ${text}`),
+  ]
+  const counts = `${removes.length} ${isDone ? 'removed' : 'to remove'}, ${live.length} attached, ${stays.length} stay`
+  return `${lines.map((line) => `${line}\n`).join('')}${counts}${endOf({ live, removes }, isApplied)}\n`
+}
+
+/** What is to be done next, or why nothing was. */
+function endOf({ live, removes }: Pick<Uninstalled, 'live' | 'removes'>, isApplied: boolean): string {
+  if (live.length > 0) return isApplied ? ': nothing is removed while a pod is attached' : ''
+  return isApplied || removes.length === 0 ? '' : ' (--apply does it)'
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle version`: the build and the CNI versions it speaks.
+
+import { supportedVersions } from '../../cni/model/version.ts'
+import { type Command, exitCode } from '../shell/command.ts'
+
+// Put in by build.mjs; absent where the sources run unbundled.
+declare const TRESTLE_VERSION: string | undefined
+declare const TRESTLE_COMMIT: string | undefined
+
+/** Version and commit of this build. */
+function buildInfo(): { readonly version: string; readonly commit: string } {
+  return {
+    version: typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION,
+    commit: typeof TRESTLE_COMMIT === 'undefined' ? 'unknown' : TRESTLE_COMMIT,
+  }
+}
+
+export const versionCommand: Command = {
+  name: 'version',
+  words: '',
+  maxWords: 0,
+  summary: 'print the version, the commit and the CNI versions',
+  description: 'Prints the version and the commit of this build, its Node, and the CNI versions it speaks.',
+  options: {},
+  examples: ['trestle version', 'trestle version -o json'],
+  run: ({ isJson, output }) => {
+    const { version, commit } = buildInfo()
+    const node = process.version.slice(1)
+    const build = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
+    const document = { formatVersion: 1, command: 'version', ...build, exitCode: exitCode.fine }
+    const text = [
+      `trestle ${version} (${commit}), Node ${node}, ${process.arch}`,
+      `CNI ${supportedVersions.join(', ')}`,
+    ]
+    output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : `${text.join('\n')}\n`)
+    return exitCode.fine
+  },
+}

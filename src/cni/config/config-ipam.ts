@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// `ipam`, `podcidr` and the requested addresses: where a pod's addresses come from. Sources and their
+// order are those of the reference host-local and static plugins.
+
+import { isPluginType } from '../json/config-json.ts'
+import { type Cidr, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../model/address.ts'
+import { CniCode, CniError } from '../model/error.ts'
+import { configError, notA, quote } from '../model/invalid-config.ts'
+import type { Invocation } from '../model/invocation.ts'
+import type { IpamConf, PoolIpam, StaticIpam } from '../model/net-conf.ts'
+import { atLeast, type CniVersion } from '../model/version.ts'
+import { readDns, readRoutes } from './config-routes.ts'
+import type { RawConfig } from './config-schema.ts'
+import type { RangeInput } from './range.ts'
+import { type RangePath, readExclude, readRangeSets } from './ranges.ts'
+
+type RawIpam = NonNullable<RawConfig['ipam']>
+
+/** The keys that this file reads. */
+export type IpamSource = Pick<RawConfig, 'ipam' | 'podcidr'> & {
+  readonly args?: { readonly cni?: { readonly ips?: readonly string[] | undefined } | undefined } | undefined
+  readonly runtimeConfig?: Pick<NonNullable<RawConfig['runtimeConfig']>, 'ipRanges' | 'ips'> | undefined
+}
+
+/** What the call itself adds to the configuration. */
+export interface IpamCall {
+  readonly invocation: Invocation
+  readonly cniVersion: CniVersion
+}
+
+/** Where the reference host-local keeps its reservations. */
+const DEFAULT_DATA_DIR = '/var/lib/cni/networks'
+
+function badArgs(message: string, details: string): CniError {
+  return new CniError(CniCode.invalidEnvironment, `CNI_ARGS: ${message}`, { details })
+}
+
+/** Results below 0.3.0 have one `ip4` and one `ip6`. */
+function checkFamilies(families: readonly (4 | 6)[], path: string, version: CniVersion): void {
+  const isOnePerFamily = new Set(families).size === families.length
+  if (atLeast(version, '0.3.0') || isOnePerFamily) return
+  const message = `CNI version ${version} does not support more than 1 address per family`
+  throw configError(path, message, 'use cniVersion "1.0.0", or one address of each family')
+}
+
+/** One range set and the key it is under. */
+interface SourceSet {
+  readonly ranges: readonly RangeInput[]
+  readonly path: string
+  /** False for a set that is one object, not a list of ranges. */
+  readonly isList: boolean
+}
+
+/** In the reference's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
+function sourceSets(raw: IpamSource, ipam: RawIpam): readonly SourceSet[] {
+  const { subnet, rangeStart, rangeEnd, gateway } = ipam
+  const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: string) =>
+    (sets ?? []).map((ranges, index) => ({ ranges, path: `${path}[${index}]`, isList: true }))
+  const single = { ranges: [{ subnet, rangeStart, rangeEnd, gateway }], path: 'ipam', isList: false }
+  return [
+    ...listed(raw.runtimeConfig?.ipRanges, 'runtimeConfig.ipRanges'),
+    ...(subnet ? [single] : []),
+    ...listed(ipam.ranges, 'ipam.ranges'),
+  ]
+}
+
+/** Addresses asked for, of all three sources one after the other; a prefix length is ignored. */
+function readRequested(raw: IpamSource, invocation: Invocation): readonly string[] {
+  const hint = 'use an address like "10.1.2.3"'
+  const read = (text: string, path: string) => {
+    const address = parseAddress(text) ?? parseCidr(text)
+    if (address !== undefined) return formatAddress(address)
+    if (path === '') throw badArgs(`IP ${quote(text)} is not an IP address`, hint)
+    throw notA(path, text, { what: 'an IP address', hint })
+  }
+  const all = [
+    ...invocation.args.ip.map((text) => read(text, '')),
+    ...(raw.args?.cni?.ips ?? []).map((text, i) => read(text, `args.cni.ips[${i}]`)),
+    ...(raw.runtimeConfig?.ips ?? []).map((text, i) => read(text, `runtimeConfig.ips[${i}]`)),
+  ]
+  return [...new Set(all)]
+}
+
+function readPool(raw: IpamSource, sets: readonly SourceSet[], call: IpamCall): PoolIpam {
+  const ipam = raw.ipam ?? {}
+  const pathOf: RangePath = (set, range) => {
+    const source = sets[set]
+    const isEntry = range !== undefined && source?.isList === true
+    return `${source?.path ?? 'ipam'}${isEntry ? `[${range}]` : ''}`
+  }
+  // A range of the capability ipRanges comes with ADD only (libcni sends GC and STATUS no runtimeConfig).
+  const mayBeEmpty = sets.length === 0 && call.invocation.verb !== 'ADD'
+  const rangeSets = mayBeEmpty
+    ? []
+    : readRangeSets(
+        sets.map((set) => set.ranges),
+        pathOf,
+      )
+  const families = rangeSets.map(([first]) => (first?.subnet.includes(':') === true ? 6 : 4))
+  checkFamilies(families, raw.ipam === undefined ? 'podcidr' : 'ipam.ranges', call.cniVersion)
+  return {
+    kind: 'pool',
+    rangeSets,
+    requested: readRequested(raw, call.invocation),
+    exclude: readExclude(ipam.exclude ?? [], 'ipam.exclude'),
+    cooldownS: ipam.cooldown ?? 0,
+    routes: readRoutes(ipam.routes ?? [], 'ipam.routes'),
+    ...(ipam.resolvConf ? { resolvConf: ipam.resolvConf } : {}),
+    dataDir: ipam.dataDir || DEFAULT_DATA_DIR,
+  }
+}
+
+function readPodcidr(raw: IpamSource, call: IpamCall): PoolIpam {
+  const list = typeof raw.podcidr === 'string' ? [raw.podcidr] : (raw.podcidr ?? [])
+  const hint = 'use one range, or one of IPv4 and one of IPv6; for others use ipam.ranges'
+  if (list.length === 0 || list.length > 2) throw configError('podcidr', `${list.length} ranges given`, hint)
+  const families = new Set(list.map((text) => text.includes(':')))
+  if (families.size < list.length) throw configError('podcidr', 'two ranges of one address family', hint)
+  const sets = list.map((subnet, index) => {
+    const path = typeof raw.podcidr === 'string' ? 'podcidr' : `podcidr[${index}]`
+    if (parseCidr(subnet) === undefined) {
+      throw notA(path, subnet, { what: 'a range in CIDR notation', hint: 'use one like "10.240.0.0/24"' })
+    }
+    return { ranges: [{ subnet }], path, isList: false }
+  })
+  const capability = sourceSets({ runtimeConfig: raw.runtimeConfig }, {})
+  return readPool(raw, [...capability, ...sets], call)
+}
+
+interface StaticAddress {
+  readonly cidr: Cidr
+  readonly gateway?: string
+}
+
+function readCidr(text: string | undefined, complaint: (message: string) => CniError, label: string): Cidr {
+  const cidr = parseCidr(text ?? '')
+  if (cidr !== undefined) return cidr
+  throw complaint(`${label} in CIDR notation, got: '${(text ?? '').slice(0, 64)}'`)
+}
+
+/** `ipam.addresses` and the addresses of CNI_ARGS, with the gateways of CNI_ARGS. */
+function configuredAddresses(ipam: RawIpam, { args }: Invocation): readonly StaticAddress[] {
+  const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
+  const given = (ipam.addresses ?? []).map(({ address, gateway }, index): StaticAddress => {
+    const path = `ipam.addresses[${index}]`
+    const complaint = (message: string) => configError(`${path}.address`, message, hint)
+    const cidr = readCidr(address, complaint, "the 'address' field is expected to be")
+    if (!gateway) return { cidr }
+    const parsed = parseAddress(gateway)
+    if (parsed?.family === cidr.family) return { cidr, gateway: formatAddress(parsed) }
+    throw notA(`${path}.gateway`, gateway, { what: `an IPv${cidr.family} address`, hint: 'use one like the address' })
+  })
+  const asked = args.ip.map((text): StaticAddress => {
+    return { cidr: readCidr(text, (message) => badArgs(message, hint), "the 'ip' field is expected to be") }
+  })
+  return args.gateway.reduce<readonly StaticAddress[]>(
+    (addresses, text) => {
+      const gateway = parseAddress(text)
+      if (gateway === undefined)
+        throw badArgs(`invalid gateway address: ${quote(text)}`, 'use addresses with commas between')
+      return addresses.map((a) => (includes(a.cidr, gateway) ? { ...a, gateway: formatAddress(gateway) } : a))
+    },
+    [...given, ...asked],
+  )
+}
+
+/** The later source replaces the earlier (reference static: config and CNI_ARGS < args.cni < runtimeConfig). */
+function staticAddresses(raw: IpamSource, ipam: RawIpam, invocation: Invocation): readonly StaticAddress[] {
+  const replace = (ips: readonly string[], path: string) =>
+    ips.map((text, index): StaticAddress => {
+      const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
+      const parsed = parseCidr(text)
+      if (parsed !== undefined) return { cidr: parsed }
+      const message = `an entry in the 'ips' field is NOT in CIDR notation, got: '${text.slice(0, 64)}'`
+      throw configError(`${path}[${index}]`, message, hint)
+    })
+  const configured = configuredAddresses(ipam, invocation)
+  const inArgs = replace(raw.args?.cni?.ips ?? [], 'args.cni.ips')
+  const inRuntime = replace(raw.runtimeConfig?.ips ?? [], 'runtimeConfig.ips')
+  if (inRuntime.length > 0) return inRuntime
+  return inArgs.length > 0 ? inArgs : configured
+}
+
+function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamCall): StaticIpam {
+  const addresses = staticAddresses(raw, ipam, call.invocation)
+  const dns = readDns(ipam.dns)
+  checkFamilies(
+    addresses.map((a) => a.cidr.family),
+    'ipam.addresses',
+    call.cniVersion,
+  )
+  return {
+    kind: 'static',
+    addresses: addresses.map((a) => ({
+      address: formatCidr(a.cidr),
+      ...(a.gateway === undefined ? {} : { gateway: a.gateway }),
+    })),
+    routes: readRoutes(ipam.routes ?? [], 'ipam.routes'),
+    ...(dns === undefined ? {} : { dns }),
+  }
+}
+
+/** No `ipam.type`: layer 2 only, unless other keys show that one was forgotten. */
+function readUntyped(ipam: RawIpam): IpamConf {
+  const key = (['subnet', 'ranges', 'addresses'] as const).find((name) => ipam[name] !== undefined)
+  if (key === undefined) return { kind: 'none' }
+  throw configError(
+    'ipam.type',
+    `missing, but ipam.${key} is given`,
+    'use "trestle" for ranges, "static" for addresses',
+  )
+}
+
+/**
+ * Where the addresses come from. Throws CniError invalidConfig, or invalidEnvironment for CNI_ARGS.
+ * Source: plugins/ipam/host-local/backend/allocator/config.go, plugins/ipam/static/main.go.
+ */
+export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
+  const { ipam } = raw
+  if (raw.podcidr !== undefined) {
+    if (ipam === undefined) return readPodcidr(raw, call)
+    throw configError('podcidr', 'given together with ipam', 'use one of the two; podcidr is a short form of ipam')
+  }
+  const type = ipam?.type ?? ''
+  if (ipam === undefined) return { kind: 'none' }
+  if (type === '') return readUntyped(ipam)
+  if (type === 'host-local' || call.invocation.ownTypes.includes(type))
+    return readPool(raw, sourceSets(raw, ipam), call)
+  if (type === 'static') return readStatic(raw, ipam, call)
+  if (isPluginType(type)) return { kind: 'delegated', type }
+  throw notA('ipam.type', type, { what: 'the name of a plugin', hint: 'use a file name of CNI_PATH, without /' })
+}

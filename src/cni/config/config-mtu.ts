@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// An MTU that is too small for the addresses: IPv6 is not there on such a link.
+
+import { configError } from '../model/invalid-config.ts'
+import type { IpamConf, NetConf } from '../model/net-conf.ts'
+
+/** RFC 8200, section 5; the kernel takes IPv6 off a link with less (net/ipv6/addrconf.c). */
+const LEAST_IPV6_MTU = 1280
+
+/** Whether the configuration gives pods IPv6 addresses; a delegated plugin's are not known. */
+export function hasIpv6(ipam: IpamConf): boolean {
+  if (ipam.kind === 'pool') return ipam.rangeSets.some((ranges) => ranges.some(({ subnet }) => subnet.includes(':')))
+  return ipam.kind === 'static' && ipam.addresses.some(({ address }) => address.includes(':'))
+}
+
+/** Throws CniError invalidConfig where the pod is to have an IPv6 address and an MTU that allows none. */
+export function checkIpv6Mtu({ ipam, mtu, tuning }: Pick<NetConf, 'ipam' | 'mtu' | 'tuning'>): void {
+  if (!hasIpv6(ipam)) return
+  for (const [key, value] of [['mtu', mtu] as const, ['tuning.mtu', tuning?.mtu] as const]) {
+    if (typeof value !== 'number' || value >= LEAST_IPV6_MTU) continue
+    throw configError(key, `${value} is too small for IPv6`, `use ${LEAST_IPV6_MTU} or more, or no IPv6 range`)
+  }
+}

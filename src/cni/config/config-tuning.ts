@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The keys of the reference tuning plugin, and the MAC of the pod's interface, whose sources differ
+// between the reference bridge and tuning plugins.
+
+import { repeatedKey } from '../json/repeated-key.ts'
+import { defined } from '../model/defined.ts'
+import { CniCode, CniError } from '../model/error.ts'
+import { configError, quote } from '../model/invalid-config.ts'
+import type { Invocation } from '../model/invocation.ts'
+import { readMac } from '../model/mac-address.ts'
+import type { TuningConf } from '../model/net-conf.ts'
+import type { RawConfig } from './config-schema.ts'
+
+type SysctlMap = Readonly<Record<string, string>>
+
+/** A key as its path below /proc/sys. IFNAME stands for the pod's interface (reference tuning, main.go). */
+function sysctlPath(key: string, ifName: string, path: string): string {
+  const parts = key
+    .replaceAll('.', '/')
+    .split('/')
+    .filter((part) => part !== '')
+  const isSafe = !key.includes('..') && parts.every((part) => /^[A-Za-z0-9_@:+-]+$/.test(part))
+  if (parts[0] !== 'net' || parts.length < 3 || !isSafe) {
+    const hint = 'use a key below net, like "net.ipv4.conf.IFNAME.arp_filter"'
+    throw configError(path, `invalid net sysctl key: ${quote(key)}`, hint)
+  }
+  return parts.join('/').replace('IFNAME', () => ifName || 'IFNAME')
+}
+
+/** The reference refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
+function refuseRepeated(maps: readonly (SysctlMap | undefined)[], stdin: string): void {
+  const repeated = maps.some((map) => map !== undefined) ? repeatedKey(stdin, 'sysctl') : undefined
+  if (repeated !== undefined) throw duplicated('tuning.sysctl', repeated, repeated)
+}
+
+function duplicated(path: string, key: string, once: string): CniError {
+  return configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, `use ${once} once`)
+}
+
+function readSysctls(raw: SysctlMap | undefined, ifName: string, path: string): SysctlMap {
+  const sysctl = new Map<string, string>()
+  for (const [key, value] of Object.entries(raw ?? {})) {
+    const file = sysctlPath(key, ifName, path)
+    if (sysctl.has(file)) throw duplicated(path, key, file)
+    sysctl.set(file, value)
+  }
+  return Object.fromEntries(sysctl)
+}
+
+interface MacSource {
+  readonly text: string | undefined
+  readonly path: string
+}
+
+function macOf(source: MacSource): string | undefined {
+  if (source.text === undefined || source.text === '') return undefined
+  try {
+    return readMac(source.text, source.path)
+  } catch (thrown) {
+    if (source.path !== 'CNI_ARGS MAC' || !(thrown instanceof CniError)) throw thrown
+    throw new CniError(CniCode.invalidEnvironment, thrown.message, {
+      ...defined({ details: thrown.details }),
+      cause: thrown,
+    })
+  }
+}
+
+/** The MAC of the last source that has one. Every source is checked. */
+function lastMac(sources: readonly MacSource[]): string | undefined {
+  return sources.map(macOf).findLast((mac) => mac !== undefined)
+}
+
+function macSources(raw: RawConfig, invocation: Invocation) {
+  return {
+    env: { text: invocation.args.mac, path: 'CNI_ARGS MAC' },
+    args: { text: raw.args?.cni?.mac, path: 'args.cni.mac' },
+    runtime: { text: raw.runtimeConfig?.mac, path: 'runtimeConfig.mac' },
+  }
+}
+
+/** The pod interface's MAC as the reference bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. */
+export function readPodMac(raw: RawConfig, invocation: Invocation): string | undefined {
+  const { env, args, runtime } = macSources(raw, invocation)
+  return lastMac([env, args, runtime])
+}
+
+/**
+ * What tuning changes; undefined without a `tuning` key, even `{}`. `args.cni` alone switches nothing on: Multus passes
+ * on what a pod's author writes there (`cni-args`), and with the reference chain it reaches a tuning plugin or nobody.
+ * Keys of `sysctl` become paths below /proc/sys, with the interface's name in place of IFNAME.
+ * `mac` as the reference tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
+ * `stdin`: the configuration as it came. Throws CniError invalidConfig.
+ */
+export function readTuning(raw: RawConfig, invocation: Invocation, stdin: string): TuningConf | undefined {
+  const { tuning } = raw
+  if (tuning === undefined) return undefined
+  const cni = raw.args?.cni ?? {}
+  const { env, args, runtime } = macSources(raw, invocation)
+  const { ifName } = invocation
+  refuseRepeated([tuning.sysctl, cni.sysctl], stdin)
+  return {
+    sysctl: {
+      ...readSysctls(tuning.sysctl, ifName, 'tuning.sysctl'),
+      ...readSysctls(cni.sysctl, ifName, 'args.cni.sysctl'),
+    },
+    promisc: cni.promisc ?? tuning.promisc ?? false,
+    ...defined({
+      mac: lastMac([{ text: tuning.mac, path: 'tuning.mac' }, env, runtime, args]),
+      mtu: (cni.mtu ?? tuning.mtu) || undefined,
+      txQLen: cni.txQLen ?? tuning.txQLen,
+      allmulti: cni.allmulti ?? tuning.allmulti,
+    }),
+  }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// stdin and the call -> NetConf: every key checked, every default filled in, nothing touched.
+
+import { readAs } from '../json/config-fields.ts'
+import { type ConfigHead, isPluginType, type JsonObject, readHead } from '../json/config-json.ts'
+import { lookUp, withKnownKeys } from '../json/json-keys.ts'
+import { asObject } from '../json/json-object.ts'
+import { defined } from '../model/defined.ts'
+import { configError, quote } from '../model/invalid-config.ts'
+import type { Invocation } from '../model/invocation.ts'
+import type { AttachmentId, DelConf, IpamConf, Mode, NetConf, Role } from '../model/net-conf.ts'
+import { ownType } from '../model/own-type.ts'
+import type { Result } from '../model/result.ts'
+import { readPrevResult, refuseUnrepresentable } from '../result/result-shapes.ts'
+import { readBridge, readMode } from './config-bridge.ts'
+import { checkMasqBackend, readBandwidth, readSbr } from './config-features.ts'
+import { readFirewall } from './config-firewall.ts'
+import { readIpam } from './config-ipam.ts'
+import { checkIpv6Mtu } from './config-mtu.ts'
+import { readPortMappings, readPortmap } from './config-ports.ts'
+import { readCidrs, readTopDns } from './config-routes.ts'
+import { configKeys, configSchema, ipamRoleKeys, ipamRoleSchema, type RawConfig } from './config-schema.ts'
+import { readPodMac, readTuning } from './config-tuning.ts'
+
+const attachmentKeys = ['cni.dev/valid-attachments', 'cni.dev/attachments'] as const
+
+/** What a call is about, before its keys are read. */
+interface Call {
+  readonly head: ConfigHead
+  readonly invocation: Invocation
+  readonly stdin: string
+}
+
+/** `null` is an empty list (libcni without attachments); an absent key is no list at all. */
+function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentId[] | undefined {
+  const key = attachmentKeys.find((name) => lookUp(root, name) !== undefined)
+  if (key === undefined) return undefined
+  return (raw[key] ?? []).map(({ containerID, ifname }, index) => {
+    if (containerID && ifname) return { containerId: containerID, ifName: ifname }
+    throw configError(
+      `${key}[${index}]`,
+      'containerID or ifname is missing',
+      'use {"containerID": "x", "ifname": "eth0"}',
+    )
+  })
+}
+
+/** ADD and CHECK consult it; GC and STATUS get none (CNI spec 1.1.0, section 4). */
+function readPrevious({ head, invocation }: Call): Result | undefined {
+  const value = lookUp(head.root, 'prevResult') ?? undefined
+  const isOptional = invocation.verb === 'ADD' || lookUp(head.root, 'mode') === 'loopback'
+  if (isOptional && value === undefined) return undefined
+  if (invocation.verb !== 'ADD' && invocation.verb !== 'CHECK') return undefined
+  if (value !== undefined) return readPrevResult(value, head.cniVersion)
+  throw configError('prevResult', 'Required prevResult missing', 'CHECK compares with the result of ADD: send that')
+}
+
+function podOf({ args }: Invocation): NetConf['pod'] {
+  const { podNamespace, podName } = args
+  return podNamespace === undefined || podName === undefined ? undefined : { namespace: podNamespace, name: podName }
+}
+
+/** `false`, "off" and 0 are off, as is an absent key. */
+function switchOf<T>(value: T | false | 0 | 'off' | undefined): T | undefined {
+  return value === false || value === 0 || value === 'off' ? undefined : value
+}
+
+/** The fields that every role has. */
+function commonConf(raw: RawConfig, call: Call) {
+  const { head, invocation, stdin } = call
+  return {
+    cniVersion: head.cniVersion,
+    name: head.name,
+    type: head.type,
+    stdin,
+    ...defined({
+      validAttachments: readAttachments(raw, head.root),
+      pod: podOf(invocation),
+      log: switchOf(raw.log) as true | string | undefined,
+      record: switchOf(raw.record) as true | number | undefined,
+    }),
+  }
+}
+
+/** `needsThem` says why there must be addresses; undefined: layer 2 will do. */
+function checkHasAddresses(ipam: IpamConf, needsThem: string | undefined): void {
+  if (needsThem === undefined) return
+  if (ipam.kind === 'none') throw configError('ipam', `missing: ${needsThem}`, 'use podcidr, or ipam with a type')
+}
+
+function checkStatic(ipam: IpamConf, { invocation }: Call): void {
+  if (ipam.kind !== 'static' || ipam.addresses.length > 0 || invocation.verb !== 'ADD') return
+  throw configError('ipam.addresses', 'no address given', 'use [{"address": "10.1.2.3/24"}], or the capability ips')
+}
+
+/** The configuration of another plugin: its own keys are none of our business. */
+function readIpamRole(call: Call): NetConf {
+  const raw: RawConfig = readAs(ipamRoleSchema, withKnownKeys(call.head.root, ipamRoleKeys))
+  const ipam = readIpam(raw, { invocation: call.invocation, cniVersion: call.head.cniVersion })
+  checkStatic(ipam, call)
+  checkHasAddresses(ipam, `${call.head.type} delegates to us`)
+  if (ipam.kind === 'delegated') {
+    throw configError('ipam.type', `${quote(ipam.type)} is not ours`, `use "${ownType}", or set "type" to "${ownType}"`)
+  }
+  return {
+    ...commonConf(raw, call),
+    role: 'ipam',
+    mode: 'bridge',
+    bridge: readBridge({}, ipam),
+    ipMasq: false,
+    nonMasqueradeCidrs: [],
+    mtu: 'auto',
+    removeWhenEmpty: false,
+    allowOverlap: false,
+    ipam,
+    portMappings: [],
+  }
+}
+
+/** The interface of `loopback` and `chained` is not ours to give addresses to. */
+function readOwnIpam(raw: RawConfig, mode: Mode, call: Call): IpamConf {
+  if (mode === 'loopback' || mode === 'chained') return { kind: 'none' }
+  const ipam = readIpam(raw, { invocation: call.invocation, cniVersion: call.head.cniVersion })
+  checkStatic(ipam, call)
+  checkHasAddresses(ipam, mode === 'ptp' ? 'mode ptp routes by address' : undefined)
+  return ipam
+}
+
+/** What acts on an interface whoever made it. */
+function featuresOf(raw: RawConfig, { invocation, stdin }: Call) {
+  const portMappings = readPortMappings(raw.runtimeConfig?.portMappings)
+  return {
+    portMappings,
+    ...defined({
+      dns: readTopDns(raw),
+      mac: readPodMac(raw, invocation),
+      portmap: readPortmap(raw.portmap, portMappings),
+      firewall: readFirewall(raw.firewall),
+      bandwidth: readBandwidth(raw),
+      tuning: readTuning(raw, invocation, stdin),
+      sbr: readSbr(raw.sbr),
+    }),
+  }
+}
+
+function readOwnRole(call: Call): NetConf {
+  const { head, invocation } = call
+  const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
+  const prevResult = readPrevious(call)
+  const mode = readMode(raw, invocation.verb === 'ADD' && prevResult !== undefined)
+  if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {
+    throw configError(
+      'prevResult',
+      'This plugin must be called as chained plugin',
+      'put it after the plugin that makes the interface',
+    )
+  }
+  checkMasqBackend(raw.ipMasqBackend)
+  const ipam = readOwnIpam(raw, mode, call)
+  const conf: NetConf = {
+    ...commonConf(raw, call),
+    ...featuresOf(raw, call),
+    role: mode === 'chained' ? 'chained' : 'main',
+    mode,
+    bridge: readBridge(raw, ipam),
+    ipMasq: raw.ipMasq ?? (raw.podcidr !== undefined && mode !== 'chained'),
+    nonMasqueradeCidrs: readCidrs(raw.nonMasqueradeCIDRs ?? [], 'nonMasqueradeCIDRs'),
+    mtu: raw.mtu === 0 ? 'auto' : (raw.mtu ?? 'auto'),
+    removeWhenEmpty: raw.removeWhenEmpty ?? false,
+    allowOverlap: raw.allowOverlap ?? false,
+    ipam,
+    ...defined({ prevResult }),
+  }
+  if (invocation.verb === 'ADD') {
+    refuseUnrepresentable(conf)
+    checkIpv6Mtu(conf)
+  }
+  return conf
+}
+
+/**
+ * The configuration of an ADD, CHECK, STATUS or GC. Throws CniError: 6 not JSON, 1 version, 7 a value, 2
+ * a value that trestle cannot honour, 4 a value of CNI_ARGS. A `type` that is none of the executable's
+ * names means that another plugin delegates to us (docs/design.md, "Attachments").
+ */
+export function readConfig(stdin: string, invocation: Invocation): NetConf {
+  const head = readHead(stdin, invocation.verb)
+  const call = { head, invocation, stdin }
+  return invocation.ownTypes.includes(head.type) ? readOwnRole(call) : readIpamRole(call)
+}
+
+function delRole(isOwn: boolean, root: JsonObject): Role {
+  if (!isOwn) return 'ipam'
+  return lookUp(root, 'mode') === 'chained' ? 'chained' : 'main'
+}
+
+/**
+ * The configuration of a DEL, read leniently: JSON, name and cniVersion must be right, and whatever
+ * else is wrong counts as absent. `role` is a guess when `mode` is absent: the record knows. `ownTypes`:
+ * the names of this executable. Throws CniError 6, 7 (name) or 1.
+ */
+export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownType]): DelConf {
+  const { root, name, cniVersion, type } = readHead(stdin, 'DEL')
+  const isOwn = ownTypes.includes(type)
+  const role = delRole(isOwn, root)
+  const ipam = asObject(lookUp(root, 'ipam'))
+  const ipamType = lookUp(ipam, 'type')
+  const dataDir = lookUp(ipam, 'dataDir')
+  const inProcess: readonly unknown[] = [...ownTypes, 'host-local', 'static']
+  const isDelegated = role === 'main' && isPluginType(ipamType) && !inProcess.includes(ipamType)
+  const log = lookUp(root, 'log')
+  const record = lookUp(root, 'record')
+  return {
+    cniVersion,
+    name,
+    type,
+    role,
+    ...(isOwn && lookUp(root, 'mode') === 'loopback' ? { isLoopback: true } : {}),
+    ...(isDelegated ? { delegatedIpam: ipamType } : {}),
+    ...(typeof dataDir === 'string' && dataDir.startsWith('/') ? { dataDir } : {}),
+    ...(log === true || (typeof log === 'string' && log.startsWith('/')) ? { log } : {}),
+    ...(record === true || (typeof record === 'number' && record > 0) ? { record } : {}),
+    stdin,
+  }
+}

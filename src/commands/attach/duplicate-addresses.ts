@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// enabledad: IPv6 duplicate address detection on the pod's interface, and the wait for its answer.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { podNetns } from '../../compile/ip.ts'
+import { readDocuments } from '../../compile/read-ip.ts'
+import type { Op } from '../../plan/model/op.ts'
+import type { CallContext } from '../call/context.ts'
+
+/** As the reference (plugins/pkg/ipam/ipam_linux.go): five seconds, looked at every 50 ms. */
+const settleMs = 5000
+const pauseMs = 50
+
+/** enhanced_dad: on a hairpin port the pod hears its own question, which carries a nonce then (RFC 7527). */
+export function dadSysctlOps(ifName: string): readonly Op[] {
+  return ['enhanced_dad', 'accept_dad'].map((name) => ({
+    in: 'pod',
+    kind: 'sysctl.pod',
+    key: `net/ipv6/conf/${ifName}/${name}`,
+    value: '1',
+    why: 'switch on duplicate address detection',
+  }))
+}
+
+/** Waits until no address is tentative. Throws CniError 100 for a duplicate, or when it takes longer than 5 s. */
+export async function waitForDad(context: CallContext, netnsFd: number, ifName: string): Promise<void> {
+  const until = performance.now() + settleMs
+  for (;;) {
+    const addresses = await addressesOf(context, netnsFd, ifName)
+    const failed = addresses.find((address) => address['dadfailed'] === true)
+    if (failed) throw duplicate(ifName, String(failed['local']))
+    if (!addresses.some((address) => address['tentative'] === true)) return
+    if (performance.now() > until) throw tentative(ifName)
+    await sleep(pauseMs)
+  }
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+async function addressesOf(context: CallContext, netnsFd: number, ifName: string): Promise<readonly Json[]> {
+  const args = [`--net=${podNetns}`, '--', 'ip', '-6', '-j', 'addr', 'show', 'dev', ifName]
+  const output = await context.run({ file: 'nsenter', args, netnsFd })
+  return readDocuments(output.stdout).flatMap((link) => (link['addr_info'] ?? []) as Json[])
+}
+
+function duplicate(ifName: string, address: string): CniError {
+  return new CniError(CniCode.commandFailed, `${address} on ${ifName} is in use by another machine`, {
+    details: `duplicate address detection failed; give the other one up, or take the address out of the range${macHint(address)}`,
+  })
+}
+
+/** A pod that got the same first address got the same MAC (plan/model/names.ts), and its link-local address comes first. */
+function macHint(address: string): string {
+  return address.startsWith('fe80:') ? "\nthe MAC is in use too: it follows the pod's first address" : ''
+}
+
+function tentative(ifName: string): CniError {
+  return new CniError(CniCode.commandFailed, `${ifName} still has tentative addresses after ${settleMs} ms`, {
+    details: 'duplicate address detection did not end; is the bridge up? Without "enabledad" it is not waited for',
+  })
+}

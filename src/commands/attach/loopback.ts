@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// mode `loopback`: ADD, CHECK and DEL of the pod's lo. CNI_IFNAME is ignored.
+
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { Result } from '../../cni/model/result.ts'
+import { readDocuments, readLinks } from '../../compile/read-ip.ts'
+import type { ObservedLink } from '../../plan/model/observed.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { loopbackDownOps, loopbackLacks, loopbackOps, loopbackResult } from '../../plan/modes/loopback.ts'
+import { execute, executeAll } from '../../system/kernel/execute.ts'
+import { closeNetns, type OpenNetns } from '../../system/kernel/netns.ts'
+import { type CallContext, openIfThere } from '../call/context.ts'
+
+/** Sets lo up. A prevResult is passed on as it is. Throws CniError 7 when lo has a foreign address. */
+export async function addLoopback(
+  context: CallContext,
+  of: { call: Invocation; conf: NetConf; netns: OpenNetns },
+): Promise<Result> {
+  const link = await showLo(context, of.netns, loopbackOps)
+  const result = loopbackResult(link, of.call.netns)
+  return of.conf.prevResult ?? result
+}
+
+/** Throws CniError 107 when lo is down. */
+export async function checkLoopback(context: CallContext, call: Invocation): Promise<void> {
+  const netns = context.openNetns(call.netns)
+  try {
+    const looking = loopbackOps.filter((op) => op.kind === 'addr.show')
+    const found = loopbackLacks(await showLo(context, netns, looking))
+    if (found[0] === undefined) return
+    throw new CniError(CniCode.checkFailed, found[0], {
+      details: `set it up: nsenter --net=${call.netns} ip link set lo up`,
+    })
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+/** Sets lo down where the namespace is there. Never throws: a namespace that is gone took it along. */
+export async function delLoopback(context: CallContext, call: Invocation): Promise<void> {
+  const netns = openIfThere(context, call.netns)
+  if (netns === undefined) return
+  try {
+    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, loopbackDownOps)
+    for (const failure of failures) process.stderr.write(`trestle: DEL: ${failure.message}\n`)
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+async function showLo(context: CallContext, netns: OpenNetns, ops: readonly Op[]): Promise<ObservedLink> {
+  const printed = await execute({ run: context.run, netnsFd: netns.fd }, ops)
+  const lo = readLinks(readDocuments(printed.map((each) => each.stdout).join('\n'))).get('lo')
+  if (lo !== undefined) return lo
+  throw new CniError(CniCode.commandFailed, 'the sandbox shows no lo', { details: 'every network namespace has one' })
+}

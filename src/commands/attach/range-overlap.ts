@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at what other interfaces have of a network's ranges: when it is set up, before an address is given out. One
+// process; an ADD of a network that is set up with these ranges looks at nothing.
+
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import {
+  addressesInRanges,
+  describeOverlap,
+  type GatewaySide,
+  hasOtherPods,
+  hostRanges,
+  networkOverlaps,
+  overlapError,
+  rangeOverlaps,
+} from '../../plan/ipam/range-overlap.ts'
+import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { allNetworks } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+
+/** What was found. `excluded`: addresses that no pod may have; `mayOverlap`: the administrator wants it, or pods live with it. */
+export interface Ranges {
+  readonly excluded: readonly string[]
+  readonly mayOverlap: boolean
+}
+
+/**
+ * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up. Throws CniError 110 for an overlap;
+ * a network with pods is only warned of on stderr.
+ */
+export async function requireApart(
+  context: CallContext,
+  conf: Pick<NetConf, 'allowOverlap'>,
+  about: { readonly key: AttachmentKey; readonly network: GatewaySide; readonly known: NetworkSpec | undefined },
+): Promise<Ranges> {
+  const { key, network, known } = about
+  const before = known === undefined ? [] : hostRanges(known)
+  const isSame = hostRanges(network).every((range) => before.includes(range))
+  if (isSame) return { excluded: known?.excluded ?? [], mayOverlap: true }
+  const host = await observeHost(context.run)
+  const others = allNetworks().filter(({ name }) => name !== network.name)
+  const found = conf.allowOverlap ? [] : rangeOverlaps({ network, host, others })
+  const isLive = hasOtherPods(key, host)
+  const [first, ...more] = found
+  if (first !== undefined && !isLive) throw overlapError(network.name, first, more)
+  for (const each of found) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may lose their way\n`)
+  return { excluded: addressesInRanges({ network, host }), mayOverlap: conf.allowOverlap || isLive }
+}
+
+/** Throws CniError 110 where another first ADD has set up a network in the way since the look. Looks at no process. */
+export function requireStillApart(network: NetworkSpec, others: readonly NetworkSpec[]): void {
+  const [first, ...more] = networkOverlaps(network, others).filter(({ link }) => linkExists(link))
+  if (first !== undefined) throw overlapError(network.name, first, more)
+}

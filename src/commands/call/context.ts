@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time and the identity of one call, and how it opens a pod's namespace.
+
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { ProcessStamp } from '../../plan/model/record.ts'
+import { type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
+import { starterOf } from '../../system/process/call-file.ts'
+import { type Deadline, type Run, runnerUntil } from '../../system/process/runner.ts'
+import { ownStamp } from '../../system/process/stamp.ts'
+
+/**
+ * A call's deadline: shorter than a runtime's (docs/design.md, "A call's time"). The last part is kept for taking back
+ * what was made, with a runner that neither the deadline of the work nor a signal ends.
+ */
+export const workMs = 15_000
+const wholeMs = 20_000
+
+/** What every verb works with. */
+export interface CallContext {
+  /** For the work itself: ends at the deadline, or when the signal comes. */
+  readonly run: Run
+  /** For undoing and for DEL. */
+  readonly cleanup: Run
+  /** When the work has to be over, and the whole call: for waiting on locks. */
+  readonly work: Deadline
+  readonly whole: Deadline
+  /** For waiting on what others hold, where a later call can do what is left undone: the whole call, or until the signal. */
+  readonly waits: Deadline
+  readonly stamp: ProcessStamp
+  /** Opens CNI_NETNS (system/kernel/netns.ts); the warm-up of the build has another one. */
+  readonly openNetns: (path: string) => OpenNetns
+}
+
+/**
+ * `signal`: aborted when the work is to end (SIGTERM, SIGINT). `startedMs`: when the call began (performance.now()
+ * milliseconds). `waitSignal`: the same for waits alone; a DEL ends no work, and has one.
+ */
+export function openContext(
+  signal: AbortSignal,
+  startedMs = performance.now(),
+  waitSignal: AbortSignal = signal,
+): CallContext {
+  const work = { endsAtMs: startedMs + workMs, signal }
+  const whole = { endsAtMs: startedMs + wholeMs }
+  const waits = { ...whole, signal: waitSignal }
+  const stamp = ownStamp()
+  const starter = starterOf(stamp)
+  const [run, cleanup] = [runnerUntil(work, starter), runnerUntil(whole, starter)]
+  return { run, cleanup, work, whole, waits, stamp, openNetns }
+}
+
+/** What an ADD that was told to end still waits for a lock to take back what it made: others may be done with it by then. */
+const undoWaitMs = 1000
+
+/** The context for taking back: a signal that has come already ends no wait at once, but it ends it soon. */
+export function contextOfUndo(context: CallContext): CallContext {
+  if (!isInterrupted(context)) return context
+  const endsAtMs = Math.min(context.whole.endsAtMs, performance.now() + undoWaitMs)
+  return { ...context, waits: { endsAtMs } }
+}
+
+/** Whether the signal has come. */
+export function isInterrupted({ waits }: CallContext): boolean {
+  return waits.signal?.aborted === true
+}
+
+/** Throws CniError 106 when the signal has come: what it ended may have told nobody but stderr. */
+export function requireUninterrupted(context: CallContext): void {
+  if (isInterrupted(context)) throw interrupted()
+}
+
+/** CniError 106 for what is not begun any more. */
+export function interrupted(): CniError {
+  return new CniError(CniCode.interrupted, 'interrupted by a signal while other calls were waited for', {
+    details: 'what is left is for a later call',
+  })
+}
+
+/**
+ * Opens a pod's namespace; undefined where there is none, or where the path is that of no pod. One that was there may be
+ * gone by now.
+ */
+export function openIfThere(context: CallContext, path: string): OpenNetns | undefined {
+  try {
+    return path === '' ? undefined : context.openNetns(path)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of state is in use now: the attachments of this boot, and what those need that were made before a
+// change of their network's configuration.
+
+import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
+import { hostStateOf } from '../../system/kernel/host-namespace.ts'
+import { allNetworks, allRecords } from '../../system/store/records.ts'
+import type { CallContext } from './context.ts'
+
+/**
+ * Attachments of this host and boot, made or being made; not those that a DEL is taking down or could take down only in part. To be
+ * read under the machine's lock by whoever writes their rules: a DEL waits for its holder (take-down.ts).
+ */
+export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
+  return liveRecords(context).flatMap(({ spec }) => spec ?? [])
+}
+
+/** Attachments that calls from another host network namespace made, which lives: nothing of them is to be seen or made here. */
+export function recordsElsewhere({ stamp }: CallContext): readonly AttachmentRecord[] {
+  return allRecords().flatMap(({ record }) => (hostStateOf(record.writer, stamp) === 'elsewhere' ? [record] : []))
+}
+
+/** All networks but those that only `elsewhere` are attached to. */
+export function networksHere(elsewhere: readonly AttachmentRecord[]): readonly NetworkSpec[] {
+  if (elsewhere.length === 0) return allNetworks()
+  const theirs = new Set(elsewhere.map(({ key }) => key.network))
+  const isTheirs = (record: AttachmentRecord) => elsewhere.some((other) => sameKey(other.key, record.key))
+  for (const { record } of allRecords()) if (!isTheirs(record)) theirs.delete(record.key.network)
+  return allNetworks().filter(({ name }) => !theirs.has(name.replace(/\/chained$/, '')))
+}
+
+/** What live attachments need beyond `current`, the networks as they are configured now. */
+export function earlierInUse(context: CallContext, current: readonly NetworkSpec[]): readonly NetworkSpec[] {
+  const newest = liveRecords(context).sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
+  return earlierNetworks(
+    current,
+    newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : [])),
+  )
+}
+
+function liveRecords({ stamp }: CallContext): AttachmentRecord[] {
+  return allRecords().flatMap(({ record }) =>
+    record.owed === undefined && hostStateOf(record.writer, stamp) === 'here' ? [record] : [],
+  )
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network that was given another name while its pods live: the new one has a pool of its own, and would give out
+// what those have, on the same bridge.
+
+import { bareAddress } from '../../cni/model/address.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { rangeOf } from '../../plan/ipam/allocate.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { reservationsOf } from '../../plan/recovery/strays.ts'
+import { createText } from '../../system/files/files.ts'
+import { hostStateOf } from '../../system/kernel/host-namespace.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
+import { allRecords } from '../../system/store/records.ts'
+import { reservationFile } from '../../system/store/reservations.ts'
+import type { CallContext } from '../call/context.ts'
+
+/**
+ * Reserves the addresses of the configuration's ranges that live pods of other networks have on the same bridge: a claim
+ * without a record, under the name that their DEL is sent with from now on. That releases it, or the end of the pod does.
+ */
+export function reserveNeighbours(context: CallContext, conf: NetConf): void {
+  const { ipam, name } = conf
+  if (ipam.kind !== 'pool' || conf.mode !== 'bridge') return
+  const isOurs = ({ address }: { address: string }) =>
+    ipam.rangeSets.some((set) => rangeOf(set, bareAddress(address)) !== undefined)
+  for (const { record } of allRecords()) {
+    const { key, spec, netns } = record
+    const isNeighbour = key.network !== name && key.role === 'main' && spec?.port?.bridge === conf.bridge.name
+    const ips = isNeighbour ? spec.ips.filter(isOurs) : []
+    if (ips.length === 0 || hostStateOf(record.writer, context.stamp) !== 'here' || netnsState(netns) !== 'live')
+      continue
+    const claim: AttachmentRecord = {
+      format: 1,
+      key: { ...key, network: name },
+      writer: context.stamp,
+      netns,
+      createdAt: new Date().toISOString(),
+      configDigest: '',
+    }
+    for (const each of reservationsOf({ key: claim.key, ips, ports: [] })) {
+      createText(reservationFile(each), JSON.stringify(claim))
+    }
+  }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// One way back from lost state: reads what is known of attachments whose records are gone or cannot be read, from the
+// aliases of links, the pods' ends of them, libcni's cache, the table, and what the caller was told. Rare, so that it may
+// take a process for each pod.
+
+import { bareAddress } from '../../cni/model/address.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { hostLinkName, keyOfHostLink } from '../../plan/model/names.ts'
+import type { ObservedLink } from '../../plan/model/observed.ts'
+import { merged, type Rediscovered } from '../../plan/recovery/rediscovery.ts'
+import { hostPortsOf, reservationName } from '../../plan/rules/host-ports.ts'
+import { portNamesTo } from '../../plan/rules/stale-elements.ts'
+import { type CachedAttachment, isMainOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import { mappingsOf } from '../../plan/upstream/remembered-ports.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
+import { closeNetns, netnsState, stampOf } from '../../system/kernel/netns.ts'
+import { netnsPaths } from '../../system/kernel/netns-ids.ts'
+import { observeHost, observePod, observeTable } from '../../system/kernel/observe.ts'
+import { findRecords, recordsOf } from '../../system/store/records.ts'
+import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { type CallContext, openIfThere } from '../call/context.ts'
+
+/** What is looked for. */
+export interface Search {
+  /** Which attachments, of those that no record speaks of. */
+  readonly isMeant: (key: AttachmentKey) => boolean
+  /** The links to look at; absent: all that may be ours. */
+  readonly links?: readonly string[]
+  /** The configuration of a network whose pods libcni may remember. */
+  readonly remembered?: NetConf
+  /** What the caller knows: the prevResult of a DEL. */
+  readonly told?: readonly Rediscovered[]
+}
+
+/** `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. */
+export interface Rediscovery {
+  readonly found: readonly Rediscovered[]
+  readonly unsure: readonly AttachmentKey[]
+}
+
+/** As hostLinkName has them. */
+const hostLinkPattern = /^veth[0-9a-f]{11}$/
+
+/** Reads it; nothing is changed. No process where there is no link and nothing that was told. */
+export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
+  const links = await linksWithoutRecord(context, search)
+  const behind = await podsBehind(context, links)
+  const unsure = links.filter(({ key }) => !behind.some((pod) => pod.key === key)).map(({ key }) => key)
+  const known = merged([...behind, ...rememberedBy(search), ...(search.told ?? [])])
+  return { found: await withPorts(context, known), unsure }
+}
+
+interface LinkOf {
+  readonly key: AttachmentKey
+  readonly link: ObservedLink
+}
+
+async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Promise<readonly LinkOf[]> {
+  const names = search.links ?? linkNames().filter((name) => hostLinkPattern.test(name))
+  if (names.length === 0) return []
+  const { links } = await observeHost(cleanup, search.links)
+  return [...links.values()].flatMap((link) => {
+    const key = keyOfHostLink(link.name, link.alias)
+    return key !== undefined && search.isMeant(key) && !hasRecord(key) ? [{ key, link }] : []
+  })
+}
+
+function hasRecord(key: AttachmentKey): boolean {
+  return findRecords(networkFiles(key.network), key).length > 0
+}
+
+/** What the other ends have, of those that are in a namespace which can be found. */
+async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promise<readonly Rediscovered[]> {
+  if (links.length === 0) return []
+  const ids = links.flatMap(({ link }) => link.peerNetnsId ?? [])
+  const paths = await netnsPaths(context.cleanup, ids)
+  const found: Rediscovered[] = []
+  for (const { key, link } of links) {
+    const path = paths.get(link.peerNetnsId ?? -1)
+    const pod = path === undefined ? undefined : await lookInto(context, path, key.ifName)
+    if (pod?.end.peerIndex !== link.index) continue
+    found.push({ key, netns: pod.stamp, addresses: globalOf(pod.end), ports: [], isCertain: true })
+  }
+  return found
+}
+
+/** The link `ifName` of a namespace; undefined where there is none, or the namespace cannot be looked at. */
+async function lookInto(context: CallContext, path: string, ifName: string) {
+  const netns = openIfThere(context, path)
+  if (netns === undefined) return undefined
+  try {
+    const end = (await observePod(context.cleanup, netns.fd)).links.get(ifName)
+    return end && { end, stamp: netns.stamp }
+  } catch (error) {
+    process.stderr.write(`trestle: cannot tell what ${path} has: ${(error as Error).message}\n`)
+    return undefined
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+function globalOf({ addresses }: ObservedLink): readonly string[] {
+  return addresses.map(bareAddress).filter((address) => !address.startsWith('fe80:'))
+}
+
+/** Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`). */
+function rememberedBy({ remembered, isMeant }: Search): readonly Rediscovered[] {
+  if (remembered === undefined) return []
+  const own = cachedAttachments(remembered.name).filter((cached) => isMainOurs(cached, remembered))
+  return own.flatMap((cached) => {
+    const { network, containerId, ifName } = cached
+    const key = { network, containerId, ifName, role: 'main' } as const
+    const netns = stampOf(cached.netns)
+    // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
+    const isLive = netnsState(netns) === 'live' && linkExists(hostLinkName(key))
+    return isLive && isMeant(key) && !hasRecord(key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
+  })
+}
+
+/** The addresses and host ports of an attachment by its result and what the runtime said of ports. */
+export function cachedParts(
+  of: Pick<CachedAttachment, 'result' | 'ifName' | 'capabilityArgs'>,
+): Pick<Rediscovered, 'addresses' | 'ports'> {
+  const ips = podIpsOf(of).map(({ address }) => ({ address }))
+  const ports = mappingsOf(of.capabilityArgs).flatMap((mapping) => hostPortsOf(mapping, ips))
+  return { addresses: ips.map(({ address }) => bareAddress(address)), ports: ports.map(reservationName) }
+}
+
+/** With the host ports that lead to their addresses, without those addresses that a record has. */
+async function withPorts(context: CallContext, known: readonly Rediscovered[]): Promise<readonly Rediscovered[]> {
+  const free = known.map((each) => ({ ...each, addresses: each.addresses.filter((one) => !isUsed(each.key, one)) }))
+  if (!free.some(({ addresses }) => addresses.length > 0)) return free
+  const table = await observeTable(context.cleanup, 'inet')
+  if (table === 'absent') return free
+  return free.map((each) => ({ ...each, ports: [...new Set([...each.ports, ...portNamesTo(table, each.addresses)])] }))
+}
+
+/** Addresses that come from no pool are in no reservation, but in records. */
+function isUsed(key: AttachmentKey, address: string): boolean {
+  return recordsOf(networkFiles(key.network)).some(
+    ({ record }) => record.spec?.ips.some((ip) => bareAddress(ip.address) === address) === true,
+  )
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// DEL of an attachment whose record was lost or cannot be read: what is rediscovered of it goes, and what it has reserved
+// is given back.
+
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { asObject } from '../../cni/json/json-object.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { DelConf, Role } from '../../cni/model/net-conf.ts'
+import { readPrevResult } from '../../cni/result/result-shapes.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { hostLinkName, ifbName } from '../../plan/model/names.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import type { Rediscovered } from '../../plan/recovery/rediscovery.ts'
+import { isPartOurs } from '../../plan/upstream/libcni-cache.ts'
+import type { NetworkFiles } from '../../system/files/state.ts'
+import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { addressesOf, holderOf } from '../../system/store/addresses.ts'
+import { portHolder, portsOf } from '../../system/store/ports.ts'
+import { forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
+import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
+import { keyOf, rolesOf } from '../call/asked-for.ts'
+import type { CallContext } from '../call/context.ts'
+import { detachLost } from '../teardown/detach.ts'
+import { isGuarded } from '../teardown/lost-elements.ts'
+import { cachedParts, rediscover } from './rediscover.ts'
+import { reserveFound } from './reserve-found.ts'
+
+/** A DEL, and how one of its attachments is taken down: what fails is told where it could be written down (del.ts). */
+export interface LostDel {
+  readonly call: Invocation
+  readonly conf: DelConf
+  /** Roles that have a record: of a list, any part may have lost its record while the other has one. */
+  readonly recorded: readonly Role[]
+  readonly orOwed: (record: AttachmentRecord, detaching: () => Promise<readonly Error[]>) => Promise<void>
+}
+
+/** State was lost: what can be told from the ids, the host and prevResult goes. Throws CniError 111 as del.ts does. */
+export async function removeUnrecorded(context: CallContext, files: NetworkFiles, of: LostDel): Promise<void> {
+  const { call, conf, recorded, orOwed } = of
+  for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
+    const key = keyOf(call, conf, role)
+    if (role === conf.role) await reserveWhatItHas(context, files, { call, conf, key })
+    // Nothing of it as a rule: the second DEL of containerd writes no record, and starts no process but for macspoofchk.
+    const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
+    const reserved = reservationsOf(files, key)
+    for (const holder of reserved) requireOwnHost(holder, context.stamp)
+    const isThere = isLinked || (role === 'main' && guardsMacs(conf) && (await isGuarded(context, key)))
+    if (isThere || reserved.length > 0) {
+      const createdAt = new Date().toISOString()
+      const netns = { path: '', inode: 0 }
+      const record = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
+      await orOwed(record, () => detachLost(context, files, record))
+    }
+    forgetUnreadable(files, key)
+  }
+}
+
+/** The claims behind its first address and its first host port: all of one kind were made by the same ADD. */
+function reservationsOf(files: NetworkFiles, key: AttachmentKey): readonly AttachmentRecord[] {
+  const [[address], [port]] = [addressesOf(files, key), portsOf(key)]
+  const holders = [address && holderOf(files, address), port && portHolder(port)]
+  return holders.filter((holder) => typeof holder === 'object')
+}
+
+/** Where its link is there, or it is told what it had: else there is nothing to look for. */
+async function reserveWhatItHas(
+  context: CallContext,
+  files: NetworkFiles,
+  of: { call: Invocation; conf: DelConf; key: AttachmentKey },
+): Promise<void> {
+  const { key } = of
+  const name = hostLinkName(key)
+  const told = toldBy(files, of)
+  const links = key.role !== 'ipam' && linkExists(name) ? [name] : []
+  if (links.length + told.length === 0) return
+  try {
+    const isMeant = (other: AttachmentKey) => sameKey(other, { ...key, role: 'main' })
+    const { found } = await rediscover(context, { isMeant, links, told })
+    // A chained part has the link and the addresses of the main one.
+    await reserveFound(
+      context,
+      found.map((each) => ({ ...each, key })),
+    )
+  } catch (error) {
+    process.stderr.write(`trestle: DEL: cannot tell what ${key.ifName} had: ${(error as Error).message}\n`)
+  }
+}
+
+/**
+ * What prevResult and the runtime's host ports say, or libcni where they are not sent. It is certain where a record was
+ * there until now: a DEL that comes once more says what another pod may have by now. Such a one is only worth a look at
+ * the table, for what leads to the addresses, where the runtime says host ports.
+ */
+function toldBy(
+  files: NetworkFiles,
+  { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
+): readonly Rediscovered[] {
+  const isCertain = hasUnreadable(files, key)
+  const { addresses, ports } = sentParts(call, conf) ?? (isCertain ? rememberedParts(key, conf) : nothing)
+  if (addresses.length === 0 || !(isCertain || ports.length > 0)) return []
+  return [{ key, netns: { path: '', inode: 0 }, addresses, ports: isCertain ? ports : [], isCertain }]
+}
+
+const nothing = { addresses: [], ports: [] } as const
+
+function sentParts(
+  { ifName }: Invocation,
+  { stdin, cniVersion }: DelConf,
+): Pick<Rediscovered, 'addresses' | 'ports'> | undefined {
+  try {
+    const root = asObject(JSON.parse(stdin))
+    const result = readPrevResult(lookUp(root, 'prevResult'), cniVersion)
+    return cachedParts({ result, ifName, capabilityArgs: asObject(lookUp(root, 'runtimeConfig')) })
+  } catch {
+    return undefined
+  }
+}
+
+function rememberedParts({ network, containerId, ifName }: AttachmentKey, conf: DelConf) {
+  const cached = cachedAttachment({ network, containerId, ifName })
+  return cached !== undefined && isPartOurs(cached, conf) ? cachedParts(cached) : nothing
+}
+
+/** Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing. */
+function guardsMacs({ stdin }: DelConf): boolean {
+  try {
+    return lookUp(asObject(JSON.parse(stdin)), 'macspoofchk') === true
+  } catch {
+    return false
+  }
+}

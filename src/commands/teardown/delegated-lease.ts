@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Leases of a delegated IPAM plugin for attachments that a call settles though it is not theirs: of killed ADDs no DEL
+// may ever come, since the runtime tries again with a new container id.
+
+import { asObject } from '../../cni/json/json-object.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { delegate } from '../../system/ipam/delegate.ts'
+import { waitForHolder, withLock } from '../../system/store/lock.ts'
+import { findRecords } from '../../system/store/records.ts'
+import { attachmentLock } from '../call/attachment-lock.ts'
+import type { CallContext } from '../call/context.ts'
+
+const purpose = 'give a lease back'
+
+/** Gives the lease of an attachment back that is gone; never throws. */
+export type Release = (record: AttachmentRecord) => Promise<void>
+
+/** By the configuration of the call, which is of the same network and delegates its IPAM, too. */
+export function releaseWith(context: CallContext, { path }: Invocation, stdin: string): Release {
+  return async ({ key, netns, pod, delegatedIpam: type }) => {
+    if (type === undefined) return
+    const { containerId, ifName } = key
+    const attachment = { containerId, ifName, netns: netns.path, cniArgs: argsOf(pod) }
+    try {
+      await withLock(attachmentLock(context, key, purpose), async () => {
+        // What an attachment with a record has is its own: of a new ADD, or of the live one beside a claim that was refused.
+        if (findRecords(networkFiles(key.network), key).length > 0) return
+        await delegate(context.cleanup, { type, verb: 'DEL', path, stdin: withoutPrevious(stdin), attachment })
+      })
+    } catch (error) {
+      process.stderr.write(`trestle: the lease of ${ifName} of container ${containerId}: ${(error as Error).message}\n`)
+    }
+  }
+}
+
+/**
+ * Waits, with a claim of `key` on disk, until nobody gives back what an earlier ADD of the same ids has leased: who has
+ * not begun by then sees the claim. Throws CniError 11 when it takes too long, 106 when a signal comes.
+ */
+export async function waitForRelease(context: CallContext, key: AttachmentKey): Promise<void> {
+  await waitForHolder(attachmentLock(context, key, 'lease an address'))
+}
+
+/** prevResult is that of the call's own attachment. */
+function withoutPrevious(stdin: string): string {
+  const { prevResult: _, ...rest } = asObject(JSON.parse(stdin))
+  return JSON.stringify(rest)
+}
+
+/** CNI_ARGS as a runtime would send them for that pod, where its names can be said in them. */
+function argsOf(pod: AttachmentRecord['pod']): string {
+  const isPlain = pod !== undefined && [pod.namespace, pod.name].every((text) => /^[\w.-]+$/.test(text))
+  const names = isPlain ? [`K8S_POD_NAMESPACE=${pod.namespace}`, `K8S_POD_NAME=${pod.name}`] : []
+  return ['IgnoreUnknown=1', ...names].join(';')
+}

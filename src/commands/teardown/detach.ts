@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes one attachment down from its record alone: DEL, the undo of a failed ADD, GC, and the
+// settling of what a killed call left are all this one story.
+
+import { existsSync, rmSync } from 'node:fs'
+import { toCniError } from '../../cni/model/error.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import { bareSpec } from '../../plan/model/bare.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
+import type { NetworkFiles } from '../../system/files/state.ts'
+import { delegate } from '../../system/ipam/delegate.ts'
+import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
+import { endKilledCalls, endProcessesOf } from '../../system/process/call-processes.ts'
+import { isWriterGone } from '../../system/process/stamp.ts'
+import { holderOf, releaseAddresses } from '../../system/store/addresses.ts'
+import { type LockRequest, withLock } from '../../system/store/lock.ts'
+import { releasePorts } from '../../system/store/ports.ts'
+import {
+  claim,
+  findRecords,
+  pendingFile,
+  pendingRecords,
+  recordsOf,
+  type StoredRecord,
+} from '../../system/store/records.ts'
+import { sweep } from '../../system/store/sweep.ts'
+import { attachmentLock, waitForTakeDowns } from '../call/attachment-lock.ts'
+import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
+import { keepApart } from '../call/other-names.ts'
+import type { Release } from './delegated-lease.ts'
+import { removeLostElements } from './lost-elements.ts'
+import { bareClaim, takeDown, undo } from './take-down.ts'
+
+const lockWaitMs = 10_000
+
+/** What another attachment's killed call has at work keeps a call waiting no longer than this. */
+const patienceMs = 5000
+
+/** How many attachments are taken down side by side: each is a few processes. */
+const atOnce = 8
+
+/**
+ * Takes an attachment down and forgets it. What fails stays in its record as owed, with its addresses;
+ * the failures are returned. One call at a time works on an attachment: whoever comes second looks at
+ * what is there then, and leaves alone what another ADD of the same name has made meanwhile. Throws CniError 111 for an
+ * attachment of another host network namespace.
+ */
+export async function detach(
+  context: CallContext,
+  files: NetworkFiles,
+  record: AttachmentRecord,
+): Promise<readonly Error[]> {
+  requireOwnHost(record, context.stamp)
+  return await withLock(removalLock(context, record), async () => {
+    const stored = findRecords(files, record.key)
+    const now = storedNow(stored, record)
+    if (now !== undefined && isUnfinished(stored, record)) await keepApart(context, record)
+    if (now === undefined) return []
+    if (now !== 'refused') {
+      await endProcessesOf(now.writer, context.waits)
+      return await takeDown(context, files, now)
+    }
+    rmSync(pendingFile(files, record.key), { force: true })
+    return []
+  })
+}
+
+/**
+ * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a full
+ * disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
+ */
+export async function detachLost(
+  context: CallContext,
+  files: NetworkFiles,
+  record: AttachmentRecord,
+): Promise<readonly Error[]> {
+  try {
+    if (!claim(files, record)) return []
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+    return await withLock(removalLock(context, record), async () =>
+      findRecords(files, record.key).length > 0 ? [] : await takeDown(context, files, record),
+    )
+  }
+  return await detach(context, files, record)
+}
+
+function removalLock(context: CallContext, { key }: AttachmentRecord): LockRequest {
+  return { ...attachmentLock(context, key, 'take an attachment down'), isDispensable: true }
+}
+
+/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (detachLost). */
+function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt }: AttachmentRecord): boolean {
+  const same = stored.filter((each) => each.record.createdAt === createdAt)
+  return configDigest !== '' && same.every((each) => each.isPending && each.record.owed === undefined)
+}
+
+/** The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made nothing. */
+function storedNow(
+  stored: readonly StoredRecord[],
+  record: AttachmentRecord,
+): AttachmentRecord | 'refused' | undefined {
+  const same = stored.filter((each) => each.record.createdAt === record.createdAt)
+  if (
+    same.every((each) => each.isPending && each.record.spec === undefined) &&
+    0 < same.length &&
+    same.length < stored.length
+  )
+    return 'refused'
+  // The finished record says more than a claim; a claim alone is all there is to give back.
+  return (same.find((each) => each.record.spec !== undefined) ?? same[0])?.record
+}
+
+/**
+ * Settles what earlier calls left on this network: killed ones, and what is owed. Calls in progress
+ * are left alone. Never fails the call it is part of. `release`: gives back what a delegated plugin has leased.
+ */
+export async function settleLeftovers(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
+  await endKilledCalls(release !== undefined)
+  const find = () => pendingRecords(files).filter((stored) => isLeftover(context, stored))
+  const leftovers = find()
+  if (leftovers.length > 0) {
+    const stuck = await stillAtWork(leftovers)
+    const others = () => find().filter(({ file }) => !stuck.has(file))
+    await oneAtATime(context, files, { find: others, release }).catch(tellUnsettled)
+  }
+  await sweep(files, context.stamp).catch(tellUnsettled)
+}
+
+/** The files of those whose killed call has something at work that does not end soon: they stay for a later call. */
+async function stillAtWork(leftovers: readonly StoredRecord[]): Promise<ReadonlySet<string>> {
+  const deadline = { endsAtMs: performance.now() + patienceMs }
+  const ended = await Promise.allSettled(leftovers.map(({ record }) => endProcessesOf(record.writer, deadline)))
+  for (const each of ended) if (each.status === 'rejected') tellUnsettled(each.reason)
+  return new Set(leftovers.filter((_, at) => ended[at]?.status === 'rejected').map(({ file }) => file))
+}
+
+/**
+ * Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. What others are
+ * taking down now is free afterwards, too. Throws CniError 106 when a signal comes.
+ */
+export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<void> {
+  const dead = () => recordsOf(files).filter((stored) => isDead(stored, context))
+  if (dead().length > 0) await oneAtATime(context, files, { find: dead })
+  await waitForTakeDowns(context, files)
+  requireUninterrupted(context)
+  await reclaimUnrecorded(context, files)
+}
+
+/** Reservations whose record was lost, of attachments that are dead. */
+async function reclaimUnrecorded(context: CallContext, files: NetworkFiles): Promise<void> {
+  const claims = namesIn(files.addresses).flatMap((address) => holderOf(files, address) ?? [])
+  const lost = claims.filter(
+    (record) => findRecords(files, record.key).length === 0 && isDead({ file: '', isPending: false, record }, context),
+  )
+  for (const each of lost) await reclaimClaim(context, files, each)
+}
+
+/** Gives back what a claim without a record holds, when its attachment is dead. */
+export async function reclaimClaim(
+  context: CallContext,
+  files: NetworkFiles,
+  lost: AttachmentRecord,
+): Promise<boolean> {
+  if (!isDead({ file: '', isPending: false, record: lost }, context)) return false
+  await endProcessesOf(lost.writer, context.waits)
+  // The veth went with the pod; an ifb did not.
+  if ((await undo(context, { ...lost, spec: bareSpec(lost.key) })).length > 0) return false
+  if (!(await removeLostElements(context, files, lost.key))) return false
+  const releasing = { ...bareClaim(lost), writer: context.stamp }
+  await releasePorts(releasing, undefined, context.whole)
+  await releaseAddresses(files, releasing, context.whole)
+  return true
+}
+
+/** One call settles a network's leftovers, and looks at what there is only then. */
+async function oneAtATime(
+  context: CallContext,
+  files: NetworkFiles,
+  { find, release }: { find: () => readonly StoredRecord[]; release?: Release | undefined },
+): Promise<void> {
+  const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: lockWaitMs }
+  await withLock({ ...lock, deadline: context.waits }, async () => {
+    const stored = find()
+    const left = await detachAll(context, files, stored)
+    const gone = stored.filter((_, at) => left[at]?.length === 0)
+    for (const { record } of gone) await release?.(record)
+  })
+}
+
+/**
+ * Takes attachments down, a few at a time, whatever fails: the failures of each. A signal leaves the rest as they are.
+ */
+export async function detachAll(
+  context: CallContext,
+  files: NetworkFiles,
+  stored: readonly StoredRecord[],
+): Promise<readonly (readonly Error[])[]> {
+  const left: (readonly Error[])[] = []
+  for (let at = 0; at < stored.length; at += atOnce) {
+    const some = stored.slice(at, at + atOnce)
+    if (isInterrupted(context)) {
+      left.push(...some.map(() => [interrupted()]))
+      continue
+    }
+    const ended = await Promise.allSettled(some.map(({ record }) => detach(context, files, record)))
+    left.push(...ended.map((each) => (each.status === 'fulfilled' ? each.value : [toCniError(each.reason)])))
+  }
+  return left
+}
+
+function tellUnsettled(error: Error): void {
+  process.stderr.write(`trestle: what killed calls left stays for a later call: ${error.message}\n`)
+}
+
+/** Whether nothing can use this attachment any more: its pod or its host is gone. Where that cannot be told, no. */
+export function isDead({ record, isPending }: StoredRecord, context: CallContext): boolean {
+  if (isPending && !isWriterGone(record)) return false
+  const host = hostStateOf(record.writer, context.stamp)
+  return host === 'ended' || (host === 'here' && netnsState(record.netns) === 'gone')
+}
+
+/** DEL of the delegated plugin for an attachment other than the call's own. */
+export async function delegateDel(
+  context: CallContext,
+  call: Invocation,
+  delegated: { type: string; stdin: string },
+): Promise<void> {
+  await delegate(context.cleanup, { ...delegated, verb: 'DEL', path: call.path, attachment: call })
+}
+
+/** What a killed call of this host left, or a DEL that owes something: not what a running one is taking down. */
+function isLeftover({ stamp }: CallContext, { file, record }: StoredRecord): boolean {
+  // An ADD may have finished and ended since its record was read: only what is pending after its end was left.
+  return isWriterGone(record) && hostStateOf(record.writer, stamp) !== 'elsewhere' && existsSync(file)
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements of our table that no record speaks of any more: of an attachment whose record was lost, and
+// those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
+
+import { bareAddress } from '../../cni/model/address.ts'
+import { toLanes } from '../../compile/batches.ts'
+import { CommandError } from '../../compile/command-error.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { elementOps } from '../../plan/model/elements.ts'
+import { hostLinkName } from '../../plan/model/names.ts'
+import type { ObservedTable } from '../../plan/model/observed.ts'
+import type { Op, TableFamily } from '../../plan/model/op.ts'
+import { sameKey } from '../../plan/model/record.ts'
+import { chainRemovals, chainsBehind } from '../../plan/rules/port-conditions.ts'
+import { tableName } from '../../plan/rules/ruleset.ts'
+import { elementsInTheWay, remainingElements } from '../../plan/rules/stale-elements.ts'
+import type { NetworkFiles } from '../../system/files/state.ts'
+import { execute, executeAll, type Place } from '../../system/kernel/execute.ts'
+import { observeTable } from '../../system/kernel/observe.ts'
+import { addressesOf } from '../../system/store/addresses.ts'
+import { portsOf } from '../../system/store/ports.ts'
+import { allRecords } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+
+/**
+ * Removes the elements of an attachment that has no record, found by its reservations and the name of its link. False
+ * when something may be left, which is told on stderr: then the reservations must stay, for a later DEL to try again.
+ */
+export async function removeLostElements(
+  context: CallContext,
+  files: NetworkFiles,
+  key: AttachmentKey,
+): Promise<boolean> {
+  const remains = {
+    portNames: portsOf(key),
+    addresses: addressesOf(files, key).filter((address) => !isRecorded(key, address)),
+    link: key.role === 'ipam' ? '' : hostLinkName(key),
+  }
+  // Delegated to, nothing of it but addresses was ever made.
+  if (key.role === 'ipam') return true
+  try {
+    const elements = remainingElements(await bothTables(context), remains)
+    const ops = [...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]
+    const [failure] = await executeAll({ run: context.cleanup }, ops)
+    if (failure === undefined) return true
+    throw failure
+  } catch (error) {
+    process.stderr.write(`trestle: DEL: owed: ${(error as Error).message}\n`)
+    return false
+  }
+}
+
+/** Whether a record has the address, of another attachment or under another network's name: what leads to it is in use. */
+function isRecorded(key: AttachmentKey, address: string): boolean {
+  return allRecords().some(
+    ({ record }) =>
+      !sameKey(record.key, key) && record.spec?.ips.some((ip) => bareAddress(ip.address) === address) === true,
+  )
+}
+
+/** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is told on stderr. */
+export async function isGuarded({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
+  try {
+    const table = await observeTable(cleanup, 'bridge')
+    const remains = { portNames: [], addresses: [], link: hostLinkName(key) }
+    return table !== 'absent' && remainingElements(table, remains).length > 0
+  } catch (error) {
+    process.stderr.write(`trestle: DEL: cannot tell whether ${key.ifName} is guarded: ${(error as Error).message}\n`)
+    return false
+  }
+}
+
+/** The elements of both of our tables; a table that is not there has none. */
+export async function bothTables({ cleanup }: CallContext): Promise<ObservedTable> {
+  const tables = await Promise.all([observeTable(cleanup, 'inet'), observeTable(cleanup, 'bridge')])
+  const elements = tables.flatMap((table) => (table === 'absent' ? [] : [...table.elements]))
+  return { rules: new Map(), elements: new Map(elements) }
+}
+
+/**
+ * Runs a plan with rules in it. Elements in the way, left from a lost record, are removed and the rules said once more;
+ * a table that they do not fit into is replaced.
+ */
+export async function executeWithRules(place: Place, ops: readonly Op[]): Promise<void> {
+  try {
+    await execute(place, ops)
+  } catch (error) {
+    const isMisfit = error instanceof CommandError && error.op?.kind === 'nft.base'
+    if (isMisfit && (await replaceTable(place, ops, error.op.table))) return
+    // The lanes are independent: a failure of the rules is only told when the links are as wanted.
+    const isInTheWay = error instanceof CommandError && error.op?.kind === 'nft.add' && error.reason === 'exists'
+    const table = isInTheWay ? await observeTable(place.run, 'inet') : 'absent'
+    const stale = table === 'absent' ? [] : elementsInTheWay(table, ops)
+    if (stale.length === 0) throw error
+    await execute(place, elementOps(stale, 'nft.del'))
+    await execute(
+      place,
+      ops.filter((op) => op.kind.startsWith('nft.')),
+    )
+  }
+}
+
+/**
+ * A table that is dormant, or has a set of another type under a name of ours. In one transaction: where it does not help,
+ * nothing has changed. The plan has the elements of all attachments.
+ */
+async function replaceTable({ run }: Place, ops: readonly Op[], family: TableFamily): Promise<boolean> {
+  const [batch] = toLanes(ops.filter((op) => op.kind.startsWith('nft.'))).rules
+  if (batch?.tool !== 'nft') return false
+  const stdin = `delete table ${family} ${tableName}\n${batch.stdin}`
+  const { code } = await run({ file: 'nft', args: ['-t', '-f', '-'], stdin })
+  return code === 0
+}

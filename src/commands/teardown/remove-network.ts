@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// removeWhenEmpty: with its last attachment a network's shared parts go too: bridge, rules, state.
+
+import { existsSync, renameSync, rmSync } from 'node:fs'
+import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import { elementOps } from '../../plan/model/elements.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { refilledRuleOps } from '../../plan/modes/shared.ts'
+import { acceptMark } from '../../plan/rules/accept-mark.ts'
+import { hairpinLink } from '../../plan/rules/hairpin.ts'
+import { loopbackGuard } from '../../plan/rules/host-ports.ts'
+import { namesIn } from '../../system/files/files.ts'
+import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
+import { removeHostAccept } from '../../system/firewalls/host-accept.ts'
+import { readMarkAccept, settleMarkAccept } from '../../system/firewalls/mark-accept.ts'
+import { executeAll } from '../../system/kernel/execute.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { withLock } from '../../system/store/lock.ts'
+import { allNetworks, readNetwork } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { earlierInUse, liveSpecs } from '../call/in-use.ts'
+import { machineLock } from '../call/machine-lock.ts'
+
+/** Shorter than others wait: a network that stays is removed by a later call. */
+const lockWaitMs = 5000
+
+/**
+ * Removes what the network's attachments shared, when it wants that and has none left. Never fails the call.
+ * What is being removed stays written down until it is gone: a later call finishes what a killed one began.
+ */
+export async function removeWhenEmpty(context: CallContext, files: NetworkFiles): Promise<void> {
+  const parts = [files, chainedFiles(files)]
+  const sides = parts.map((part) => ({ part, going: goingFiles(part) }))
+  const isWanted = sides.some(({ part, going }) => readNetwork(part)?.removeWhenEmpty ?? existsSync(going.network))
+  if (!isWanted || !isEmpty(files)) return
+  const lock = { ...machineLock(context, 'remove an empty network'), waitMs: lockWaitMs, deadline: context.whole }
+  try {
+    await withLock(lock, async () => {
+      // An ADD claims first and reads the network then: either its claim is seen here, or it finds no
+      // network and waits for this lock.
+      for (const { part, going } of sides) move(part.network, going.network)
+      if (isEmpty(files)) {
+        const [network] = sides.map(({ going }) => readNetwork(going))
+        await removeShared(context, network, parts)
+        for (const { going } of sides) rmSync(going.network, { force: true })
+      } else for (const { part, going } of sides) if (!existsSync(part.network)) move(going.network, part.network)
+    })
+  } catch (error) {
+    process.stderr.write(`trestle: the empty network stays: ${(error as Error).message}\n`)
+  }
+}
+
+/** `network`: what main attachments shared; `parts`: where theirs and the chained ones' state was. */
+async function removeShared(
+  context: CallContext,
+  network: NetworkSpec | undefined,
+  parts: readonly NetworkFiles[],
+): Promise<void> {
+  const others = allNetworks()
+  const links = network === undefined ? [] : await unusedLinks(context, network, others)
+  // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
+  const networks = [...others, ...earlierInUse(context, others)]
+  const rules = refilledRuleOps({ networks, attachments: liveSpecs(context) }, true)
+  const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
+  const guards = elementOps([...links.map(loopbackGuard), ...links.map(hairpinLink)], 'nft.del')
+  for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules, ...guards])) {
+    process.stderr.write(`trestle: removing an empty network: ${failure.message}\n`)
+  }
+  for (const part of parts) await removeHostAccept(context.cleanup, part)
+  // As long as another network wants it the accept is where it was.
+  if (readMarkAccept()?.mark !== acceptMark(networks)) await settleMarkAccept(context.cleanup, networks)
+}
+
+/** The bridge, unless another network uses it or something is still plugged in. */
+async function unusedLinks(
+  context: CallContext,
+  { bridge }: NetworkSpec,
+  others: readonly NetworkSpec[],
+): Promise<readonly string[]> {
+  if (bridge === undefined || !linkExists(bridge.name)) return []
+  if (others.some((other) => other.bridge?.name === bridge.name)) return []
+  const links = [...(await observeHost(context.cleanup)).links.values()]
+  const ports = links.filter((link) => link.master === bridge.name && link.name !== bridge.gateway?.peer)
+  return ports.length > 0 ? [] : [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name]
+}
+
+/** Where a part's network is written down while it is removed. */
+function goingFiles(part: NetworkFiles): NetworkFiles {
+  return { ...part, network: part.network.replace(/\.json$/, '.going.json') }
+}
+
+function move(from: string, to: string): void {
+  if (existsSync(from)) renameSync(from, to)
+}
+
+function isEmpty(files: NetworkFiles): boolean {
+  return namesIn(files.attachments).length === 0 && namesIn(files.pending).length === 0
+}

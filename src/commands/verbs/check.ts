@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// CHECK: everything we made, compared at once; every difference is told, not only the first.
+
+import { isDeepStrictEqual } from 'node:util'
+import { bareAddress } from '../../cni/model/address.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { NetConf, Role } from '../../cni/model/net-conf.ts'
+import { difference } from '../../plan/difference/difference.ts'
+import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { expectedBy, expectedOps, withLaterMtu } from '../../plan/modes/expected.ts'
+import { ownMacOps } from '../../plan/modes/network.ts'
+import { configDigest } from '../../plan/recovery/config-digest.ts'
+import { asEarlier, earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
+import { acceptMark } from '../../plan/rules/accept-mark.ts'
+import { acceptedOf } from '../../plan/rules/host-accept.ts'
+import { reservationName } from '../../plan/rules/host-ports.ts'
+import { mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
+import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../../system/files/state.ts'
+import { missingAccepts, readHostAccepts } from '../../system/firewalls/host-accept.ts'
+import { missingMarkAccepts } from '../../system/firewalls/mark-accept.ts'
+import { delegate } from '../../system/ipam/delegate.ts'
+import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { machineId } from '../../system/process/stamp.ts'
+import { holderOf } from '../../system/store/addresses.ts'
+import { portHolder } from '../../system/store/ports.ts'
+import { allNetworks, findRecords, readNetwork } from '../../system/store/records.ts'
+import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
+import { checkLoopback } from '../attach/loopback.ts'
+import type { CallContext } from '../call/context.ts'
+import { earlierInUse } from '../call/in-use.ts'
+import { observeFor } from '../call/observe-ops.ts'
+
+/** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
+export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  requireState(conf.name)
+  if (conf.mode === 'loopback') return await checkLoopback(context, call)
+  const files = networkFiles(conf.name)
+  const record = findRecord(files, call, conf)
+  if (record !== undefined) requireOwnHost(record, context.stamp)
+  const found =
+    record === undefined
+      ? [`no record of this attachment in ${files.directory}`]
+      : await differences(context, { call, conf, files, record })
+  const failures: Error[] = found.length === 0 ? [] : [different(call, found)]
+  // Chained, as the record tells, no addresses were asked for.
+  if (conf.ipam.kind === 'delegated' && record?.key.role !== 'chained') {
+    const delegation = { type: conf.ipam.type, verb: 'CHECK', path: call.path, stdin: conf.stdin } as const
+    await delegate(context.run, delegation).catch((error: Error) => failures.push(error))
+  }
+  if (failures.length > 0) throw new AggregateError(failures, 'CHECK found differences')
+}
+
+function different(call: Invocation, found: readonly string[]): CniError {
+  const what = `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`
+  // Several operations may say the same of one link.
+  return new CniError(CniCode.checkFailed, what, { details: [...new Set(found)].join('\n') })
+}
+
+interface Subject {
+  readonly call: Invocation
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly record: AttachmentRecord
+}
+
+/** Which of a list's plugins is meant: the one made with this configuration, else the one of its role. */
+function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): AttachmentRecord | undefined {
+  const roles: readonly Role[] = conf.role === 'ipam' ? ['ipam'] : ['main', 'chained']
+  const digest = configDigest(conf)
+  const records = roles.flatMap((role) =>
+    findRecords(files, { network: conf.name, containerId: call.containerId, ifName: call.ifName, role }),
+  )
+  const exact = records.find(({ record }) => record.configDigest === digest)
+  return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
+}
+
+async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
+  const { call, conf, files, record } = subject
+  if (record.otherFormat !== undefined) {
+    process.stderr.write(`trestle: CHECK: record of format ${record.otherFormat}: only reservations are compared\n`)
+  }
+  const owed = (record.owed ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
+  const reserved = [...reservationLacks(files, record), ...portLacks(record)]
+  if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
+    return [...owed, ...reserved]
+  const expected = expectedBy(conf.prevResult, record.spec, call.netns)
+  const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
+  const all = allNetworks()
+  const { network, beside } = networkOfPod(context, { now, made: record.network, all })
+  const ownMac = network?.bridge ? ownMacOps(network.bridge, machineId()) : []
+  const cached = cachedAttachment(record.key)
+  const spec = withLaterMtu(expected.spec, cached && mtuSetLater(cached, conf))
+  const around = { beside, all: beside.length > 0 ? beside : all }
+  const ops = [...expectedOps(spec, network, around), ...ownMac]
+  const isAccepted = now !== undefined && acceptedOf(now).length > 0
+  const [found, accepts] = await Promise.all([
+    lookTwice(context, call.netns, ops),
+    acceptLacks(context, record.spec.chained ? chainedFiles(files) : files, isAccepted ? acceptMark(all) : undefined),
+  ])
+  return [...owed, ...reserved, ...expected.missing, ...found, ...accepts]
+}
+
+/**
+ * The network as the attachment needs it: of the configuration of its ADD, where that is over. `beside`: the networks
+ * whose rules are in the table with those, since ranges that overlap are taken apart together.
+ */
+function networkOfPod(
+  context: CallContext,
+  { now, made, all }: { now: NetworkSpec | undefined; made: NetworkSpec | undefined; all: readonly NetworkSpec[] },
+) {
+  if (now === undefined || made === undefined || isDeepStrictEqual(now, made)) return { network: now, beside: [] }
+  const network = asEarlier(now, made, earlierNetworks(all, [made])[0])
+  return { network, beside: network === now ? [] : [...all, ...earlierInUse(context, all)] }
+}
+
+/**
+ * What does not hold. A set that another call is filling anew is listed as empty for a moment: nf_tables_commit
+ * makes the old elements inactive before the set has its new ones (net/netfilter/nft_set_pipapo.c). So what is
+ * missing in a table is looked for again.
+ */
+async function lookTwice(context: CallContext, netns: string, ops: readonly Op[]): Promise<readonly string[]> {
+  const first = difference(ops, await observeFor(context, netns, ops))
+  const isOfRules = first.some(({ op }) => op.kind.startsWith('nft.'))
+  const found = isOfRules ? difference(ops, await observeFor(context, netns, ops)) : first
+  return found.flatMap((each) => each.found)
+}
+
+/** A process for each zone and chain that has an accept; none where no firewall dropped when the network was set up. */
+async function acceptLacks(
+  { run }: CallContext,
+  files: NetworkFiles,
+  mark: number | undefined,
+): Promise<readonly string[]> {
+  const [zones, chains] = await Promise.all([
+    missingAccepts(run, readHostAccepts(files)),
+    missingMarkAccepts(run, 'CHECK', mark),
+  ])
+  return [...zones, ...chains]
+}
+
+function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
+  if (!record.spec?.isPool) return []
+  return record.spec.ips.flatMap(({ address }) => {
+    const bare = bareAddress(address)
+    const holder = holderOf(files, bare)
+    if (holder !== undefined && sameKey(holder.key, record.key)) return []
+    return [
+      holder === undefined
+        ? `the reservation of ${bare} is missing`
+        : `${bare} is reserved for container ${holder.key.containerId}`,
+    ]
+  })
+}
+
+function portLacks({ key, spec }: AttachmentRecord): readonly string[] {
+  return (spec?.hostPorts?.ports ?? []).map(reservationName).flatMap((name) => {
+    const holder = portHolder(name)
+    if (holder !== undefined && sameKey(holder.key, key)) return []
+    return [
+      holder === undefined
+        ? `the reservation of host port ${name} is missing`
+        : `host port ${name} is reserved for container ${holder.key.containerId}`,
+    ]
+  })
+}

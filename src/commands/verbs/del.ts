@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// DEL: from container id, interface name and our record alone. It comes twice per pod, with and
+// without a namespace, after changed configurations and lost state; it succeeds when nothing of the
+// attachment is left (docs/design.md, "DEL").
+
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { DelConf } from '../../cni/model/net-conf.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { withNetworkName } from '../../plan/recovery/config-digest.ts'
+import { networkFiles, requireState } from '../../system/files/state.ts'
+import { defaultDataDir, releaseReferenceAddresses } from '../../system/ipam/reference-leases.ts'
+import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { endKilledCalls } from '../../system/process/call-processes.ts'
+import { findReference, removeReference } from '../../system/upstream/reference-chain.ts'
+import { delLoopback } from '../attach/loopback.ts'
+import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
+import type { CallContext } from '../call/context.ts'
+import { removeUnrecorded } from '../recover/unrecorded.ts'
+import { releaseWith } from '../teardown/delegated-lease.ts'
+import { delegateDel, detach, settleLeftovers } from '../teardown/detach.ts'
+import { removeWhenEmpty } from '../teardown/remove-network.ts'
+
+/**
+ * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
+ * when a live ADD of the same attachment is under way, another call keeps it waiting for too long, or not even what is
+ * owed can be written down, 106 when a signal ends its wait for others, 120 when the ADD was in another host network
+ * namespace: what is left is written down, and DEL is sent again.
+ */
+export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
+  if (conf.isLoopback) return await delLoopback(context, call)
+  requireState(conf.name)
+  const files = networkFiles(conf.name)
+  await endKilledCalls(conf.delegatedIpam !== undefined)
+  const { meant, isCertain } = await askedFor(context, call, conf)
+  // Nothing of it could be removed from here, and its record and reservations would be gone.
+  for (const { record } of meant) requireOwnHost(record, context.stamp)
+  for (const stored of meant) {
+    if (isInProgress(stored)) throw inProgress(call, stored.record.writer.pid)
+    await orOwed(stored.record, () => detach(context, networkFiles(stored.record.key.network), stored.record))
+  }
+  if (meant.length === 0) await removeOthers(context, { call, conf })
+  const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))
+  if (!isCertain) await removeUnrecorded(context, files, { call, conf, recorded, orOwed })
+  const release = conf.delegatedIpam === undefined ? undefined : releaseWith(context, call, conf.stdin)
+  await settleLeftovers(context, files, release)
+  const networks = new Set([conf.name, ...meant.map(({ record }) => record.key.network)])
+  for (const network of networks) await removeWhenEmpty(context, networkFiles(network))
+  // The configuration may have changed since: the lease is with whoever gave it.
+  const leased = meant.find(({ record }) => record.delegatedIpam !== undefined)?.record
+  const isChained = meant.length > 0 && meant.every(({ record }) => record.key.role === 'chained')
+  const type = leased?.delegatedIpam ?? (isChained ? undefined : conf.delegatedIpam)
+  // The plugin knows a lease by the network's name at ADD.
+  const stdin = leased === undefined ? conf.stdin : withNetworkName(conf.stdin, leased.key.network)
+  if (type !== undefined) await delegateDel(context, call, { type, stdin })
+}
+
+/** What fails is told where it could be written down, else thrown as CniError 11. */
+async function orOwed({ key }: AttachmentRecord, detaching: () => Promise<readonly Error[]>): Promise<void> {
+  try {
+    const failures = await detaching()
+    for (const failure of failures) process.stderr.write(`trestle: DEL: owed: ${failure.message}\n`)
+  } catch (cause) {
+    if (cause instanceof CniError || !('errno' in (cause as object))) throw cause
+    throw new CniError(
+      CniCode.tryAgainLater,
+      `cannot write down what is owed for ${key.ifName} of container ${key.containerId}`,
+      {
+        details: `${failureOf(cause as NodeJS.ErrnoException)}; make the state directory writable, DEL is sent again`,
+        cause,
+      },
+    )
+  }
+}
+
+/**
+ * Without the system's own words: containerd takes a DEL for done whose error says "no such file or directory"
+ * (go-cni, Remove), and would not send it again.
+ */
+function failureOf({ code, syscall, path }: NodeJS.ErrnoException): string {
+  return [`${code} on ${syscall}`, path].filter(Boolean).join(' ')
+}
+
+/** The reference chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
+async function removeOthers(context: CallContext, { call, conf }: { call: Invocation; conf: DelConf }): Promise<void> {
+  const key = keyOf(call, conf, conf.role)
+  const dataDir = conf.dataDir ?? defaultDataDir
+  // A chained part has none of the pod's addresses.
+  if (conf.role === 'chained') return
+  if (conf.role === 'ipam') return releaseReferenceAddresses(dataDir, conf.name, call)
+  const found = findReference(key, conf, dataDir)
+  if (found === undefined) return
+  const openPod = call.netns === '' ? undefined : () => context.openNetns(call.netns)
+  const failures = await removeReference(context.cleanup, found, openPod)
+  for (const failure of failures)
+    process.stderr.write(`trestle: DEL: left of the reference plugins: ${failure.message}\n`)
+}
+
+function inProgress(call: Invocation, pid: number): CniError {
+  return new CniError(
+    CniCode.tryAgainLater,
+    `another call is working on ${call.ifName} of container ${call.containerId}`,
+    {
+      details: `process ${pid}; a runtime runs one call per container at a time`,
+    },
+  )
+}

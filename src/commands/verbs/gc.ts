@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// GC: what the runtime no longer lists goes, of this network only. It goes on after a failure and
+// reports all of them (CNI spec 1.1.0, section 3, GC).
+
+import { CniCode, CniError, toCniError } from '../../cni/model/error.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { AttachmentId, NetConf } from '../../cni/model/net-conf.ts'
+import { networkFiles, requireState } from '../../system/files/state.ts'
+import { delegate } from '../../system/ipam/delegate.ts'
+import { endKilledCalls } from '../../system/process/call-processes.ts'
+import { isWriterGone } from '../../system/process/stamp.ts'
+import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { removeUnlisted } from '../recover/orphans.ts'
+import { detachAll } from '../teardown/detach.ts'
+import { removeWhenEmpty } from '../teardown/remove-network.ts'
+
+/** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
+export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  requireState(conf.name)
+  const files = networkFiles(conf.name)
+  await endKilledCalls(conf.ipam.kind === 'delegated')
+  const failures: Error[] = []
+  if (conf.validAttachments !== undefined) {
+    const stale = recordsOf(files).filter((stored) => isStale(stored, conf.validAttachments ?? []))
+    failures.push(...(await detachAll(context, files, stale)).flat())
+    failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, conf.validAttachments ?? []))))
+  }
+  await removeWhenEmpty(context, files)
+  // The plugin would give back the leases of what is another host's.
+  const isShared = failures.some((failure) => failure instanceof CniError && failure.code === CniCode.otherHost)
+  if (conf.ipam.kind === 'delegated' && !isShared) {
+    const delegation = { type: conf.ipam.type, verb: 'GC', path: call.path, stdin: conf.stdin } as const
+    await delegate(context.run, delegation).catch((error: unknown) => failures.push(toCniError(error)))
+  }
+  if (failures.length > 0) throw new AggregateError(failures, 'GC is incomplete')
+}
+
+function isStale({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
+  // A call in progress is not on the runtime's list yet.
+  if (isPending && record.owed === undefined && !isWriterGone(record)) return false
+  return !isListed(record.key, valid)
+}
+
+function isListed(id: AttachmentId, valid: readonly AttachmentId[]): boolean {
+  return valid.some(({ containerId, ifName }) => containerId === id.containerId && ifName === id.ifName)
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs as the protocol edge calls them.
+
+import type { Handlers } from '../../cni/dispatch.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { openContext } from '../call/context.ts'
+import { add } from './add.ts'
+import { check } from './check.ts'
+import { del } from './del.ts'
+import { gc } from './gc.ts'
+import { status } from './status.ts'
+
+/**
+ * The verbs. `signal`: aborted when the process is asked to end; DEL and GC finish all the same, but a DEL waits for no
+ * lock any more. `startedMs`: when the call began (performance.now() milliseconds), waiting for its configuration included.
+ */
+export function handlers(signal: AbortSignal, startedMs: number): Handlers {
+  return {
+    add: (call, conf) => told(add(openContext(signal, startedMs), call, conf)),
+    del: (call, conf) =>
+      told(del(openContext(new AbortController().signal, startedMs, signal), call, conf), CniCode.tryAgainLater),
+    check: (call, conf) => told(check(openContext(signal, startedMs), call, conf)),
+    gc: (call, conf) => told(gc(openContext(new AbortController().signal, startedMs), call, conf)),
+    status: (call, conf) => told(status(openContext(signal, startedMs), call, conf)),
+  }
+}
+
+/** DEL says "try again later": it is sent again (specification, section 5, code 11). */
+async function told<T>(work: Promise<T>, refused: number = CniCode.ioFailure): Promise<T> {
+  try {
+    return await work
+  } catch (cause) {
+    const { syscall, message } = cause as NodeJS.ErrnoException
+    // A system call that failed is foreseen, whatever its reason: a full, read-only or damaged file system.
+    if (cause instanceof CniError || syscall === undefined) throw cause
+    throw new CniError(refused, `cannot keep state: ${message}`, {
+      details: `the state directory ${stateRoot()} must be writable and have room`,
+      cause,
+    })
+  }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// restore: everything that state says should be on the host, and is not, made again: after
+// `nft flush ruleset`, a firewall's reload, a bridge that was removed. What holds is left alone.
+
+import { CommandError } from '../../compile/command-error.ts'
+import { type Difference, difference } from '../../plan/difference/difference.ts'
+import { ifbStateOps } from '../../plan/link/bandwidth.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import type { Op } from '../../plan/model/op.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { afterRuleOps, hostOps, portOps, queueingOps } from '../../plan/modes/attach.ts'
+import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
+import { bridgeOps, refilledRuleOps } from '../../plan/modes/shared.ts'
+import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
+import { networkParts, requireState } from '../../system/files/state.ts'
+import { lackedAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
+import { lackedMarkAccepts } from '../../system/firewalls/mark-accept.ts'
+import { execute } from '../../system/kernel/execute.ts'
+import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { endKilledCalls } from '../../system/process/call-processes.ts'
+import { machineId } from '../../system/process/stamp.ts'
+import { withLock } from '../../system/store/lock.ts'
+import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
+import { settleHostAccepts } from '../attach/shared-setup.ts'
+import type { CallContext } from '../call/context.ts'
+import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
+import { machineLock } from '../call/machine-lock.ts'
+import { observeBesideLinks } from '../call/observe-ops.ts'
+import { stateLacks } from '../recover/mend-state.ts'
+import { executeWithRules } from '../teardown/lost-elements.ts'
+
+/** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
+export interface Restored {
+  readonly missing: readonly string[]
+  readonly lost: readonly string[]
+  /** Attachments of another host network namespace: left alone. */
+  readonly elsewhere: readonly string[]
+}
+
+/** How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows from it. */
+const mostLooks = 3
+
+/**
+ * Compares state with the host; with `apply`, makes what is missing. Throws CniError as ADD does, and 111 where all
+ * attachments are of another host network namespace.
+ */
+export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
+  requireState()
+  const others = recordsElsewhere(context)
+  const [first] = others
+  if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.stamp)
+  if (apply) await endKilledCalls(false)
+  return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
+    const state = stateLacks(context)
+    if (apply) for (const lack of state) await lack.mend(context)
+    const { found, lost } = await reconcile(context, { apply, others })
+    const accepts = await missingAcceptTexts(context)
+    if (apply) await settleHostAccepts(context)
+    // Several operations may say the same of one link.
+    const missing = [...new Set([...state.map(({ text }) => text), ...found, ...accepts])]
+    return { missing, lost: lost.map(describe), elsewhere: others.map(describe) }
+  })
+}
+
+/** `others`: attachments of another host, which are left alone with the networks that are theirs alone. */
+interface Reconciling {
+  readonly apply: boolean
+  readonly others: readonly AttachmentRecord[]
+}
+
+/** What was different at any look, in words, and the attachments whose interface was gone at the last one. */
+async function reconcile(context: CallContext, { apply, others }: Reconciling) {
+  const found: string[] = []
+  for (let looks = 1; ; looks++) {
+    const { differences, rules, lost } = await compare(context, others)
+    found.push(...differences.flatMap((each) => each.found))
+    if (!apply || differences.length === 0) return { found, lost }
+    try {
+      await applyDifferences(context, differences, rules)
+      return { found, lost }
+    } catch (error) {
+      if (looks === mostLooks || !isOvertaken(error)) throw error
+    }
+  }
+}
+
+/** A link is there that was not when we looked, or not any more. */
+function isOvertaken(error: unknown): boolean {
+  return error instanceof CommandError && (error.reason === 'exists' || error.reason === 'absent')
+}
+
+async function compare(context: CallContext, others: readonly AttachmentRecord[]) {
+  const current = networksHere(others)
+  const networks = [...current, ...earlierInUse(context, current)]
+  const all = liveSpecs(context)
+  const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
+  const isThere = (spec: AttachmentSpec) => {
+    const link = spec.host?.name ?? spec.chained?.hostLink
+    return link === undefined || host.links.has(link)
+  }
+  const attachments = all.filter(isThere)
+  const rules = refilledRuleOps({ networks, attachments: all })
+  const ops = [...linkOps(networks, attachments), ...rules]
+  const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
+  const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))
+  const lost = all.filter((spec) => !isThere(spec) && finished.has(textOf(spec.key)))
+  return { differences, rules, lost }
+}
+
+/** Where a foreign firewall drops and an accept of ours is not, or is as release 0.1 put it. */
+async function missingAcceptTexts(context: CallContext): Promise<readonly string[]> {
+  const texts: string[] = []
+  const look = lookingOnce(context.run)
+  const networks = allNetworks()
+  const earlier = earlierInUse(context, networks)
+  for (const files of networkParts()) {
+    const network = knownNetwork(files)
+    if (network !== undefined) texts.push(...(await lackedAccepts(look, files, acceptingAll(network, earlier))))
+  }
+  return [...texts, ...(await lackedMarkAccepts(context.run, [...networks, ...earlier]))]
+}
+
+/** Rules go in as one transaction: all of them, when one is missing. */
+async function applyDifferences(
+  context: CallContext,
+  differences: readonly Difference[],
+  rules: readonly Op[],
+): Promise<void> {
+  const missing = differences.map(({ op }) => op).filter((op) => !op.kind.startsWith('nft.'))
+  const needsRules = differences.some(({ op }) => op.kind.startsWith('nft.'))
+  // What route_localnet opens is closed by a rule, which comes first (afterRuleOps).
+  const isSetting = (op: Op) => op.kind === 'sysctl.write'
+  await executeWithRules({ run: context.run }, [
+    ...missing.filter((op) => !isSetting(op)),
+    ...(needsRules ? rules : []),
+  ])
+  await execute({ run: context.run }, missing.filter(isSetting))
+}
+
+function linkOps(networks: readonly NetworkSpec[], attachments: readonly AttachmentSpec[]): readonly Op[] {
+  const ofNetworks = networks.flatMap((network) => [
+    ...bridgeOps(network, attachments),
+    ...(network.bridge ? [...bridgeSysctlOps(network.bridge), ...ownMacOps(network.bridge, machineId())] : []),
+  ])
+  // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
+  const links = attachments.flatMap((spec) => [
+    ...portOps(spec),
+    ...hostEndOps(spec),
+    ...hostOps(spec),
+    ...ifbStateOps(spec.bandwidth),
+  ])
+  const all = [
+    ...ofNetworks,
+    ...links.filter((op) => op.kind !== 'veth.add'),
+    ...attachments.flatMap(queueingOps),
+    ...attachments.flatMap(afterRuleOps),
+  ]
+  return withoutRepeats(all)
+}
+
+/** Pods of one bridge say the same of it, and a port's place is said with the bridge and with the pod. */
+function withoutRepeats(ops: readonly Op[]): readonly Op[] {
+  const seen = new Set<string>()
+  return ops.filter((op) => {
+    const text = JSON.stringify(op)
+    return !seen.has(text) && seen.add(text)
+  })
+}
+
+/** What ADD says in one line with the creation of the pair. */
+function hostEndOps({ host, mtu }: AttachmentSpec): readonly Op[] {
+  if (host === undefined) return []
+  const { name: dev, mac } = host
+  return [
+    ...(mac === '' ? [] : [{ in: 'host', kind: 'link.mac', dev, mac, why: `set the MAC of ${dev}` } as const]),
+    { in: 'host', kind: 'link.mtu', dev, mtu: host.mtu ?? mtu, why: `set the MTU of ${dev}` },
+    { in: 'host', kind: 'link.up', dev, why: `set ${dev} up` },
+  ]
+}
+
+function textOf(key: AttachmentKey): string {
+  return JSON.stringify(key)
+}
+
+function describe({ key }: { readonly key: AttachmentKey }): string {
+  return `${key.ifName} of container ${key.containerId} (network ${key.network})`
+}

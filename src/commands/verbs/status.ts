@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// STATUS: could the next ADD succeed? Asked every few seconds, so it starts no process of ours. What
+// the next ADD sets up by itself (bridge, table, forwarding) is no reason to say no.
+
+import { hasIpv6 } from '../../cni/config/config-mtu.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
+import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
+import { withExcluded } from '../../plan/ipam/range-overlap.ts'
+import { mostBridgePorts } from '../../plan/modes/network.ts'
+import { namesIn } from '../../system/files/files.ts'
+import {
+  type NetworkFiles,
+  networkDirectories,
+  networkFiles,
+  requireRoom,
+  requireState,
+} from '../../system/files/state.ts'
+import { delegate } from '../../system/ipam/delegate.ts'
+import { referenceAddresses } from '../../system/ipam/reference-leases.ts'
+import { bridgePorts } from '../../system/kernel/kernel-files.ts'
+import { tooOldNft } from '../../system/kernel/nft-version.ts'
+import { lackingCapabilities } from '../../system/process/capabilities.ts'
+import { isOnPath } from '../../system/process/tools.ts'
+import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
+import { readNetwork } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { isOldFile } from '../recover/strays.ts'
+import { isDead } from '../teardown/detach.ts'
+
+/** Few enough free ports of a bridge to say so, which an operator has to act on. */
+const fewPorts = 23
+
+/** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
+export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  try {
+    requireState(conf.name)
+    requireRoom()
+  } catch (cause) {
+    throw notReady((cause as CniError).message, (cause as CniError).details ?? '', cause)
+  }
+  requireCapabilities(conf)
+  requireTools(conf)
+  const files = networkFiles(conf.name)
+  if (conf.ipam.kind === 'pool') {
+    const excluded = conf.role === 'main' ? (readNetwork(files)?.excluded ?? []) : []
+    requireFreeAddress(context, files, { conf, ipam: withExcluded(conf.ipam, excluded) })
+  }
+  if (conf.role === 'main' && conf.mode === 'bridge') requireFreePort(conf)
+  if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
+}
+
+/** Its own error is passed on (CNI spec 1.1.0, section 4); one that is missing or crashes will not serve an ADD either. */
+async function askDelegate(context: CallContext, call: Invocation, to: { type: string; stdin: string }): Promise<void> {
+  try {
+    await delegate(context.run, { ...to, verb: 'STATUS', path: call.path })
+  } catch (cause) {
+    if (!(cause instanceof CniError) || cause.code !== CniCode.delegateFailed) throw cause
+    throw notReady(cause.message, cause.details ?? '', cause)
+  }
+}
+
+/** Chained, it depends on the pod which of them a call needs. */
+function requireCapabilities({ role, mode }: NetConf): void {
+  const lacking = role === 'ipam' || mode === 'chained' ? [] : lackingCapabilities()
+  if (lacking.length === 0) return
+  const names = lacking.map(({ name }) => name).join(' and ')
+  throw notReady(`${names} missing`, lacking.map(({ hint }) => hint).join('\n'))
+}
+
+function requireTools(conf: NetConf): void {
+  if (conf.role === 'ipam') return
+  const needed = toolsOf(conf)
+  const missing = needed.filter((tool) => !isOnPath(tool))
+  if (missing.length === 0) {
+    requireNewNft(needed)
+    return
+  }
+  throw notReady(
+    `${missing.join(', ')} not found`,
+    'install them (Debian: iproute2, util-linux, nftables, procps), or add their directory to PATH',
+  )
+}
+
+function requireNewNft(needed: readonly string[]): void {
+  const old = needed.includes('nft') ? tooOldNft() : undefined
+  if (old === undefined) return
+  throw notReady(
+    `nft ${old.version} is too old`,
+    `${old.path}: the rules need nftables ${old.needed} or newer: update it`,
+  )
+}
+
+/** What every ADD of this configuration runs; what one pod's ports or limits need besides is that pod's matter. */
+function toolsOf({ mode, ipMasq, ipam, bridge, firewall, bandwidth, tuning }: NetConf): readonly string[] {
+  if (mode === 'loopback') return ['ip', 'nsenter']
+  const hasRules = ipMasq || bridge.macspoofchk || (firewall !== undefined && firewall.ingressPolicy !== 'open')
+  const hasVlans = bridge.vlan > 0 || bridge.vlanTrunk !== undefined
+  const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0 || (bridge.enabledad && hasIpv6(ipam))
+  return [
+    'ip',
+    'nsenter',
+    ...(hasRules ? ['nft'] : []),
+    ...(bandwidth ? ['tc'] : []),
+    ...(hasSysctls ? ['sysctl'] : []),
+    ...(hasVlans ? ['bridge'] : []),
+  ]
+}
+
+function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { conf: NetConf; ipam: PoolIpam }): void {
+  const { conf, ipam } = of
+  // An adopted pod's address is in both.
+  const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...referenceAddresses(ipam.dataDir, conf.name)])]
+  for (const set of ipam.rangeSets) {
+    const inSet = countedOf(set, ipam.exclude, taken)
+    const total = capacity(set, ipam.exclude)
+    if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, { address, conf })))
+      continue
+    throw notReady(
+      `no IP addresses available in range set ${describeSet(set)}`,
+      `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ${files.addresses} says by whom`,
+    )
+  }
+}
+
+/**
+ * What the next ADD takes back: of a dead holder, or of one that cannot be read. Whether the latter lives takes processes:
+ * the ADD looks, and makes it readable where it does.
+ */
+function isReclaimable(
+  context: CallContext,
+  files: NetworkFiles,
+  { address, conf }: { address: string; conf: NetConf },
+): boolean {
+  const record = holderOf(files, address)
+  if (record !== undefined) return isDead({ file: '', isPending: false, record }, context)
+  return conf.role === 'main' && isOldFile(context, `${files.addresses}/${address}`, undefined)
+}
+
+function requireFreePort({ bridge: { name } }: NetConf): void {
+  const ports = bridgePorts(name) ?? recordedPorts(name)
+  const hint = 'Linux allows no more on one bridge; use a second network with another "bridge"'
+  const free = mostBridgePorts - ports
+  if (free <= 0) throw notReady(`bridge ${name} has ${ports} of ${mostBridgePorts} ports`, hint)
+  if (free > fewPorts) return
+  process.stderr.write(`trestle: STATUS: bridge ${name} has ${ports} of ${mostBridgePorts} ports: ${hint}\n`)
+}
+
+/** What our own records say, where the kernel's files do not show this network namespace. */
+function recordedPorts(bridge: string): number {
+  const onBridge = networkDirectories().filter((files) => readNetwork(files)?.bridge?.name === bridge)
+  return onBridge.reduce((sum, files) => sum + namesIn(files.attachments).filter(isMain).length, 0)
+}
+
+/** Only a main attachment has a port: `ID:IFNAME`, others have their role behind it. */
+function isMain(name: string): boolean {
+  return name.split(':').length === 2
+}
+
+function notReady(why: string, hint: string, cause?: unknown): CniError {
+  return new CniError(CniCode.notAvailable, `not ready: ${why}`, { details: hint, cause })
+}

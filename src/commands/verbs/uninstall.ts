@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// uninstall: takes what trestle made of the machine away, to the last rule: bridges, tables, accepts in
+// chains of others, state. Only when no attachment is left: a live pod keeps its network.
+
+import { existsSync, rmdirSync, rmSync } from 'node:fs'
+import { oneLine } from '../../cni/model/error.ts'
+import { reasonOf } from '../../compile/reason.ts'
+import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import { bridgeMac } from '../../plan/model/names.ts'
+import type { ObservedNamespace } from '../../plan/model/observed.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { type AttachmentRecord, describeHolder } from '../../plan/model/record.ts'
+import { markText } from '../../plan/rules/accept-mark.ts'
+import { placeText } from '../../plan/rules/host-accept.ts'
+import { tableName } from '../../plan/rules/ruleset.ts'
+import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
+import { readHostAccepts, removeHostAccept } from '../../system/firewalls/host-accept.ts'
+import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
+import { executeAll } from '../../system/kernel/execute.ts'
+import { observeHost, observeTable } from '../../system/kernel/observe.ts'
+import { removeCallFiles } from '../../system/process/call-file.ts'
+import { machineId } from '../../system/process/stamp.ts'
+import { withLock } from '../../system/store/lock.ts'
+import { allNetworks, allRecords } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { machineLock } from '../call/machine-lock.ts'
+import { isDead, reclaimDead, settleLeftovers } from '../teardown/detach.ts'
+import { removeWhenEmpty } from '../teardown/remove-network.ts'
+
+const tableFamilies = ['inet', 'bridge'] as const
+
+/** Where an operator puts what `trestle restore --systemd-unit` printed (systemd.unit(5), "Unit File Load Path"). */
+const restoreUnits = ['/etc', '/run', '/usr/local/lib', '/usr/lib'].map(
+  (directory) => `${directory}/systemd/system/trestle-restore.service`,
+)
+
+/** What an uninstall found: `removes` is gone after it was applied, `stays` is not trestle's alone. */
+export interface Uninstalled {
+  /** Attachments of live pods: nothing is removed while there is one. */
+  readonly live: readonly string[]
+  readonly removes: readonly string[]
+  readonly stays: readonly string[]
+  readonly failures: readonly string[]
+}
+
+interface Parts {
+  readonly links: readonly string[]
+  readonly tables: readonly (typeof tableFamilies)[number][]
+  readonly stays: readonly string[]
+  readonly accepts: readonly string[]
+}
+
+/** Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look, or is refused the lock. */
+export async function uninstall(context: CallContext, apply: boolean): Promise<Uninstalled> {
+  const hasState = stateParts().some((path) => existsSync(path))
+  // A look at a machine without state makes none.
+  if (apply || hasState) requireState()
+  if (apply) await takeDownDead(context)
+  const { live, dead } = attachments(context)
+  const parts = await look(context)
+  const removes = [
+    ...dead.map((record) => `what is left of ${describe(record)}`),
+    ...parts.accepts,
+    ...parts.tables.map((family) => `nft table ${family} ${tableName}`),
+    ...parts.links.map((name) => `link ${name}`),
+    ...(hasState ? [`state in ${stateRoot()}`] : []),
+  ]
+  const found = { live: live.map(describe), removes, stays: parts.stays }
+  if (!apply || live.length > 0) return { ...found, failures: [] }
+  const lock = { ...machineLock(context, 'uninstall'), deadline: context.whole }
+  const failures = await withLock(lock, async () => await remove(context, parts))
+  if (failures.length === 0) removeEmptyRoot()
+  return { ...found, failures }
+}
+
+async function takeDownDead(context: CallContext): Promise<void> {
+  for (const files of networkDirectories()) {
+    await settleLeftovers(context, files)
+    await reclaimDead(context, files)
+    await removeWhenEmpty(context, files)
+  }
+}
+
+/** What is owed counts as live: its record says what is still there. */
+function attachments(context: CallContext): { live: readonly AttachmentRecord[]; dead: readonly AttachmentRecord[] } {
+  const stored = allRecords()
+  const dead = new Set(stored.filter((each) => each.record.owed === undefined && isDead(each, context)))
+  const records = (which: boolean) => stored.filter((each) => dead.has(each) === which).map(({ record }) => record)
+  return { live: records(false), dead: records(true) }
+}
+
+async function look(context: CallContext): Promise<Parts> {
+  const networks = allNetworks()
+  const host = await observeHost(context.run)
+  const judged = bridgesOf(networks, host).map((bridge) => judgeBridge(bridge, host))
+  const forwarding = [...new Set(networks.flatMap((network) => network.forwarding))]
+  const tables: (typeof tableFamilies)[number][] = []
+  for (const family of tableFamilies) {
+    if ((await observeTable(context.run, family)) !== 'absent') tables.push(family)
+  }
+  return {
+    links: judged.flatMap(({ links }) => links),
+    tables,
+    stays: [
+      ...judged.flatMap(({ stays }) => stays),
+      ...forwarding.map((family) => `IPv${family} forwarding is on: others may need it`),
+      ...restoreUnits.filter((path) => existsSync(path)).map(unitText),
+    ],
+    accepts: acceptTexts(),
+  }
+}
+
+/** The bridges of the networks, and those with a MAC of ours that no network has any more: it was configured otherwise then. */
+function bridgesOf(networks: readonly NetworkSpec[], host: ObservedNamespace): readonly Bridge[] {
+  const known = new Map(networks.flatMap(({ bridge }): [string, Bridge][] => (bridge ? [[bridge.name, bridge]] : [])))
+  const former = [...host.links.values()].filter(
+    ({ name, kind, mac }) => kind === 'bridge' && !known.has(name) && mac === bridgeMac(name, machineId()),
+  )
+  return [...known.values(), ...former]
+}
+
+type Bridge = Pick<NonNullable<NetworkSpec['bridge']>, 'name' | 'gateway'>
+
+/** A bridge goes when it has the MAC that trestle gives to its own, and no port but its gateway's. */
+function judgeBridge(bridge: Bridge, host: ObservedNamespace): { links: readonly string[]; stays: readonly string[] } {
+  const link = host.links.get(bridge.name)
+  if (link === undefined) return { links: [], stays: [] }
+  const ports = [...host.links.values()].filter(
+    ({ master, name }) => master === bridge.name && name !== bridge.gateway?.peer,
+  )
+  const names = ports.map(({ name }) => name).join(', ')
+  if (ports.length > 0) return { links: [], stays: [`bridge ${bridge.name}: it has the ports ${names}`] }
+  if (link.mac !== bridgeMac(bridge.name, machineId()))
+    return { links: [], stays: [`bridge ${bridge.name} and its addresses: trestle did not make it`] }
+  return { links: [...(bridge.gateway ? [bridge.gateway.name] : []), bridge.name], stays: [] }
+}
+
+/** Not written by trestle, so not removed by it. */
+function unitText(path: string): string {
+  return `${path}: remove it with: systemctl disable --now trestle-restore.service; rm ${path}; systemctl daemon-reload`
+}
+
+function acceptTexts(): readonly string[] {
+  const accepts = networkParts().flatMap(readHostAccepts)
+  const ofMark = readMarkAccept()
+  return [
+    ...accepts.flatMap(({ of, places }) => places.map((place) => `accept of ${of} in ${placeText(place)}`)),
+    ...(ofMark?.places ?? []).map((place) => `accept of mark ${markText(ofMark?.mark ?? 0)} in ${placeText(place)}`),
+  ]
+}
+
+/** Everything, whatever fails. State stays when something did: it says what is left. */
+async function remove(context: CallContext, parts: Parts): Promise<readonly string[]> {
+  // An ADD may have come since the look.
+  const { live } = attachments(context)
+  if (live.length > 0) return live.map((record) => `${describe(record)} was added meanwhile`)
+  const failures: string[] = []
+  for (const part of networkParts()) {
+    await removeHostAccept(context.cleanup, part).catch((error: Error) => failures.push(error.message))
+  }
+  // Also where state was lost: nothing of ours stays in the chains of others.
+  await removeMarkAccept(context.cleanup, [], true).catch((error: Error) => failures.push(error.message))
+  const removals = parts.links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
+  failures.push(...(await executeAll({ run: context.cleanup }, removals)).map(({ message }) => message))
+  for (const family of parts.tables) {
+    const { code, stderr } = await context.cleanup({ file: 'nft', args: ['delete', 'table', family, tableName] })
+    if (code === 0 || reasonOf(stderr) === 'absent') continue
+    failures.push(`could not remove the nft table ${family} ${tableName}: ${oneLine(stderr)}`)
+  }
+  if (failures.length > 0) return failures
+  for (const path of stateParts()) rmSync(path, { recursive: true, force: true })
+  return []
+}
+
+function stateParts(): readonly string[] {
+  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json'].map((name) => `${stateRoot()}/${name}`)
+}
+
+/** Something else in it is not ours to remove; the lock of another call is gone with that call. */
+function removeEmptyRoot(): void {
+  removeCallFiles()
+  try {
+    rmdirSync(stateRoot())
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error
+  }
+}
+
+function describe(record: AttachmentRecord): string {
+  return `${describeHolder(record)} (network ${record.key.network})`
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// desired − observed. An operation is also a statement about the kernel; `lacking` says in which
+// ways it does not hold. CHECK prints that, repair runs those operations, DEL and GC ask it whether
+// there is anything left to take away (docs/design.md, "One difference").
+
+import type { PodRoute } from '../model/attachment.ts'
+import type { Observed, ObservedNamespace, ObservedRoute } from '../model/observed.ts'
+import type { Op } from '../model/op.ts'
+import { mainTable } from '../model/rtnetlink.ts'
+import { forwardingKey } from '../modes/network.ts'
+import { differs } from './differs.ts'
+import { linkLacks } from './link-difference.ts'
+import { queueLacks } from './queue-difference.ts'
+import { tableLacks } from './table-difference.ts'
+
+/** An operation whose effect is not there, and each way in which it is not, for people. */
+export interface Difference {
+  readonly op: Op
+  readonly found: readonly string[]
+}
+
+/** The operations that do not hold, with what was found instead. */
+export function difference(ops: readonly Op[], observed: Observed): readonly Difference[] {
+  return ops.flatMap((op) => {
+    const found = lacking(op, observed)
+    return found.length === 0 ? [] : [{ op, found }]
+  })
+}
+
+/** In which ways `op` does not hold; empty when it does, or when its place was not looked at. */
+function lacking(op: Op, observed: Observed): readonly string[] {
+  const place = op.in === 'host' ? observed.host : observed.pod
+  if (place === undefined) return []
+  switch (op.kind) {
+    case 'hostroute.replace':
+      return hostRouteLacks(op.dst, op.dev, place)
+    case 'route.add':
+      return routeLacks(op.route, op.dev, place)
+    case 'rule.add':
+    case 'rule.del':
+      return ruleLacks(op, place)
+    case 'sysctl.pod':
+      return podSysctlLacks(op.key, op.value, observed)
+    case 'sysctl.write':
+      return sysctlLacks(op.key, op.value, observed)
+    case 'forwarding.on':
+      return sysctlLacks(forwardingKey(op.family), '1', observed)
+    case 'qdisc.tbf':
+    case 'qdisc.ingress':
+    case 'filter.redirect':
+      return queueLacks(op, observed.queues)
+    case 'nft.base':
+    case 'nft.chain':
+    case 'nft.chain.del':
+    case 'nft.add':
+    case 'nft.del':
+      return tableLacks(op, observed)
+    case 'qdisc.del':
+    case 'route.del':
+    case 'route.show-default':
+    case 'neigh.announce':
+    case 'nft.base.show':
+    case 'nft.flush':
+      return []
+    default:
+      return linkLacks(op, place, observed)
+  }
+}
+
+function hostRouteLacks(dst: string, dev: string, place: ObservedNamespace): readonly string[] {
+  const there = (place.routes.get(mainTable) ?? []).some((route) => route.dst === dst && route.dev === dev)
+  return there ? [] : [`host route to ${dst} dev ${dev} is missing`]
+}
+
+function ruleLacks(op: Extract<Op, { kind: 'rule.add' | 'rule.del' }>, place: ObservedNamespace): readonly string[] {
+  if (place.rules === undefined) return []
+  const isThere = place.rules.some((rule) => rule.from === op.from && rule.table === op.table)
+  if (isThere === (op.kind === 'rule.add')) return []
+  return [`rule from ${op.from} table ${op.table} is ${isThere ? 'still there' : 'missing'}`]
+}
+
+function podSysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
+  if (observed.podSysctls === undefined) return []
+  // The kernel prints several values with tabs between them.
+  const now = observed.podSysctls.get(key)?.trim().replace(/\s+/g, ' ')
+  return differs(`${key.replaceAll('/', '.')} in the pod`, now ?? 'absent', value.trim().replace(/\s+/g, ' '))
+}
+
+function routeLacks(route: PodRoute, dev: string, place: ObservedNamespace): readonly string[] {
+  // A later plugin that routes by source moves routes to a table of its own, and the result does not tell.
+  const routes = route.table === undefined ? [...place.routes.values()].flat() : (place.routes.get(route.table) ?? [])
+  const there = routes.filter((other) => other.dst === route.dst && other.dev === dev)
+  const via = route.gw === undefined ? '' : ` via ${route.gw}`
+  if (there.some((other) => matches(other, route))) return []
+  return [`route to ${route.dst}${via} dev ${dev} is ${there.length === 0 ? 'missing' : 'different'}`]
+}
+
+function matches(there: ObservedRoute, route: PodRoute): boolean {
+  const keys = ['gw', 'priority', 'mtu', 'advmss'] as const
+  return keys.every((key) => route[key] === undefined || route[key] === there[key])
+}
+
+function sysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
+  const now = observed.sysctls.get(key)
+  const isWithout = now === undefined && value === '0' && isOfLinkThere(key, observed.host)
+  if (!observed.sysctls.has(key) || isWithout) return []
+  return differs(key.replaceAll('/', '.'), now ?? 'absent', value)
+}
+
+/** A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement. */
+function isOfLinkThere(key: string, host: ObservedNamespace): boolean {
+  return key.startsWith('net/ipv6/conf/') && host.links.has(key.split('/')[3] ?? '')
+}

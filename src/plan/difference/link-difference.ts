@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which ways links, their addresses and their place on a bridge are not as they were set up.
+
+import type { Observed, ObservedLink, ObservedNamespace } from '../model/observed.ts'
+import type { Op } from '../model/op.ts'
+import { differs } from './differs.ts'
+
+type LinkKind = 'veth.add' | 'bridge.add' | 'ifb.add' | `vlan.${string}` | `link.${string}` | 'group.del'
+type LinkOp = Extract<Op, { kind: LinkKind | `port.${string}` | `addr.${string}` }>
+type PresentLinkOp = Exclude<
+  Extract<LinkOp, { kind: `link.${string}` | `port.${string}` | 'addr.replace' }>,
+  { kind: 'link.del' | 'link.group' | 'link.no-local' }
+>
+
+/** What differs, for people; empty when all holds, or for what is not compared. `place`: where the operation acts. */
+export function linkLacks(op: LinkOp, place: ObservedNamespace, observed: Observed): readonly string[] {
+  switch (op.kind) {
+    case 'veth.add':
+      return vethLacks(op, observed)
+    case 'bridge.add':
+      return onLink(place, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
+    case 'ifb.add':
+      return onLink(place, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'ifb'))
+    case 'vlan.gateway':
+      return onLink(place, op.name, (link) => differs(`MAC of ${op.name}`, link.mac, op.mac))
+    case 'vlan.add':
+    case 'vlan.del':
+      return vlanLacks(op, observed)
+    case 'link.del':
+      return place.links.has(op.dev) ? [`${op.dev} is still there`] : []
+    case 'addr.del':
+      return place.links.get(op.dev)?.addresses.includes(op.cidr) ? [`${op.cidr} is still on ${op.dev}`] : []
+    case 'group.del':
+    case 'link.group':
+    case 'link.no-local':
+    case 'addr.show':
+      return []
+    default:
+      return onLink(place, op.dev, (link) => settingLacks(op, link))
+  }
+}
+
+function settingLacks(op: PresentLinkOp, link: ObservedLink): readonly string[] {
+  switch (op.kind) {
+    case 'link.up':
+      return link.up ? [] : [`${op.dev} is down`]
+    case 'link.down':
+      return link.up ? [`${op.dev} is up`] : []
+    case 'link.mac':
+      return differs(`MAC of ${op.dev}`, link.mac, op.mac)
+    case 'link.mtu':
+      return differs(`MTU of ${op.dev}`, link.mtu, op.mtu)
+    case 'link.alias':
+      return differs(`alias of ${op.dev}`, link.alias ?? 'none', op.alias)
+    case 'link.promisc':
+      return link.promisc === (op.on ?? true) ? [] : [`${op.dev} is ${link.promisc ? '' : 'not '}promiscuous`]
+    case 'link.allmulti':
+      return differs(`allmulti of ${op.dev}`, onOff(link.allmulti), onOff(op.on))
+    case 'link.txqlen':
+      return differs(`queue length of ${op.dev}`, link.txqlen ?? 0, op.length)
+    case 'port.master':
+      return differs(`bridge of ${op.dev}`, link.master ?? 'none', op.master)
+    case 'port.isolation':
+      return differs(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated))
+    case 'port.flags':
+      return [
+        ...differs(`hairpin of ${op.dev}`, onOff(link.hairpin), onOff(op.hairpin)),
+        ...differs(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated)),
+      ]
+    case 'addr.replace':
+      return link.addresses.includes(op.cidr) ? [] : [`${op.cidr} is missing on ${op.dev}`]
+    default:
+      return op satisfies never
+  }
+}
+
+function vethLacks(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): readonly string[] {
+  const host = onLink(observed.host, op.name, (link) => [
+    ...(link.up ? [] : [`${op.name} is down`]),
+    ...differs(`MAC of ${op.name}`, link.mac, op.mac),
+    ...differs(`MTU of ${op.name}`, link.mtu, op.mtu),
+    ...differs(`bridge of ${op.name}`, link.master ?? 'none', op.master ?? 'none'),
+  ])
+  const pod = observed.pod
+  if (pod === undefined) return host
+  const hostEnd = observed.host.links.get(op.name)
+  const inPod = onLink(pod, op.peer, (link) => [
+    ...differs(`MAC of ${op.peer}`, link.mac, op.peerMac),
+    ...differs(`MTU of ${op.peer}`, link.mtu, op.peerMtu ?? op.mtu),
+    ...(hostEnd === undefined ? [] : differs(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
+  ])
+  return [...host, ...inPod]
+}
+
+function vlanLacks(op: Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>, observed: Observed): readonly string[] {
+  if (observed.vlans === undefined) return []
+  const isThere = observed.vlans.get(op.dev)?.includes(op.vid) ?? false
+  if (op.kind === 'vlan.add') return isThere ? [] : [`VLAN ${op.vid} is missing on ${op.dev}`]
+  return isThere ? [`VLAN ${op.vid} is still on ${op.dev}`] : []
+}
+
+function onLink(
+  place: ObservedNamespace,
+  dev: string,
+  compare: (link: ObservedLink) => readonly string[],
+): readonly string[] {
+  const link = place.links.get(dev)
+  return link === undefined ? [`${dev} is missing`] : compare(link)
+}
+
+function onOff(flag: boolean | undefined): string {
+  return flag === undefined ? 'unknown' : flag ? 'on' : 'off'
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which address a pod gets: the round robin of the reference host-local plugin over a pool whose
+// gateways and excluded prefixes are cut out beforehand, so that none of them is walked through.
+
+import {
+  type Address,
+  compare,
+  type Family,
+  firstOf,
+  formatAddress,
+  lastOf,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
+import type { Range } from '../../cni/model/net-conf.ts'
+
+/** An address to try, in canonical text, and the range it is from. */
+export interface Candidate {
+  readonly address: string
+  readonly range: Range
+}
+
+/** Consecutive addresses, both ends included. */
+interface Span {
+  readonly start: bigint
+  readonly end: bigint
+}
+
+/** What may be given out of one range, in order. */
+interface Usable {
+  readonly range: Range
+  readonly family: Family
+  readonly window: Span
+  readonly spans: readonly Span[]
+}
+
+function addressOf(text: string): Address {
+  const address = parseAddress(text)
+  if (address === undefined) throw new TypeError(`not an address: ${text}`)
+  return address
+}
+
+function cut(spans: readonly Span[], hole: Span): readonly Span[] {
+  return spans.flatMap((span) => {
+    if (hole.end < span.start || hole.start > span.end) return [span]
+    const before = { start: span.start, end: hole.start - 1n }
+    const after = { start: hole.end + 1n, end: span.end }
+    return [before, after].filter(({ start, end }) => start <= end)
+  })
+}
+
+/** The gateways of all ranges of the set (a range may hold another one's) and the excluded prefixes. */
+function holesOf(set: readonly Range[], exclude: readonly string[]): readonly (Span & { readonly family: Family })[] {
+  const gateways = set.map((range) => addressOf(range.gateway))
+  const points = gateways.map(({ family, value }) => ({ family, start: value, end: value }))
+  const prefixes = exclude.flatMap((text) => {
+    const cidr = parseCidr(text)
+    if (cidr === undefined) throw new TypeError(`not a CIDR: ${text}`)
+    return { family: cidr.family, start: firstOf(cidr).value, end: lastOf(cidr).value }
+  })
+  return [...points, ...prefixes]
+}
+
+function usableOf(set: readonly Range[], exclude: readonly string[]): readonly Usable[] {
+  const holes = holesOf(set, exclude)
+  return set.map((range) => {
+    const start = addressOf(range.rangeStart)
+    const window = { start: start.value, end: addressOf(range.rangeEnd).value }
+    const ours = holes.filter(({ family }) => family === start.family)
+    const spans = ours.reduce<readonly Span[]>(cut, [window])
+    return { range, family: start.family, window, spans }
+  })
+}
+
+/**
+ * The addresses of a span, lazily. Those that share all but their last group (16 bits; 8 in IPv4)
+ * share their text up to it, unless the group is zero: IPv6 may then shorten it.
+ */
+function* addressesOf(span: Span, { family, range }: Usable): Generator<Candidate> {
+  const blockSize = family === 4 ? 256n : 65536n
+  const radix = family === 4 ? 10 : 16
+  for (let value = span.start; value <= span.end; ) {
+    const block = value - (value % blockSize)
+    const blockEnd = block + blockSize - 1n
+    const last = Number((span.end < blockEnd ? span.end : blockEnd) - block)
+    const prefix = formatAddress({ family, value: block + 1n }).slice(0, -1)
+    for (let group = Number(value - block); group <= last; group++) {
+      const address = group === 0 ? formatAddress({ family, value: block }) : prefix + group.toString(radix)
+      yield { address, range }
+    }
+    value = blockEnd + 1n
+  }
+}
+
+/** The spans in trying order: after `last`, the ranges that follow, around to `last` itself. */
+function* spansFrom(usable: readonly Usable[], last: Address | undefined): Generator<readonly [Span, Usable]> {
+  const isIn = (one: Usable, { family, value }: Address) =>
+    one.family === family && one.window.start <= value && value <= one.window.end
+  const from = last === undefined ? -1 : usable.findIndex((one) => isIn(one, last))
+  const split = usable[from]
+  if (split === undefined || last === undefined) {
+    for (const one of usable) for (const span of one.spans) yield [span, one]
+    return
+  }
+  for (const span of cut(split.spans, { start: split.window.start, end: last.value })) yield [span, split]
+  for (const one of [...usable.slice(from + 1), ...usable.slice(0, from)]) {
+    for (const span of one.spans) yield [span, one]
+  }
+  for (const span of cut(split.spans, { start: last.value + 1n, end: split.window.end })) yield [span, split]
+}
+
+/**
+ * Every usable address of a range set once, in the order to try them: from the one after `last` (the
+ * address given out last; one that is in no range counts as none), across the ranges, around to
+ * `last` itself. Without `last` from the first range's start. Gateways and the CIDRs in `exclude`
+ * are left out. Lazy: an IPv6 /64 costs what is taken from it. Source: host-local's allocator.go.
+ */
+export function* candidates(
+  set: readonly Range[],
+  last: string | undefined,
+  exclude: readonly string[],
+): Generator<Candidate> {
+  const from = last === undefined ? undefined : parseAddress(last)
+  for (const [span, usable] of spansFrom(usableOf(set, exclude), from)) yield* addressesOf(span, usable)
+}
+
+/** What `firstFree` looks at. `taken` holds canonical addresses. */
+export interface PoolSnapshot {
+  readonly last?: string | undefined
+  readonly exclude: readonly string[]
+  readonly taken: { has(address: string): boolean }
+}
+
+/** The first candidate that is not taken, or undefined when the set is full. */
+export function firstFree(set: readonly Range[], { last, exclude, taken }: PoolSnapshot): Candidate | undefined {
+  for (const candidate of candidates(set, last, exclude)) {
+    if (!taken.has(candidate.address)) return candidate
+  }
+  return undefined
+}
+
+/** How many addresses of the set can be given out: gateways and excluded ones do not count. */
+export function capacity(set: readonly Range[], exclude: readonly string[]): bigint {
+  return usableOf(set, exclude)
+    .flatMap((one) => one.spans)
+    .reduce((sum, span) => sum + span.end - span.start + 1n, 0n)
+}
+
+/** Those of `addresses` that count for `capacity`: a gateway or an excluded one, which may be asked for, takes nobody's place. */
+export function countedOf(
+  set: readonly Range[],
+  exclude: readonly string[],
+  addresses: Iterable<string>,
+): readonly string[] {
+  const usable = usableOf(set, exclude)
+  return [...addresses].filter((text) => {
+    const address = parseAddress(text)
+    if (address === undefined) return false
+    const { family, value } = address
+    return usable.some(
+      (one) => one.family === family && one.spans.some(({ start, end }) => start <= value && value <= end),
+    )
+  })
+}
+
+/** The range of the set that holds the address, if one does. */
+export function rangeOf(set: readonly Range[], address: string): Range | undefined {
+  const wanted = parseAddress(address)
+  if (wanted === undefined) return undefined
+  return set.find((range) => {
+    const start = addressOf(range.rangeStart)
+    return compare(start, wanted) <= 0 && compare(wanted, addressOf(range.rangeEnd)) <= 0
+  })
+}
+
+/** The ends of the set's ranges, as the reference writes them: `10.1.2.1-10.1.2.254,10.1.3.1-10.1.3.254`. */
+export function describeSet(set: readonly Range[]): string {
+  return set.map((range) => `${range.rangeStart}-${range.rangeEnd}`).join(',')
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CHECK expects: the record, with what prevResult says about links, addresses and routes in
+// its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
+
+import type { Result, ResultInterface } from '../../cni/model/result.ts'
+import { ifbStateOps } from '../link/bandwidth.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Op } from '../model/op.ts'
+import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
+import { ruleOps, steadyBridgeOps } from './shared.ts'
+
+/** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */
+export function expectedBy(
+  prevResult: Result,
+  spec: AttachmentSpec,
+  netns: string,
+): { spec: AttachmentSpec; missing: readonly string[] } {
+  if (spec.chained) return { spec: chainedNow(prevResult, spec, spec.chained.dev), missing: [] }
+  const at = prevResult.interfaces.findIndex((entry) => entry.name === spec.pod?.name && (entry.sandbox ?? '') !== '')
+  const pod = prevResult.interfaces[at]
+  const host = prevResult.interfaces.find((entry) => entry.name === spec.host?.name && !entry.sandbox)
+  const missing = [
+    ...(pod === undefined ? [`prevResult has no interface ${spec.pod?.name} in ${netns}`] : []),
+    ...(pod !== undefined && pod.sandbox !== netns
+      ? [`prevResult has ${pod.name} in ${pod.sandbox}, not in CNI_NETNS ${netns}`]
+      : []),
+  ]
+  // Addresses of no interface are ours, unless they came from a plugin before us: then ours say where they are.
+  const index = spec.ips.length === 0 || prevResult.ips.some((ip) => ip.interface === at) ? at : undefined
+  const ips = prevResult.ips.filter((ip) => ip.interface === index)
+  const expected = {
+    ...spec,
+    ...(spec.host ? { host: withMac(spec.host, host) } : {}),
+    ...(spec.pod ? { pod: { ...withMac(spec.pod, pod), ...(pod?.mtu === undefined ? {} : { mtu: pod.mtu }) } } : {}),
+    mtu: host?.mtu ?? spec.mtu,
+    ips: ips.map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway })),
+    ...routesStillThere(prevResult, spec),
+  }
+  return { spec: expected, missing }
+}
+
+/**
+ * Everything that should hold for the attachment, as operations to compare with the kernel. `beside`: networks whose
+ * rules hold with those of `network`; `all`: those of the machine.
+ */
+export function expectedOps(
+  spec: AttachmentSpec,
+  network: NetworkSpec | undefined,
+  { beside = [], all }: { readonly beside?: readonly NetworkSpec[]; readonly all: readonly NetworkSpec[] },
+): readonly Op[] {
+  const shared = network === undefined ? [] : steadyBridgeOps(network)
+  const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
+  const rules = ruleOps({
+    networks: beside.length > 0 || network === undefined ? beside : [network],
+    attachments: [spec],
+    all,
+  })
+  return [
+    ...shared,
+    ...rules,
+    ...afterRuleOps(spec),
+    ...hostOps(spec),
+    ...ifbStateOps(spec.bandwidth),
+    ...queueingOps(spec),
+    ...inPod,
+  ]
+}
+
+/**
+ * A route that a later plugin took out of the result is no longer ours to expect. A routed pod's own routes
+ * (those with a source) are in no result: they are expected as long as their address is.
+ */
+function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<AttachmentSpec, 'routes' | 'defaultRoutes'> {
+  const isThere = (dst: string) => prevResult.routes.some((route) => route.dst === dst)
+  const isOwn = (src = '') => spec.mode === 'ptp' && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
+  return {
+    routes: spec.routes.filter((route) => isThere(route.dst) || isOwn(route.src)),
+    defaultRoutes: spec.defaultRoutes.filter((route) => isThere(route.dst)),
+  }
+}
+
+/** A later plugin may have set the MAC or MTU that we had set. */
+function chainedNow(prevResult: Result, spec: AttachmentSpec, dev: string): AttachmentSpec {
+  const now = prevResult.interfaces.find((entry) => entry.name === dev && entry.sandbox)
+  const { tuning } = spec
+  if (tuning === undefined || now === undefined) return spec
+  const mac = tuning.mac && (now.mac?.toLowerCase() ?? tuning.mac)
+  const mtu = tuning.mtu && (now.mtu ?? tuning.mtu)
+  return { ...spec, tuning: { ...tuning, ...(mac ? { mac } : {}), ...(mtu ? { mtu } : {}) } }
+}
+
+/** The attachment with the MTU that a later plugin gave the pod's end, where one did without telling. */
+export function withLaterMtu(spec: AttachmentSpec, mtu: number | undefined): AttachmentSpec {
+  return spec.pod === undefined || mtu === undefined ? spec : { ...spec, pod: { ...spec.pod, mtu } }
+}
+
+function withMac<T extends { readonly mac: string }>(end: T, now: ResultInterface | undefined): T {
+  return now?.mac === undefined ? end : { ...end, mac: now.mac.toLowerCase() }
+}

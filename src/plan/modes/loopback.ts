@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// mode `loopback`: the pod's lo, as the reference loopback plugin sets it up (docs/design.md, "Upstream loopback").
+// Nothing of it is on the host and nothing is reserved, so there is no record of it.
+
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { Result } from '../../cni/model/result.ts'
+import type { ObservedLink } from '../model/observed.ts'
+import type { Op } from '../model/op.ts'
+
+const dev = 'lo'
+
+/** Sets lo up, and shows what it has then: the kernel gives it its addresses. */
+export const loopbackOps: readonly Op[] = [
+  { in: 'pod', kind: 'link.up', dev, why: 'set lo up in the pod' },
+  { in: 'pod', kind: 'addr.show', dev, why: 'see the addresses of lo' },
+]
+
+/** Sets lo down, as the reference does. */
+export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', dev, why: 'set lo down in the pod' }]
+
+/** The result: the first address of each family. Throws CniError 7 when lo has an address that is no loopback address. */
+export function loopbackResult(link: ObservedLink, sandbox: string): Result {
+  const foreign = link.addresses.find((address) => !isLoopback(address))
+  if (foreign !== undefined) {
+    throw new CniError(CniCode.invalidConfig, `loopback interface found with non-loopback address "${foreign}"`, {
+      details: `take it off: nsenter --net=${sandbox} ip addr del ${foreign} dev lo`,
+    })
+  }
+  const first = [4, 6].map((family) => link.addresses.find((address) => address.includes(':') === (family === 6)))
+  const ips = first.filter((address) => address !== undefined).map((address) => ({ address, interface: 0 }))
+  return { interfaces: [{ name: dev, mac: link.mac, sandbox }], ips, routes: [] }
+}
+
+/** What CHECK finds wrong, for people. */
+export function loopbackLacks(link: ObservedLink | undefined): readonly string[] {
+  return link?.up ? [] : ['loopback interface is down']
+}
+
+function isLoopback(address: string): boolean {
+  return address.startsWith('127.') || address === '::1/128'
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all attachments and networks together need of the machine, from state alone: the left side
+// of desired − observed for everything that is shared (docs/design.md, "One difference").
+
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { elementOps } from '../model/elements.ts'
+import type { Op, SetName, TableFamily } from '../model/op.ts'
+import { acceptElements } from '../rules/accept-elements.ts'
+import { acceptMark } from '../rules/accept-mark.ts'
+import { fenceElements } from '../rules/fence.ts'
+import { hairpinElements } from '../rules/hairpin.ts'
+import { acceptedOf } from '../rules/host-accept.ts'
+import { masqueradeElements, masqueradeOps } from '../rules/masquerade.ts'
+import { tableOf } from '../rules/ruleset.ts'
+import { attachmentRuleOps, portOps } from './attach.ts'
+import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
+
+/** Everything our nft table is to hold, from state. */
+export interface RuleSource {
+  readonly networks: readonly NetworkSpec[]
+  readonly attachments: readonly AttachmentSpec[]
+  /** All networks of the table, where `networks` are some of them: the mark is one for all. */
+  readonly all?: readonly NetworkSpec[]
+}
+
+/** Base ruleset and elements. Nothing where no network and no attachment needs any. */
+export function ruleOps(source: RuleSource): readonly Op[] {
+  const elements = allElementsOf(source)
+  return elements.length === 0 ? [] : [...baseOps(source, elements), ...elements]
+}
+
+/** Sets that `refilledRuleOps` empties. */
+const refilled: readonly SetName[] = [
+  'masq4',
+  'masq6',
+  'keep4',
+  'keep6',
+  'hairpin4',
+  'hairpin6',
+  'fenced',
+  'fencedpair',
+  'acceptlinks',
+  'acceptnet4',
+  'acceptnet6',
+  'acceptnew4',
+  'acceptnew6',
+]
+
+/** Whether the attachment has elements of its own in sets that are emptied and filled again. */
+export function hasRefilledElements(spec: AttachmentSpec): boolean {
+  return attachmentRuleOps(spec).some((op) => op.kind === 'nft.add' && refilled.includes(op.set))
+}
+
+/**
+ * The rules anew after another network's elements stood in the way: interval sets refuse an overlap,
+ * so they are emptied and filled in the same transaction. `evenEmpty`: also where nothing is left to fill.
+ */
+export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly Op[] {
+  const elements = allElementsOf(source)
+  if (elements.length === 0 && !evenEmpty) return []
+  const flushes = refilled.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
+  return [...baseOps(source, elements), ...flushes, ...elements]
+}
+
+/**
+ * The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. What other
+ * firewalls are to let pass is of the networks alone and stands since they were set up.
+ */
+export function steadyRuleOps(source: RuleSource): readonly Op[] {
+  const elements = elementsOf(source)
+  if (elements.length === 0) return []
+  const shows = tablesOf(elements).map(
+    (table): Op => ({
+      in: 'host',
+      kind: 'nft.base.show',
+      table,
+      why: `see that the rules of table ${table} trestle are there`,
+    }),
+  )
+  return [...elements, ...shows]
+}
+
+/** Whether a network has rules of its own, apart from those of its attachments. */
+export function sharesRules(network: NetworkSpec): boolean {
+  const { masquerade, hairpin, fence } = network
+  return (masquerade ?? hairpin ?? fence) !== undefined || acceptedOf(network).length > 0
+}
+
+function baseOps({ networks, all = networks }: RuleSource, elements: readonly Op[]): readonly Op[] {
+  const mark = acceptMark(all)
+  return tablesOf(elements).map((table) => ({
+    in: 'host',
+    kind: 'nft.base',
+    table,
+    ...(mark === undefined || table !== 'inet' ? {} : { acceptMark: mark }),
+    why: `set up the nft table ${table} trestle`,
+  }))
+}
+
+/** The main table always, the other one where it has elements. */
+export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
+  return ops.some((op) => op.kind === 'nft.add' && tableOf(op.set) === 'bridge') ? ['inet', 'bridge'] : ['inet']
+}
+
+function allElementsOf(source: RuleSource): readonly Op[] {
+  return [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
+}
+
+function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
+  const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...fenceElements(network)]))
+  const all = [...masqueradeOps(masqueradeElements(networks)), ...links, ...attachments.flatMap(attachmentRuleOps)]
+  const seen = new Set<string>()
+  return all.filter((op) => {
+    const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : op.kind === 'nft.chain' ? op.chain : ''
+    return !seen.has(text) && seen.add(text)
+  })
+}
+
+/** A network's bridge and forwarding, and the ports that belong on the bridge. */
+export function bridgeOps(network: NetworkSpec, attachments: readonly AttachmentSpec[]): readonly Op[] {
+  const { bridge } = network
+  if (bridge === undefined) return forwardingOps(network)
+  const ports = attachments.filter((spec) => spec.port?.bridge === bridge.name)
+  return [...forwardingOps(network), ...newBridgeOps(bridge), ...ports.flatMap(portOps)]
+}
+
+/** What ADD says of the bridge where nothing tells that it has changed. */
+export function steadyBridgeOps(network: NetworkSpec): readonly Op[] {
+  const { bridge } = network
+  return [...forwardingOps(network), ...(bridge ? [...bridgeSysctlOps(bridge), ...keepBridgeOps(bridge)] : [])]
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// A configuration that is edited while pods live: what those that were made with the old one still need
+// of bridge and rules. Nothing of it is written down: every record has the network of its ADD.
+
+import { bareAddress, type Cidr, formatCidr, overlaps, parseCidr, subtract } from '../../cni/model/address.ts'
+import type { NetworkSpec } from '../model/attachment.ts'
+import { newConnections } from '../rules/accept-elements.ts'
+import { acceptedOf } from '../rules/host-accept.ts'
+
+/**
+ * The parts of `made`, networks as live attachments were made with them (newest first), that `current`, the networks
+ * as they are configured now, does not cover: a bridge of another name, and the ranges that are in none of today's.
+ * ipMasq that was switched off is off for these, too, unless today's bridge and range are others altogether: two
+ * configurations with one name, where each ADD would undo the other's. The ranges are apart from those
+ * of `current`: an ADD says its elements without looking, and interval sets refuse an overlap.
+ */
+export function earlierNetworks(current: readonly NetworkSpec[], made: readonly NetworkSpec[]): readonly NetworkSpec[] {
+  const now = new Map(current.map((network) => [network.name, network]))
+  const bridges = new Set(current.map(({ bridge }) => bridge?.name))
+  const seen = new Set<string>()
+  return made.flatMap((old) => {
+    const name = JSON.stringify({ ...old, bridge: old.bridge?.name })
+    const today = now.get(old.name)
+    if (today === undefined || seen.has(name)) return []
+    seen.add(name)
+    const isMoved = old.bridge !== undefined && !bridges.has(old.bridge.name)
+    if (isMoved) bridges.add(old.bridge.name)
+    return partOf({ old, today, current, isMoved })
+  })
+}
+
+/**
+ * What an attachment of the network `made` has of it today, `now`, and of `part`, what it needs of before. An address of
+ * the same bridge that was replaced (forceAddress) was its gateway.
+ */
+export function asEarlier(now: NetworkSpec, made: NetworkSpec, part: NetworkSpec | undefined): NetworkSpec {
+  if (part?.bridge !== undefined || now.bridge === undefined) return part ?? now
+  const there = new Set(now.bridge.addresses.map(bareAddress))
+  const isSame = made.bridge?.name === now.bridge.name
+  const gone = isSame ? (made.bridge?.addresses ?? []).filter((cidr) => !there.has(bareAddress(cidr))) : []
+  if (part === undefined && gone.length === 0) return now
+  return { ...now, ...part, bridge: { ...now.bridge, addresses: [...now.bridge.addresses, ...gone] } }
+}
+
+/** The network with the accepts of its earlier ones: what is put in chains of others is told by one name or list. */
+export function acceptingAll(network: NetworkSpec, earlier: readonly NetworkSpec[]): NetworkSpec {
+  const theirs = earlier.filter(({ name }) => name === network.name).flatMap(acceptedOf)
+  if (theirs.length === 0) return network
+  const { hostAccept: _, ...rest } = network
+  return { ...rest, acceptSubnets: [...new Set([...acceptedOf(network), ...theirs])] }
+}
+
+/** Links and subnets alike are in `acceptSubnets`. */
+type AcceptPart = Pick<NetworkSpec, 'acceptMarkBit' | 'acceptNew' | 'acceptSubnets'>
+
+interface Part {
+  readonly old: NetworkSpec
+  readonly today: NetworkSpec
+  readonly current: readonly NetworkSpec[]
+  readonly isMoved: boolean
+}
+
+function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] {
+  const isOther = isMoved && areApart(old.bridge?.addresses ?? [], today.bridge?.addresses ?? [])
+  const isLeft = (now: unknown) => isOther || now !== undefined
+  const subnets = isLeft(today.masquerade)
+    ? without(old.masquerade?.subnets, current, ({ masquerade }) => masquerade?.subnets)
+    : []
+  const hairpin = isLeft(today.hairpin) ? without(old.hairpin, current, (each) => each.hairpin) : []
+  const accepts = acceptsOf({ old, today, current, isMoved }, isOther)
+  if (!isMoved && subnets.length + hairpin.length === 0 && accepts === undefined) return []
+  const keep = [...new Set([...(old.masquerade?.keep ?? []), ...(today.masquerade?.keep ?? [])])]
+  const part: NetworkSpec = {
+    name: old.name,
+    forwarding: old.forwarding,
+    ...(isMoved && old.bridge ? { bridge: old.bridge } : {}),
+    ...(subnets.length > 0 ? { masquerade: { subnets, keep } } : {}),
+    // Without subnets it is for the bridge's name alone (hairpin.ts).
+    ...(hairpin.length > 0 || (isMoved && old.hairpin && isLeft(today.hairpin)) ? { hairpin } : {}),
+    ...(old.fence && (isOther || (isMoved && today.fence)) ? { fence: old.fence } : {}),
+    ...accepts,
+    removeWhenEmpty: false,
+  }
+  return [part]
+}
+
+/**
+ * What other firewalls are to let pass for it: links and subnets that are none of today's, and new connections to ranges
+ * that are none of today's, as today's configuration says.
+ */
+function acceptsOf({ old, today, current }: Part, isOther: boolean): AcceptPart | undefined {
+  if (!isOther && acceptedOf(today).length === 0) return undefined
+  const isSubnet = (of: string) => of.includes('/')
+  const links = acceptedOf(old).filter((of) => !isSubnet(of) && !acceptedOf(today).includes(of))
+  const subnets = without(acceptedOf(old).filter(isSubnet), current, (each) => acceptedOf(each).filter(isSubnet))
+  const { from } = newConnections(isOther ? old : today)
+  const isOpen = isOther || today.acceptNew !== 'none'
+  const to = isOpen ? without(newConnections(old).to, current, (each) => newConnections(each).to) : []
+  const acceptSubnets = [...links, ...subnets]
+  if (acceptSubnets.length + to.length === 0) return undefined
+  return {
+    ...(acceptSubnets.length > 0 ? { acceptSubnets } : {}),
+    acceptNew: to.length > 0 ? { to, from } : 'none',
+    ...(today.acceptMarkBit === undefined ? {} : { acceptMarkBit: today.acceptMarkBit }),
+  }
+}
+
+/** Whether no range of the one is in the other's. Without addresses there is nothing to tell. */
+function areApart(old: readonly string[], now: readonly string[]): boolean {
+  if (old.length === 0 || now.length === 0) return false
+  const ranges = now.flatMap(toCidr)
+  return !old.flatMap(toCidr).some((cidr) => ranges.some((range) => overlaps(cidr, range)))
+}
+
+/** What of `subnets` is in none of the same list of the current networks. */
+function without(
+  subnets: readonly string[] | undefined,
+  current: readonly NetworkSpec[],
+  listOf: (network: NetworkSpec) => readonly string[] | undefined,
+): readonly string[] {
+  const holes = current.flatMap((network) => listOf(network) ?? []).flatMap(toCidr)
+  const left = holes.reduce(
+    (rest, hole) => rest.flatMap((cidr) => subtract(cidr, hole)),
+    (subnets ?? []).flatMap(toCidr),
+  )
+  return left.map(formatCidr)
+}
+
+function toCidr(text: string): readonly Cidr[] {
+  const cidr = parseCidr(text)
+  return cidr === undefined ? [] : [cidr]
+}

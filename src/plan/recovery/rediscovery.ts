@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of attachments beyond their records: after state was removed or damaged, the links, the pods' ends of
+// them, the tables, libcni's cache and prevResult tell it.
+
+import type { AttachmentKey } from '../model/attachment.ts'
+import { networkDirName } from '../model/names.ts'
+import { type NetnsStamp, sameKey } from '../model/record.ts'
+import type { Reservation } from './strays.ts'
+
+/** An attachment without a record that can be read. `addresses` without prefix length; `ports`: names of reservations. */
+export interface Rediscovered {
+  readonly key: AttachmentKey
+  /** `path` empty where its namespace was not found. */
+  readonly netns: NetnsStamp
+  readonly addresses: readonly string[]
+  readonly ports: readonly string[]
+  /** It has these now: what is reserved under these names and cannot be read is its own. */
+  readonly isCertain: boolean
+}
+
+/** One entry for each attachment. What is certain of one leaves out what is not. */
+export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] {
+  const first = found.filter((each, at) => found.findIndex((other) => sameKey(other.key, each.key)) === at)
+  return first.map(({ key }) => {
+    const own = found.filter((other) => sameKey(other.key, key))
+    const certain = own.filter(({ isCertain }) => isCertain)
+    const told = certain.length > 0 ? certain : own
+    return {
+      key,
+      netns: told.find(({ netns }) => netns.path !== '')?.netns ?? { path: '', inode: 0 },
+      addresses: [...new Set(told.flatMap(({ addresses }) => addresses))],
+      ports: [...new Set(told.flatMap(({ ports }) => ports))],
+      isCertain: certain.length > 0,
+    }
+  })
+}
+
+/** The names under which it has addresses and host ports reserved: a chained part has no addresses of its own. */
+export function rediscoveredReservations({ key, addresses, ports }: Rediscovered): readonly Reservation[] {
+  const network = networkDirName(key.network)
+  const own = key.role === 'chained' ? [] : addresses
+  return [...own.map((name) => ({ network, name })), ...ports.map((name) => ({ name }))]
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.hostAccept as elements: whose packets other firewalls are to let pass, and whose new connections to them
+// (accept-rules.ts). They are the networks' own, filled when those are set up: no pod adds any.
+
+import { bareAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
+import type { NetworkSpec } from '../model/attachment.ts'
+import type { Element } from '../model/elements.ts'
+import { acceptedOf } from './host-accept.ts'
+import { pairElements, subnetElements } from './masquerade.ts'
+
+/** New connections that are let in: to the pods' subnets `to`, from those and from `from`. */
+export interface NewConnections {
+  readonly to: readonly string[]
+  readonly from: readonly string[]
+}
+
+/** Every element of these networks together. */
+export function acceptElements(networks: readonly NetworkSpec[]): readonly Element[] {
+  const accepted = networks.flatMap((network) => acceptedOf(network).map((of) => ({ network, of })))
+  const links = accepted.filter(({ of }) => !of.includes('/')).flatMap(({ network, of }) => linksOf(network, of))
+  const subnets = accepted.filter(({ of }) => of.includes('/')).map(({ of }) => of)
+  const lists = networks.map(newConnections).map(({ to, from }) => ({ first: to, second: [...to, ...from] }))
+  return [
+    ...[...new Set(links)].map((link): Element => ({ set: 'acceptlinks', element: `"${link}"` })),
+    ...subnetElements('acceptnet', subnets),
+    ...pairElements('acceptnew', lists),
+  ]
+}
+
+/**
+ * The new connections that a network lets in. Of what release 0.1 wrote the ranges are told from what it masquerades, or
+ * from its gateways, until the next ADD writes them.
+ */
+export function newConnections(network: NetworkSpec): NewConnections {
+  const { acceptNew, masquerade, acceptSubnets = [], bridge } = network
+  if (acceptNew !== undefined && acceptNew !== 'none') return acceptNew
+  if (acceptNew === 'none' || acceptedOf(network).length === 0) return { to: [], from: [] }
+  const routed = acceptSubnets.filter((of) => of.includes('/'))
+  const to = masquerade?.subnets ?? (routed.length > 0 ? routed : (bridge?.addresses ?? []).map(subnetOf))
+  return { to, from: masquerade?.keep ?? [] }
+}
+
+/** The gateway of a bridge on a VLAN is a link of its own, and packets of pods come in by that. */
+function linksOf({ bridge }: NetworkSpec, link: string): readonly string[] {
+  return bridge?.name === link && bridge.gateway !== undefined ? [link, bridge.gateway.name] : [link]
+}
+
+function subnetOf(address: string): string {
+  const cidr = parseCidr(address)
+  return cidr === undefined ? `${bareAddress(address)}/32` : formatCidr(networkOf(cidr))
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who is masqueraded towards a pod of its own link, as elements. The answer to a translated packet has to come back
+// through the translation, and goes straight to the client where both are on one bridge. Not where br_netfilter passes
+// bridged packets: it sees the answer too. Which of the two it is only the packet knows (ruleset.ts, hairpin4).
+
+import { bareAddress } from '../../cni/model/address.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Element } from '../model/elements.ts'
+
+/** What is routed back to the bridge it came from: of main attachments the network tells the bridge. */
+export function hairpinElements({ bridge, hairpin }: NetworkSpec): readonly Element[] {
+  return bridge === undefined || hairpin === undefined ? [] : [hairpinLink(bridge.gateway?.name ?? bridge.name)]
+}
+
+/** The same for one link of the host that pods share. */
+export function hairpinLink(link: string): Element {
+  return { set: 'hairpinlink', element: `"${link}" . "${link}"` }
+}
+
+/**
+ * A pod that reaches itself through a translation takes no packet with its own address for a source. The node's host
+ * ports are translated by us; kube-proxy masquerades what it translates itself. Records of earlier versions
+ * say nothing of pods on bridges: their host ports tell.
+ */
+export function selfElements({ selfHairpin, port, hostPorts, ips }: AttachmentSpec): readonly Element[] {
+  if (!selfHairpin && !(port !== undefined && hostPorts?.snat)) return []
+  return ips.map(({ address }) => {
+    const bare = bareAddress(address)
+    return {
+      set: bare.includes(':') ? 'self6' : 'self4',
+      element: `${bare} . ${bare}`,
+    }
+  })
+}

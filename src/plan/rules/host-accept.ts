@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.hostAccept: whose packets other firewalls are to let pass, and what was put where for it. An accept in our
+// table cannot override a drop in another one (nft(8), "base chains"), so this is the one exception to keeping out of
+// other people's tables: our chain marks (accept-rules.ts), and theirs has one accept of the mark (accept-place.ts).
+
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { NetworkSpec } from '../model/attachment.ts'
+
+/** Where an accept is put. `program`: the iptables variant whose chain it is. */
+export type AcceptPlace =
+  | { readonly kind: 'iptables'; readonly program: string; readonly chain: string }
+  | { readonly kind: 'nft'; readonly family: string; readonly table: string; readonly chain: string }
+  | { readonly kind: 'firewalld'; readonly zone: string }
+
+/** A chain of somebody else. */
+export type ChainPlace = Exclude<AcceptPlace, { kind: 'firewalld' }>
+
+/**
+ * What was put for a bridge, or for a subnet of routed pods: its firewalld zone, and what release 0.1 put into chains. `of`:
+ * the bridge's name or the CIDR (no link's name has a slash: dev_valid_name, net/core/dev.c).
+ */
+export interface HostAccept {
+  readonly of: string
+  readonly places: readonly AcceptPlace[]
+}
+
+/** The accept of the mark: one for the machine, in every chain that drops. */
+export interface MarkAccept {
+  readonly mark: number
+  readonly places: readonly ChainPlace[]
+}
+
+/** firewalld's zone whose target is ACCEPT, the reference firewall's too. */
+export const trustedZone = 'trusted'
+
+/** Whose packets the network wants accepted: those of its bridge, or those of its routed pods' subnets. */
+export function acceptedOf({ hostAccept, acceptSubnets }: NetworkSpec): readonly string[] {
+  return hostAccept === undefined ? (acceptSubnets ?? []) : [hostAccept]
+}
+
+type Accepting = Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets' | 'acceptNew' | 'acceptMarkBit' | 'firewalldZone'>
+
+/** What a network's configuration asks for. A routed network without subnets has none yet: it learns them pod by pod. */
+export function acceptOf(conf: NetConf, subnets: readonly string[]): Accepting {
+  if (!wantsAccept(conf)) return {}
+  const whose = conf.mode === 'ptp' ? { acceptSubnets: subnets } : { hostAccept: conf.bridge.name }
+  return { ...whose, ...letIn(conf, subnets) }
+}
+
+/**
+ * The same for a pod that another plugin made: its bridge, or for a veth on no bridge its subnets. What has no veth
+ * (macvlan) is not forwarded by the host; an address without a subnet would be an element for each pod.
+ */
+export function acceptChained(
+  conf: NetConf,
+  on: { readonly bridge: string | undefined; readonly hostLink: string | undefined },
+  subnets: readonly string[],
+): Accepting {
+  if (!wantsAccept(conf)) return {}
+  if (on.bridge !== undefined) return { hostAccept: on.bridge, ...letIn(conf, subnets) }
+  const routed = on.hostLink === undefined ? [] : subnets.filter((subnet) => !/\/(32|128)$/.test(subnet))
+  return routed.length === 0 ? {} : { acceptSubnets: routed, ...letIn(conf, routed) }
+}
+
+/** Whether other firewalls are to let anything pass. */
+export function wantsAccept({ firewall }: NetConf): boolean {
+  return firewall !== undefined && firewall.hostAccept !== 'off'
+}
+
+function letIn({ firewall, nonMasqueradeCidrs }: NetConf, subnets: readonly string[]): Accepting {
+  const from = [...new Set([...nonMasqueradeCidrs, ...(firewall?.acceptFrom ?? [])])].sort()
+  const { acceptMarkBit, firewalldZone = trustedZone } = firewall ?? {}
+  return {
+    acceptNew: firewall?.hostAccept === 'established' ? 'none' : { to: subnets, from },
+    ...(acceptMarkBit === undefined ? {} : { acceptMarkBit }),
+    ...(firewalldZone === trustedZone ? {} : { firewalldZone }),
+  }
+}
+
+/** What `now` asks for, with the subnets that were learnt before (resolve.ts, mergeNetworks). */
+export function mergedAccepts(old: NetworkSpec, now: NetworkSpec): Accepting {
+  const union = (a: readonly string[] = [], b: readonly string[] = []) => [...new Set([...a, ...b])].sort()
+  const { acceptSubnets, acceptNew } = now
+  const before = old.acceptNew === undefined || old.acceptNew === 'none' ? [] : old.acceptNew.to
+  return {
+    ...(acceptSubnets && { acceptSubnets: union(old.acceptSubnets, acceptSubnets) }),
+    ...(acceptNew && {
+      acceptNew: acceptNew === 'none' ? acceptNew : { ...acceptNew, to: union(before, acceptNew.to) },
+    }),
+  }
+}
+
+/** Whether two places are the same. */
+export function samePlace(a: AcceptPlace, b: AcceptPlace): boolean {
+  return placeText(a) === placeText(b)
+}
+
+/** A place in words. */
+export function placeText(place: AcceptPlace): string {
+  switch (place.kind) {
+    case 'iptables':
+      return `chain ${place.chain} of ${place.program}`
+    case 'nft':
+      return `nft chain ${place.family} ${place.table} ${place.chain}`
+    case 'firewalld':
+      return `firewalld zone ${place.zone}`
+    default:
+      return place satisfies never
+  }
+}
+
+/** What was put for a network, from JSON text; undefined when it is none. One bridge's is one object, others are a list. */
+export function parseHostAccepts(text: string): readonly HostAccept[] | undefined {
+  const value = parsed(text)
+  const accepts = (Array.isArray(value) ? value : [value]).map(hostAcceptOf)
+  return accepts.every((each) => each !== undefined) ? accepts : undefined
+}
+
+/** What was put for a network, as JSON text. */
+export function hostAcceptsText(accepts: readonly HostAccept[]): string {
+  const objects = accepts.map(({ of, places }) => (of.includes('/') ? { subnet: of, places } : { bridge: of, places }))
+  const [first] = objects
+  return JSON.stringify(objects.length === 1 && first !== undefined && 'bridge' in first ? first : objects)
+}
+
+/** Where the accept of the mark was put, from JSON text; undefined when it is none. */
+export function parseMarkAccept(text: string): MarkAccept | undefined {
+  const { mark, places } = (parsed(text) ?? {}) as Readonly<Record<string, unknown>>
+  const isChain = (place: unknown): place is ChainPlace => isPlace(place) && place.kind !== 'firewalld'
+  if (!Number.isInteger(mark) || !Array.isArray(places) || !places.every(isChain)) return undefined
+  return { mark: Number(mark), places }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+function hostAcceptOf(value: unknown): HostAccept | undefined {
+  const { bridge, subnet, places } = (value ?? {}) as Readonly<Record<string, unknown>>
+  const of = bridge ?? subnet
+  return typeof of === 'string' && Array.isArray(places) && places.every(isPlace) ? { of, places } : undefined
+}
+
+/** The program of a place is started: only the variants that we ask for a FORWARD chain. */
+function isPlace(value: unknown): value is AcceptPlace {
+  const place = value as Readonly<Record<string, unknown>> | null
+  const isText = (name: string, pattern = /^[^\s"';{}#]+$/) => {
+    const text = place?.[name]
+    return typeof text === 'string' && pattern.test(text)
+  }
+  switch (place?.['kind']) {
+    case 'iptables':
+      return isText('chain', /^[^-\s"';{}#][^\s"';{}#]*$/) && isText('program', /^ip6?tables(-nft|-legacy)?$/)
+    case 'nft':
+      return isText('family') && isText('table') && isText('chain')
+    case 'firewalld':
+      return isText('zone')
+    default:
+      return false
+  }
+}

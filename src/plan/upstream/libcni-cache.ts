@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// What libcni keeps of each attachment (docs/design.md, "libcni's cache"): the list it ran, what the runtime
+// added to it, and the result. Older versions kept the result alone.
+
+import { asObject } from '../../cni/json/json-object.ts'
+import { bareAddress } from '../../cni/model/address.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { ownType } from '../../cni/model/own-type.ts'
+import type { Result } from '../../cni/model/result.ts'
+import { readResult } from '../../cni/result/result-shapes.ts'
+import { hostLinkName } from '../model/names.ts'
+
+/** An attachment as libcni remembers it. `netns` empty and `list` undefined where the entry is of an old version. */
+export interface CachedAttachment {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+  readonly netns: string
+  readonly args: readonly (readonly [string, string])[]
+  readonly capabilityArgs: Readonly<Record<string, unknown>>
+  /** The list as it was at ADD. */
+  readonly list?: unknown
+  readonly result: Result
+}
+
+type Json = Readonly<Record<string, unknown>>
+
+/** The file name of an attachment's entry. */
+export function cacheFileName(network: string, containerId: string, ifName: string): string {
+  return `${network}-${containerId}-${ifName}`
+}
+
+/** An entry of cniCacheV1, or an old one whose name is an attachment of `network`; undefined for what is neither. */
+export function readCached(name: string, text: string, network: string): CachedAttachment | undefined {
+  try {
+    const root = asObject(JSON.parse(text))
+    const cached = root['kind'] === 'cniCacheV1' ? readV1(root) : readOld(name, root, network)
+    return cached?.network === network ? cached : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The types of the plugins that made the attachment; empty where the entry does not tell. */
+export function cachedTypes({ list }: CachedAttachment): readonly string[] {
+  const { plugins } = asObject(list)
+  const entries = Array.isArray(plugins) ? plugins : [list]
+  return entries.map((entry) => asObject(entry)['type']).filter((type) => typeof type === 'string')
+}
+
+/** The names of this executable that a call tells: of its configuration, unless another plugin delegates to us. */
+type OwnConf = Pick<NetConf, 'type' | 'role'>
+
+/** The types that mean this executable; without `conf` the one that always does. */
+function ownTypesOf(conf: OwnConf | undefined): readonly string[] {
+  return conf === undefined || conf.role === 'ipam' ? [ownType] : [ownType, conf.type]
+}
+
+/** Whether trestle is one of the plugins that made the attachment. Under yet another name it is known by the link it made. */
+export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
+  const own = ownTypesOf(conf)
+  return cachedTypes(cached).some((type) => own.includes(type)) || hasOurLink(cached)
+}
+
+/** Whether trestle made the attachment's interface. */
+export function isMainOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
+  return ownTypesOf(conf).includes(cachedTypes(cached)[0] ?? '') || hasOurLink(cached)
+}
+
+function hasOurLink(cached: CachedAttachment): boolean {
+  const { network, containerId, ifName } = cached
+  return endsOf(cached).host?.name === hostLinkName({ network, containerId, ifName, role: 'main' })
+}
+
+/** The MTU that the reference tuning plugin set behind trestle: it prints prevResult as it got it (plugins/meta/tuning/tuning.go). */
+export function mtuSetLater({ list }: CachedAttachment, conf: OwnConf): number | undefined {
+  const { plugins } = asObject(list)
+  const entries = (Array.isArray(plugins) ? plugins : []).map(asObject)
+  const after = entries.slice(entries.findIndex(({ type }) => ownTypesOf(conf).includes(String(type))) + 1)
+  const mtus = after.flatMap((entry) => {
+    if (entry['type'] !== 'tuning') return []
+    return [asObject(asObject(entry['args'])['cni'])['mtu'] ?? entry['mtu']]
+  })
+  return mtus.filter((mtu) => typeof mtu === 'number' && mtu > 0).at(-1) as number | undefined
+}
+
+/** The pod's interface in a result, and the host's end of its pair. */
+export function endsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>) {
+  const pod = result.interfaces.find((entry) => entry.name === ifName && (entry.sandbox ?? '') !== '')
+  const host = result.interfaces.find((entry) => /^veth/.test(entry.name) && (entry.sandbox ?? '') === '')
+  return { pod, host }
+}
+
+/** The pod's addresses, without prefix length; those of other interfaces in the result are left out. */
+export function addressesOf(cached: Pick<CachedAttachment, 'result' | 'ifName'>): readonly string[] {
+  return podIpsOf(cached).map(({ address }) => bareAddress(address))
+}
+
+/** The entries of `ips` that are the pod interface's. */
+export function podIpsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'ifName'>): Result['ips'] {
+  return result.ips.filter(({ interface: at }) => at === undefined || result.interfaces[at]?.name === ifName)
+}
+
+function readV1(root: Json): CachedAttachment | undefined {
+  const { containerId, ifName, networkName, netns, config } = root
+  if (typeof containerId !== 'string' || typeof ifName !== 'string' || typeof networkName !== 'string') return undefined
+  const list: unknown = typeof config === 'string' ? JSON.parse(Buffer.from(config, 'base64').toString()) : undefined
+  return {
+    network: networkName,
+    containerId,
+    ifName,
+    netns: typeof netns === 'string' ? netns : '',
+    args: pairsOf(root['cniArgs']),
+    capabilityArgs: asObject(root['capabilityArgs']),
+    ...(list === undefined ? {} : { list }),
+    result: readResult(root['result'], '0.1.0'),
+  }
+}
+
+/** The result alone: who it is stands in the file's name, the namespace in the result. */
+function readOld(name: string, root: Json, network: string): CachedAttachment | undefined {
+  const rest = name.startsWith(`${network}-`) ? name.slice(network.length + 1) : ''
+  const dash = rest.lastIndexOf('-')
+  if (dash <= 0) return undefined
+  const [containerId, ifName] = [rest.slice(0, dash), rest.slice(dash + 1)]
+  const result = readResult(root, '0.1.0')
+  const { pod } = endsOf({ result, ifName })
+  return { network, containerId, ifName, netns: pod?.sandbox ?? '', args: [], capabilityArgs: {}, result }
+}
+
+function pairsOf(value: unknown): CachedAttachment['args'] {
+  const pairs = Array.isArray(value) ? value : []
+  return pairs.filter(
+    (pair): pair is readonly [string, string] => Array.isArray(pair) && pair.every((part) => typeof part === 'string'),
+  )
+}

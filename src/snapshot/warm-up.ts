@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Run once while the executable is built: functions that have run are in the start-up snapshot with their bytecode,
+// all others are compiled anew in every call (9 ms of a bare ADD). Calls of every verb go through the real
+// code, in a temporary state directory, with tools that change nothing. Nothing here may be remembered by a module.
+
+import { mkdtempSync, openSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { dispatch, type Handlers } from '../cni/dispatch.ts'
+import { toCniError } from '../cni/model/error.ts'
+import { type CallContext, openContext } from '../commands/call/context.ts'
+import { add } from '../commands/verbs/add.ts'
+import { check } from '../commands/verbs/check.ts'
+import { del } from '../commands/verbs/del.ts'
+import { gc } from '../commands/verbs/gc.ts'
+import { handlers as realHandlers } from '../commands/verbs/handlers.ts'
+import { status } from '../commands/verbs/status.ts'
+import { chains } from '../plan/rules/ruleset.ts'
+import { openNetns } from '../system/kernel/netns.ts'
+import { removeCallFiles } from '../system/process/call-file.ts'
+import type { Command, Run } from '../system/process/runner.ts'
+import { podNetwork, tableListing, warmUpEdge, warmUpPlan } from './warm-up-parts.ts'
+
+/** No gateway: the build must not switch this machine's forwarding on. */
+const config = {
+  cniVersion: '1.1.0',
+  name: 'warm-up',
+  type: 'trestle',
+  bridge: 'warm-up0',
+  isGateway: false,
+  isDefaultGateway: false,
+  ipMasq: true,
+  hairpinMode: true,
+  ipam: {
+    type: 'host-local',
+    ranges: [[{ subnet: '10.240.0.0/24', gateway: '10.240.0.1' }], [{ subnet: 'fd00:240::/64' }]],
+    routes: [{ dst: '0.0.0.0/0' }, { dst: '::/0' }],
+  },
+}
+
+/** What a pod may ask for besides. Port 1: nothing listens there, and the claim is in the temporary directory. */
+const features = {
+  bandwidth: { ingressRate: 1e8, ingressBurst: 1e7, egressRate: 1e8, egressBurst: 1e7 },
+  tuning: { sysctl: { 'net.ipv4.ip_unprivileged_port_start': '0' } },
+  runtimeConfig: { portMappings: [{ hostPort: 1, containerPort: 80, protocol: 'tcp' }] },
+}
+
+/** Refused as a pod's, so the verbs get a file in its place: no tool enters it. */
+const ownNamespace = '/proc/self/ns/net'
+
+const pods = 2
+
+/**
+ * Runs ADD (the first of a network and a later one), CHECK, STATUS, GC, DEL and VERSION. Resolves to what
+ * went wrong, one line per call: the build says it and goes on, the executable is only slower.
+ */
+async function warmUp(): Promise<readonly string[]> {
+  const stateDir = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
+  const before = process.env['TRESTLE_STATE_DIR']
+  process.env['TRESTLE_STATE_DIR'] = join(stateDir, 'state')
+  try {
+    return await everyVerb()
+  } finally {
+    removeCallFiles()
+    if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
+    else process.env['TRESTLE_STATE_DIR'] = before
+    rmSync(stateDir, { recursive: true, force: true })
+    clearBufferPool()
+    await forgetTimers()
+  }
+}
+
+/**
+ * Node keeps when its next timer is due (nextExpiry in lib/internal/timers.js), also after that timer was cleared, and
+ * arms nothing for one that is due later. In the snapshot that time is this process's: deadlines of calls would never
+ * come. It is forgotten when timers run and none is left.
+ */
+async function forgetTimers(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, 1))
+}
+
+/** Small buffers share one pool, which goes into the snapshot: this machine's boot id was written through it. */
+function clearBufferPool(): void {
+  new Uint8Array(Buffer.from('any').buffer).fill(0)
+}
+
+async function everyVerb(): Promise<readonly string[]> {
+  const problems: string[] = []
+  const call = async (verb: string, more: object = {}, pod = 0) => {
+    const { exitCode, stdout } = await dispatch(inputOf(verb, pod, more), handlers())
+    if (exitCode !== 0) problems.push(`${verb}: ${stdout.trim()}`)
+    return stdout
+  }
+  await call('VERSION')
+  await call('STATUS')
+  for (let pod = 0; pod < pods; pod++) {
+    const prevResult = JSON.parse((await call('ADD', {}, pod)) || '{}') as object
+    // What is compared is not there: the differences are the expected outcome.
+    await dispatch(inputOf('CHECK', pod, { prevResult }), handlers())
+  }
+  await call('GC', { 'cni.dev/valid-attachments': [{ containerID: 'warm-up0', ifname: 'eth0' }] })
+  await call('STATUS')
+  for (let pod = 0; pod < pods; pod++) await call('DEL', {}, pod)
+  // Ends at a setting of the bridge, which is not there: the way back is warm as well.
+  await dispatch(inputOf('ADD', pods, features), handlers())
+  await warmUpEdge()
+  await warmUpPodNetwork()
+  return problems
+}
+
+/** STATUS starts no process, so it is asked for real; an ADD of the same configuration is only planned. */
+async function warmUpPodNetwork(): Promise<void> {
+  const input = (verb: string) => ({ ...inputOf(verb, pods, {}), stdin: () => JSON.stringify(podNetwork) })
+  const { signal } = new AbortController()
+  await dispatch(input('STATUS'), realHandlers(signal, performance.now()))
+  const context = harmless(openContext(signal))
+  const add: Handlers['add'] = async (_, conf) => {
+    await warmUpPlan(context, conf)
+    return { interfaces: [], ips: [], routes: [] }
+  }
+  await dispatch(input('ADD'), { ...handlers(), add })
+}
+
+function inputOf(verb: string, pod: number, more: object) {
+  const env = {
+    CNI_COMMAND: verb,
+    CNI_CONTAINERID: `warm-up${pod}`,
+    CNI_NETNS: ownNamespace,
+    CNI_IFNAME: 'eth0',
+    CNI_ARGS: 'IgnoreUnknown=1;K8S_POD_NAMESPACE=warm;K8S_POD_NAME=up;K8S_POD_INFRA_CONTAINER_ID=x;K8S_POD_UID=y',
+    CNI_PATH: '/opt/cni/bin',
+  }
+  return { env, stdin: () => JSON.stringify({ ...config, ...more }) }
+}
+
+/** The verbs with a context whose runner starts a harmless process in place of each tool. */
+function handlers() {
+  const context = harmless(openContext(new AbortController().signal))
+  return {
+    add: add.bind(undefined, context),
+    del: del.bind(undefined, context),
+    check: check.bind(undefined, context),
+    gc: gc.bind(undefined, context),
+    status: status.bind(undefined, context),
+  }
+}
+
+function harmless(context: CallContext): CallContext {
+  return { ...context, run: echoing(context.run), cleanup: echoing(context.cleanup), openNetns: openAnything }
+}
+
+function openAnything(path: string) {
+  try {
+    return openNetns(path)
+  } catch {
+    return { fd: openSync('/dev/null', 'r'), stamp: { path, inode: 1 } }
+  }
+}
+
+/** `cat` reads what the tool would have read; the answer is that of a tool with nothing to tell but complete rules. */
+function echoing(run: Run): Run {
+  return async (command: Command) => {
+    const output = await run({ ...command, file: 'cat', args: [] })
+    return { ...output, stdout: answerTo(command) }
+  }
+}
+
+function answerTo({ file, args }: Command): string {
+  if (file === 'nft') return args.includes('-j') ? tableListing : ruleComments()
+  if (file === 'conntrack') return 'udp 17 29 src=192.0.2.1 dst=192.0.2.2 sport=1 dport=1\n'
+  return '[{}]\n'
+}
+
+function ruleComments(): string {
+  return chains.flatMap((chain) => chain.rules.map((rule) => `comment "${rule.comment}"\n`)).join('')
+}
+
+/** Warms up and tells what went wrong on standard error: the build's log. */
+export async function warmUpForSnapshot(): Promise<void> {
+  const problems = await warmUp().catch((error: unknown) => [toCniError(error).message])
+  for (const problem of problems) process.stderr.write(`warm-up: ${problem}\n`)
+}

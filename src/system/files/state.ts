@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the state is and what may be in it (docs/design.md, "State"):
+//
+//   /run/trestle/lock                        held while shared parts of the machine change
+//   /run/trestle/call.PIDNS.PID.START        open in what a call has started (call-file.ts); .delegate: in IPAM plugins
+//   /run/trestle/ports.lock                  held while a host port is released or reserved again
+//   /run/trestle/ports/PORT                  reserved host ports: link(2) of the claim that made them
+//   /run/trestle/accept.json                 where chains of others have an accept of our mark
+//   /run/trestle/networks/NAME/network.json  what the network's attachments share
+//                             /network-accept.json  firewalld's zone for its bridge or subnets
+//                             /chained.json  the same for chained attachments
+//                             /*.going.json  either of them, while removeWhenEmpty takes down what it says
+//                             /lock          held while a reservation is released or taken over
+//                             /settle.lock   held while what earlier calls left is taken down
+//                             /locks/KEY     held while an attachment is taken down
+//                             /pending/KEY   calls in progress, killed ones, and what is owed
+//                             /attachments/KEY  finished attachments
+//                             /addresses/IP  reservations: link(2) of the claim that made them
+//                             /cooling/IP    freed addresses in their cooldown
+//                             /last.N        the address last given from range set N
+//   /run/trestle/nft.json                   the version of nft, and the file that it is of
+//   /run/trestle/damaged/                    files set aside because they could not be read
+
+import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
+import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { networkDirName } from '../../plan/model/names.ts'
+import { makeDirectory, namesIn } from './files.ts'
+
+/** The state directory; moved by an environment variable in tests only. */
+export function stateRoot(): string {
+  return process.env['TRESTLE_STATE_DIR'] || '/run/trestle'
+}
+
+/** The files of one network. */
+export interface NetworkFiles {
+  readonly directory: string
+  readonly network: string
+  readonly lock: string
+  readonly settleLock: string
+  readonly locks: string
+  readonly pending: string
+  readonly attachments: string
+  readonly addresses: string
+  readonly cooling: string
+}
+
+/** The paths of a network's state; nothing is made. */
+export function networkFiles(name: string, root = stateRoot()): NetworkFiles {
+  const directory = `${root}/networks/${networkDirName(name)}`
+  return {
+    directory,
+    network: `${directory}/network.json`,
+    lock: `${directory}/lock`,
+    settleLock: `${directory}/settle.lock`,
+    locks: `${directory}/locks`,
+    pending: `${directory}/pending`,
+    attachments: `${directory}/attachments`,
+    addresses: `${directory}/addresses`,
+    cooling: `${directory}/cooling`,
+  }
+}
+
+/** The same with what the chained attachments of the network share in place of what the main ones do. */
+export function chainedFiles(files: NetworkFiles): NetworkFiles {
+  return { ...files, network: `${files.directory}/chained.json` }
+}
+
+/** The directories of all networks with state. */
+export function networkDirectories(root = stateRoot()): readonly NetworkFiles[] {
+  return namesIn(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
+}
+
+/** The same, and beside each what its chained attachments share: everything that a `NetworkSpec` is written down for. */
+export function networkParts(): readonly NetworkFiles[] {
+  return networkDirectories().flatMap((files) => [files, chainedFiles(files)])
+}
+
+/**
+ * Makes the state directory when it is missing. Throws CniError 5 when it, or a directory in it that this call uses,
+ * is not a directory of ours alone: whoever can write there decides which addresses and links we remove, and a link
+ * would lead our writing elsewhere. `network`: the one that the call is about; without it all are looked at. The error
+ * says what was found: owner and mode, or where the link leads.
+ */
+export function requireState(network?: string): void {
+  const root = stateRoot()
+  try {
+    makeDirectory(root)
+  } catch (error) {
+    // A link that leads nowhere, say: mkdir(2) tells EEXIST or ENOENT of it.
+    requireOurs(root)
+    throw unusable(root, (error as Error).message, error)
+  }
+  const shared = ['', '/networks', '/ports', '/damaged'].map((name) => `${root}${name}`)
+  for (const directory of shared) requireOurs(directory)
+  const networks = network === undefined ? networkDirectories(root) : [networkFiles(network, root)]
+  for (const { directory, pending, attachments, addresses, cooling, locks } of networks) {
+    for (const each of [directory, pending, attachments, addresses, cooling, locks]) requireOurs(each)
+  }
+}
+
+/** One that is not there yet is nobody's; a file in the place of an inner one is damage, which other checks deal with. */
+function requireOurs(directory: string): void {
+  const stat = lstatSync(directory, { throwIfNoEntry: false })
+  if (stat === undefined || (stat.isFile() && directory !== stateRoot())) return
+  const isOurs = stat.isDirectory() && stat.uid === process.geteuid?.() && (stat.mode & 0o022) === 0
+  if (isOurs) return
+  throw unusable(directory, `it has to be a directory of root, mode 755 or stricter, and ${found(directory, stat)}`)
+}
+
+/** What is there in place of a directory of ours, and what to do about it. */
+function found(path: string, stat: Stats): string {
+  if (stat.isSymbolicLink()) return `it is a symbolic link to ${oneLine(readlinkSync(path))}; remove the link`
+  if (!stat.isDirectory()) return `it is ${stat.isFile() ? 'a file' : 'a pipe, a socket or a device'}; remove it`
+  const euid = process.geteuid?.()
+  const is = `it is owned by uid ${stat.uid} and has mode ${(stat.mode & 0o7777).toString(8)}`
+  if (euid !== 0) return `${is}, and trestle runs as uid ${euid}; run it as root`
+  return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}`
+}
+
+/** Throws CniError 5 when nothing can be written to the state directory: read-only or full. For STATUS. */
+export function requireRoom(root = stateRoot()): void {
+  try {
+    accessSync(root, constants.W_OK)
+  } catch (error) {
+    throw unusable(root, (error as Error).message, error)
+  }
+  const { bavail, files, ffree } = statfsSync(root)
+  // A file system without a count of inodes says 0 of 0.
+  if (bavail === 0 || (files > 0 && ffree === 0)) throw unusable(root, 'its file system is full')
+}
+
+/** Moves a file that cannot be read out of the way, for `doctor` to show; never throws. */
+export function setAside(path: string, root = stateRoot()): void {
+  try {
+    makeDirectory(`${root}/damaged`)
+    renameSync(path, `${root}/damaged/${asideName(path, root)}.${Date.now()}`)
+  } catch {
+    // Reported by whoever found it unreadable; it stays where it is.
+  }
+}
+
+/** What a file was set aside as, each time. */
+export function asideCopies(path: string): readonly string[] {
+  return asideOf(path, /^\.\d+$/)
+}
+
+/** What the files of a directory were set aside as. */
+export function asideBelow(directory: string): readonly string[] {
+  return asideOf(directory, /^_.+\.\d+$/)
+}
+
+function asideOf(path: string, rest: RegExp, root = stateRoot()): readonly string[] {
+  const beginning = asideName(path, root)
+  return namesIn(`${root}/damaged`)
+    .filter((name) => name.startsWith(beginning) && rest.test(name.slice(beginning.length)))
+    .map((name) => `${root}/damaged/${name}`)
+}
+
+/** Its place in the state directory; `.` and the time follow. */
+function asideName(path: string, root: string): string {
+  return path.slice(root.length + 1).replaceAll('/', '_')
+}
+
+function networkFilesAt(directory: string): NetworkFiles {
+  const [root, name] = [
+    directory.slice(0, directory.lastIndexOf('/networks/')),
+    directory.slice(directory.lastIndexOf('/') + 1),
+  ]
+  return networkFiles(name, root)
+}
+
+function unusable(root: string, why: string, cause?: unknown): CniError {
+  return new CniError(CniCode.ioFailure, `the state directory ${root} cannot be used`, {
+    details: `${why}; trestle keeps reservations there and does not work without it`,
+    cause,
+  })
+}

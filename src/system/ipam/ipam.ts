@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where an attachment's addresses come from: our own pool, the configuration, or another plugin.
+
+import { realpathSync } from 'node:fs'
+import { parseCidr } from '../../cni/model/address.ts'
+import { defined } from '../../cni/model/defined.ts'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { NetConf, PoolIpam, Range } from '../../cni/model/net-conf.ts'
+import type { Dns, Route } from '../../cni/model/route.ts'
+import { readResult } from '../../cni/result/result-shapes.ts'
+import { countedOf, firstFree } from '../../plan/ipam/allocate.ts'
+import { chooseRequested, exhausted, type PoolUse, requestTaken } from '../../plan/ipam/request.ts'
+import { readResolvConf } from '../../plan/ipam/resolv-conf.ts'
+import { staticLease } from '../../plan/ipam/static.ts'
+import type { PodAddress } from '../../plan/model/attachment.ts'
+import type { Lease } from '../../plan/model/lease.ts'
+import { noLease } from '../../plan/model/lease.ts'
+import { describeHolder } from '../../plan/model/record.ts'
+import { readText } from '../files/files.ts'
+import type { NetworkFiles } from '../files/state.ts'
+import type { Run } from '../process/runner.ts'
+import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from '../store/addresses.ts'
+import { delegate, told } from './delegate.ts'
+import { referenceAddresses, referenceLastGiven } from './reference-leases.ts'
+
+/** Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. */
+export interface LeaseRequest {
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly claimFile: string
+  readonly reclaim: () => Promise<void>
+}
+
+/** Addresses from our own pool or from the configuration; none for layer 2 and for a delegated plugin. */
+export async function ownLease(request: LeaseRequest): Promise<Lease> {
+  const { ipam } = request.conf
+  if (ipam.kind === 'static') return staticLease(ipam)
+  if (ipam.kind !== 'pool') return noLease
+  const dns = ipam.resolvConf === undefined ? undefined : readDns(ipam.resolvConf)
+  const ips = await reserveAll(request, ipam)
+  return { ips, routes: ipam.routes, ...(dns === undefined ? {} : { dns }) }
+}
+
+/** Addresses from a delegated plugin. Throws its error, or 105 when its answer is no result with addresses. */
+export async function delegatedLease(
+  run: Run,
+  conf: NetConf,
+  call: { type: string; path: readonly string[] },
+): Promise<Lease> {
+  const stdout = await delegate(run, { ...call, verb: 'ADD', stdin: conf.stdin })
+  const result = parseAnswer(stdout, conf, call.type)
+  if (result.ips.length === 0) {
+    throw new CniError(CniCode.delegateFailed, `the IPAM plugin ${call.type} returned no address`, {
+      details: told(stdout),
+    })
+  }
+  return {
+    ips: result.ips.map(toPodAddress),
+    routes: result.routes.map(toRoute),
+    ...(result.dns === undefined ? {} : { dns: toDns(result.dns) }),
+  }
+}
+
+/** A result may hold other keys, of any type and depth: nothing has looked at them, so they go no further. */
+function toRoute({ dst, gw, mtu, advmss, priority, table, scope }: Route): Route {
+  return { dst, ...defined({ gw, mtu, advmss, priority, table, scope }) }
+}
+
+function toDns({ nameservers, domain, search, options }: Dns): Dns {
+  return defined({ nameservers, domain, search, options })
+}
+
+async function reserveAll(request: LeaseRequest, ipam: PoolIpam): Promise<readonly PodAddress[]> {
+  const requested = chooseRequested(ipam.rangeSets, ipam.requested)
+  const ips: PodAddress[] = []
+  for (const [index, ranges] of ipam.rangeSets.entries()) {
+    const wanted = requested[index]
+    const set = { index, ranges }
+    const { address, range } =
+      wanted === undefined ? await reserveNext(request, ipam, set) : await reserveWanted(request, set, wanted)
+    ips.push({ address: `${address}/${parseCidr(range.subnet)?.prefixLength}`, gateway: range.gateway })
+  }
+  return ips
+}
+
+interface Chosen {
+  readonly address: string
+  readonly range: Range
+}
+
+interface NumberedSet {
+  readonly index: number
+  readonly ranges: readonly Range[]
+}
+
+/** The next free address of a range set; what others take meanwhile is passed over. */
+async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedSet): Promise<Chosen> {
+  const { files } = request
+  const last = lastGiven(files, set.index) ?? referenceLastGiven(ipam.dataDir, request.conf.name, set.index)
+  let taken = takenNow(request, ipam)
+  let hasReclaimed = false
+  for (;;) {
+    const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
+    if (chosen === undefined) {
+      if (hasReclaimed) throw exhausted(set, useOf(request, ipam, countedOf(set.ranges, ipam.exclude, taken).length))
+      await request.reclaim()
+      hasReclaimed = true
+      taken = takenNow(request, ipam)
+      continue
+    }
+    if (reserveAddress(files, request.claimFile, chosen.address)) {
+      writeLastGiven(files, set.index, chosen.address)
+      return chosen
+    }
+    taken.add(chosen.address)
+  }
+}
+
+function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {
+  return { directory: request.files.addresses, used, exclude: ipam.exclude, theirs: theirsOf(request, ipam) }
+}
+
+async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Chosen): Promise<Chosen> {
+  const { files, claimFile } = request
+  const isTheirs = referenceAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
+  if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
+  if (!isTheirs) await request.reclaim()
+  if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
+  const holder = holderOf(files, chosen.address)
+  const pod = isTheirs ? `the pod in ${dataDirOf(request.conf)}/${request.conf.name}/${chosen.address}` : undefined
+  throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : pod)
+}
+
+function theirsOf({ conf }: LeaseRequest, { dataDir }: PoolIpam): PoolUse['theirs'] {
+  return { count: referenceAddresses(dataDir, conf.name).length, directory: `${dataDir}/${conf.name}` }
+}
+
+function takenNow(request: LeaseRequest, ipam: PoolIpam): Set<string> {
+  const taken = takenAddresses(request.files, ipam.cooldownS)
+  for (const address of referenceAddresses(ipam.dataDir, request.conf.name)) taken.add(address)
+  return taken
+}
+
+function dataDirOf(conf: NetConf): string {
+  return conf.ipam.kind === 'pool' ? conf.ipam.dataDir : ''
+}
+
+/** The administrator's own file: with systemd-resolved /etc/resolv.conf is a link. */
+function readDns(path: string): Dns {
+  const found = readText(followed(path))
+  if (found !== undefined && found !== 'unreadable') return readResolvConf(found.text)
+  throw new CniError(CniCode.ioFailure, `cannot read ipam.resolvConf ${path}`, {
+    details: 'it must be a file of at most 1 MiB',
+  })
+}
+
+function followed(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+function parseAnswer(stdout: string, conf: NetConf, type: string) {
+  try {
+    return readResult(JSON.parse(stdout), conf.cniVersion)
+  } catch (cause) {
+    throw new CniError(
+      CniCode.delegateFailed,
+      `the IPAM plugin ${type} answered ADD with something that is no result`,
+      {
+        details: `${(cause as Error).message}\nstdout: ${told(stdout)}`,
+        cause,
+      },
+    )
+  }
+}
+
+function toPodAddress(ip: { address: string; gateway?: string }): PodAddress {
+  return ip.gateway === undefined ? { address: ip.address } : { address: ip.address, gateway: ip.gateway }
+}

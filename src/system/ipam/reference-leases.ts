@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations of the reference host-local (its layout: docs/design.md, "Upstream host-local"): a node may be
+// switched to trestle while its pods live, so theirs are honoured and our DEL gives them back.
+
+import { rmSync, statSync } from 'node:fs'
+import { uptime } from 'node:os'
+import { parseAddress } from '../../cni/model/address.ts'
+import { namesIn, readText } from '../files/files.ts'
+
+/** host-local's default dataDir. */
+export const defaultDataDir = '/var/lib/cni/networks'
+
+/** Who holds a reservation. Files of old versions have no interface name. */
+export interface ReferenceLease {
+  readonly address: string
+  readonly containerId: string
+  readonly ifName?: string
+}
+
+/** Addresses reserved by the reference host-local since the machine started; older holders ended with it. */
+export function referenceAddresses(dataDir: string, network: string): readonly string[] {
+  const directory = `${dataDir}/${network}`
+  const startedMs = Date.now() - uptime() * 1000
+  return addressFiles(directory).filter((name) => isSince(`${directory}/${name}`, startedMs))
+}
+
+/**
+ * The address that the reference host-local gave out last from a range set: the round robin of a network that was
+ * switched goes on there. Neighbours still know an address that was freed just now by its last pod's MAC.
+ */
+export function referenceLastGiven(dataDir: string, network: string, set: number): string | undefined {
+  const found = readText(`${dataDir}/${network}/last_reserved_ip.${set}`)
+  return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
+}
+
+/** Every reservation of a network, whatever its age. */
+export function referenceLeases(dataDir: string, network: string): readonly ReferenceLease[] {
+  const directory = `${dataDir}/${network}`
+  return addressFiles(directory).flatMap((address) => {
+    const found = readText(`${directory}/${address}`)
+    if (found === undefined || found === 'unreadable') return []
+    const [containerId = '', ifName] = found.text.trim().split(/\r?\n/)
+    return [{ address, containerId, ...(ifName === undefined ? {} : { ifName }) }]
+  })
+}
+
+/** The addresses that the reference host-local reserved for a container's interface. */
+export function addressesHeld(
+  dataDir: string,
+  network: string,
+  holder: { containerId: string; ifName: string },
+): readonly string[] {
+  const leases = referenceLeases(dataDir, network)
+  return leases.filter((lease) => isHeldBy(lease, holder)).map(({ address }) => address)
+}
+
+/** Removes the reference host-local's reservations of a container's interface, as its own DEL does. */
+export function releaseReferenceAddresses(
+  dataDir: string,
+  network: string,
+  holder: { containerId: string; ifName: string },
+): void {
+  for (const address of addressesHeld(dataDir, network, holder))
+    rmSync(`${dataDir}/${network}/${address}`, { force: true })
+}
+
+/** Whether a container other than `containerId` has the address in any network of the directory. */
+export function isLeasedElsewhere(dataDir: string, address: string, containerId: string): boolean {
+  return namesIn(dataDir).some((network) => {
+    const found = readText(`${dataDir}/${network}/${address}`)
+    if (found === undefined) return false
+    return found === 'unreadable' || found.text.trim().split(/\r?\n/)[0] !== containerId
+  })
+}
+
+function isHeldBy(lease: ReferenceLease, holder: { containerId: string; ifName: string }): boolean {
+  return lease.containerId === holder.containerId && (lease.ifName === undefined || lease.ifName === holder.ifName)
+}
+
+function addressFiles(directory: string): readonly string[] {
+  return namesIn(directory).filter((name) => parseAddress(name) !== undefined)
+}
+
+function isSince(file: string, startedMs: number): boolean {
+  try {
+    return statSync(file).mtimeMs >= startedMs
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deletes stale conntrack entries, best effort: one process per family, after the rules are in place.
+
+import { networkInterfaces } from 'node:os'
+import { oneLine } from '../../cni/model/error.ts'
+import { readFlows } from '../../compile/read-flows.ts'
+import type { HostPort } from '../../plan/model/attachment.ts'
+import { type Flow, type FlowSelections, flowsBeforeAdd, flowsToList } from '../../plan/recovery/stale-flows.ts'
+import { isDiskRefusal, withTextFile } from '../files/files.ts'
+import { stateRoot } from '../files/state.ts'
+import type { Output, Run } from '../process/runner.ts'
+
+/**
+ * Deletes the flows to a new pod's host ports that began before its rules were in place. They are looked for first: as
+ * a rule there are none. A failure is told on stderr and is no error: the pod's network is complete without.
+ */
+export async function deleteEarlierFlows(run: Run, ports: readonly HostPort[]): Promise<void> {
+  const asked = flowsToList(ports)
+  const listed = (await Promise.all(asked.map((each) => listFamily(run, each)))).flat()
+  // The node's addresses are a dump of all links: not where there is nothing to compare them with.
+  if (listed.length > 0) await deleteFlows(run, flowsBeforeAdd(ports, nodeAddresses(), listed))
+}
+
+/** Deletes the flows. A failure is told on stderr and is no error. */
+export async function deleteFlows(run: Run, flows: readonly FlowSelections[]): Promise<void> {
+  await Promise.all(flows.map((each) => deleteFamily(run, each)))
+}
+
+function nodeAddresses(): readonly string[] {
+  const all = Object.values(networkInterfaces()).flatMap((entries) => (entries ?? []).map((entry) => entry.address))
+  return [...new Set(all)]
+}
+
+async function listFamily(run: Run, { family, selections }: FlowSelections): Promise<readonly Flow[]> {
+  const listings = selections.map(async (selection) => {
+    try {
+      const output = await run({ file: 'conntrack', args: ['-L', '-f', `ipv${family}`, ...selection] })
+      if (output.code !== 0) tell(output.stderr)
+      return readFlows(output.stdout)
+    } catch (error) {
+      tell((error as Error).message)
+      return []
+    }
+  })
+  return (await Promise.all(listings)).flat()
+}
+
+async function deleteFamily(run: Run, { family, selections }: FlowSelections): Promise<void> {
+  const lines = selections.map((selection) => ['-D', '-f', `ipv${family}`, ...selection])
+  const first = lines[0]
+  if (first === undefined) return
+  try {
+    const output = await (lines.length === 1 ? run({ file: 'conntrack', args: first }) : runLines(run, lines))
+    // Status 1 says that nothing matched; everything else is worth a line.
+    if (output.code !== 0 && !isNothing(output.stderr)) tell(output.stderr)
+  } catch (error) {
+    tell((error as Error).message)
+  }
+}
+
+/**
+ * -R reads one command a line (conntrack-tools 1.4.7). From a file: its `-` opens /dev/stdin anew, which
+ * fails where that is a socket, as ours is (unix(7) sockets cannot be opened by name).
+ */
+async function runLines(run: Run, lines: readonly (readonly string[])[]): Promise<Output> {
+  const text = lines.map((line) => `${line.join(' ')}\n`).join('')
+  const output = await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] })).catch(
+    (error: unknown) => {
+      if (!isDiskRefusal(error)) throw error
+    },
+  )
+  if (output !== undefined && (output.code === 0 || !/option/.test(output.stderr))) return output
+  // Older ones take one command a process, and a full disk no file.
+  const each = await Promise.all(lines.map((line) => run({ file: 'conntrack', args: line })))
+  return each.find(({ code, stderr }) => code !== 0 && !isNothing(stderr)) ?? { code: 0, stdout: '', stderr: '' }
+}
+
+function isNothing(stderr: string): boolean {
+  return /0 flow entries|^$/.test(stderr.trim())
+}
+
+function tell(why: string): void {
+  process.stderr.write(`trestle: stale UDP flows may remain: ${oneLine(why)}\n`)
+}

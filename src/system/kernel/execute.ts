@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
+
+import { type Batch, toLanes } from '../../compile/batches.ts'
+import { CommandError, commandError } from '../../compile/command-error.ts'
+import { podNetns } from '../../compile/ip.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { refusedFor } from '../process/capabilities.ts'
+import type { Command, Run } from '../process/runner.ts'
+import { applyFileOp } from './kernel-files.ts'
+
+/** What a finished batch printed. */
+export interface Printed {
+  readonly batch: Batch
+  readonly stdout: string
+}
+
+/** How to run: with which runner, and the pod's namespace where pod operations are in the plan. */
+export interface Place {
+  readonly run: Run
+  readonly netnsFd?: number
+}
+
+/**
+ * Runs every operation, or throws the first failure (CommandError, or the runner's CniError) after
+ * both lanes have come to rest: nothing of the plan runs on while the caller undoes it.
+ */
+export async function execute(place: Place, ops: readonly Op[]): Promise<readonly Printed[]> {
+  const lanes = toLanes(ops)
+  const results = await Promise.allSettled([runLane(place, lanes.rules), runLane(place, lanes.links)])
+  const failed = results.findLast((result) => result.status === 'rejected')
+  if (failed) throw failed.reason
+  return results.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+}
+
+/**
+ * Runs every operation whatever fails, for taking down. Returns the failures; something that is not
+ * there any more is none.
+ */
+export async function executeAll(place: Place, ops: readonly Op[]): Promise<readonly Error[]> {
+  const lanes = toLanes(ops)
+  const results = await Promise.all([...lanes.links, ...lanes.rules].map((batch) => runAnyway(place, batch)))
+  return results.flat()
+}
+
+async function runLane(place: Place, lane: readonly Batch[]): Promise<readonly Printed[]> {
+  const printed: Printed[] = []
+  for (const batch of lane) printed.push({ batch, stdout: await runBatch(place, batch) })
+  return printed
+}
+
+async function runBatch(place: Place, batch: Batch): Promise<string> {
+  if (batch.tool === 'file') {
+    for (const op of batch.ops) applyFileOp(op)
+    return ''
+  }
+  const output = await place.run(commandOf(batch, place.netnsFd))
+  // procps 4.0 tells of a key that is read-only in the pod's namespace, and ends with status 0 all the same.
+  const isKeyRefused = batch.tool === 'sysctl' && output.stderr !== ''
+  if (output.code !== 0 || isKeyRefused) throw commandError(batch, { ...output, lack: refusedFor(output.stderr) })
+  return output.stdout
+}
+
+async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> {
+  try {
+    await runBatch(place, batch)
+    return []
+  } catch (error) {
+    if (!(error instanceof CommandError)) return [error as Error]
+    if (error.op?.kind === 'nft.chain.del' && error.reason === 'busy')
+      return await runBesideChain(place, batch.ops, error.op)
+    // A key that has another value by now is somebody else's.
+    const isOthers = error.op?.kind === 'nft.del' && error.reason === 'exists'
+    const isGone = isOthers || (error.reason === 'absent' && (error.op !== undefined || batch.ops.length === 1))
+    const rest = stillToRun(batch, error.op, isGone)
+    return [...(isGone ? [] : [error]), ...(rest.length === 0 ? [] : await executeAll(place, rest))]
+  }
+}
+
+/**
+ * Somebody has the chain, or had it at that moment: two that leave it together are both refused. The rest goes first,
+ * then the chain once more by itself; where it is in use still, it is another's to remove.
+ */
+async function runBesideChain(place: Place, ops: readonly Op[], refused: Op): Promise<readonly Error[]> {
+  const rest = ops.filter(({ kind }) => kind !== 'nft.chain.del')
+  const chains = ops.filter((op) => op.kind === 'nft.chain.del' && (rest.length > 0 || op !== refused))
+  return [...(await executeAll(place, rest)), ...(await executeAll(place, chains))]
+}
+
+/** iproute2 has run the lines before the failed one; of a failed nft transaction nothing has happened. */
+function stillToRun(batch: Batch, failed: Op | undefined, isGone: boolean): readonly Op[] {
+  const ops: readonly Op[] = batch.ops
+  if (failed === undefined) return []
+  if (batch.tool === 'nft') return isGone ? ops.filter((op) => op !== failed) : []
+  return ops.slice(ops.indexOf(failed) + 1)
+}
+
+/** The processes that run the host's and the pod's batch for `ip`, without their input: for starting them ahead. */
+export function linkCommands(netnsFd: number): readonly Command[] {
+  return (['host', 'pod'] as const).map((place) => commandOf({ tool: 'ip', in: place, ops: [], stdin: '' }, netnsFd))
+}
+
+/** The processes that run the links' part of `ops`, without their input: for starting them ahead. */
+export function laterCommands(netnsFd: number, ops: readonly Op[]): readonly Command[] {
+  const commands = toLanes(ops).links.flatMap((batch) => (batch.tool === 'file' ? [] : [commandOf(batch, netnsFd)]))
+  // Without input it would act at once.
+  return commands.filter(({ stdin }) => stdin !== undefined)
+}
+
+function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
+  if (batch.tool === 'nft') return { file: 'nft', args: ['-t', '-f', '-'], stdin: batch.stdin }
+  const netns = netnsFd === undefined ? {} : { netnsFd }
+  const tool = toolOf(batch)
+  if (batch.in === 'host') return { ...tool, ...netns }
+  return {
+    file: 'nsenter',
+    args: [`--net=${podNetns}`, '--', tool.file, ...tool.args],
+    ...(tool.stdin ? { stdin: tool.stdin } : {}),
+    ...netns,
+  }
+}
+
+function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {
+  if (batch.tool === 'tc' || batch.tool === 'bridge')
+    return { file: batch.tool, args: ['-batch', '-'], stdin: batch.stdin }
+  if (batch.tool === 'sysctl') return sysctlCommand(batch)
+  // -j only matters for the lines that show something.
+  const family = batch.tool === 'ip6' ? ['-6'] : []
+  return { file: 'ip', args: [...family, '-j', '-batch', '-'], stdin: batch.stdin }
+}
+
+/** In a file a key with `*`, `?` or `[` is a pattern (sysctl.d(5)), as an argument it is not; a link may be called so. */
+function sysctlCommand({ ops, stdin }: Extract<Batch, { tool: 'sysctl' }>): Command {
+  if (!ops.some(({ key }) => /[*?[]/.test(key))) return { file: 'sysctl', args: ['-q', '-p', '-'], stdin }
+  return { file: 'sysctl', args: ['-qw', ...ops.map(({ key, value }) => `${key}=${value}`)] }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which host a record is of. Links, rules and sysctls are a network namespace's, and the state directory may be seen from
+// several: a runtime started in the wrong one, a debug container with the host's /run. What another one has made is not
+// ours to take down: here we would find none of it, and forget it.
+
+import { readdirSync, readlinkSync } from 'node:fs'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import { type AttachmentRecord, describeHolder, type ProcessStamp } from '../../plan/model/record.ts'
+import { seesNamespaces } from '../process/capabilities.ts'
+
+/** Ours; another one that lives, or may; or one that is over: before a restart, or without a process. */
+export type HostState = 'here' | 'elsewhere' | 'ended'
+
+/** The inode of the initial pid namespace, from which every process is seen (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
+const initialPidNamespace = 'pid:[4026531836]'
+
+/** Of each other network namespace that was asked about: a process in it. */
+const inhabitants = new Map<string, string | undefined>()
+
+/**
+ * Of which host the writer of a record or reservation was, seen by the process `own`. One that says no network namespace
+ * is of an earlier version, and counts as ours. Reads /proc of every process where it is of another one.
+ */
+export function hostStateOf(writer: ProcessStamp, own: ProcessStamp): HostState {
+  if (writer.bootId !== own.bootId) return 'ended'
+  if (writer.netNamespace === undefined || writer.netNamespace === own.netNamespace) return 'here'
+  if (!seesProcessesOf(writer, own)) return 'elsewhere'
+  return inhabitantOf(writer.netNamespace) === undefined ? 'ended' : 'elsewhere'
+}
+
+/** Throws CniError 111 when the attachment is of another host network namespace that lives. */
+export function requireOwnHost(record: AttachmentRecord, own: ProcessStamp): void {
+  if (hostStateOf(record.writer, own) !== 'elsewhere') return
+  const { netNamespace = '' } = record.writer
+  const process = seesProcessesOf(record.writer, own) ? inhabitantOf(netNamespace) : undefined
+  const there = process === undefined ? 'on the host' : `there: nsenter --net=/proc/${process}/ns/net`
+  const { containerId, ifName } = record.key
+  throw new CniError(
+    CniCode.otherHost,
+    `${ifName} of container ${containerId} is of another host network namespace, ${netNamespace}`,
+    {
+      details: `${describeHolder(record)}; this call runs in ${own.netNamespace} and has changed nothing of it; run it ${there}`,
+    },
+  )
+}
+
+/** From a pid namespace beside the writer's, its processes are not seen, and nothing tells whether they live. */
+function seesProcessesOf(writer: ProcessStamp, own: ProcessStamp): boolean {
+  return own.pidNamespace === writer.pidNamespace || own.pidNamespace === initialPidNamespace
+}
+
+function inhabitantOf(netNamespace: string): string | undefined {
+  if (!inhabitants.has(netNamespace)) inhabitants.set(netNamespace, findProcessIn(netNamespace))
+  return inhabitants.get(netNamespace)
+}
+
+/** Without the right to look at others, one that cannot be looked at counts as being there. */
+function findProcessIn(netNamespace: string): string | undefined {
+  const seesAll = seesNamespaces()
+  return readdirSync('/proc').find((name) => {
+    if (!/^\d+$/.test(name)) return false
+    try {
+      return readlinkSync(`/proc/${name}/ns/net`) === netNamespace
+    } catch (error) {
+      return !seesAll && ['EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')
+    }
+  })
+}

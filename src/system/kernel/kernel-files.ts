@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel through /proc: no process needed, and always the network namespace we run in, which
+// /sys/class/net is not (it shows the namespace of whoever mounted it).
+
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { FileOp } from '../../compile/batches.ts'
+import { isPodLinkName } from '../../plan/model/names.ts'
+import { forwardingKey } from '../../plan/modes/network.ts'
+import { namesIn } from '../files/files.ts'
+import { lackNote, refusedFor } from '../process/capabilities.ts'
+
+/** Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say. */
+export function linkExists(name: string): boolean {
+  try {
+    // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
+    readFileSync(`/proc/sys/net/ipv4/conf/${name}/forwarding`)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT'
+  }
+}
+
+/** The names of the links in our network namespace. */
+export function linkNames(): readonly string[] {
+  return readdirSync('/proc/sys/net/ipv4/conf').filter((name) => name !== 'all' && name !== 'default')
+}
+
+/** A sysctl's text without the newline, or undefined when there is no such key. `key`: net/ipv4/ip_forward. */
+export function readKey(key: string): string | undefined {
+  try {
+    return readFileSync(`/proc/sys/${key}`, 'latin1').trimEnd()
+  } catch {
+    return undefined
+  }
+}
+
+/** Runs one file operation; what already holds is not written. Throws CniError 100 with the key and the reason. */
+export function applyFileOp(op: FileOp): void {
+  if (op.kind === 'sysctl.write') writeKey(op.key, op.value, op.why)
+  else switchForwardingOn(op.family, op.why)
+}
+
+function switchForwardingOn(family: 4 | 6, why: string): void {
+  const key = forwardingKey(family)
+  const now = readKey(key)
+  if (now === '1') return
+  if (now === undefined && family === 6) throw noIpv6(why)
+  if (family === 6) keepRouterAdvertisements()
+  writeKey(key, '1', why)
+}
+
+function noIpv6(why: string): CniError {
+  return new CniError(CniCode.commandFailed, `could not ${why}: this kernel has no IPv6`, {
+    details: 'it was started with ipv6.disable=1, or built without; take the IPv6 range out of the configuration',
+  })
+}
+
+/**
+ * How many ports a bridge has, whoever's they are; 0 without the bridge. Undefined where /sys shows another network
+ * namespace than ours: that of whoever mounted it.
+ */
+export function bridgePorts(name: string): number | undefined {
+  if (!isOwnSysfs()) return undefined
+  try {
+    return readdirSync(`/sys/class/net/${name}/brif`).length
+  } catch {
+    return 0
+  }
+}
+
+/** /proc always shows our own: the same links in both are the same namespace. */
+function isOwnSysfs(): boolean {
+  try {
+    // Two lines of headings; `bonding_masters` is a file of the bonding driver.
+    const lines = readFileSync('/proc/self/net/dev', 'latin1').trim().split('\n').slice(2)
+    const own = lines.map((line) => line.slice(0, line.indexOf(':')).trim())
+    const shown = readdirSync('/sys/class/net').filter((each) => each !== 'bonding_masters')
+    return own.sort().join('/') === shown.sort().join('/')
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A forwarding host ignores router advertisements unless accept_ra is 2, and switching forwarding on
+ * drops the default routes learnt from them (net/ipv6/addrconf.c, addrconf_fixup_forwarding): the
+ * node's own uplink comes first. Never a pod's link: another ADD sets its accept_ra to 0, perhaps between our look and
+ * our write, and then a pod could change the node's routes (CVE-2020-10749). Bridges are set up under the machine's lock.
+ */
+function keepRouterAdvertisements(): void {
+  for (const name of nodeLinksWithIpv6()) {
+    const key = `net/ipv6/conf/${name}/accept_ra`
+    if (readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
+  }
+}
+
+/** The links in our network namespace that have IPv6, without `lo` and those of pods. */
+export function nodeLinksWithIpv6(): readonly string[] {
+  const isNodes = (name: string) => name !== 'all' && name !== 'default' && name !== 'lo' && !isPodLinkName(name)
+  return namesIn('/proc/sys/net/ipv6/conf').filter(isNodes)
+}
+
+function writeKey(key: string, value: string, why: string): void {
+  const now = readKey(key)
+  // A link that is gone, or IPv6 that is off: nothing to set.
+  if (now === value || (now === undefined && key.startsWith('net/ipv6/conf/'))) return
+  try {
+    writeFileSync(`/proc/sys/${key}`, value)
+  } catch (error) {
+    const refused = error as NodeJS.ErrnoException
+    const lack = refusedFor(refused.message)
+    throw new CniError(CniCode.commandFailed, `could not ${why}: ${refused.code}${lackNote(lack)}`, {
+      details: `writing ${value} to /proc/sys/${key}: ${refused.message}${lack ? `; ${lack.hint}` : ''}`,
+      cause: error,
+    })
+  }
+}

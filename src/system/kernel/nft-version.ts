@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The version of nft: asked when a network is set up, kept with what tells the file from another one. STATUS starts no
+// process, and knows it from there; of a file that has changed since it knows nothing until the next setup.
+
+import { statSync } from 'node:fs'
+import { asObject } from '../../cni/json/json-object.ts'
+import { readText, writeText } from '../files/files.ts'
+import { stateRoot } from '../files/state.ts'
+import type { Run } from '../process/runner.ts'
+import { fileOf } from '../process/tools.ts'
+
+/** The oldest one that takes our rules: those before open /dev/stdin by name, which open(2) refuses for a socket. */
+const oldest = [1, 0, 2] as const
+
+interface NftFile {
+  readonly path: string
+  readonly inode: number
+  readonly mtimeMs: number
+}
+
+/** Asks nft for its version where that is not known of this file. Never throws: rules tell more of what is wrong. */
+export async function learnNftVersion(run: Run): Promise<void> {
+  try {
+    const file = nftNow()
+    if (file === undefined || knownOf(file) !== undefined) return
+    const { stdout } = await run({ file: 'nft', args: ['--version'] })
+    const version = /\bv(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1]
+    if (version !== undefined) writeText(nftVersionFile(), JSON.stringify({ format: 1, ...file, version }))
+  } catch {
+    // A version that is not known is no reason to fail.
+  }
+}
+
+/** The version of the nft that is installed, where it is known to be too old for our rules. */
+export function tooOldNft(): { readonly path: string; readonly version: string; readonly needed: string } | undefined {
+  const file = nftNow()
+  const version = file && knownOf(file)
+  if (file === undefined || version === undefined || !isOlder(version)) return undefined
+  return { path: file.path, version, needed: oldest.join('.') }
+}
+
+/** Where the version is kept. */
+export function nftVersionFile(): string {
+  return `${stateRoot()}/nft.json`
+}
+
+function nftNow(): NftFile | undefined {
+  const path = fileOf('nft')
+  const stat = path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })
+  return path === undefined || stat === undefined ? undefined : { path, inode: stat.ino, mtimeMs: stat.mtimeMs }
+}
+
+function knownOf({ path, inode, mtimeMs }: NftFile): string | undefined {
+  const known = parsed()
+  const isIts = known['path'] === path && known['inode'] === inode && known['mtimeMs'] === mtimeMs
+  return isIts && typeof known['version'] === 'string' ? known['version'] : undefined
+}
+
+function parsed(): Readonly<Record<string, unknown>> {
+  const found = readText(nftVersionFile())
+  if (found === undefined || found === 'unreadable') return {}
+  try {
+    return asObject(JSON.parse(found.text))
+  } catch {
+    return {}
+  }
+}
+
+function isOlder(version: string): boolean {
+  const parts = version.split('.').map(Number)
+  const at = oldest.findIndex((part, index) => part !== (parts[index] ?? 0))
+  return at >= 0 && (parts[at] ?? 0) < (oldest[at] ?? 0)
+}

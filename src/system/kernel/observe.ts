@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at the kernel, only where asked, and only at what is ours: named links, the pod, our table.
+
+import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { toBatchLine } from '../../compile/batch-line.ts'
+import { readVlans } from '../../compile/bridge-tool.ts'
+import { podNetns } from '../../compile/ip.ts'
+import { readDocuments, readLinks, readRoutes, readRules } from '../../compile/read-ip.ts'
+import { readTable } from '../../compile/read-nft.ts'
+import { readAnswers, readQueue, type TcEntry } from '../../compile/read-tc.ts'
+import { reasonOf } from '../../compile/reason.ts'
+import {
+  emptyNamespace,
+  type ObservedNamespace,
+  type ObservedQueue,
+  type ObservedTable,
+} from '../../plan/model/observed.ts'
+import type { TableFamily } from '../../plan/model/op.ts'
+import { tableName } from '../../plan/rules/ruleset.ts'
+import { lackNote, refusedFor } from '../process/capabilities.ts'
+import type { Output, Run } from '../process/runner.ts'
+import { readKey } from './kernel-files.ts'
+
+/** Every route. A batch takes no -6: the root prefix says the family. */
+const allRoutes = ['route show table all root 0.0.0.0/0', 'route show table all root ::/0']
+
+/** Links of the host by name, those of `names` that exist, and routes to `destinations` or all of them; all links without `names`. One process. */
+export async function observeHost(
+  run: Run,
+  names?: readonly string[],
+  destinations: readonly string[] | 'all' = [],
+): Promise<ObservedNamespace> {
+  if (names?.length === 0 && destinations.length === 0) return emptyNamespace
+  const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
+  const routes =
+    destinations === 'all'
+      ? allRoutes
+      : destinations.map((dst) => toBatchLine(['route', 'show', 'table', 'all', 'exact', dst]))
+  const queries = [...links, ...routes]
+  const output = await run({
+    file: 'ip',
+    args: ['-j', '-d', '-force', '-batch', '-'],
+    stdin: `${queries.join('\n')}\n`,
+  })
+  // -force goes on after a link that is not there; any other failure means we did not see.
+  requireSeen(output, 'ip')
+  const documents = readDocuments(output.stdout)
+  return { links: readLinks(documents), routes: readRoutes(documents) }
+}
+
+/** What to look at in a pod. `keys`: sysctls, as paths below /proc/sys. */
+interface PodQuestion {
+  readonly families: readonly (4 | 6)[]
+  readonly keys: readonly string[]
+}
+
+/** The pod's links, addresses, routes, and the rules of `families`. One process, and one more for IPv6 rules. */
+export async function observePod(
+  run: Run,
+  netnsFd: number,
+  families: readonly (4 | 6)[] = [],
+): Promise<ObservedNamespace> {
+  return (await observePodWith(run, netnsFd, { families, keys: [] })).pod
+}
+
+/** The same with sysctls of the pod, by key: a starter for both takes the place of the one process. */
+export async function observePodWith(run: Run, netnsFd: number, { families, keys }: PodQuestion) {
+  const queries = ['addr show', ...allRoutes, ...(families.includes(4) ? ['rule show'] : [])]
+  const [all, rules6] = await Promise.all([
+    askPod(run, netnsFd, { options: [], queries, keys }),
+    families.includes(6) ? askPod(run, netnsFd, { options: ['-6'], queries: ['rule show'], keys: [] }) : '',
+  ])
+  const documents = readDocuments(all)
+  const seen = { links: readLinks(documents), routes: readRoutes(documents) }
+  const rules = () => readRules([...documents, ...readDocuments(rules6)])
+  const pod: ObservedNamespace = families.length === 0 ? seen : { ...seen, rules: rules() }
+  return { pod, podSysctls: settingsIn(all, keys) }
+}
+
+/**
+ * Starts `sysctl` for the keys that the input begins with, up to an empty line, then is `ip` for the rest of it: of a pipe
+ * `read` takes its line and no more (POSIX). The keys are data to it, never words of the script.
+ */
+const sysctlsThenIp = `while IFS= read -r key && [ -n "$key" ]; do set -- "$@" "$key"; done
+sysctl -e "$@" </dev/null
+exec ip -N -j -d -force -batch -`
+
+/** Tables and scopes as numbers (-N): their names are the machine's own. */
+async function askPod(
+  run: Run,
+  netnsFd: number,
+  asked: { options: readonly string[]; queries: readonly string[]; keys: readonly string[] },
+): Promise<string> {
+  const { options, queries, keys } = asked
+  const ip = ['ip', ...options, '-N', '-j', '-d', '-force', '-batch', '-']
+  const words = keys.length === 0 ? ip : ['sh', '-c', sysctlsThenIp]
+  const output = await run({
+    file: 'nsenter',
+    args: [`--net=${podNetns}`, '--', ...words],
+    stdin: [...keys, ...(keys.length === 0 ? [] : ['']), ...queries, ''].join('\n'),
+    netnsFd,
+  })
+  requireSeen(output, 'ip in the pod')
+  return output.stdout
+}
+
+/** sysctl prints dots for slashes and the other way round. A key without a line is not there, or may not be read. */
+function settingsIn(printed: string, keys: readonly string[]): ReadonlyMap<string, string | undefined> {
+  const lines = keys.length === 0 ? [] : printed.split('\n').map((line) => line.split(' = '))
+  const found = new Map(lines.map(([key, ...value]) => [key, value.join(' = ')]))
+  return new Map(keys.map((key) => [key, found.get(key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/')))]))
+}
+
+/** One of our nft tables with its elements, or 'absent'. One process. */
+export async function observeTable(run: Run, family: TableFamily): Promise<ObservedTable | 'absent'> {
+  const output = await run({ file: 'nft', args: ['-j', 'list', 'table', family, tableName] })
+  if (output.code === 0) return readListing(output.stdout)
+  if (reasonOf(output.stderr) === 'absent') return 'absent'
+  throw notSeen('nft', output)
+}
+
+/** nft 1.0.6 prints no JSON for a table with flags (src/json.c, table_flags): nothing in it can be counted on. */
+function readListing(stdout: string): ObservedTable {
+  try {
+    return readTable(stdout)
+  } catch {
+    return { rules: new Map(), elements: new Map() }
+  }
+}
+
+/** VLAN ids of every bridge port. One process. */
+export async function observeVlans(run: Run): Promise<ReadonlyMap<string, readonly number[]>> {
+  const output = await run({ file: 'bridge', args: ['-j', 'vlan', 'show'] })
+  requireSeen(output, 'bridge')
+  return readVlans(output.stdout)
+}
+
+/**
+ * Queueing of the host's links: token buckets, ingress qdiscs and their filters. One process: tc prints a line for each
+ * question, and none for a link that is not there; then those that have filters are asked once more.
+ */
+export async function observeQueues(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, ObservedQueue>> {
+  const queries = ['qdisc show', ...names.map(filterQuery)]
+  const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${queries.join('\n')}\n` })
+  requireSeen(output, 'tc')
+  const [qdiscs = [], ...answers] = readAnswers(output.stdout)
+  const byName = Map.groupBy(qdiscs, ({ dev }) => dev)
+  const qdiscsOf = (name: string) => byName.get(name) ?? []
+  const filtered = names.filter((name) => qdiscsOf(name).some(({ kind }) => kind === 'ingress'))
+  const isWhole = answers.length === names.length
+  const told = new Map(isWhole ? names.map((name, at) => [name, answers[at] ?? []]) : [])
+  const filters = isWhole || filtered.length === 0 ? told : await observeFilters(run, filtered)
+  return new Map(names.map((name) => [name, readQueue([...qdiscsOf(name), ...(filters.get(name) ?? [])])]))
+}
+
+function filterQuery(name: string): string {
+  return toBatchLine(['filter', 'show', 'dev', name, 'parent', 'ffff:'])
+}
+
+/** A line of output for each link, which does not name it: where one has gone meanwhile, each is asked alone. */
+async function observeFilters(run: Run, names: readonly string[]): Promise<ReadonlyMap<string, readonly TcEntry[]>> {
+  const lines = names.map(filterQuery)
+  const output = await run({ file: 'tc', args: ['-j', '-force', '-batch', '-'], stdin: `${lines.join('\n')}\n` })
+  const answers = readAnswers(output.stdout)
+  if (answers.length === names.length) return new Map(names.map((name, at) => [name, answers[at] ?? []]))
+  if (names.length === 1) return new Map()
+  const alone = await Promise.all(names.map((name) => observeFilters(run, [name])))
+  return new Map(alone.flatMap((each) => [...each]))
+}
+
+/** Sysctls by key. No process. */
+export function observeSysctls(keys: readonly string[]): ReadonlyMap<string, string | undefined> {
+  return new Map(keys.map((key) => [key, readKey(key)]))
+}
+
+/** Throws CniError 100 unless everything was seen, or is not there. */
+export function requireSeen(output: Output, what: string): void {
+  if (output.code === 0 || reasonOf(output.stderr) === 'absent') return
+  throw notSeen(what, output)
+}
+
+function notSeen(what: string, output: Output): CniError {
+  const lack = refusedFor(output.stderr)
+  const told = `${oneLine(output.stderr)}${lackNote(lack)}`
+  return new CniError(CniCode.commandFailed, `cannot look at the network with ${what}: ${told}`, {
+    details: `${output.stderr}${lack?.hint ?? ''}`,
+  })
+}

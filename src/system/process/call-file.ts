@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that the processes of a call have open. A call that is killed leaves its tools at work, and whoever settles it
+// finds them by this descriptor (call-processes.ts): an environment variable or a name could be any process's, a
+// descriptor of a file that only root can open is handed down by us alone. The file keeps its name until nobody has it
+// open, so that no other file can have its inode meanwhile.
+
+import { closeSync, constants, openSync, rmSync } from 'node:fs'
+import type { ProcessStamp } from '../../plan/model/record.ts'
+import { stateRoot } from '../files/state.ts'
+
+/** A delegated plugin is never ended, a tool is: each kind has a file of its own. */
+export type ProcessKind = 'tool' | 'delegate'
+
+/** A process about to be started. `fd`: what it is to inherit; undefined where the file could not be made. */
+export interface Starting {
+  readonly fd: number | undefined
+  /** Says that it is gone. */
+  readonly ended: () => void
+}
+
+/** Gives each process of a call its descriptor. */
+export type Starter = (kind: ProcessKind) => Starting
+
+/** The files that this process has open, by path, and how many of its children have not ended. */
+const own = { files: new Map<string, number>(), children: 0 }
+
+/** Where the file of a call is: named after its process, so that a record or a lock leads to it. */
+export function callFile({ pid, startTime, pidNamespace }: ProcessStamp, kind: ProcessKind): string {
+  const namespace = /\d+/.exec(pidNamespace)?.[0] ?? '0'
+  return `${stateRoot()}/call.${namespace}.${pid}.${startTime}${kind === 'delegate' ? '.delegate' : ''}`
+}
+
+/** For this process; its file is made with its first child. Where it cannot be, on a full disk, a removal must go on all the same. */
+export function starterOf(stamp: ProcessStamp): Starter {
+  return (kind) => {
+    own.children += 1
+    let isAtWork = true
+    return {
+      fd: openOnce(callFile(stamp, kind)),
+      ended: () => {
+        if (isAtWork) own.children -= 1
+        isAtWork = false
+      },
+    }
+  }
+}
+
+/** Removes the files of this process at its end. With a child that is still at work they stay, for a later call to end it. */
+export function removeCallFiles(): void {
+  for (const [file, fd] of own.files) {
+    closeSync(fd)
+    if (own.children === 0) rmSync(file, { force: true })
+  }
+  own.files.clear()
+}
+
+function openOnce(file: string): number | undefined {
+  const known = own.files.get(file)
+  if (known !== undefined) return known
+  try {
+    const fd = openSync(file, constants.O_RDONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+    own.files.set(file, fd)
+    return fd
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ends what a killed call left at work, before anybody takes down or makes anew what it was about: a tool with its batch
+// in its pipe makes a link long after its caller is gone. Tools are killed; one in the middle of a netlink request ends
+// when that is done. Delegated plugins are waited for: what they do between two files of theirs is not ours to cut short.
+
+import { lstatSync, rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import type { ProcessStamp } from '../../plan/model/record.ts'
+import { namesIn } from '../files/files.ts'
+import { stateRoot } from '../files/state.ts'
+import { callFile, type ProcessKind } from './call-file.ts'
+import { describeProcess, type HeldFile, holdersOf, isHolder, leadsGroup, seesOwnProcesses } from './process-holding.ts'
+import type { Deadline } from './runner.ts'
+import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './stamp.ts'
+
+/** How long a delegated plugin may go on after its caller was killed: as long as the caller would have let it (commands/call/context.ts). */
+const longestDelegateMs = 20_000
+const longestWaitMs = 5000
+
+/** What others' killed calls have at work ends at once, or waits in the kernel. */
+const othersWaitMs = 1000
+const longestPauseMs = 50
+
+/** A call's file as it was found. */
+interface Found extends HeldFile {
+  readonly stamp: ProcessStamp
+  readonly kind: ProcessKind
+}
+
+/**
+ * Ends the tools of the call that wrote a record or held a lock, and waits for its delegated plugin, when it has ended
+ * itself. Two looks at a directory where nothing is left. Throws CniError 11 when something stays at work for five
+ * seconds, or until the deadline: whatever the call was about then stays as it is.
+ */
+export async function endProcessesOf(writer: ProcessStamp, deadline?: Deadline): Promise<void> {
+  if (writer.bootId !== bootId()) return
+  const kinds = ['tool', 'delegate'] as const
+  const found = kinds.flatMap((kind) => findFile(callFile(writer, kind), writer, kind) ?? [])
+  const left = found.filter(isOver)
+  const until = Math.min(performance.now() + longestWaitMs, deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
+  const stuck = await settle(left, until)
+  if (stuck.length > 0) throw stillAtWork(writer, stuck)
+}
+
+/**
+ * Ends the tools of every call that was killed, whatever it was about; what does not end within a second is told.
+ * `delegates`: waits for their delegated plugins, too, five seconds at most: a call that has one of its own must not come
+ * before what they do, such as a GC with an earlier list. One look at a directory where there is nothing. Never throws.
+ */
+export async function endKilledCalls(delegates: boolean): Promise<void> {
+  try {
+    const found = namesIn(stateRoot()).flatMap((name) => fileNamed(name) ?? [])
+    const left = found.filter((each) => isOver(each) && (each.kind === 'tool' || delegates || isLate(each)))
+    const waitMs = left.some(({ kind }) => kind === 'delegate') ? longestWaitMs : othersWaitMs
+    const stuck = await settle(left, performance.now() + waitMs)
+    if (stuck.length > 0) tell(`at work for a killed call: process ${stuck.map(describeProcess).join(', ')}`)
+  } catch (error) {
+    tell(`what a killed call left at work: ${(error as Error).message}`)
+  }
+}
+
+function tell(text: string): void {
+  process.stderr.write(`trestle: ${oneLine(text)}\n`)
+}
+
+/** Ends what has the files open and removes them. Returns the processes that are still there at the end of the time. */
+async function settle(files: readonly Found[], untilMs: number): Promise<readonly number[]> {
+  const unseen = files.filter(isUnseen)
+  forget(unseen)
+  let left = files.filter((file) => !unseen.includes(file))
+  for (let pauseMs = 1; left.length > 0; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+    const late = left.filter(isLate)
+    const awaited = left.filter((file) => !late.includes(file))
+    const holders = awaited.length === 0 ? [] : holdersOf(awaited)
+    const isHeld = (file: Found) => awaited.includes(file) && holders.some((pid) => isHolder(pid, file))
+    const done = left.filter((file) => !isHeld(file))
+    forget(done)
+    left = left.filter((file) => !done.includes(file))
+    if (performance.now() > untilMs) return left.length === 0 ? [] : holders
+    for (const file of left) if (file.kind === 'tool') for (const pid of holders) kill(pid, file)
+    if (left.length > 0) await sleep(pauseMs)
+  }
+  return []
+}
+
+/** With its children, where it leads a process group, as we start them. Looks once more right before: pids are given anew. */
+function kill(pid: number, file: Found): void {
+  try {
+    const target = leadsGroup(pid) ? -pid : pid
+    if (isHolder(pid, file)) process.kill(target, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+function forget(files: readonly Found[]): void {
+  for (const { path } of files) {
+    try {
+      rmSync(path, { force: true })
+    } catch {
+      // A read-only disk: a later call looks once more.
+    }
+  }
+}
+
+function fileNamed(name: string): Found | undefined {
+  const [, namespace, pid, startTime = '', delegate] = /^call\.(\d+)\.(\d+)\.(\d*)(\.delegate)?$/.exec(name) ?? []
+  if (namespace === undefined) return undefined
+  const stamp = { pid: Number(pid), startTime, bootId: bootId(), pidNamespace: `pid:[${namespace}]` }
+  return findFile(`${stateRoot()}/${name}`, stamp, delegate === undefined ? 'tool' : 'delegate')
+}
+
+/** Not one that somebody has put under the name: a link to a file which all have open would be the end of them. */
+function findFile(path: string, stamp: ProcessStamp, kind: ProcessKind): Found | undefined {
+  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  const isOurs =
+    stat?.isFile() && stat.uid === 0n && stat.nlink === 1n && stat.size === 0n && (stat.mode & 0o777n) === 0o600n
+  return stat !== undefined && isOurs ? { path, stat, stamp, kind } : undefined
+}
+
+/** Whether the call has ended: that of another pid namespace, whose processes we cannot tell, after its longest time. */
+function isOver({ stamp, stat }: Found): boolean {
+  return hasEnded(stamp, Number(stat.mtimeMs))
+}
+
+/** Whether its processes cannot be told: nothing is killed, and by now its longest time is over. Throws CniError 11 where it is not. */
+function isUnseen({ stamp, stat }: Found): boolean {
+  if (stamp.pidNamespace !== ownPidNamespace()) return true
+  if (seesOwnProcesses()) return false
+  if (Math.abs(Date.now() - Number(stat.mtimeMs)) > longestCallMs) return true
+  throw notVisible()
+}
+
+function isLate({ kind, stamp, stat }: Found): boolean {
+  return kind === 'delegate' && isOlder(stamp, Number(stat.mtimeMs), longestDelegateMs)
+}
+
+function stillAtWork({ pid }: ProcessStamp, stuck: readonly number[]): CniError {
+  const who = stuck.map(describeProcess).join(', ')
+  return new CniError(CniCode.tryAgainLater, `what a killed call has started is still at work: process ${who}`, {
+    details: `its caller was process ${pid}; a tool waits for the kernel (cat /proc/${stuck[0]}/stack), an IPAM plugin for what it needs; record and addresses stay for a later call`,
+  })
+}
+
+function notVisible(): CniError {
+  return new CniError(
+    CniCode.tryAgainLater,
+    'cannot see the processes of a killed call: /proc is of another pid namespace',
+    {
+      details:
+        'mount /proc of the pid namespace that trestle runs in, or run it where the runtime runs (nsenter -t 1 -p)',
+    },
+  )
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only door to other programs: no shell, a deadline, LC_ALL=C so that compile/reason.ts can read
+// what they say, and a bound on what they may print.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { ProcessKind, Starter } from './call-file.ts'
+
+/** One process to run. `netnsFd` becomes its descriptor 3. */
+export interface Command {
+  readonly file: string
+  readonly args: readonly string[]
+  /** A promise: the process starts at once and waits for its input (ahead.ts). */
+  readonly stdin?: string | Promise<string>
+  /** The whole environment; default: PATH and LC_ALL=C only. */
+  readonly env?: Readonly<Record<string, string>>
+  readonly netnsFd?: number
+  /** Default: a tool. */
+  readonly kind?: ProcessKind
+}
+
+/** What a process left. `code` is undefined when a signal ended it. */
+export interface Output {
+  readonly code: number | undefined
+  readonly signal?: string
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command within a call's time. Rejects with CniError 11 past the deadline, 106 when interrupted, 100 when the file is missing. */
+export type Run = (command: Command) => Promise<Output>
+
+/** When a call must be over (performance.now() milliseconds), and the signal that ends it earlier. */
+export interface Deadline {
+  readonly endsAtMs: number
+  readonly signal?: AbortSignal
+}
+
+/** The tools live in sbin; a runtime's PATH often has none. */
+const toolPath = '/usr/sbin:/usr/bin:/sbin:/bin'
+const outputLimitBytes = 64 * 1024 * 1024
+
+/** PATH for tools: the caller's first, so that an operator's own build wins. */
+export function pathWithTools(path = process.env['PATH']): string {
+  return path ? `${path}:${toolPath}` : toolPath
+}
+
+/** What was ended is gone at once, but for one that waits in the kernel: nobody waits for that longer than this. */
+const graceMs = 500
+
+/** A runner that ends what it runs at the deadline. `starter`: marks the processes as those of a call. */
+export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
+  return (command) => {
+    const leftMs = deadline.endsAtMs - performance.now()
+    if (leftMs <= 0) return Promise.reject(timedOut(command))
+    if (deadline.signal?.aborted) return Promise.reject(interrupted(command))
+    return new Promise((resolve, reject) =>
+      start(command, { leftMs, signal: deadline.signal, starter }, { resolve, reject }),
+    )
+  }
+}
+
+interface Settle {
+  readonly resolve: (output: Output) => void
+  readonly reject: (error: CniError) => void
+}
+
+interface Limits {
+  readonly leftMs: number
+  readonly signal: AbortSignal | undefined
+  readonly starter: Starter | undefined
+}
+
+function start(command: Command, limits: Limits, settle: Settle): void {
+  const { child, isGone } = spawned(command, limits.starter)
+  const ended = { reason: undefined as CniError | undefined }
+  const end = (reason: CniError) => {
+    ended.reason ??= reason
+    killGroup(child)
+    // What it started itself may hold the pipes open for longer than we have.
+    for (const stream of child.stdio.slice(0, 3)) stream?.destroy()
+    setTimeout(() => settle.reject(reason), graceMs).unref()
+  }
+  const timer = setTimeout(() => end(timedOut(command)), limits.leftMs)
+  const onAbort = () => end(interrupted(command))
+  limits.signal?.addEventListener('abort', onAbort, { once: true })
+  const stdout = collect(child.stdio[1], () => end(tooMuch(command)))
+  const stderr = collect(child.stdio[2], () => end(tooMuch(command)))
+  const finish = () => {
+    isGone()
+    clearTimeout(timer)
+    limits.signal?.removeEventListener('abort', onAbort)
+  }
+  child.on('error', (error: NodeJS.ErrnoException) => {
+    finish()
+    settle.reject(notStarted(command, error))
+  })
+  child.on('close', (code, signal) => {
+    finish()
+    if (ended.reason) return settle.reject(ended.reason)
+    settle.resolve({ code: code ?? undefined, ...(signal ? { signal } : {}), stdout: stdout(), stderr: stderr() })
+  })
+  // A child that exits without reading its input breaks the pipe; its exit status tells the story.
+  child.stdin?.on('error', () => undefined)
+  if (typeof command.stdin === 'object') command.stdin.then((text) => child.stdin?.end(text))
+  else child.stdin?.end(command.stdin ?? '')
+}
+
+/** In a process group of its own, so that it can be ended with what it starts itself. */
+function spawned({ file, args, env, netnsFd, kind = 'tool' }: Command, starter: Starter | undefined) {
+  const starting = starter?.(kind)
+  const inherited = [netnsFd, starting?.fd].filter((fd) => fd !== undefined)
+  try {
+    const child = spawn(file, args, {
+      env: env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
+      stdio: ['pipe', 'pipe', 'pipe', ...inherited],
+      detached: true,
+    })
+    return { child, isGone: () => starting?.ended() }
+  } catch (error) {
+    starting?.ended()
+    throw error
+  }
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
+type Readable = { on(event: 'data', listener: (chunk: Buffer) => void): unknown }
+
+function collect(stream: unknown, onTooMuch: () => void): () => string {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  ;(stream as Readable).on('data', (chunk) => {
+    bytes += chunk.length
+    if (bytes > outputLimitBytes) onTooMuch()
+    else chunks.push(chunk)
+  })
+  return () => Buffer.concat(chunks).toString('utf8')
+}
+
+function commandLine(command: Command): string {
+  return [command.file, ...command.args].join(' ')
+}
+
+function timedOut(command: Command): CniError {
+  return new CniError(CniCode.tryAgainLater, `${command.file} did not finish in time`, {
+    details: `${commandLine(command)}: ended at the call's deadline`,
+  })
+}
+
+function interrupted(command: Command): CniError {
+  return new CniError(CniCode.interrupted, `interrupted by a signal while running ${command.file}`, {
+    details: commandLine(command),
+  })
+}
+
+function tooMuch(command: Command): CniError {
+  return new CniError(CniCode.commandFailed, `${command.file} printed more than ${outputLimitBytes} bytes`, {
+    details: commandLine(command),
+  })
+}
+
+function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
+  const missing = error.code === 'ENOENT'
+  const hint = missing
+    ? `install it (Debian: iproute2, nftables, util-linux), or add its directory to PATH`
+    : `${error.message}; see its mode and the limits of the node (processes, memory)`
+  return new CniError(CniCode.commandFailed, `cannot run ${command.file}: ${missing ? 'not found' : error.code}`, {
+    details: `${commandLine(command)}: ${hint}`,
+    cause: error,
+  })
+}

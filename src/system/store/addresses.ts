@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reservations on disk. A reservation is a link(2) of the attachment's claim under the address's
+// name: the kernel says who was first, without a lock, and the file says who it was (docs/design.md, "State").
+// Releasing looks at the owner and removes the name in two steps, so that one takes the network's lock.
+
+import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
+import { bareAddress } from '../../cni/model/address.ts'
+import { type AttachmentRecord, parseRecord, sameKey } from '../../plan/model/record.ts'
+import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
+import { type NetworkFiles, setAside } from '../files/state.ts'
+import type { Deadline } from '../process/runner.ts'
+import { withLock } from './lock.ts'
+
+const lockWaitMs = 5000
+
+/** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
+export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<string> {
+  const taken = new Set(namesIn(files.addresses))
+  for (const address of namesIn(files.cooling)) {
+    if (isCooling(`${files.cooling}/${address}`, cooldownS)) taken.add(address)
+    else rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
+  }
+  return taken
+}
+
+/** Reserves one address for the claim in `claimFile`; false when someone else has it. */
+export function reserveAddress(files: NetworkFiles, claimFile: string, address: string): boolean {
+  return linkOnce(claimFile, `${files.addresses}/${address}`)
+}
+
+/** The claim behind a reservation; undefined when there is none or it cannot be read. */
+export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
+  const found = readText(`${files.addresses}/${address}`)
+  return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
+}
+
+/** The addresses whose reservation says that they are an attachment's. */
+export function addressesOf(files: NetworkFiles, key: AttachmentRecord['key']): readonly string[] {
+  return namesIn(files.addresses).filter((address) => {
+    const holder = holderOf(files, address)
+    return holder !== undefined && sameKey(holder.key, key)
+  })
+}
+
+/** The address last given out from a range set: the start of the round robin. Only a hint. */
+export function lastGiven(files: NetworkFiles, set: number): string | undefined {
+  const file = `${files.directory}/last.${set}`
+  const found = readText(file)
+  // A directory of that name would be in the way of every ADD.
+  if (found === 'unreadable') setAside(file)
+  return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
+}
+
+/** Remembers the address last given out from a range set. */
+export function writeLastGiven(files: NetworkFiles, set: number, address: string): void {
+  writeText(`${files.directory}/last.${set}`, address)
+}
+
+/** Gives back every address of an attachment; those that changed hands meanwhile are left alone. */
+export async function releaseAddresses(
+  files: NetworkFiles,
+  record: AttachmentRecord,
+  deadline?: Deadline,
+): Promise<void> {
+  const known = record.spec?.ips.map((ip) => bareAddress(ip.address))
+  const reserved = namesIn(files.addresses)
+  const candidates =
+    known === undefined
+      ? reserved.filter((address) => isHeldBy(files, address, record))
+      : known.filter((address) => reserved.includes(address))
+  if (candidates.length === 0) return
+  const lock = {
+    file: files.lock,
+    purpose: 'release addresses',
+    owner: record.writer,
+    waitMs: lockWaitMs,
+    isDispensable: true,
+  } as const
+  await withLock({ ...lock, ...(deadline && { deadline }) }, () => {
+    for (const address of candidates) {
+      const holder = holderOf(files, address)
+      // One that cannot be read any more is ours where our record says so.
+      const isOurs = holder === undefined ? known !== undefined : sameKey(holder.key, record.key)
+      if (isOurs) drop(files, address, record.spec?.cooldownS ?? 0)
+    }
+  })
+}
+
+function isHeldBy(files: NetworkFiles, address: string, record: AttachmentRecord): boolean {
+  const holder = holderOf(files, address)
+  return holder !== undefined && sameKey(holder.key, record.key)
+}
+
+function drop(files: NetworkFiles, address: string, cooldownS: number): void {
+  const file = `${files.addresses}/${address}`
+  if (cooldownS <= 0 || !hasCooling(files)) {
+    rmSync(file, { force: true, recursive: true })
+    return
+  }
+  const now = new Date()
+  // Whatever somebody has made of the file: what a link points to is not ours to touch.
+  lutimesSync(file, now, now)
+  rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })
+  renameSync(file, `${files.cooling}/${address}`)
+}
+
+/** Whether there is a place for it to cool down in; on a full disk it goes without. */
+function hasCooling({ cooling }: NetworkFiles): boolean {
+  try {
+    makeDirectory(cooling)
+    return true
+  } catch (error) {
+    if (!isDiskRefusal(error)) throw error
+    return false
+  }
+}
+
+/** A clock that was set back makes the time of freeing one to come: no address waits longer than its cooldown for that. */
+function isCooling(file: string, cooldownS: number): boolean {
+  try {
+    return cooldownS > 0 && Math.abs(Date.now() - lstatSync(file).mtimeMs) < cooldownS * 1000
+  } catch {
+    return false
+  }
+}

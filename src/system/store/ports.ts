@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host ports are per node, across networks: reserved by link(2) of the claim under /run/trestle/ports,
+// like addresses. Someone else's is refused with the holder's name; a dead holder's is taken over.
+
+import { existsSync, rmSync } from 'node:fs'
+import { CniCode, CniError } from '../../cni/model/error.ts'
+import type { HostPort } from '../../plan/model/attachment.ts'
+import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../../plan/model/record.ts'
+import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
+import { linkOnce, namesIn, readText } from '../files/files.ts'
+import type { Deadline } from '../process/runner.ts'
+import { withLock } from './lock.ts'
+import { portsDirectory, portsLock } from './reservations.ts'
+
+const lockWaitMs = 5000
+
+/** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
+export interface PortRequest {
+  readonly claimFile: string
+  readonly key: AttachmentRecord['key']
+  readonly settle: (holder: AttachmentRecord) => Promise<boolean>
+  /** Gives back what nobody can have, of reservations that cannot be read. */
+  readonly reclaim: () => Promise<void>
+}
+
+/** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
+export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<void> {
+  for (const port of ports) if (!(await isReserved(request, port))) throw taken(port, request)
+  // Our names first, then one look at the others: of two that ask at once, at least one sees the other.
+  for (const { port, name, other } of conflicts(ports)) {
+    if (isOurs(request, other) || (await isFreed(request, other))) continue
+    rmSync(`${portsDirectory()}/${name}`, { force: true })
+    throw taken(port, request)
+  }
+}
+
+/** Gives back every port of an attachment. */
+export async function releasePorts(
+  record: AttachmentRecord,
+  ports: readonly HostPort[] | undefined,
+  deadline?: Deadline,
+): Promise<void> {
+  const reserved = new Set(namesIn(portsDirectory()))
+  const wanted = ports?.map(reservationName)
+  const candidates = wanted === undefined ? [...reserved] : wanted.filter((name) => reserved.has(name))
+  if (candidates.length === 0) return
+  const lock = {
+    file: portsLock(),
+    purpose: 'release host ports',
+    owner: record.writer,
+    waitMs: lockWaitMs,
+    isDispensable: true,
+    ...(deadline && { deadline }),
+  } as const
+  await withLock(lock, () => {
+    for (const name of candidates) {
+      const holder = portHolder(name)
+      // One that cannot be read any more is ours where our record says so.
+      const isOurs = holder === undefined ? wanted !== undefined : sameKey(holder.key, record.key)
+      if (isOurs) rmSync(`${portsDirectory()}/${name}`, { force: true, recursive: true })
+    }
+  })
+}
+
+/** The claim behind a reserved port; undefined when there is none or it cannot be read. */
+export function portHolder(name: string): AttachmentRecord | undefined {
+  const found = readText(`${portsDirectory()}/${name}`)
+  return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
+}
+
+/** The names of the ports that an attachment has reserved. */
+export function portsOf(key: AttachmentRecord['key']): readonly string[] {
+  return namesIn(portsDirectory()).filter((name) => isHeldBy(key, name))
+}
+
+async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {
+  const name = reservationName(port)
+  const file = `${portsDirectory()}/${name}`
+  if (linkOnce(request.claimFile, file) || isOurs(request, name)) return true
+  return (await isFreed(request, name)) && linkOnce(request.claimFile, file)
+}
+
+function isOurs(request: PortRequest, name: string): boolean {
+  return isHeldBy(request.key, name)
+}
+
+function isHeldBy(key: AttachmentRecord['key'], name: string): boolean {
+  const holder = portHolder(name)
+  return holder !== undefined && sameKey(holder.key, key)
+}
+
+/** Whether the port's holder was dead and has been taken down, or has given it back meanwhile. */
+async function isFreed(request: PortRequest, name: string): Promise<boolean> {
+  const holder = portHolder(name)
+  if (holder === undefined) await request.reclaim()
+  return (holder !== undefined && (await request.settle(holder))) || !existsSync(`${portsDirectory()}/${name}`)
+}
+
+/** Reserved names that stand in the way of the ports', without these. The directory has the ports of all pods. */
+function conflicts(ports: readonly HostPort[]) {
+  const wanted = ports.map((port) => ({ port, name: reservationName(port) }))
+  const byPort = Map.groupBy(wanted, ({ name }) => portOf(name))
+  return namesIn(portsDirectory()).flatMap((other) =>
+    (byPort.get(portOf(other)) ?? [])
+      .filter(({ name }) => other !== name && isPortConflict(name, other))
+      .map(({ port, name }) => ({ port, name, other })),
+  )
+}
+
+function taken(port: HostPort, request: PortRequest): CniError {
+  const name = reservationName(port)
+  const other = [name, ...conflicts([port]).map((each) => each.other)]
+    .map(portHolder)
+    .find((holder) => holder !== undefined && !sameKey(holder.key, request.key))
+  const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
+  return new CniError(CniCode.hostPortTaken, `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
+    details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; ${portsDirectory()} has all`,
+  })
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads libcni's cache of attachments (plan/upstream/libcni-cache.ts says what is in an entry).
+
+import { type CachedAttachment, cacheFileName, readCached } from '../../plan/upstream/libcni-cache.ts'
+import { namesIn, readText } from '../files/files.ts'
+
+/** Where libcni keeps its cache (docs/design.md, "libcni's cache"). */
+const cacheDirectory = '/var/lib/cni/results'
+
+/** libcni's entry for an attachment. */
+export function cachedAttachment(key: {
+  readonly network: string
+  readonly containerId: string
+  readonly ifName: string
+}): CachedAttachment | undefined {
+  return readEntry(cacheFileName(key.network, key.containerId, key.ifName), key.network)
+}
+
+/** Every attachment of the network that libcni remembers. */
+export function cachedAttachments(network: string): readonly CachedAttachment[] {
+  const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
+  return names.flatMap((name) => readEntry(name, network) ?? [])
+}
+
+function readEntry(name: string, network: string): CachedAttachment | undefined {
+  const found = readText(`${cacheDirectory}/${name}`)
+  return found === undefined || found === 'unreadable' ? undefined : readCached(name, found.text, network)
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reference plugins keep for one attachment, found by their files, and taken away: a node that
+// was switched to trestle sends us the DEL of pods which they made (docs/design.md, "DEL").
+
+import { rmSync } from 'node:fs'
+import { bareAddress } from '../../cni/model/address.ts'
+import type { DelConf } from '../../cni/model/net-conf.ts'
+import { readPrevResult } from '../../cni/result/result-shapes.ts'
+import { podNetns } from '../../compile/ip.ts'
+import { readDocuments, readLinks } from '../../compile/read-ip.ts'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { hostLinkName } from '../../plan/model/names.ts'
+import { addressesOf, type CachedAttachment, endsOf, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
+import { isReferenceLinkName, type ReferenceOwner, referenceNames } from '../../plan/upstream/reference-chain.ts'
+import { networkDirectories } from '../files/state.ts'
+import { addressesHeld, isLeasedElsewhere, releaseReferenceAddresses } from '../ipam/reference-leases.ts'
+import { linkExists } from '../kernel/kernel-files.ts'
+import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
+import { observeHost } from '../kernel/observe.ts'
+import type { Run } from '../process/runner.ts'
+import { holderOf } from '../store/addresses.ts'
+import { cachedAttachment } from './libcni-cache.ts'
+import { removeReferenceRules } from './reference-rules.ts'
+
+/** Where the tuning plugin keeps what it changed. */
+const tuningDirectory = '/run/cni/tuning'
+
+/** What is known of an attachment of the reference chain. `host`, `pod`: the ends of its pair, by name and MAC. */
+export interface ReferenceAttachment {
+  readonly key: AttachmentKey
+  readonly dataDir: string
+  readonly addresses: readonly string[]
+  readonly host?: LinkIdentity
+  readonly pod?: LinkIdentity
+}
+
+interface LinkIdentity {
+  readonly name: string
+  readonly mac?: string
+}
+
+/** Opens the pod's namespace; throws when there is none. */
+export type OpenPod = () => OpenNetns
+
+/**
+ * The attachment as the reference chain made it; undefined when none of its files speaks of it. Looks at
+ * files only: the usual second DEL ends here, without a process.
+ */
+export function findReference(key: AttachmentKey, conf: DelConf, dataDir: string): ReferenceAttachment | undefined {
+  const held = addressesHeld(dataDir, key.network, key)
+  const cached = cachedAttachment(key)
+  // In a chain that we are part of, the other plugins get a DEL of their own.
+  if (cached !== undefined && isPartOurs(cached, conf)) return undefined
+  const known = cached ?? previousOf(key, conf)
+  const ends = known === undefined ? { host: undefined, pod: undefined } : endsOf(known)
+  const isTheirs =
+    ends.host !== undefined && isReferenceLinkName(ends.host.name) && ends.host.name !== hostLinkName(key)
+  if (held.length === 0 && !isTheirs) return undefined
+  return {
+    key,
+    dataDir,
+    addresses: [...new Set([...held, ...(known === undefined ? [] : addressesOf(known))])],
+    ...(isTheirs && ends.host !== undefined ? { host: ends.host } : {}),
+    ...(ends.pod === undefined ? {} : { pod: ends.pod }),
+  }
+}
+
+/**
+ * Takes away everything that the reference plugins keep for the attachment. Returns what failed; the
+ * reservations stay until all else is gone, so that nobody gets an address which rules still speak of.
+ */
+export async function removeReference(
+  run: Run,
+  found: ReferenceAttachment,
+  openPod?: OpenPod,
+): Promise<readonly Error[]> {
+  const { key, addresses, dataDir } = found
+  const accepts = addresses.filter((address) => !isHeldByOther(found, address))
+  const owner: ReferenceOwner = { ...key, addresses, accepts }
+  const results = await Promise.allSettled([removeLinks(run, found, openPod), removeReferenceRules(run, [owner])])
+  const failures = results.flatMap((result): readonly Error[] =>
+    result.status === 'rejected' ? [result.reason] : (result.value ?? []),
+  )
+  if (failures.length === 0) forgetReference(key, dataDir)
+  return failures
+}
+
+/** Removes the reservations and the tuning plugin's backup: there is nothing left to restore. */
+export function forgetReference(key: Pick<AttachmentKey, 'network' | 'containerId' | 'ifName'>, dataDir: string): void {
+  rmSync(`${tuningDirectory}/${key.containerId}_${key.ifName}.json`, { force: true })
+  releaseReferenceAddresses(dataDir, key.network, key)
+}
+
+/** prevResult as DEL has it, where libcni's cache is elsewhere; the host link it names must exist. */
+function previousOf(key: AttachmentKey, conf: DelConf): Pick<CachedAttachment, 'result' | 'ifName'> | undefined {
+  try {
+    const { prevResult } = JSON.parse(conf.stdin) as { prevResult?: unknown }
+    if (prevResult === undefined) return undefined
+    const previous = { result: readPrevResult(prevResult, conf.cniVersion), ifName: key.ifName }
+    const { host } = endsOf(previous)
+    return host !== undefined && linkExists(host.name) ? previous : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isHeldByOther({ key, dataDir }: ReferenceAttachment, address: string): boolean {
+  const isOurs = networkDirectories().some((files) => {
+    const holder = holderOf(files, address)
+    return holder !== undefined && holder.key.containerId !== key.containerId
+  })
+  return isOurs || isLeasedElsewhere(dataDir, address, key.containerId)
+}
+
+async function removeLinks(run: Run, found: ReferenceAttachment, openPod: OpenPod | undefined): Promise<undefined> {
+  const { ifb } = referenceNames(found.key)
+  if (linkExists(ifb)) await deleteLink(run, ifb)
+  await removeInPod(run, found, openPod)
+  // Gone with its peer, unless the namespace cannot be entered any more and something keeps it alive.
+  const { host } = found
+  if (host?.mac === undefined || !linkExists(host.name)) return undefined
+  const link = (await observeHost(run, [host.name])).links.get(host.name)
+  if (link?.kind === 'veth' && link.mac === host.mac.toLowerCase()) await deleteLink(run, host.name)
+  return undefined
+}
+
+/** The pod's end goes, and its peer with it, when it is a veth with the attachment's MAC or one of its addresses. */
+async function removeInPod(run: Run, found: ReferenceAttachment, openPod: OpenPod | undefined): Promise<void> {
+  const netns = openOrNone(openPod)
+  if (netns === undefined) return
+  try {
+    const { ifName } = found.key
+    const inPod = (args: readonly string[]) =>
+      run({ file: 'nsenter', args: [`--net=${podNetns}`, '--', 'ip', ...args], netnsFd: netns.fd })
+    const shown = await inPod(['-j', '-d', 'addr', 'show', 'dev', ifName])
+    const link = readLinks(readDocuments(shown.stdout)).get(ifName)
+    const bare = link?.addresses.map((cidr) => bareAddress(cidr)) ?? []
+    const isItsMac = found.pod?.mac !== undefined && found.pod.mac.toLowerCase() === link?.mac
+    const isIts = isItsMac || bare.some((address) => found.addresses.includes(address))
+    if (link?.kind === 'veth' && isIts) await inPod(['link', 'del', 'dev', ifName])
+  } finally {
+    closeNetns(netns)
+  }
+}
+
+function openOrNone(openPod: OpenPod | undefined): OpenNetns | undefined {
+  try {
+    return openPod?.()
+  } catch {
+    // Gone, or not a namespace that may be entered: DEL goes on without it.
+    return undefined
+  }
+}
+
+async function deleteLink(run: Run, name: string): Promise<void> {
+  const output = await run({ file: 'ip', args: ['link', 'del', 'dev', name] })
+  if (output.code !== 0 && linkExists(name)) throw new Error(`could not remove ${name}: ${output.stderr.trim()}`)
+}

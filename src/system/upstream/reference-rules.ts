@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Takes the reference plugins' rules for given attachments away: looks once per family and table, then
+// one transaction each. A tool that is not installed has left nothing.
+
+import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { reasonOf } from '../../compile/reason.ts'
+import type { ReferenceOwner } from '../../plan/upstream/reference-chain.ts'
+import { iptablesRemovals } from '../../plan/upstream/reference-iptables.ts'
+import { nftRemovals, referenceTables } from '../../plan/upstream/reference-nft.ts'
+import type { Command, Output, Run } from '../process/runner.ts'
+
+/** What the reference plugins' rules are now: `iptables-save` of each family, and `nft -j` of each table of theirs. */
+export interface ReferenceRules {
+  readonly iptables: readonly { readonly tool: IptablesTool; readonly saved: string }[]
+  readonly nft: readonly string[]
+}
+
+type IptablesTool = 'iptables' | 'ip6tables'
+
+/** How long the lock of iptables-legacy is waited for, seconds. */
+const lockWaitS = '5'
+
+/** Reads the rules of all tables that the reference plugins write to. Two and four processes. */
+export async function readReferenceRules(run: Run): Promise<ReferenceRules> {
+  const [v4, v6, ...nft] = await Promise.all([
+    runIfThere(run, { file: 'iptables-save', args: [] }),
+    runIfThere(run, { file: 'ip6tables-save', args: [] }),
+    ...referenceTables.map(({ family, table }) =>
+      runIfThere(run, { file: 'nft', args: ['-j', '-a', 'list', 'table', family, table] }),
+    ),
+  ])
+  return {
+    iptables: [
+      { tool: 'iptables', saved: textOf(v4) },
+      { tool: 'ip6tables', saved: textOf(v6) },
+    ],
+    nft: nft.map(textOf),
+  }
+}
+
+/**
+ * Removes the rules of these attachments and no other. Returns what failed. A transaction names rules by
+ * their text or handle: when someone changed them meanwhile it fails as a whole, so it is tried once more.
+ */
+export async function removeReferenceRules(run: Run, owners: readonly ReferenceOwner[]): Promise<readonly Error[]> {
+  if (owners.length === 0) return []
+  const failures = await removeOnce(run, owners)
+  return failures.length === 0 ? [] : await removeOnce(run, owners)
+}
+
+async function removeOnce(run: Run, owners: readonly ReferenceOwner[]): Promise<readonly Error[]> {
+  const { iptables, nft } = await readReferenceRules(run)
+  const inputs: Command[] = [
+    ...iptables.map(({ tool, saved }) => ({
+      file: `${tool}-restore`,
+      args: ['--noflush', '-w', lockWaitS],
+      stdin: iptablesRemovals(saved, owners),
+    })),
+    { file: 'nft', args: ['-f', '-'], stdin: nft.map((json) => nftRemovals(json, owners)).join('') },
+  ]
+  const outputs = await Promise.all(inputs.filter(({ stdin }) => stdin !== '').map((command) => runAll(run, command)))
+  return outputs.flatMap((failure) => failure ?? [])
+}
+
+async function runAll(run: Run, command: Command): Promise<Error | undefined> {
+  try {
+    const output = await run(command)
+    if (output.code === 0) return undefined
+    return new CniError(
+      CniCode.commandFailed,
+      `could not remove rules of the reference plugins: ${oneLine(output.stderr)}`,
+      { details: `${[command.file, ...command.args].join(' ')}\n${output.stderr}` },
+    )
+  } catch (error) {
+    return error as Error
+  }
+}
+
+/** The output, or undefined when the program is not installed. */
+async function runIfThere(run: Run, command: Command): Promise<Output | undefined> {
+  try {
+    return await run(command)
+  } catch (error) {
+    const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** A table that is not there, or a kernel without iptables, has no rules of theirs. */
+function textOf(output: Output | undefined): string {
+  if (output === undefined) return ''
+  if (output.code !== 0 && reasonOf(output.stderr) === 'other') {
+    process.stderr.write(`trestle: rules of the reference plugins were not seen: ${oneLine(output.stderr)}\n`)
+  }
+  return output.code === 0 ? output.stdout : ''
+}

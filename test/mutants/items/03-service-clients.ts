@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mutant } from '../mutant.ts'
+
+/** What hides a service's client, or cuts it off, and the test that sees it. */
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'everybody within the subnet is masqueraded, bridged packets included',
+    file: 'src/plan/rules/ruleset.ts',
+    find: "'ip saddr . ip daddr @hairpin4 iifname . oifname @hairpinlink ct status dnat masquerade'",
+    replace: "'ip saddr . ip daddr @hairpin4 ct status dnat masquerade'",
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/ports/service-clients.test.ts',
+      test: 'on a bridge, bridge-nf-call-iptables',
+    },
+  },
+  {
+    name: 'a pod on a bridge that an earlier version recorded does not reach itself by its host port',
+    file: 'src/plan/rules/hairpin.ts',
+    find: '  if (!selfHairpin && !(port !== undefined && hostPorts?.snat)) return []\n',
+    replace: '  if (!selfHairpin) return []\n',
+    caughtBy: {
+      project: 'unit',
+      file: 'test/unit/plan/rules/hairpin.test.ts',
+      test: 'is one with host ports in a record of an earlier version, too',
+    },
+  },
+]

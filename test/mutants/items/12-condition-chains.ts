@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mutant } from '../mutant.ts'
+
+const file = 'test/netns/ports/port-conditions.test.ts'
+
+/** What leaves chains of port conditions behind, or fails a DEL over them, and the test that sees it. */
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'a chain stays when its last pod goes',
+    file: 'src/commands/teardown/condition-chains.ts',
+    find: '  return chainRemovals(chains.filter((chain) => !isUsed(chain)))\n',
+    replace: '  return chainRemovals(chains.filter(isUsed))\n',
+    caughtBy: { project: 'netns', file, test: 'that go with the last pod of theirs, and leave the table as it was' },
+  },
+  {
+    name: 'a chain stays where the record of its pod is lost',
+    file: 'src/commands/teardown/lost-elements.ts',
+    find: "[...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]",
+    replace: "elementOps(elements, 'nft.del')",
+    caughtBy: { project: 'netns', file, test: 'that go where the record is lost' },
+  },
+]

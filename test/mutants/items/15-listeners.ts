@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mutant } from '../mutant.ts'
+
+const caughtBy = {
+  project: 'netns',
+  file: 'test/netns/ports/on-listening.test.ts',
+  test: 'is beside the last tool, when that is at work',
+} as const
+
+/** What makes an ADD wait for the list of sockets, and the test that sees it. */
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'the look is beside each tool, so the next one waits for it',
+    file: 'src/commands/attach/listener-look.ts',
+    find: '    if (tool !== last) return\n',
+    replace: '',
+    caughtBy,
+  },
+  {
+    name: 'the look comes before a tool that was started ahead has its input',
+    file: 'src/commands/attach/listener-look.ts',
+    find: '    await new Promise((resolve) => setImmediate(resolve))\n',
+    replace: '',
+    caughtBy,
+  },
+]

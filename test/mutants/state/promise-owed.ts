@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mutant } from '../mutant.ts'
+
+/** What DEL cannot undo stays in the record, with address and port, until a later call settles it. */
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'the address is given back though something is left',
+    file: 'src/commands/teardown/take-down.ts',
+    find: '    forgetFinished(files, record.key)\n    return failures\n',
+    replace:
+      '    forgetFinished(files, record.key)\n    await releaseAddresses(files, record, context.whole)\n    return failures\n',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/teardown/faults-owed.test.ts',
+      test: 'that could not run its tools withholds address and port until a later call settles it',
+    },
+  },
+  {
+    name: 'no later call settles what is owed',
+    file: 'src/commands/teardown/detach.ts',
+    find: "!== 'elsewhere' && existsSync(file)",
+    replace: "!== 'elsewhere' && existsSync(file) && record.owed === undefined",
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/teardown/faults-owed.test.ts',
+      test: 'that could not run its tools withholds address and port until a later call settles it',
+    },
+  },
+]

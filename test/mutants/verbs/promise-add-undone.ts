@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mutant } from '../mutant.ts'
+
+/** An ADD that fails, or whose result nobody reads, leaves the machine as it found it. */
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'an ADD that failed leaves what it made',
+    file: 'src/commands/attach/claim.ts',
+    find: 'const failures = [...(await detach(contextOfUndo(context), files, latest).catch((failure: Error) => [failure]))]',
+    replace: 'const failures: Error[] = contextOfUndo(context) && detach && files && latest ? [] : []',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/chained/settings.test.ts',
+      test: 'that only the node has are refused',
+    },
+  },
+  {
+    name: 'a result that nobody reads is no reason for a DEL',
+    file: 'src/cni/dispatch.ts',
+    find: "...(invocation.verb === 'ADD' ? { undo:",
+    replace: "...(invocation.verb === 'CHECK' ? { undo:",
+    caughtBy: {
+      project: 'unit',
+      file: 'test/unit/cni/dispatch.test.ts',
+      test: 'an ADD whose result nobody reads is taken back by DEL, no other call',
+    },
+  },
+]

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Mutant } from '../mutant.ts'
+
+/** An ADD that finds rules or bridge gone brings back what every live pod needs. */
+export const mutants: readonly Mutant[] = [
+  {
+    name: 'a flushed rule is not missed',
+    file: 'src/plan/rules/ruleset.ts',
+    find: 'comments.every((comment) => listing.includes(comment))',
+    replace: 'comments.length > 0',
+    caughtBy: { project: 'netns', file: 'test/netns/firewall/flushed.test.ts', test: 'brings six pods back when' },
+  },
+  {
+    name: 'a bridge that is made anew gets no port back',
+    file: 'src/plan/modes/attach.ts',
+    find: 'if (spec.host === undefined || spec.port === undefined) return []\n  const { bridge } = spec.port',
+    replace:
+      "if (spec.host === undefined || spec.port === undefined || spec.mode === 'bridge') return []\n  const { bridge } = spec.port",
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/processes/races-shared.test.ts',
+      test: 'a bridge is made anew though a pod of it goes meanwhile',
+    },
+  },
+]

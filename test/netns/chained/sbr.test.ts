@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// sbr of a second interface: rules and tables of its own, both families, gone with DEL.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+
+const first = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
+const secondConf = (more: object = {}) =>
+  netConf({ name: 'second', bridge: 'br-second', podcidr: ['10.50.0.0/24', 'fd00:50::/64'], sbr: {}, ...more })
+
+let host: Host
+let before: Snapshot
+let pod: Pod
+beforeEach(() => {
+  host = openHost()
+  before = snapshot(host)
+  pod = attach(host, first)
+})
+afterEach(() => host.close())
+
+function inPod(args: string): string {
+  return host.inPod(pod.netns, 'ip', args.split(' ')).stdout
+}
+
+function rules(): readonly string[] {
+  const lines = ['rule show', '-6 rule show'].flatMap((args) => inPod(args).split('\n'))
+  return lines.filter((line) => /from (\d|\w+:)/.test(line)).map((line) => line.replace(/^\d+:\s*/, '').trim())
+}
+
+function attachSecond(conf: object, ifName = 'eth1'): Pod {
+  return attach(host, conf, { netns: pod.netns, ifName })
+}
+
+describe('sbr', () => {
+  it('routes what comes from each address by a table of its own', () => {
+    const conf = secondConf()
+    const second = attachSecond(conf)
+    expect(rules()).toEqual(['from 10.50.0.2 lookup 100', 'from fd00:50::2 lookup 101'])
+    expect(inPod('route get 192.0.2.9 from 10.50.0.2')).toContain('via 10.50.0.1 dev eth1')
+    expect(inPod('route get 2001:db8::9 from fd00:50::2')).toContain('via fd00:50::1 dev eth1')
+    expect(inPod('route get 192.0.2.9')).toContain('dev eth0')
+    expect(inPod('route show table main')).not.toContain('eth1')
+    expect(inPod('-6 route show table main')).not.toContain('fd00:50::')
+    for (const address of ['10.50.0.1', 'fd00:50::1']) {
+      const from = address.includes(':') ? 'fd00:50::2' : '10.50.0.2'
+      expect(host.inPod(pod.netns, 'ping', ['-c1', '-w10', '-I', from, address]).code, address).toBe(0)
+    }
+    expectSilent(later(host, 'CHECK', { conf, pod: second }))
+    expectSilent(later(host, 'DEL', { conf, pod: second }))
+    expect(rules()).toEqual([])
+    expectSilent(later(host, 'DEL', { conf, pod: second, call: { netns: '' } }))
+    expectSilent(later(host, 'DEL', { conf: first, pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it('takes the first tables that have neither rule nor route', () => {
+    host.inPod(pod.netns, 'ip', ['rule', 'add', 'from', '198.51.100.1', 'table', '100'])
+    host.inPod(pod.netns, 'ip', ['-6', 'rule', 'add', 'from', '2001:db8::1', 'table', '101'])
+    host.inPod(pod.netns, 'ip', ['route', 'add', '203.0.113.0/24', 'dev', 'eth0', 'table', '103'])
+    attachSecond(secondConf())
+    const other = secondConf({ name: 'third', bridge: 'br-third', podcidr: '10.60.0.0/24' })
+    attachSecond(other, 'eth2')
+    const ours = rules().filter((rule) => /from (10\.50|10\.60|fd00)/.test(rule))
+    expect([...ours].sort()).toEqual([
+      'from 10.50.0.2 lookup 102',
+      // Tables of IPv4 and IPv6 are apart: 101 has an IPv6 rule only.
+      'from 10.60.0.2 lookup 101',
+      'from fd00:50::2 lookup 104',
+    ])
+  })
+
+  it('with table makes rules only; gateways win over the network; addSourceHints keeps the subnet', () => {
+    attachSecond(secondConf({ podcidr: '10.50.0.0/24', sbr: { table: 777 }, isDefaultGateway: false }))
+    expect(rules()).toEqual(['from 10.50.0.2 lookup 777'])
+    expect(inPod('route show table main')).toContain('10.50.0.0/24 dev eth1')
+    const hinted = { name: 'third', bridge: 'br-third', podcidr: '10.60.0.0/24' }
+    attachSecond(secondConf({ ...hinted, sbr: { gateways: ['10.60.0.77'], addSourceHints: true } }), 'eth2')
+    expect(inPod('route get 192.0.2.9 from 10.60.0.2')).toContain('via 10.60.0.77 dev eth2')
+    expect(inPod('route show table main')).toMatch(/10\.60\.0\.0\/24 dev eth2 scope link src 10\.60\.0\.2/)
+  })
+
+  it('CHECK names a rule or route that is gone', () => {
+    const conf = secondConf()
+    const second = attachSecond(conf)
+    host.inPod(pod.netns, 'ip', ['-6', 'rule', 'del', 'from', 'fd00:50::2'])
+    expectError(later(host, 'CHECK', { conf, pod: second }), 107, 'rule from fd00:50::2/128 table 101 is missing')
+    host.inPod(pod.netns, 'ip', ['-6', 'rule', 'add', 'from', 'fd00:50::2', 'table', '101'])
+    host.inPod(pod.netns, 'ip', ['route', 'del', 'default', 'table', '100'])
+    expectError(later(host, 'CHECK', { conf, pod: second }), 107, 'route to 0.0.0.0/0 via 10.50.0.1 dev eth1')
+  })
+
+  it('DEL of a pod whose namespace is gone is silent', () => {
+    const conf = secondConf()
+    const second = attachSecond(conf)
+    host.removePod(pod.netns)
+    expectSilent(later(host, 'DEL', { conf, pod: second }))
+    expectSilent(later(host, 'DEL', { conf: first, pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it('chained moves the routes of an interface, and DEL puts them back', () => {
+    const plain = secondConf({ sbr: undefined, isDefaultGateway: false, isGateway: true })
+    const second = attachSecond(plain)
+    const was = [inPod('route show'), inPod('-6 route show')]
+    const chained = { cniVersion: '1.1.0', name: 'second', type: 'trestle', sbr: {} }
+    const added = host.cni('ADD', { ...chained, prevResult: second.result }, second.call)
+    expect(added.json, added.stdout).toEqual(second.result)
+    expect(rules()).toEqual(['from 10.50.0.2 lookup 100', 'from fd00:50::2 lookup 101'])
+    expect(inPod('route get 192.0.2.9 from 10.50.0.2')).toContain('via 10.50.0.1 dev eth1')
+    expect(inPod('route show table main')).not.toContain('eth1')
+    expectSilent(later(host, 'CHECK', { conf: chained, pod: second }))
+    expectSilent(later(host, 'DEL', { conf: chained, pod: second }))
+    expect(rules()).toEqual([])
+    const sorted = (text: string) =>
+      text
+        .replace(/ proto kernel| {2,}/g, ' ')
+        .replace(/ +/g, ' ')
+        .split('\n')
+        .sort()
+    expect([inPod('route show'), inPod('-6 route show')].map(sorted)).toEqual(was.map(sorted))
+    expectSilent(later(host, 'DEL', { conf: plain, pod: second }))
+    expectSilent(later(host, 'DEL', { conf: first, pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it('chained after the plugin that made the default route is no difference for that one', () => {
+    const prevResult = pod.result
+    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', sbr: {} }
+    expect(host.cni('ADD', { ...chained, prevResult }, pod.call)).toMatchObject({ code: 0 })
+    expect(inPod('route show table main default')).toBe('')
+    for (const conf of [first, chained]) expectSilent(later(host, 'CHECK', { conf, pod }))
+    inPod('route flush table 100')
+    expectError(later(host, 'CHECK', { conf: first, pod }), 107, 'route to 0.0.0.0/0')
+  })
+})

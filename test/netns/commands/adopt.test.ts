@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle adopt`: what it takes over and what it leaves, a run that was cut short, and old cache entries.
+
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
+import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
+
+const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap'])
+if (missing !== undefined) console.warn(missing)
+
+const network = 'taken'
+const cache = '/var/lib/cni/results'
+const leases = `/var/lib/cni/networks/${network}`
+const main = { type: 'bridge', bridge: 'br-taken', isDefaultGateway: true, ipMasq: true, ipMasqBackend: 'iptables' }
+
+function list(first: object = main) {
+  const ipam = { type: 'host-local', ranges: [[{ subnet: '10.80.0.0/24' }]] }
+  const portmap = { type: 'portmap', backend: 'iptables', capabilities: { portMappings: true } }
+  return { cniVersion: '0.4.0', name: network, plugins: [{ ...first, ipam }, portmap] }
+}
+
+let host: Host
+let runtime: Runtime
+beforeEach(() => {
+  host = openHost()
+  runtime = openRuntime(host, network)
+})
+afterEach(() => {
+  runtime.close()
+  host.close()
+})
+
+const portsOf = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
+
+function add(label: string, hostPort: number): string {
+  const netns = host.pod(label)
+  const added = runtime.tool('add', netns, portsOf(hostPort))
+  expect(added.code, added.stderr).toBe(0)
+  return netns
+}
+
+/** Names of veth links on the host. */
+function hostLinks(): readonly string[] {
+  const links = host.run('ip', ['-j', 'link', 'show', 'type', 'veth']).stdout
+  return (JSON.parse(links) as readonly { ifname: string }[]).map(({ ifname }) => ifname)
+}
+
+/** Puts the converted list in place of the reference's. */
+function convertList(): void {
+  runtime.write(JSON.parse(runtime.command('convert', runtime.file).stdout))
+}
+
+function read({ code, stdout, stderr }: Finished) {
+  expect(stderr).toBe('')
+  const { entries } = JSON.parse(stdout) as { entries: readonly { status: string; detail?: string }[] }
+  return { code, statuses: entries.map(({ status }) => status), details: entries.map(({ detail }) => detail ?? '') }
+}
+
+const words = () => ['adopt', '--config-dir', runtime.directory, '-o', 'json']
+const adopt = (...more: readonly string[]) => read(runtime.command(...words(), ...more))
+
+describe.skipIf(missing !== undefined)('adopt', () => {
+  it('changes nothing without --apply, and says in both formats what there is to do', () => {
+    runtime.write(list())
+    add('a', 8001)
+    convertList()
+    const before = [snapshot(host), host.run('iptables-save', ['-t', 'nat']).stdout.replace(/^#.*$/gm, '')]
+    const text = runtime.command('adopt', '--config-dir', runtime.directory)
+    expect([text.code, text.stderr]).toEqual([1, ''])
+    expect(text.stdout).toMatch(/to adopt {2}taken .* 10\.80\.0\.2 .*\n1 to adopt\n$/)
+    expect(adopt()).toMatchObject({ code: 1, statuses: ['adopt'] })
+    expect([snapshot(host), host.run('iptables-save', ['-t', 'nat']).stdout.replace(/^#.*$/gm, '')]).toEqual(before)
+  })
+
+  it('says that there is nothing where nothing is', () => {
+    expect(runtime.command('adopt', '--config-dir', runtime.directory)).toMatchObject({ code: 0 })
+    runtime.write(list())
+    expect(runtime.command('adopt', '--config-dir', runtime.directory).stdout).toBe(
+      'nothing to adopt and nothing to clear\n',
+    )
+    expect(runtime.command('adopt', '/run/none.conflist').code).toBe(3)
+  })
+
+  it.each([
+    [
+      'an address is gone',
+      (pod: string) => host.inPod(pod, 'ip', ['addr', 'flush', 'dev', 'eth0']),
+      '10.80.0.2/24 is not on eth0',
+    ],
+    ['the interface is gone', (pod: string) => host.inPod(pod, 'ip', ['link', 'del', 'eth0']), 'eth0 is not in'],
+    [
+      'the port is on another bridge',
+      () => host.run('ip', ['link', 'set', hostLinks()[0] ?? '', 'nomaster']),
+      'is on no bridge',
+    ],
+  ])('leaves a pod alone of which %s', (_, change, why) => {
+    runtime.write(list())
+    change(add('a', 8001))
+    add('b', 8002)
+    convertList()
+    const found = adopt('--apply')
+    expect(found.code).toBe(1)
+    expect(found.details.join()).toContain(why)
+    expect(readdirSync(leases)).toContain('10.80.0.2')
+  })
+
+  it('takes over from a cache entry of old libcni, which is the result alone', () => {
+    runtime.write(list())
+    const netns = add('a', 8001)
+    const [name = ''] = readdirSync(cache)
+    const entry = JSON.parse(readFileSync(`${cache}/${name}`, 'utf8')) as { result: object }
+    writeFileSync(`${cache}/${name}`, JSON.stringify(entry.result))
+    convertList()
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
+    expect(runtime.tool('del', netns).code).toBe(0)
+    expect(readdirSync(leases)).not.toContain('10.80.0.2')
+    expect(host.inPod(netns, 'ip', ['link', 'show', 'eth0']).code).not.toBe(0)
+  })
+
+  it('goes on where a run was cut short between our rules and theirs', () => {
+    runtime.write(list())
+    const netns = add('a', 8001)
+    convertList()
+    const broken = mkdtempSync(`${tmpdir()}/trestle-broken-`)
+    writeFileSync(`${broken}/iptables-restore`, '#!/bin/sh\nexit 1\n')
+    chmodSync(`${broken}/iptables-restore`, 0o755)
+    expect(read(runtime.commandWith(broken, ...words(), '--apply'))).toMatchObject({ code: 1, statuses: ['cannot'] })
+    expect(adopt()).toMatchObject({ code: 1, statuses: ['adopt'], details: [expect.stringContaining('has a record')] })
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['ours'] })
+    expect(host.run('iptables-save', ['-t', 'nat']).stdout).not.toMatch(/CNI-(DN-)?[0-9a-f]{20}/)
+    expect(runtime.tool('check', netns, portsOf(8001))).toMatchObject({ code: 0, stdout: '' })
+    rmSync(broken, { recursive: true })
+  })
+
+  it('takes over routed pods, whose CHECK then succeeds', () => {
+    runtime.write(list({ type: 'ptp', ipMasq: true, ipMasqBackend: 'iptables' }))
+    const [a, b] = [add('a', 8001), add('b', 8002)]
+    convertList()
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted', 'adopted'] })
+    expect(runtime.tool('check', a, portsOf(8001))).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    for (const netns of [a, b]) expect(runtime.tool('del', netns, portsOf(8001)).code).toBe(0)
+    expect(host.run('ip', ['-br', 'link']).stdout).not.toContain('veth')
+    expect(host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout).not.toMatch(/10\.80\.0\.[23]\b/)
+  })
+
+  it('leaves a pod alone whose host port another pod has by now', () => {
+    runtime.write(list())
+    add('a', 8001)
+    convertList()
+    add('b', 8001)
+    const found = adopt('--apply')
+    expect(found).toMatchObject({ code: 1, statuses: ['cannot'] })
+    expect(found.details[0]).toContain('host port 8001/tcp is taken')
+    expect(adopt().statuses).toEqual(['adopt'])
+  })
+})

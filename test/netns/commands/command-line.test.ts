@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands for people as a person meets them: without root, on a terminal, with an output that is closed or full.
+
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { execaSync } from 'execa'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { trestle } from '../../support/host.ts'
+
+/** In a terminal's environment, whatever the one that the tests run in says of colour. */
+const shell = (script: string, env: Readonly<Record<string, string>> = {}) =>
+  execaSync('sh', ['-c', script, 'sh', trestle], {
+    env: { TERM: 'xterm', NO_COLOR: '', ...env },
+    reject: false,
+    timeout: 60_000,
+  })
+
+describe('without root', () => {
+  // The repository may be where nobody else can read.
+  let directory: string
+  beforeAll(() => {
+    directory = mkdtempSync(`${tmpdir()}/trestle-people-`)
+    execaSync('chmod', ['755', directory])
+    copyFileSync(trestle, `${directory}/trestle`)
+  })
+  afterAll(() => rmSync(directory, { recursive: true }))
+
+  const asNobody = (...words: readonly string[]) =>
+    execaSync('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', `${directory}/trestle`, ...words], {
+      reject: false,
+    })
+
+  it.each([['try'], ['restore'], ['restore', '--dry-run'], ['gc'], ['uninstall'], ['adopt']])(
+    '%s %s says that it needs root',
+    (...words) => {
+      const { exitCode, stdout, stderr } = asNobody(...words)
+      expect([exitCode, stdout]).toEqual([3, ''])
+      expect(stderr).toMatch(/^trestle: \w+: needs root\n {2}.*: run it with sudo$/)
+      expect(JSON.parse(asNobody(...words, '-o', 'json').stdout)).toMatchObject({ error: { code: 50 }, exitCode: 3 })
+    },
+  )
+
+  it.each([['version'], ['explain'], ['help'], ['lint', '--list'], ['restore', '--systemd-unit']])(
+    '%s %s works',
+    (...words) => {
+      expect(asNobody(...words).exitCode).toBe(0)
+    },
+  )
+})
+
+it('gc names the socket that does not answer', () => {
+  const { exitCode, stderr } = shell('"$1" gc --runtime-endpoint unix:///nonexistent.sock')
+  expect(exitCode).toBe(3)
+  expect(stderr).toContain('the runtime at unix:///nonexistent.sock does not answer: there is no such socket')
+  expect(stderr).toContain('--no-runtime')
+})
+
+describe('with CNI_COMMAND in the environment', () => {
+  const told = 'trestle: CNI_COMMAND is set, so this is a runtime\'s call: "lint x" is ignored'
+  const onTerminal = (words: string) => `script -qec "$1 ${words}" /dev/null </dev/null`
+
+  it('the words of a person are said to be ignored, once, where the call waits for a configuration', () => {
+    // The terminal's input ends when the words were said, or after ten seconds.
+    const waiting = 'for i in $(seq 200); do grep -q ignored "$log" && break; sleep 0.05; done'
+    const script = `log=$(mktemp); { ${waiting}; } | script -qfec "$1 lint x" "$log"; rm "$log"`
+    const { stdout } = shell(script, { CNI_COMMAND: 'VERSION' })
+    expect(stdout).toContain('"supportedVersions"')
+    expect(stdout.split(told)).toHaveLength(2)
+  })
+
+  it('and where it fails', () => {
+    const { stdout } = shell(onTerminal('lint x'), { CNI_COMMAND: 'ADD' })
+    expect(stdout).toContain('"code":4')
+    expect(stdout.split(told)).toHaveLength(2)
+  })
+
+  it.each([
+    ['without words', onTerminal(''), 'VERSION'],
+    ['that fails, without words', onTerminal(''), 'ADD'],
+    ['with stdin from elsewhere', '"$1" lint x </dev/null 2>&1', 'ADD'],
+    ['with a pipe that waits', '{ sleep 0.1; echo {}; } | "$1" lint x 2>&1', 'VERSION'],
+  ])('nothing is said of it in a call %s', (_, script, verb) => {
+    const { stdout } = shell(script, { CNI_COMMAND: verb })
+    expect(stdout).toContain('"cniVersion"')
+    expect(stdout).not.toContain('trestle: ')
+  })
+})
+
+describe('output', () => {
+  it('that nobody reads or that is closed changes no exit code', () => {
+    expect(shell('"$1" explain | true; "$1" explain >&-; echo $?').stdout).toBe('0')
+  })
+
+  it('to a full disk is exit code 3, with the reason', () => {
+    const { exitCode, stderr } = shell('"$1" version >/dev/full')
+    expect([exitCode, stderr]).toEqual([3, 'trestle: cannot write to standard output: ENOSPC'])
+    expect(shell('"$1" nonsense 2>/dev/full').exitCode).toBe(2)
+  })
+
+  it('passes on no escape sequence of a name', () => {
+    const { stderr } = shell('"$1" "$(printf "no\\033[31mse")"')
+    expect(stderr).toContain('there is no command "no\\x1b[31mse"')
+  })
+
+  it('has colour on a terminal, and none with NO_COLOR or into a pipe', () => {
+    const onTerminal = 'script -qec "$1 lint - </dev/null" /dev/null'
+    expect(shell(onTerminal).stdout).toContain('\x1b[31merror\x1b[0m')
+    expect(shell(onTerminal, { NO_COLOR: '1' }).stdout).not.toContain('\x1b')
+    expect(shell('"$1" lint - </dev/null').stdout).not.toContain('\x1b')
+  })
+})

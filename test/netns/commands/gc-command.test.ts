@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle gc`, `trestle restore`: what a person does when a runtime does not.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { execaSync } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost, trestle } from '../../support/host.ts'
+
+const conf = { cniVersion: '1.1.0', name: 'gcnet', type: 'trestle', podcidr: '10.66.0.0/24' }
+
+describe('the commands that look after state', () => {
+  let host: Host
+  beforeEach(() => {
+    host = openHost()
+  })
+  afterEach(() => host.close())
+
+  const command = (...words: readonly string[]) => {
+    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, ...words], { env, reject: false })
+  }
+  const addPods = (...labels: readonly string[]) =>
+    labels.map((label) => {
+      const netns = host.pod(label)
+      expect(host.cni('ADD', conf, { id: label, netns }).code).toBe(0)
+      return netns
+    })
+  /** Records carry their time, and when their writer began: an attachment becomes old by writing others. */
+  const makeOld = (label: string) => {
+    const file = `${host.stateDir}/networks/gcnet/attachments/${label}:eth0`
+    const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
+    const writer = { ...(record['writer'] as object), startTime: '1' }
+    writeFileSync(file, JSON.stringify({ ...record, writer, createdAt: '2020-01-01T00:00:00.000Z' }))
+  }
+
+  it('gc collects an old attachment whose namespace is gone, and only with --apply (plugins#1047: nobody collects garbage)', () => {
+    const [dead = '', young = ''] = addPods('dead', 'young', 'live')
+    makeOld('dead')
+    makeOld('live')
+    host.removePod(dead)
+    host.removePod(young)
+    const told = command('gc', '--no-runtime')
+    expect(told.exitCode).toBe(1)
+    expect(told.stdout).toContain('1 to collect (--apply does it), 0 to look at, 2 kept')
+    const applied = command('gc', '--no-runtime', '--apply')
+    expect(applied.exitCode, applied.stdout).toBe(0)
+    expect(applied.stdout).toContain('1 collected')
+    expect(command('gc', '--no-runtime').stdout).toContain('0 to collect, 0 to look at, 2 kept')
+    const reserved = execaSync('ls', [`${host.stateDir}/networks/gcnet/addresses`]).stdout.split('\n')
+    expect(reserved).toEqual(['10.66.0.3', '10.66.0.4'])
+  })
+
+  it('gc refuses where namespace files look like plain files', () => {
+    const [netns = ''] = addPods('pod')
+    makeOld('pod')
+    const script = `mount -t tmpfs tmpfs /run/netns && touch ${netns} && exec ${trestle} gc --no-runtime --apply`
+    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const words = [`--net=${host.path}`, '--', 'unshare', '--mount', '--propagation', 'private', 'sh', '-c', script]
+    const seen = execaSync('nsenter', words, { env, reject: false })
+    expect(seen.exitCode).toBe(3)
+    expect(seen.stderr).toContain('cannot see network namespaces from here')
+    expect(host.cni('DEL', conf, { id: 'pod', netns }).code).toBe(0)
+  })
+
+  it('restore rebuilds bridge, ports and rules after a flush, and then finds nothing to do (podman#348: a flush kills the rules)', () => {
+    const pods = addPods('a', 'b', 'c')
+    host.run('nft', ['flush', 'ruleset'])
+    host.run('ip', ['link', 'del', 'cni0'])
+    const dry = command('restore', '--dry-run')
+    expect(dry.exitCode).toBe(1)
+    expect(dry.stdout).toContain('missing   cni0 is missing')
+    const restored = command('restore')
+    expect(restored.exitCode, restored.stderr).toBe(0)
+    expect(command('restore', '-o', 'json').stdout).toContain('"missing": []')
+    for (const [at, netns] of pods.entries()) {
+      const other = `10.66.0.${((at + 1) % pods.length) + 2}`
+      expect(host.inPod(netns, 'ping', ['-c1', '-w10', other]).code, `${netns} to ${other}`).toBe(0)
+    }
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'masq4']).stdout).toContain('10.66.0.0/24')
+  })
+})

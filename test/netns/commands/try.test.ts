@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle try` as a person runs it: what it prints, its exit codes, and that it leaves nothing.
+
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { execaSync } from 'execa'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { trestle } from '../../support/host.ts'
+
+/** Everything of this (private) machine that `try` must not touch. */
+function surroundings() {
+  const shown = (file: string, args: string[]) => execaSync(file, args, { reject: false }).stdout
+  return {
+    links: shown('ip', ['-o', 'link']),
+    routes: shown('ip', ['route', 'show', 'table', 'all']),
+    rules: shown('nft', ['list', 'ruleset']),
+    mounts: shown('findmnt', ['-rno', 'TARGET']),
+    forwarding: shown('sysctl', ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding']),
+    run: readdirSync('/run', { recursive: true }).map(String).sort(),
+    cni: readdirSync('/var/lib/cni', { recursive: true }),
+  }
+}
+
+const run = (args: readonly string[], input = '', env = {}) =>
+  execaSync(trestle, args, { input, env, reject: false, timeout: 60_000 })
+
+const list = (...plugins: object[]) => JSON.stringify({ cniVersion: '1.1.0', name: 'tried', plugins })
+
+describe('trestle try', () => {
+  let before: ReturnType<typeof surroundings>
+  let directory: string
+  beforeAll(() => {
+    if (process.env['TRESTLE_TEST_NETNS'] !== readlinkSync('/proc/self/ns/net')) {
+      throw new Error('run this through scripts/in-netns.sh: npm run test:netns')
+    }
+    directory = mkdtempSync(`${tmpdir()}/trestle-try-`)
+    before = surroundings()
+  })
+  afterAll(() => {
+    rmSync(directory, { recursive: true })
+    expect(surroundings()).toEqual(before)
+  })
+
+  it('tries both families, finds nothing wrong, and touches nothing', () => {
+    const { exitCode, stdout } = run(['try'])
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout).toContain('ok    pod a to outside 198.51.100.1, seen as the node (198.51.100.2)')
+    expect(stdout).toContain('ok    pod a to pod b (fd00:240::3)')
+    expect(stdout.split('\n').at(-1)).toMatch(/^\d+ ok, 0 failed, 0 skipped$/)
+    expect(stdout).not.toContain('\x1b')
+    expect(surroundings()).toEqual(before)
+  })
+
+  it('says the same as JSON', () => {
+    const { exitCode, stdout } = run(
+      ['try', '-', '-o', 'json'],
+      '{"cniVersion":"0.3.1","name":"n","type":"trestle","podcidr":"10.9.0.0/24"}',
+    )
+    const { checks, counts, exitCode: said } = JSON.parse(stdout)
+    expect([exitCode, said]).toEqual([0, 0])
+    expect(counts).toEqual({ ok: checks.length - 1, failed: 0, skipped: 1 })
+    expect(checks.filter((check: { status: string }) => check.status === 'skip')).toMatchObject([{ summary: 'CHECK' }])
+  })
+
+  it('sees the pod itself where nothing is masqueraded', () => {
+    const { exitCode, stdout } = run(['try', '-'], list({ type: 'trestle', podcidr: '10.9.0.0/24', ipMasq: false }))
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout).toContain('seen as the pod (10.9.0.2)')
+  })
+
+  it('looks at the link only on layer 2', () => {
+    const { exitCode, stdout } = run(['try', 'conf-examples/layer-2.conflist'])
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout).toContain('ok    pod b: eth0 is up')
+    expect(stdout).toContain('the network gives no addresses')
+  })
+
+  it('runs a list in order and fails with what a plugin says', () => {
+    const failing = `${directory}/failing`
+    const error = '{"cniVersion":"1.1.0","code":123,"msg":"not today"}'
+    const script = `#!/bin/sh\ncat >/dev/null\n[ $CNI_COMMAND != ADD ] || { echo '${error}'; exit 1; }\n`
+    writeFileSync(failing, script, { mode: 0o755 })
+    const conflist = list({ type: 'trestle', podcidr: '10.9.0.0/24' }, { type: 'failing' })
+    const { exitCode, stdout } = run(['try', '-'], conflist, { CNI_PATH: directory })
+    expect(exitCode).toBe(1)
+    expect(stdout).toContain('FAIL  ADD pod a\n        code 123: not today')
+    expect(stdout).toContain('ok    nothing is left')
+  })
+
+  it.each([
+    ['is not root', ['setpriv', '--reuid=65534', '--clear-groups', trestle, 'try'], 'needs root'],
+    [
+      'lacks a plugin',
+      ['env', 'CNI_PATH=/nonexistent', trestle, 'try', '-'],
+      'the plugin "bridge" is not in /nonexistent',
+    ],
+  ])('exits 3 when it %s', (_, [file = '', ...args], message) => {
+    const { exitCode, stdout, stderr } = execaSync(file, args, { input: list({ type: 'bridge' }), reject: false })
+    expect([exitCode, stdout]).toEqual([3, ''])
+    expect(stderr).toContain(message)
+  })
+
+  it('leaves nothing when it is interrupted', async () => {
+    const child = spawn(trestle, ['try'], { stdio: ['ignore', 'pipe', 'pipe'] })
+    const ended = new Promise((resolve) => child.on('exit', resolve))
+    await new Promise((resolve) => child.stdout.once('data', resolve))
+    child.kill('SIGINT')
+    expect(await ended).toBe(3)
+    expect(surroundings()).toEqual(before)
+  })
+})

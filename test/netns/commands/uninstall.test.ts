@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle uninstall`: everything that trestle made goes, and nothing that others made; never under a live pod.
+
+import { existsSync, statSync } from 'node:fs'
+import { execaSync } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { expectSilent } from '../../support/outcome.ts'
+import { attach, later } from '../../support/traffic/pods.ts'
+
+const everything = {
+  cniVersion: '1.1.0',
+  name: 'whole',
+  type: 'trestle',
+  podcidr: ['10.77.0.0/24', 'fd00:77::/64'],
+  macspoofchk: true,
+  firewall: { ingressPolicy: 'same-bridge' },
+  runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }], bandwidth: { ingressRate: 1e7 } },
+}
+const second = { ...everything, name: 'second', bridge: 'br-second', podcidr: '10.78.0.0/24', runtimeConfig: {} }
+const foreign = [
+  'iptables -P FORWARD DROP',
+  'iptables -A FORWARD -s 10.66.0.0/16 -j ACCEPT -m comment --comment foreign',
+  'nft add table inet fw',
+  'nft add chain inet fw forwarded { type filter hook forward priority 10 ; policy drop ; }',
+  'nft add rule inet fw forwarded ip saddr 10.66.0.0/16 accept comment foreign',
+  'ip link add br-own type bridge',
+]
+
+describe('trestle uninstall', () => {
+  let host: Host
+  beforeEach(() => {
+    host = openHost()
+  })
+  afterEach(() => host.close())
+
+  const uninstall = (...words: readonly string[]) => {
+    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, 'uninstall', ...words], { env, reject: false })
+  }
+  it('leaves links, routes and all foreign rules as they were before the first pod', () => {
+    for (const line of foreign) expect(host.run('sh', ['-c', line.replaceAll(/[{};]/g, '\\$&')]).code, line).toBe(0)
+    const before = snapshot(host)
+    const pod = attach(host, everything, { id: 'a' })
+    const dead = attach(host, second, { id: 'b' })
+    expect(host.run('iptables', ['-S', 'FORWARD']).stdout).toContain('trestle accept 0x1000')
+    expectSilent(later(host, 'DEL', { conf: everything, pod }))
+    host.removePod(dead.netns)
+    const told = uninstall()
+    expect(told.exitCode).toBe(1)
+    expect(told.stdout).toContain('remove    link cni0')
+    expect(told.stdout).toMatch(/what is left of .*container b.* \(network second\)/)
+    const applied = uninstall('--apply')
+    expect(applied.stdout).toMatch(/0 attached, 2 stay$/)
+    expect(applied.exitCode, applied.stdout + applied.stderr).toBe(0)
+    const { state: _, sysctls: __, ...after } = snapshot(host)
+    const { state: ___, sysctls: ____, ...wanted } = before
+    expect(after).toEqual(wanted)
+    expect(existsSync(host.stateDir)).toBe(false)
+    expect(uninstall().stdout).toBe('0 to remove, 0 attached, 0 stay')
+  })
+
+  it('names the unit of trestle restore where an operator put it, with what removes it, and leaves it there', () => {
+    const unit = '/etc/systemd/system/trestle-restore.service'
+    // An /etc of its own: the machine's is not touched.
+    const script = [
+      'mount -t tmpfs tmpfs /etc',
+      'mkdir -p /etc/systemd/system',
+      `"$1" restore --systemd-unit >${unit}`,
+      '"$1" uninstall --apply',
+      `echo "then: $(grep -c ExecStart= ${unit})"`,
+    ].join(' && ')
+    const env = [`TRESTLE_STATE_DIR=${host.stateDir}`]
+    const done = host.run('env', [...env, 'unshare', '--mount', 'sh', '-c', script, 'sh', trestle])
+    expect(done.stdout, done.stderr).toContain(
+      `  stays     ${unit}: remove it with: systemctl disable --now trestle-restore.service; rm ${unit}; systemctl daemon-reload\n`,
+    )
+    expect(done.stdout).toContain('0 removed, 0 attached, 1 stay')
+    expect(done.stdout).toContain('then: 1\n')
+    expect(uninstall().stdout).not.toContain('.service')
+  })
+
+  it('removes nothing while a pod is attached', () => {
+    const pod = attach(host, everything, { id: 'a' })
+    const before = snapshot(host)
+    const refused = uninstall('--apply')
+    expect(refused.exitCode).toBe(1)
+    expect(refused.stdout).toMatch(/attached {2}container a, eth0 \(network whole\): remove the pod first/)
+    expect(snapshot(host)).toEqual(before)
+    expectSilent(later(host, 'CHECK', { conf: everything, pod }))
+  })
+
+  it("leaves a bridge that was there before trestle's network", () => {
+    host.run('ip', ['link', 'add', 'br-own', 'type', 'bridge'])
+    const conf = { ...second, bridge: 'br-own' }
+    expectSilent(later(host, 'DEL', { conf, pod: attach(host, conf) }))
+    const applied = uninstall('--apply')
+    expect(applied.stdout).toContain('stays     bridge br-own and its addresses: trestle did not make it')
+    expect(host.run('ip', ['link', 'show', 'br-own']).code).toBe(0)
+    expect(statSync(host.stateDir, { throwIfNoEntry: false })).toBeUndefined()
+  })
+})

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.hostAccept: where the one accept stands in the chains of others. Behind every rule of the administrator, before
+// what drops the rest, never in DOCKER-USER; and nothing of theirs is looked at by a usual ADD.
+
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { answer, ask, askOnce } from '../../support/ask.ts'
+import { restore } from '../../support/damage/breakage.ts'
+import { type Host, openHost, trestle } from '../../support/host.ts'
+import { expectSilent } from '../../support/outcome.ts'
+import { attach, later, netConf } from '../../support/traffic/pods.ts'
+import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
+
+const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], firewall: {}, removeWhenEmpty: true })
+const accept = '-A FORWARD -m mark --mark 0x1000/0x1000 -m comment --comment "trestle accept 0x1000" -j ACCEPT'
+const programs = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy']
+
+let host: Host
+let internet: string
+let stops: (() => void)[]
+beforeEach(() => {
+  host = openHost()
+  internet = addUplink(host)
+  host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'])
+  stops = []
+})
+afterEach(() => {
+  for (const stop of stops) stop()
+  host.close()
+})
+
+function run(line: string): string {
+  const [file = '', ...args] = line.split(' ')
+  const done = host.run(file, args)
+  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
+  return done.stdout
+}
+
+const rulesOf = (program: string, chain = 'FORWARD') =>
+  run(`${program} -S ${chain}`)
+    .split('\n')
+    .filter((line) => line.startsWith('-A'))
+const tableRules = (chain = 'forwarded') =>
+  run(`nft list chain inet fw ${chain}`)
+    .split('\n')
+    .filter((line) => line.startsWith('\t\t') && !line.includes(' hook '))
+    .map((line) => line.trim())
+const nftAccept = 'meta mark & 0x00001000 == 0x00001000 accept comment "trestle accept 0x1000"'
+const makeTable = (policy: string, prio = 10) => {
+  run('nft add table inet fw')
+  run(`nft add chain inet fw forwarded { type filter hook forward priority ${prio} ; policy ${policy} ; }`)
+}
+const inTable = (rule: string, chain = 'forwarded') => run(`nft add rule inet fw ${chain} ${rule}`)
+
+/** Which ports outside a pod reaches. */
+async function reached(netns: string): Promise<readonly number[]> {
+  const far = [outside.far4, outside.far6]
+  for (const port of [22, 90]) for (const address of far) stops.push(await answer(internet, port, address))
+  const open = ask(
+    host,
+    netns,
+    far.map((address) => ({ protocol: 'tcp', address, port: 90 })),
+  )
+  const closed = askOnce(
+    host,
+    netns,
+    far.map((address) => ({ protocol: 'tcp', address, port: 22 })),
+  )
+  return [...open.map((said) => (said === '' ? 0 : 90)), ...closed.map((said) => (said === '' ? 0 : 22))]
+}
+
+describe.each([
+  ['nft', programs.slice(0, 2)],
+  ['legacy', programs.slice(2)],
+])('in FORWARD of iptables-%s', (_, both) => {
+  it("stands behind the administrator's drop, which wins and is named, and before LOG and the last drop", async () => {
+    for (const program of both) {
+      run(`${program} -A FORWARD -p tcp --dport 22 -j DROP`)
+      run(`${program} -A FORWARD -m limit --limit 5/min -j LOG`)
+      run(`${program} -A FORWARD -j REJECT`)
+      run(`${program} -P FORWARD DROP`)
+    }
+    const before = both.map((program) => rulesOf(program))
+    const added = host.cni('ADD', conf, { id: 'a', netns: host.pod('a') })
+    expect(added.code, added.stdout).toBe(0)
+    for (const program of both) {
+      expect(added.stderr).toContain(`drops what it matches: ${program}: -A FORWARD -p tcp -m tcp --dport 22 -j DROP`)
+      const [drop, log, reject] = before[both.indexOf(program)] ?? []
+      expect(rulesOf(program)).toEqual([drop, accept, log, reject])
+    }
+    const netns = `/run/netns/${host.name}-a`
+    expect(await reached(netns)).toEqual([90, 90, 0, 0])
+    const sent = { conf: { ...conf, prevResult: added.json }, call: { id: 'a', netns } }
+    const checked = host.cni('CHECK', sent.conf, sent.call)
+    expect([checked.code, checked.stdout]).toEqual([0, ''])
+    expect(checked.stderr).toContain(`${both[0]}: -A FORWARD -p tcp -m tcp --dport 22 -j DROP`)
+    expect(host.cni('DEL', sent.conf, sent.call).code).toBe(0)
+    expect(both.map((program) => rulesOf(program))).toEqual(before)
+  })
+
+  it('goes to the end where the policy drops, and to the end again by restore when rules came behind it', () => {
+    const [program = ''] = both
+    run(`${program} -P FORWARD DROP`)
+    run(`${program} -A FORWARD -s 10.66.0.0/16 -j ACCEPT`)
+    attach(host, conf)
+    run(`${program} -A FORWARD -p tcp --dport 23 -j DROP`)
+    expect(rulesOf(program).indexOf(accept)).toBe(1)
+    expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '--dry-run']).stdout).toContain(
+      `the accept of mark 0x1000 is in the wrong place in chain FORWARD of ${program}`,
+    )
+    restore(host)
+    expect(rulesOf(program).indexOf(accept)).toBe(2)
+    expect(rulesOf(program)).toHaveLength(3)
+  })
+
+  it('is not in DOCKER-USER, nor anywhere when that drops everything', () => {
+    const [program = ''] = both
+    for (const line of ['-N DOCKER-USER', '-A FORWARD -j DOCKER-USER', '-P FORWARD DROP']) run(`${program} ${line}`)
+    run(`${program} -A DOCKER-USER -p tcp --dport 22 -j DROP`)
+    run(`${program} -A DOCKER-USER -j RETURN`)
+    const user = rulesOf(program, 'DOCKER-USER')
+    const pod = attach(host, conf)
+    expect(rulesOf(program, 'DOCKER-USER')).toEqual(user)
+    expect(rulesOf(program)).toEqual(['-A FORWARD -j DOCKER-USER', accept])
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    run(`${program} -D DOCKER-USER -j RETURN`)
+    run(`${program} -A DOCKER-USER -j DROP`)
+    const added = host.cni('ADD', conf, { id: 'b', netns: host.pod('b') })
+    expect(added.code).toBe(0)
+    expect(rulesOf(program)).toEqual(['-A FORWARD -j DOCKER-USER'])
+  })
+
+  it('is behind the rules of a chain that FORWARD leads to, unless others lead there to have packets dropped', () => {
+    const [program = ''] = both
+    for (const chain of ['MINE', 'LOGDROP']) run(`${program} -N ${chain}`)
+    run(`${program} -A FORWARD -g MINE`)
+    run(`${program} -A MINE -p tcp --dport 22 -j LOGDROP`)
+    run(`${program} -A MINE -j LOGDROP`)
+    run(`${program} -A LOGDROP -j LOG`)
+    run(`${program} -A LOGDROP -j DROP`)
+    const last = rulesOf(program, 'LOGDROP')
+    const pod = attach(host, conf)
+    const mine = rulesOf(program, 'MINE')
+    expect(mine).toEqual([
+      '-A MINE -p tcp -m tcp --dport 22 -j LOGDROP',
+      accept.replace('FORWARD', 'MINE'),
+      '-A MINE -j LOGDROP',
+    ])
+    expect([rulesOf(program, 'LOGDROP'), rulesOf(program)]).toEqual([last, ['-A FORWARD -g MINE']])
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(rulesOf(program, 'MINE')).toEqual([mine[0], mine[2]])
+  })
+})
+
+describe('in an nft table', () => {
+  it("stands behind the administrator's drop, which wins and is named, and before the last reject", async () => {
+    makeTable('accept')
+    for (const rule of ['ct state vmap { established : accept, invalid : drop }', 'tcp dport 22 drop']) inTable(rule)
+    for (const rule of ['limit rate 5/minute log', 'counter reject']) inTable(rule)
+    const before = tableRules()
+    const added = host.cni('ADD', conf, { id: 'a', netns: host.pod('a') })
+    expect(added.stderr).toContain('drops what it matches: nft chain inet fw forwarded: tcp dport 22 drop')
+    expect(added.stderr).not.toContain('invalid')
+    expect(tableRules().filter((rule) => !rule.includes('reject'))).toEqual([
+      before[0],
+      before[1],
+      nftAccept,
+      before[2],
+    ])
+    expect(await reached(`/run/netns/${host.name}-a`)).toEqual([90, 90, 0, 0])
+  })
+
+  it('is found through jumps and gotos', () => {
+    makeTable('accept')
+    for (const chain of ['first', 'second', 'third']) run(`nft add chain inet fw ${chain}`)
+    inTable('accept', 'third')
+    inTable('jump first')
+    inTable('iifname "lo" jump third')
+    inTable('counter goto second')
+    inTable('udp dport 53 accept', 'first')
+    inTable('udp dport 5353 drop', 'second')
+    inTable('drop', 'second')
+    const pod = attach(host, conf)
+    expect(tableRules('second')).toEqual(['udp dport 5353 drop', nftAccept, 'drop'])
+    expect(tableRules().join()).not.toContain('trestle')
+    expect(pings(host, pod.netns, outside.far4)).toBe(true)
+  })
+
+  it('is nowhere where the chain accepts the rest, and what comes before trestle is named', () => {
+    makeTable('drop', -200)
+    run('nft add table ip kind')
+    run('nft add chain ip kind forwarded { type filter hook forward priority 0 ; policy drop ; }')
+    run('nft add rule ip kind forwarded tcp dport 22 drop')
+    run('nft add rule ip kind forwarded counter accept')
+    const added = host.cni('ADD', conf, { id: 'a', netns: host.pod('a') })
+    expect(added.code).toBe(0)
+    expect(added.stderr).toContain('nft chain inet fw forwarded: its priority -200 is before')
+    expect(run('nft list table ip kind') + run('nft list table inet fw')).not.toContain('trestle')
+  })
+
+  it("that is firewalld's is left alone", () => {
+    run('nft add table inet firewalld')
+    run('nft add chain inet firewalld filter_FORWARD { type filter hook forward priority 10 ; policy drop ; }')
+    const before = run('nft list table inet firewalld')
+    attach(host, conf)
+    expect(run('nft list table inet firewalld')).toBe(before)
+  })
+})
+
+/** Programs that write down how they are called, and then are what they are. */
+function listeners(): { readonly env: Readonly<Record<string, string>>; readonly calls: () => string } {
+  const directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
+  stops.push(() => rmSync(directory, { recursive: true }))
+  mkdirSync(`${directory}/bin`)
+  for (const program of ['nft', ...programs]) {
+    const script = `#!/bin/sh\necho "${program} $*" >>${directory}/calls\nexec /usr/sbin/${program} "$@"\n`
+    writeFileSync(`${directory}/bin/${program}`, script)
+    chmodSync(`${directory}/bin/${program}`, 0o755)
+  }
+  writeFileSync(`${directory}/calls`, '')
+  const env = { PATH: `${directory}/bin:${process.env['PATH']}` }
+  return { env, calls: () => readFileSync(`${directory}/calls`, 'utf8') }
+}
+
+describe('the usual ADD and DEL', () => {
+  it('look at no chain of others', () => {
+    makeTable('drop')
+    run('iptables-nft -P FORWARD DROP')
+    attach(host, conf, { id: 'a' })
+    const { env, calls } = listeners()
+    const pod = attach(host, conf, { id: 'b', env })
+    expectSilent(later(host, 'DEL', { conf, pod, call: { env } }))
+    expect(calls()).toMatch(/^(nft -t -f -\n)+$|^(nft -f -\n|nft -t -f -\n)+$/)
+  })
+})
+
+describe('trestle lint', () => {
+  const file = '/run/10-pods.conflist'
+  const lint = (firewall: object) => {
+    writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'net', plugins: [{ ...conf, firewall }] }))
+    stops.push(() => rmSync(file, { force: true }))
+    return host.run(trestle, ['lint', file]).stdout
+  }
+
+  it('names drops that will come before the accept, and changes nothing', () => {
+    makeTable('drop')
+    run('iptables-nft -P FORWARD DROP')
+    run('iptables-nft -A FORWARD -p tcp --dport 22 -j DROP')
+    inTable('tcp dport 23 drop')
+    const before = run('nft list ruleset')
+    const said = lint({})
+    expect(said).toMatch(/iptables-nft: -A FORWARD -p tcp -m tcp --dport 22 -j DROP \[drop-before-accept\]/)
+    expect(said).toMatch(/nft chain inet fw forwarded: tcp dport 23 drop \[drop-before-accept\]/)
+    expect(run('nft list ruleset')).toBe(before)
+    expect(lint({ hostAccept: 'off' })).not.toContain('drop-before-accept')
+  })
+})
+
+describe('the mark', () => {
+  const countAt = (hook: string, prio: number, match: string) => {
+    run(`nft add chain inet count ${hook} { type filter hook ${hook} priority ${prio} ; }`)
+    run(`nft add rule inet count ${hook} oifname up0 ${match} counter`)
+  }
+  const packets = (hook: string) => Number(/counter packets (\d+)/.exec(run(`nft list chain inet count ${hook}`))?.[1])
+
+  it('is one bit of the configuration, is set for others to see, and is gone behind them, other bits are not', () => {
+    makeTable('drop')
+    run('nft add table inet count')
+    run('nft add chain inet count prerouting { type filter hook prerouting priority 0 ; }')
+    run('nft add rule inet count prerouting iifname cni0 meta mark set 0x80020')
+    countAt('forward', 100, 'meta mark 0x84020')
+    countAt('postrouting', 0, 'meta mark 0x80020')
+    const bit = { ...conf, firewall: { acceptMarkBit: 18 } }
+    const pod = attach(host, bit)
+    expect(tableRules()).toEqual([expect.stringContaining('"trestle accept 0x40000"')])
+    run('nft flush chain inet count forward')
+    run('nft add rule inet count forward oifname up0 meta mark 0xc0020 counter')
+    expect(pings(host, pod.netns, outside.far4)).toBe(true)
+    expect([packets('forward') > 0, packets('postrouting') > 0]).toEqual([true, true])
+  })
+
+  it('is not taken from others: a packet that comes with it is judged all the same', () => {
+    makeTable('drop')
+    run('nft add table inet count')
+    run('nft add chain inet count prerouting { type filter hook prerouting priority 0 ; }')
+    run('nft add rule inet count prerouting meta mark set 0x1000')
+    const pod = attach(host, conf)
+    expect(host.inPod(internet, 'ip', ['route', 'add', '10.240.0.0/24', 'via', outside.node4]).code).toBe(0)
+    expect(host.inPod(internet, 'ping', ['-c1', '-W1', pod.address]).code).not.toBe(0)
+  })
+
+  it('is one for all networks: the lowest that is asked for, again when configurations change', () => {
+    makeTable('drop')
+    const marks = () => tableRules().map((rule) => /trestle accept (\w+)/.exec(rule)?.[1])
+    const second = { ...conf, name: 'second', bridge: 'cni1', podcidr: '10.241.0.0/24' }
+    const bits = (bit: number) => ({ firewall: { acceptMarkBit: bit } })
+    const pods = [attach(host, conf, { id: 'a' }), attach(host, { ...second, ...bits(20) }, { id: 'b' })]
+    expect(marks()).toEqual(['0x100000'])
+    for (const pod of pods) expect(pings(host, pod.netns, outside.far4)).toBe(true)
+    attach(host, { ...conf, ...bits(19) }, { id: 'c' })
+    expect(marks()).toEqual(['0x80000'])
+    for (const pod of pods) expect(pings(host, pod.netns, outside.far4)).toBe(true)
+    attach(host, { ...conf, ...bits(20) }, { id: 'd' })
+    expect(marks()).toEqual(['0x100000'])
+  })
+})
+
+describe('accepts of release 0.1', () => {
+  const places = [
+    { kind: 'nft', family: 'inet', table: 'fw', chain: 'forwarded' },
+    { kind: 'iptables', program: 'iptables-nft', chain: 'DOCKER-USER' },
+  ]
+  const file = () => `${host.stateDir}/networks/net/network-accept.json`
+  const theirs = () => [tableRules(), rulesOf('iptables-nft', 'DOCKER-USER')]
+
+  /** A pod as it was attached then: state without what is new, and the pair at the head of the chains. */
+  function asBefore(pod: unknown) {
+    makeTable('drop')
+    for (const line of ['-N DOCKER-USER', '-A FORWARD -j DOCKER-USER', '-A DOCKER-USER -s 10.66.0.0/16 -j DROP'])
+      run(`iptables-nft ${line}`)
+    inTable('tcp dport 22 drop')
+    const before = theirs()
+    const attached = attach(host, pod)
+    expectSilent(host.run('nft', ['delete', 'table', 'inet', 'trestle']))
+    run('nft flush chain inet fw forwarded')
+    inTable('tcp dport 22 drop')
+    rmSync(`${host.stateDir}/accept.json`)
+    const network = `${host.stateDir}/networks/net/network.json`
+    const { acceptNew: _, ...old } = JSON.parse(readFileSync(network, 'utf8')) as { acceptNew?: unknown }
+    writeFileSync(network, JSON.stringify(old))
+    for (const way of ['in', 'out']) {
+      const comment = `trestle cni0 ${way}`
+      const rule = ['-m', 'comment', '--comment', comment, '-j', 'ACCEPT']
+      const match = way === 'in' ? ['-i', 'cni0'] : ['-o', 'cni0']
+      expect(host.run('iptables-nft', ['-I', 'DOCKER-USER', ...match, ...rule]).code).toBe(0)
+      run(`nft insert rule inet fw forwarded ${way === 'in' ? 'i' : 'o'}ifname "cni0" accept comment "${comment}"`)
+    }
+    writeFileSync(file(), JSON.stringify({ bridge: 'cni0', places }))
+    return { before, attached }
+  }
+
+  it.each([
+    ['the next set-up', () => attach(host, conf, { id: 'b' })],
+    ['restore', () => restore(host)],
+  ])('are replaced by %s', (_, act) => {
+    const { before } = asBefore(conf)
+    act()
+    expect(theirs()).toEqual([[...(before[0] ?? []), nftAccept], before[1]])
+    expect(host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '--dry-run']).code).toBe(0)
+  })
+
+  it('are named by a dry run of restore, and go with trestle uninstall', () => {
+    const kept = { ...conf, removeWhenEmpty: false }
+    const { before, attached } = asBefore(kept)
+    const dry = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '--dry-run'])
+    expect(dry.stdout).toContain('the accept of cni0 in chain DOCKER-USER of iptables-nft is of release 0.1')
+    expectSilent(later(host, 'DEL', { conf: kept, pod: attached }))
+    const gone = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'uninstall', '--apply'])
+    expect(gone.code, gone.stdout).toBe(0)
+    expect(theirs()).toEqual(before)
+  })
+})

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// firewall.ingressPolicy over two bridges: who reaches whom, both ways, by ping, TCP and UDP, in both
+// families, directly and through a host port; with and without filtering of bridged packets.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { answer, ask, askOnce, filterBridged, targetsAt } from '../../support/ask.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+import { outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
+
+type Policy = 'open' | 'same-bridge' | 'isolated'
+
+let host: UplinkedHost
+beforeEach(() => {
+  host = openUplinkedHost()
+})
+afterEach(() => host.close())
+
+function confOf(name: string, number: number, ingressPolicy: Policy) {
+  return netConf({
+    name,
+    bridge: `br-${name}`,
+    podcidr: [`10.24${number}.0.0/24`, `fd00:24${number}::/64`],
+    ipMasq: false,
+    firewall: { ingressPolicy },
+  })
+}
+
+interface Place {
+  readonly pod: Pod
+  readonly hostPort: number
+}
+
+async function pod(conf: object, id: string, hostPort: number): Promise<Place> {
+  const portMappings = ['tcp', 'udp'].map((protocol) => ({ hostPort, containerPort: 80, protocol }))
+  const made = attach(host, { ...conf, runtimeConfig: { portMappings } }, { id })
+  host.atClose(await answer(made.netns, 80))
+  return { pod: made, hostPort }
+}
+
+const addresses = (pod: Pod) => pod.result.ips.map((ip) => ip.address.replace(/\/.*/, ''))
+
+/**
+ * Which ways there are from one pod to another: `ping`, `tcp`, `udp`, and the host port, each with its family. `isOpen`:
+ * whether there should be any, which then have more time.
+ */
+function ways(from: Pod, to: Place, isOpen: boolean): readonly string[] {
+  const pinged = addresses(to.pod).filter((address) => (isOpen ? pings : pingsOnce)(host, from.netns, address))
+  const direct = targetsAt(addresses(to.pod), 80)
+  const ported = targetsAt([outside.node4, outside.node6], to.hostPort)
+  const said = (isOpen ? ask : askOnce)(host, from.netns, [...direct, ...ported])
+  const name = ({ protocol, address }: { protocol: string; address: string }) =>
+    `${protocol}${address.includes(':') ? 6 : 4}`
+  return [
+    ...pinged.map((address) => `ping${address.includes(':') ? 6 : 4}`),
+    ...direct.flatMap((target, at) => (said[at] === '' ? [] : name(target))),
+    ...ported.flatMap((target, at) => (said[at + direct.length] === '' ? [] : `port ${name(target)}`)),
+  ]
+}
+
+const everything = [
+  'ping4',
+  'ping6',
+  'tcp4',
+  'udp4',
+  'tcp6',
+  'udp6',
+  'port tcp4',
+  'port udp4',
+  'port tcp6',
+  'port udp6',
+]
+
+/** Policies of the bridges a and b, and whether pods of a reach each other, and those of b. */
+const cases: readonly (readonly [Policy, Policy, boolean])[] = [
+  ['open', 'open', true],
+  ['same-bridge', 'same-bridge', false],
+  ['isolated', 'isolated', false],
+  ['isolated', 'same-bridge', false],
+  // The reference fences only bridges that have a policy against each other.
+  ['same-bridge', 'open', true],
+]
+
+describe.each([true, false])('with bridge-nf-call-iptables %s', (isOn) => {
+  beforeEach(() => filterBridged(host, isOn))
+
+  it.each(cases)('bridges that are %s and %s', async (ofA, ofB, isOpen) => {
+    const [confA, confB] = [confOf('a', 0, ofA), confOf('b', 1, ofB)]
+    const [a1, a2] = [await pod(confA, 'a1', 8001), await pod(confA, 'a2', 8002)]
+    const [b1, b2] = [await pod(confB, 'b1', 8003), await pod(confB, 'b2', 8004)]
+    const across = isOpen ? everything : []
+    expect(ways(a1.pod, b1, isOpen), 'a to b').toEqual(across)
+    expect(ways(b1.pod, a1, isOpen), 'b to a').toEqual(across)
+    const [inA, inB] = [ofA !== 'isolated', ofB !== 'isolated']
+    expect(ways(a1.pod, a2, inA), 'a to a').toEqual(inA ? everything : [])
+    expect(ways(b1.pod, b2, inB), 'b to b').toEqual(inB ? everything : [])
+    for (const place of [a1, b1]) {
+      const ports = targetsAt([outside.node4, outside.node6], place.hostPort)
+      expect(ask(host, host.internet, ports), 'outside to a host port').not.toContain('')
+      expect(ask(host, host.path, targetsAt(addresses(place.pod), 80)), 'the node').not.toContain('')
+    }
+  })
+})
+
+describe('routed pods', () => {
+  it.each<[Policy, boolean]>([
+    ['open', true],
+    ['same-bridge', false],
+    ['isolated', false],
+  ])('that are %s: among themselves, and with a fenced bridge', async (policy, isOpen) => {
+    const conf = { ...confOf('routed', 0, policy), mode: 'ptp', bridge: undefined }
+    const [a, b] = [await pod(conf, 'a', 8001), await pod(conf, 'b', 8002)]
+    const fenced = await pod(confOf('b', 1, 'same-bridge'), 'c', 8003)
+    const reached = isOpen ? everything : []
+    expect(ways(a.pod, b, isOpen), 'routed to routed').toEqual(reached)
+    expect(ways(a.pod, fenced, isOpen), 'routed to bridge').toEqual(reached)
+    expect(ways(fenced.pod, a, isOpen), 'bridge to routed').toEqual(reached)
+    const ports = targetsAt([outside.node4, outside.node6], a.hostPort)
+    expect(ask(host, host.internet, ports), 'outside to a host port').not.toContain('')
+    expect(ask(host, host.path, targetsAt(addresses(a.pod), 80)), 'the node').not.toContain('')
+    expectSilent(later(host, 'CHECK', { conf, pod: a.pod }))
+    expectSilent(later(host, 'DEL', { conf, pod: a.pod }))
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'fenced']).stdout).not.toContain(a.pod.hostLink)
+  })
+})
+
+describe('an unknown policy', () => {
+  it('is refused with code 7 before anything is made', () => {
+    const conf = netConf({ firewall: { ingressPolicy: 'closed' } })
+    expectError(host.cni('ADD', conf, { netns: host.pod('c1') }), 7, /ingressPolicy.*closed/)
+    expect(host.run('nft', ['list', 'ruleset']).stdout).toBe('')
+    expect(host.run('ip', ['link', 'show', 'cni0']).code).not.toBe(0)
+  })
+})

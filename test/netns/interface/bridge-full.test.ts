@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A bridge with every port that Linux allows, most of them not ours: ADD is refused in words and leaves nothing, STATUS
+// warns before and says no then, and a port that becomes free serves the next pod.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { knownOf, withoutShared } from '../../support/allowance.ts'
+import { environment, type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, netConf } from '../../support/traffic/pods.ts'
+
+/** BR_MAX_PORTS (net/bridge/br_private.h). */
+const most = 1023
+const conf = netConf()
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+/** Plugs further ports into cni0 that are nobody's, numbered up to `last`. */
+function plugIn(from: number, last: number): void {
+  const lines = Array.from(
+    { length: last - from + 1 },
+    (_, at) => `link add y${from + at} master cni0 type veth peer name z${from + at}\n`,
+  )
+  const done = host.run('ip', ['-batch', '-'], lines.join(''))
+  expect(done.code, done.stderr).toBe(0)
+}
+
+/** STATUS where /sys shows the node's own namespace, as a runtime's does: `ip netns exec` mounts it anew. */
+function statusOnNode(): Finished {
+  const env = environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
+  return host.run('ip', ['netns', 'exec', host.name, 'env', ...words, trestle], JSON.stringify(conf))
+}
+
+describe('a bridge', () => {
+  it(`with ${most} ports takes no pod, until one is free`, () => {
+    const pod = attach(host, conf, { id: 'first' })
+    plugIn(1, 998)
+    expect(statusOnNode()).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    plugIn(999, 999)
+    const warned = statusOnNode()
+    expectSilent(warned)
+    expect(warned.stderr).toMatch(/bridge cni0 has 1000 of 1023 ports/)
+
+    plugIn(1000, most - 1)
+    expectError(statusOnNode(), 50, 'bridge cni0 has 1023 of 1023 ports')
+    const before = withoutShared(snapshot(host), knownOf(host))
+    const refused = host.cni('ADD', conf, { id: 'second', netns: host.pod('second') })
+    expectError(refused, 108, 'bridge cni0 is full: it has 1023 ports')
+    expect(refused.json?.details).toContain('another "bridge"')
+    expect(withoutShared(snapshot(host), knownOf(host))).toEqual(before)
+
+    expectSilent(host.cni('DEL', conf, pod.call))
+    attach(host, conf, { id: 'third' })
+  }, 180_000)
+
+  it('of a network is full for its first pod too', () => {
+    host.run('ip', ['link', 'add', 'cni0', 'type', 'bridge'])
+    plugIn(1, most)
+    const refused = host.cni('ADD', conf, { id: 'first', netns: host.pod('first') })
+    expectError(refused, 108, 'is full')
+    expect(host.run('ip', ['-o', 'link', 'show', 'type', 'veth']).stdout).not.toMatch(/veth[0-9a-f]{11}/)
+  })
+
+  it('is counted from the records where /sys shows another namespace', () => {
+    attach(host, conf, { id: 'first' })
+    plugIn(1, 999)
+    expect(host.cni('STATUS', conf)).toMatchObject({ code: 0, stderr: '' })
+  })
+})

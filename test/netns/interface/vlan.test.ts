@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// VLANs: on a kernel with bridge VLAN filtering pods of one VLAN reach each other and their gateway and
+// no others; on one without, ADD says what is missing and leaves nothing. Which of the two ran is printed.
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, ipamConf, later, type Pod } from '../../support/traffic/pods.ts'
+import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
+
+let host: Host
+let hasVlans: boolean
+beforeEach(() => {
+  host = openHost()
+  hasVlans = host.run('ip', ['link', 'add', 'probe', 'type', 'bridge', 'vlan_filtering', '1']).code === 0
+  if (hasVlans) host.run('ip', ['link', 'del', 'probe'])
+})
+afterEach(() => host.close())
+
+const onVlan = (vlan: number, more: object = {}) =>
+  ipamConf(
+    { type: 'host-local', ranges: [[{ subnet: `10.${vlan}.0.0/16`, gateway: `10.${vlan}.0.1` }]] },
+    { name: `vlan${vlan}`, vlan, isDefaultGateway: false, ...more },
+  )
+const trunked = { ...onVlan(30), name: 'trunked', vlan: 0, vlanTrunk: [{ id: 10 }, { minID: 20, maxID: 22 }] }
+
+/** Refused with the reason and undone: the whole of what a kernel without VLANs can do. */
+function expectRefused(conf: object): void {
+  const before = snapshot(host)
+  expectError(host.cni('ADD', conf, { netns: host.pod('a') }), 100, 'CONFIG_BRIDGE_VLAN_FILTERING')
+  expectNothingLeft(host, before)
+}
+
+function expectSeparate(): void {
+  const confs = [onVlan(10), onVlan(10), onVlan(20)] as const
+  const [a, b, c] = confs.map((conf, at) => attach(host, conf, { id: `p${at}` })) as [Pod, Pod, Pod]
+  expect(pings(host, a.netns, b.address)).toBe(true)
+  host.inPod(c.netns, 'ip', ['addr', 'add', '10.10.9.9/16', 'dev', 'eth0'])
+  expect(pingsOnce(host, c.netns, a.address)).toBe(false)
+  for (const [at, pod] of [a, b, c].entries()) expectSilent(later(host, 'CHECK', { conf: confs[at] as object, pod }))
+  host.run('bridge', ['vlan', 'del', 'dev', a.hostLink, 'vid', '10'])
+  expectError(later(host, 'CHECK', { conf: confs[0], pod: a }), 107, `VLAN 10 is missing on ${a.hostLink}`)
+}
+
+function expectGateway(): void {
+  const conf = onVlan(10, { isDefaultGateway: true })
+  const pod = attach(host, conf)
+  expect(pings(host, pod.netns, '10.10.0.1')).toBe(true)
+  expect(host.run('ip', ['addr', 'show', 'dev', 'cni0.10']).stdout).toContain('10.10.0.1/16')
+  expectSilent(later(host, 'CHECK', { conf, pod }))
+}
+
+function expectTrunk(): void {
+  const pod = attach(host, trunked)
+  const shown = host.run('bridge', ['-j', 'vlan', 'show', 'dev', pod.hostLink]).stdout
+  for (const vlan of ['"vlan":1', '"vlan":10', '"vlan":20']) expect(shown).toContain(vlan)
+  expectSilent(later(host, 'CHECK', { conf: trunked, pod }))
+}
+
+function tell(what: string): void {
+  process.stdout.write(`${what}: on a kernel ${hasVlans ? 'with' : 'without'} bridge VLAN filtering\n`)
+}
+
+describe('VLANs', () => {
+  it.each<[string, object, () => void]>([
+    ['an access VLAN', onVlan(10), expectSeparate],
+    ['the gateway on its VLAN', onVlan(10, { isDefaultGateway: true }), expectGateway],
+    ['a trunk', trunked, expectTrunk],
+  ])('%s', (what, conf, works) => {
+    tell(what)
+    if (hasVlans) works()
+    else expectRefused(conf)
+  })
+
+  it('on a bridge that was made without VLAN filtering are refused before anything is made', () => {
+    host.run('ip', ['link', 'add', 'name', 'cni0', 'up', 'type', 'bridge'])
+    const before = snapshot(host)
+    const added = host.cni('ADD', onVlan(10, { isDefaultGateway: true }), { netns: host.pod('a') })
+    expectError(added, 108, 'made without VLAN filtering')
+    expectNothingLeft(host, before)
+  })
+})

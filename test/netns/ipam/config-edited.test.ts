@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration is edited while pods live: another range, another bridge, another gateway. Pods of before
+// keep what they have, CHECK and restore know it, and uninstall takes both bridges.
+
+import { execaSync } from 'execa'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { type Host, openHost, trestle } from '../../support/host.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { addressesOf, attach, later, netConf } from '../../support/traffic/pods.ts'
+import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
+
+const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80 }] }
+const firewall = { ingressPolicy: 'same-bridge' }
+const before = netConf({ podcidr: '10.1.0.0/24', firewall, runtimeConfig })
+const after = netConf({ podcidr: '10.2.0.0/24', bridge: 'br7', firewall })
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+const command = (...words: readonly string[]) => {
+  const env = { TRESTLE_STATE_DIR: host.stateDir }
+  return execaSync('nsenter', [`--net=${host.path}`, '--', trestle, ...words], { env, reject: false })
+}
+const forward = () => host.run('iptables', ['-S', 'FORWARD']).stdout
+
+it('another range and another bridge: pods of both reach the outside, also after a flush and without the old bridge', () => {
+  addUplink(host)
+  expect(host.run('iptables', ['-P', 'FORWARD', 'DROP']).code).toBe(0)
+  const [old, young] = [attach(host, before, { id: 'old' }), attach(host, after, { id: 'young' })]
+  const areFine = (when: string) => {
+    for (const pod of [old, young]) {
+      expect(pings(host, pod.netns, outside.far4), `${pod.id} ${when}`).toBe(true)
+      expectSilent(later(host, 'CHECK', { conf: pod === old ? before : after, pod }))
+    }
+  }
+  areFine('after the change')
+  expect(command('restore', '--dry-run').stdout).toBe('0 missing, 0 lost')
+  for (const line of ['nft flush ruleset', 'iptables -P FORWARD DROP', 'ip link del cni0']) {
+    const [file = '', ...args] = line.split(' ')
+    expect(host.run(file, args).code, line).toBe(0)
+  }
+  expectError(later(host, 'CHECK', { conf: before, pod: old }), 107, 'cni0 is missing')
+  expect(command('restore').exitCode).toBe(0)
+  areFine('after restore')
+  const third = attach(host, after, { id: 'third' })
+  areFine('after another ADD')
+  for (const pod of [old, young, third]) expectSilent(later(host, 'DEL', { conf: after, pod }))
+  const { stdout, exitCode } = command('uninstall', '--apply')
+  expect(exitCode, stdout).toBe(0)
+  expect(stdout).toContain('link br7')
+  expect(stdout).toContain('link cni0')
+  expect(forward()).toBe('-P FORWARD DROP\n')
+})
+
+it('a gateway that forceAddress replaced: the refusal says it before, and CHECK of the pods that had it after', () => {
+  const pod = attach(host, before)
+  const replaced = netConf({ podcidr: '10.2.0.0/24', firewall })
+  expectError(host.cni('ADD', replaced, { id: 'x', netns: host.pod('x') }), 108, /lose their gateway/)
+  attach(host, { ...replaced, forceAddress: true }, { id: 'y' })
+  expectError(later(host, 'CHECK', { conf: before, pod }), 107, '10.1.0.1/24 is missing on cni0')
+})
+
+it('a range that has grown around its gateway: forceAddress changes the prefix length, and no pod loses anything', () => {
+  addUplink(host)
+  const pod = attach(host, before)
+  const ipam = { type: 'trestle', subnet: '10.1.0.0/16', gateway: '10.1.0.1' }
+  const grown = netConf({ podcidr: undefined, isDefaultGateway: true, ipMasq: true, firewall, ipam })
+  expectError(host.cni('ADD', grown, { id: 'x', netns: host.pod('x') }), 108, /ip addr del 10\.1\.0\.1\/24 dev cni0$/)
+  const young = attach(host, { ...grown, forceAddress: true }, { id: 'young' })
+  expect(addressesOf(host, host.path, 'cni0')).toEqual(['10.1.0.1/16'])
+  for (const each of [pod, young]) {
+    expect(pings(host, each.netns, outside.far4), each.id).toBe(true)
+    expectSilent(later(host, 'CHECK', { conf: before, pod: each }))
+  }
+})
+
+it('another name: the pool is a new one, and gives out no address that a live pod has on the bridge', () => {
+  const [old, mapped] = [
+    attach(host, { ...before, runtimeConfig: {} }, { id: 'old' }),
+    attach(host, before, { id: 'mapped' }),
+  ]
+  const renamed = { ...before, runtimeConfig: {}, name: 'renamed' }
+  const young = attach(host, renamed, { id: 'young' })
+  expect(new Set([old, mapped, young].map(({ address }) => address)).size).toBe(3)
+  // As containerd sends it: with the configuration of now. It releases the address for the new network.
+  expectSilent(later(host, 'DEL', { conf: renamed, pod: old }))
+  host.removePod(old.netns)
+  const { stdout } = command('gc', '--no-runtime')
+  expect(stdout).toContain(`address ${mapped.address} of network renamed`)
+  expect(stdout).not.toContain(`address ${old.address} of network renamed`)
+  expectSilent(later(host, 'CHECK', { conf: before, pod: mapped }))
+  expect(attach(host, renamed, { id: 'later' }).address).not.toBe(mapped.address)
+})

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// ipam.type of another plugin: how it is called, and what becomes of its answers and its failures.
+
+import { writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { answer, type InstalledIpam, installIpam, leased, refuse, type Script } from '../../support/ipam-plugin.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { addressesOf, attach, interfacesOf, ipamConf, later } from '../../support/traffic/pods.ts'
+import { pings } from '../../support/traffic/traffic.ts'
+
+let host: Host
+let before: ReturnType<typeof snapshot>
+let ipam: InstalledIpam | undefined
+beforeEach(() => {
+  host = openHost()
+  before = snapshot(host)
+})
+afterEach(() => {
+  ipam?.remove()
+  host.close()
+})
+
+const conf = ipamConf({ type: 'scripted' })
+
+function install(script: Script): InstalledIpam {
+  ipam = installIpam(script)
+  return ipam
+}
+
+describe('a delegated IPAM plugin', () => {
+  it('gives address, routes and dns, and is called again by CHECK, STATUS, GC and DEL', () => {
+    const plugin = install({ ADD: answer() })
+    const pod = attach(host, conf, { path: plugin.path })
+    expect(pod.result).toMatchObject({
+      ips: [{ address: '10.66.0.7/24', gateway: '10.66.0.1', interface: 2 }],
+      routes: [{ dst: '10.9.0.0/16' }, { dst: '0.0.0.0/0', gw: '10.66.0.1' }],
+      dns: { nameservers: ['10.66.0.53'] },
+    })
+    expect(addressesOf(host, pod.netns)).toEqual(['10.66.0.7/24'])
+    expect(host.inPod(pod.netns, 'ping', ['-c1', '-w10', '10.66.0.1']).code).toBe(0)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    expectSilent(host.cni('STATUS', conf, { path: plugin.path }))
+    const id = { containerID: pod.id, ifname: 'eth0' }
+    expectSilent(host.cni('GC', { ...conf, 'cni.dev/valid-attachments': [id] }, { path: plugin.path }))
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(plugin.calls()).toEqual(['ADD', 'CHECK', 'STATUS', 'GC', 'DEL'])
+    expectNothingLeft(host, before)
+  })
+
+  it('sees the environment and the very text of the configuration', () => {
+    const plugin = install({ ADD: answer() })
+    const text = JSON.stringify(conf, null, 3).replace('{', '{ "odd key" : [ 1.50, "\\u00fc" ],')
+    const call = { id: 'c9', netns: host.pod('p'), args: 'IgnoreUnknown=1;X=Y', path: `/none:${plugin.path}` }
+    const env = { OTHER: 'kept' }
+    expect(host.cni('ADD', text, { ...call, env }).code).toBe(0)
+    const expected = {
+      CNI_CONTAINERID: 'c9',
+      CNI_NETNS: call.netns,
+      CNI_IFNAME: 'eth0',
+      CNI_ARGS: call.args,
+      CNI_PATH: call.path,
+      OTHER: 'kept',
+    }
+    expect(plugin.stdin('ADD')).toBe(text)
+    expect(plugin.env('ADD')).toMatchObject({ ...expected, CNI_COMMAND: 'ADD' })
+    expectSilent(host.cni('DEL', text, { ...call, env }))
+    expect(plugin.stdin('DEL')).toBe(text)
+    expect(plugin.env('DEL')).toMatchObject({ ...expected, CNI_COMMAND: 'DEL' })
+  })
+
+  it('is believed for the keys of a result only, whatever else is in it', () => {
+    const deep = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
+    const more = `"src":{"a":1},"nexthop":${deep}`
+    const text = leased.replace('"10.9.0.0/16"', `"10.9.0.0/16",${more}`).replace('"dns":{', `"dns":{${more},`)
+    const plugin = install({ ADD: 'cat answer' })
+    writeFileSync(`${plugin.path}/answer`, text)
+    const pod = attach(host, conf, { path: plugin.path })
+    expect(pod.result.routes).toEqual([{ dst: '10.9.0.0/16' }, { dst: '0.0.0.0/0', gw: '10.66.0.1' }])
+    expect(pod.result.dns).toEqual({ nameservers: ['10.66.0.53'] })
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it('that prints the configuration does not bring its secrets into the error', () => {
+    const plugin = install({ ADD: 'cat stdin.ADD; exit 1' })
+    const secret = { ...conf, args: { cni: { token: 'tops3cret' } }, 'api-key': 'tops3cret' }
+    const answered = host.cni('ADD', secret, { netns: host.pod('p'), path: plugin.path })
+    expectError(answered, 105, '"token":"***"')
+    expect(answered.stdout).not.toContain('tops3cret')
+    expectNothingLeft(host, before)
+  })
+
+  it('finds the interface made and up, as dhcp needs it', () => {
+    const plugin = install({ ADD: `nsenter --net="$CNI_NETNS" ip -o link show eth0 > seen; ${answer()}` })
+    attach(host, conf, { path: plugin.path })
+    expect(host.run('cat', [`${plugin.path}/seen`]).stdout).toMatch(/eth0@.*[<,]UP[,>]/)
+  })
+
+  it.each<[string, string, number, string]>([
+    ['a CNI error', refuse(142, 'the pool is on fire'), 142, 'the pool is on fire'],
+    ['code 11', refuse(11, 'try later'), 11, 'try later'],
+    ['a crash', 'kill -SEGV $$', 105, 'scripted'],
+    ['a failure without words', 'exit 3', 105, 'status 3'],
+    ['garbage with status 1', 'echo garbage; exit 1', 105, 'garbage'],
+    ['garbage with status 0', 'echo garbage', 105, 'no result'],
+    ['nothing with status 0', ':', 105, 'no result'],
+    ['a result without addresses', answer('{"cniVersion":"1.1.0"}'), 105, 'no address'],
+    [
+      'a hostile address',
+      answer('{"cniVersion":"1.1.0","ips":[{"address":"10.0.0.1/24 dev lo\\\\nlink del lo"}]}'),
+      105,
+      'scripted',
+    ],
+  ])('that answers ADD with %s fails it, gets a DEL, and nothing is left', (_, line, code, text) => {
+    const plugin = install({ ADD: line })
+    const netns = host.pod('p')
+    expectError(host.cni('ADD', conf, { netns, path: plugin.path }), code, text)
+    expect(plugin.calls()).toEqual(['ADD', 'DEL'])
+    expect(interfacesOf(host, netns)).toEqual([])
+    expectNothingLeft(host, before)
+  })
+
+  it('that fails the DEL after a failed ADD does not hide the first error', () => {
+    const plugin = install({ ADD: refuse(142, 'first'), DEL: refuse(143, 'second') })
+    const added = host.cni('ADD', conf, { netns: host.pod('p'), path: plugin.path })
+    expectError(added, 142, 'first')
+    expect(added.stderr).toBe('trestle: undoing ADD: second\n')
+    expectNothingLeft(host, before)
+  })
+
+  it('that is slow is waited for', () => {
+    const plugin = install({ ADD: `sleep 1; ${answer()}` })
+    expect(attach(host, conf, { path: plugin.path }).address).toBe('10.66.0.7')
+  })
+
+  it('that is missing is named once, with the places looked at', () => {
+    const added = host.cni('ADD', conf, { netns: host.pod('p'), path: '/none:/nowhere' })
+    expectError(added, 105, '/nowhere/scripted')
+    expect(added.stderr).toBe('')
+    expectError(host.cni('STATUS', conf, { path: '/none' }), 50, '/none/scripted')
+    expectNothingLeft(host, before)
+  })
+
+  it.each(['CHECK', 'STATUS', 'GC'] as const)('that fails %s fails ours with its error', (verb) => {
+    const plugin = install({ ADD: answer(), [verb]: refuse(144, 'not well') })
+    const pod = attach(host, conf, { path: plugin.path })
+    const sent = { ...conf, prevResult: pod.result }
+    expectError(host.cni(verb, sent, { ...pod.call }), 144, 'not well')
+    expectSilent(later(host, 'DEL', { conf, pod }))
+  })
+
+  it('that fails DEL fails ours, after all our own work is done', () => {
+    const plugin = install({ ADD: answer(), DEL: refuse(144, 'not well') })
+    const pod = attach(host, conf, { path: plugin.path })
+    expectError(later(host, 'DEL', { conf, pod }), 144, 'not well')
+    expect(interfacesOf(host, pod.netns)).toEqual([])
+    expectNothingLeft(host, before)
+  })
+
+  it('has its stderr passed on, and not in the result', () => {
+    const plugin = install({ ADD: `echo a note >&2; ${answer()}` })
+    const added = host.cni('ADD', conf, { netns: host.pod('p'), path: plugin.path })
+    expect(added).toMatchObject({ code: 0, stderr: 'a note\n' })
+  })
+
+  it('gives a routed pod its address, with routes to it, and 0 in a route as not set', () => {
+    const ips = '{"address":"10.66.0.7/24","gateway":"10.66.0.1"},{"address":"fd00:66::7/64","gateway":"fd00:66::1"}'
+    const routes = '{"dst":"0.0.0.0/0"},{"dst":"10.9.0.0/16","table":0,"priority":0,"mtu":0}'
+    const plugin = install({ ADD: answer(`{"cniVersion":"1.1.0","ips":[${ips}],"routes":[${routes}]}`) })
+    const routed = { ...conf, mode: 'ptp' }
+    const pod = attach(host, routed, { path: plugin.path })
+    for (const gateway of ['10.66.0.1', 'fd00:66::1']) expect(pings(host, pod.netns, gateway)).toBe(true)
+    for (const address of ['10.66.0.7', 'fd00:66::7'])
+      expect(host.run('ping', ['-c1', '-w10', address]).code, address).toBe(0)
+    expectSilent(later(host, 'CHECK', { conf: routed, pod }))
+    expectSilent(later(host, 'DEL', { conf: routed, pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it('may answer in an older version than ours', () => {
+    const old = '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.66.0.8/24","gateway":"10.66.0.1"}],"dns":{}}'
+    const plugin = install({ ADD: answer(old) })
+    expect(attach(host, conf, { path: plugin.path }).result.ips).toEqual([
+      { address: '10.66.0.8/24', gateway: '10.66.0.1', interface: 2 },
+    ])
+  })
+})

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// A range with a gateway on the host that overlaps what another interface or network has: refused (110) when the network
+// is set up, naming both.
+
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { answer, installIpam } from '../../support/ipam-plugin.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, ipamConf, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+/** An interface of the node with these addresses. */
+function plug(name: string, ...cidrs: readonly string[]): void {
+  const noDad = (cidr: string) => (cidr.includes(':') ? ['nodad'] : [])
+  const ip = (...words: readonly string[]) => {
+    const { code, stderr } = host.run('ip', words)
+    if (code !== 0) throw new Error(`ip ${words.join(' ')}: ${stderr}`)
+  }
+  ip('link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}-peer`)
+  for (const cidr of cidrs) ip('addr', 'add', cidr, 'dev', name, ...noDad(cidr))
+  for (const dev of [name, `${name}-peer`]) ip('link', 'set', dev, 'up')
+}
+
+const lan = '192.0.2.0/24'
+const lan6 = '2001:db8:5::/64'
+
+describe('a range that overlaps', () => {
+  it.each<[string, object, string]>([
+    ['the range of the node', netConf({ podcidr: lan }), 'the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9'],
+    ['a part of it', netConf({ podcidr: '192.0.2.128/25' }), 'the range 192.0.2.128/25 overlaps 192.0.2.2/24 of eth9'],
+    ['more than it', netConf({ podcidr: '192.0.0.0/16' }), 'the range 192.0.0.0/16 overlaps 192.0.2.2/24 of eth9'],
+    [
+      'its IPv6 range',
+      netConf({ podcidr: ['10.1.0.0/24', lan6] }),
+      `the range ${lan6} overlaps 2001:db8:5::2/64 of eth9`,
+    ],
+    ['routed pods', netConf({ mode: 'ptp', podcidr: lan }), 'the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9'],
+    [
+      'a static address',
+      ipamConf({ type: 'static', addresses: [{ address: '192.0.2.9/24', gateway: '192.0.2.5' }] }),
+      'the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9',
+    ],
+  ])('%s is refused before anything is made', (_, conf, message) => {
+    plug('eth9', '192.0.2.2/24', '2001:db8:5::2/64')
+    const netns = host.pod('a')
+    const before = snapshot(host)
+    const refused = host.cni('ADD', conf, { netns })
+    expectError(refused, 110, message)
+    expect(refused.json?.details).toContain('"allowOverlap": true')
+    expectNothingLeft(host, before)
+    expect(onHostJson(host, ['link', 'show', 'type', 'bridge'])).toEqual([])
+    host.run('ip', ['link', 'del', 'eth9'])
+    attach(host, conf, { netns })
+  })
+
+  it('of a delegated plugin is refused, and its lease given back', () => {
+    plug('eth9', '192.0.2.2/24')
+    const ips = [{ address: '192.0.2.9/24', gateway: '192.0.2.1' }]
+    const plugin = installIpam({ ADD: answer(JSON.stringify({ cniVersion: '1.1.0', ips })) })
+    try {
+      const call = { netns: host.pod('a'), path: plugin.path }
+      expectError(host.cni('ADD', ipamConf({ type: 'scripted' }), call), 110, 'overlaps 192.0.2.2/24 of eth9')
+      expect(plugin.calls()).toEqual(['ADD', 'DEL'])
+    } finally {
+      plugin.remove()
+    }
+  })
+
+  it('another network of ours on another bridge is refused by its name; on the same bridge it is taken', () => {
+    attach(host, netConf({ name: 'first' }), { id: 'first' })
+    const second = { name: 'second', podcidr: '10.240.0.0/16' }
+    const refused = host.cni('ADD', netConf({ ...second, bridge: 'br-two' }), { id: 'two', netns: host.pod('two') })
+    expectError(refused, 110, 'the range 10.240.0.0/16 overlaps 10.240.0.1/24 of network first on cni0')
+    const routed = host.cni('ADD', netConf({ ...second, mode: 'ptp' }), { id: 'two', netns: host.pod('routed') })
+    expectError(routed, 110, 'overlaps 10.240.0.1/24 of network first on cni0')
+    attach(host, netConf({ name: 'second' }), { id: 'same' })
+  })
+
+  it.each([
+    ['without a gateway on the host', ipamConf({ type: 'host-local', subnet: lan }, { isDefaultGateway: false })],
+    ['with allowOverlap', netConf({ podcidr: lan, allowOverlap: true })],
+  ])('%s is taken', (_, conf) => {
+    plug('eth9', '192.0.2.2/24')
+    attach(host, conf)
+  })
+
+  it('only with a default route is no overlap', () => {
+    plug('eth9', '198.51.100.2/24')
+    host.run('ip', ['route', 'add', 'default', 'via', '198.51.100.1'])
+    attach(host, netConf({ podcidr: lan }))
+  })
+
+  it('is no reason to refuse a network with live pods: stderr says it, once', () => {
+    const pod = attach(host, netConf({ podcidr: lan }))
+    plug('eth9', '192.0.2.2/24')
+    const steady = host.cni('ADD', netConf({ podcidr: lan }), { id: 'steady', netns: host.pod('steady') })
+    expect([steady.code, steady.stderr]).toEqual([0, ''])
+    rmSync(`${host.stateDir}/networks/net/network.json`)
+    const added = host.cni('ADD', netConf({ podcidr: lan }), { id: 'again', netns: host.pod('again') })
+    expect(added.code, added.stdout).toBe(0)
+    expect(added.stderr).toContain('trestle: the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9')
+    expectSilent(later(host, 'CHECK', { conf: netConf({ podcidr: lan }), pod }))
+  })
+})
+
+describe('the single address of another interface inside the range', () => {
+  const small = netConf({ podcidr: ['10.240.0.0/29', 'fd00:240::/125'] })
+
+  it('is given to no pod, then and later, and counts in STATUS', () => {
+    // As flannel.1 and tunl0 have them.
+    plug('tunl9', '10.240.0.3/32', 'fd00:240::3/128')
+    const given = ['a', 'b', 'c', 'd'].map((id) => attach(host, small, { id }).result.ips.map(({ address }) => address))
+    expect(given.map(([v4]) => v4)).toEqual(['10.240.0.2/29', '10.240.0.4/29', '10.240.0.5/29', '10.240.0.6/29'])
+    expect(given.map(([, v6]) => v6)).toEqual([2, 4, 5, 6].map((n) => `fd00:240::${n}/125`))
+    expectError(host.cni('STATUS', small), 50, 'no IP addresses available')
+    const full = host.cni('ADD', small, { id: 'e', netns: host.pod('e') })
+    expectError(full, 101, 'no IP addresses available')
+    expect(JSON.parse(readFileSync(`${host.stateDir}/networks/net/network.json`, 'utf8')).excluded).toEqual([
+      '10.240.0.3',
+      'fd00:240::3',
+    ])
+  })
+
+  it('of the node itself is excluded where the overlap is allowed', () => {
+    plug('eth9', '192.0.2.2/24')
+    const conf = netConf({ podcidr: lan, allowOverlap: true })
+    expect([attach(host, conf, { id: 'a' }).address, attach(host, conf, { id: 'b' }).address]).toEqual([
+      '192.0.2.3',
+      '192.0.2.4',
+    ])
+  })
+})
+
+it('trestle lint on the node says it beforehand', () => {
+  plug('eth9', '192.0.2.2/24')
+  const directory = `${host.stateDir}/lint`
+  mkdirSync(`${directory}/bin`, { recursive: true })
+  const file = `${directory}/10-net.conflist`
+  const lint = (plugin: object, ...options: readonly string[]) => {
+    writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'net', plugins: [{ type: 'trestle', ...plugin }] }))
+    return host.run('dist/trestle', ['lint', file, '--skip', 'plugin-missing', ...options]).stdout
+  }
+  const bin = ['--bin-dir', `${directory}/bin`]
+  const id = 'subnet-in-use'
+  expect(lint({ podcidr: lan }, ...bin)).toContain('the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9')
+  expect(lint({ podcidr: lan }, ...bin)).toContain(id)
+  expect(lint({ podcidr: lan, allowOverlap: true }, ...bin)).not.toContain(id)
+  expect(lint({ podcidr: '10.240.0.0/24' }, ...bin)).not.toContain(id)
+  // No plugins are installed here: it is written for elsewhere.
+  expect(lint({ podcidr: lan }, '--bin-dir', '/nonexistent')).not.toContain(id)
+  // Once it is set up, the bridge itself is no overlap.
+  attach(host, netConf({ podcidr: '10.240.0.0/24' }))
+  expect(lint({ podcidr: '10.240.0.0/24' }, ...bin)).not.toContain(id)
+})

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records that are lost, cut short or lack a part: addresses, host ports and links still go with their
+// pod, and other pods and networks do not notice.
+
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
+import { reservedPorts, rewrite } from '../../support/faults/stamps.ts'
+import { expectSilent } from '../../support/outcome.ts'
+import { failing, tcOfIproute7 } from '../../support/tool.ts'
+import { addressesOf, attach, ipamConf, netConf, onHostJson } from '../../support/traffic/pods.ts'
+
+const plain = netConf()
+const mapped = { runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] } }
+/** One address for pods. */
+const single = ipamConf({ type: 'host-local', subnet: '10.9.0.0/30' })
+
+describe('a record that is lost', () => {
+  let host: HostWithState
+  beforeEach(() => {
+    host = openHostWithState()
+  })
+  afterEach(() => host.close())
+
+  const cut = (id: string): void => truncateSync(host.state.finished(id), 40)
+
+  it('keeps no host port of a pod with an address that nobody reserves', () => {
+    const conf = ipamConf({ type: 'static', addresses: [{ address: '10.1.0.2/24' }] }, mapped)
+    const pod = attach(host, conf)
+    cut('c1')
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expect(reservedPorts(host)).toEqual([])
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).not.toContain('8080')
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('keeps no address of a pod whose network has chained attachments', () => {
+    const pods = ['c1', 'c2'].map((id) => {
+      const main = attach(host, plain, { id })
+      const tuning = { sysctl: { 'net.ipv4.conf.IFNAME.arp_filter': '1' } }
+      const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', tuning, prevResult: main.result }
+      expect(host.cni('ADD', chained, main.call)).toMatchObject({ code: 0 })
+      return { main, chained }
+    })
+    cut('c1')
+    const addresses = pods.map(({ main }) => main.address)
+    for (const { main, chained } of pods.slice(0, 1)) {
+      expectSilent(host.cni('DEL', chained, main.call))
+      expectSilent(host.cni('DEL', plain, main.call))
+    }
+    expect(host.state.names('addresses')).toEqual(addresses.slice(1))
+    for (const { main, chained } of pods.slice(1)) {
+      expectSilent(host.cni('DEL', chained, main.call))
+      expectSilent(host.cni('DEL', plain, main.call))
+    }
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('leaves nothing in our tables of a pod whose MAC was guarded', () => {
+    const conf = netConf({ podcidr: undefined, macspoofchk: true })
+    const pod = attach(host, conf)
+    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).toContain(pod.hostLink)
+    cut('c1')
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).not.toContain('veth')
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('leaves nothing of the guard of a pod that has neither link nor reservation left, as on layer 2', () => {
+    const conf = { cniVersion: '1.1.0', name: 'net', type: 'trestle', macspoofchk: true }
+    const pod = attach(host, conf)
+    host.run('ip', ['link', 'del', pod.hostLink])
+    rmSync(`${host.state.directory}/attachments`, { recursive: true })
+    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).toContain(pod.hostLink)
+    expectSilent(host.cni('DEL', conf, { ...pod.call, netns: '' }))
+    expect(host.run('nft', ['list', 'table', 'bridge', 'trestle']).stdout).not.toContain('veth')
+    expectNothingLeft(host, host.before)
+  })
+
+  it('of a limited pod does not keep its ids from a new ADD, whose DELs leave nothing', () => {
+    const conf = netConf({ bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
+    const pod = attach(host, conf)
+    cut('c1')
+    const again = attach(host, conf, pod.call)
+    expect(addressesOf(host, pod.netns)).toEqual([`${again.address}/24`])
+    // The second one, as containerd sends it, gives back what the lost record had.
+    for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('of a limited pod does not keep its ids from a new ADD with the tc of iproute2 7', () => {
+    const conf = netConf({ bandwidth: { egressRate: 8_000_000, egressBurst: 800_000 } })
+    const pod = attach(host, conf)
+    cut('c1')
+    const tc = tcOfIproute7()
+    try {
+      expect(host.cni('ADD', conf, { ...pod.call, env: tc.env })).toMatchObject({ code: 0 })
+    } finally {
+      tc.close()
+    }
+    for (const netns of [pod.netns, '']) expectSilent(host.cni('DEL', conf, { ...pod.call, netns }))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('leaves nothing in our tables of a chained attachment with a host port', () => {
+    const main = attach(host, netConf({ mode: 'ptp' }))
+    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', ...mapped, prevResult: main.result }
+    expect(host.cni('ADD', chained, main.call)).toMatchObject({ code: 0 })
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'self4']).stdout).toContain(main.address)
+    truncateSync(`${host.state.finished('c1')}:chained`, 40)
+    expectSilent(host.cni('DEL', chained, main.call))
+    expectSilent(host.cni('DEL', netConf({ mode: 'ptp' }), main.call))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('of a whole network is no reason to take the masquerade from its pods when another network comes', () => {
+    attach(host, plain)
+    rmSync(`${host.state.directory}/network.json`)
+    for (const id of ['c2', 'c3']) {
+      attach(host, netConf({ name: id, bridge: `br-${id}`, podcidr: `10.24${id.slice(1)}.0.0/24` }), { id })
+    }
+    expect(host.run('nft', ['list', 'set', 'inet', 'trestle', 'masq4']).stdout).toContain('10.240.0.0/24')
+  })
+
+  it('keeps no address from the next pod when its own is gone, as STATUS promises', () => {
+    host.removePod(attach(host, single).netns)
+    cut('c1')
+    expectSilent(host.cni('STATUS', single))
+    const next = attach(host, single, { id: 'c2' })
+    expect(next.address).toBe('10.9.0.2')
+    expectSilent(host.cni('DEL', single, next.call))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('keeps no host port from the next pod when its own is gone', () => {
+    const static4 = (address: string) => ipamConf({ type: 'static', addresses: [{ address }] }, mapped)
+    host.removePod(attach(host, static4('10.1.0.2/24')).netns)
+    cut('c1')
+    const next = attach(host, static4('10.1.0.3/24'), { id: 'c2' })
+    expectSilent(host.cni('CHECK', { ...static4('10.1.0.3/24'), prevResult: next.result }, next.call))
+    expectSilent(host.cni('DEL', static4('10.1.0.3/24'), next.call))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it('leaves the host port of a pod that lives to that pod', () => {
+    const pod = attach(host, netConf(mapped))
+    cut('c1')
+    const refused = host.cni('ADD', netConf(mapped), { id: 'c2', netns: host.pod('c2') })
+    expect(refused.json, refused.stdout).toMatchObject({ code: 104 })
+    expect(host.run('nft', ['list', 'map', 'inet', 'trestle', 'anyports4']).stdout).toContain(`8080 : ${pod.address} `)
+  })
+
+  it('leaves the address of a pod that lives to that pod', () => {
+    const pod = attach(host, single)
+    cut('c1')
+    expect(host.cni('ADD', single, { id: 'c2', netns: host.pod('c2') }).json).toMatchObject({ code: 101 })
+    expect(addressesOf(host, pod.netns)).toEqual(['10.9.0.2/30'])
+  })
+
+  it('with its link still there does not keep the container from a new ADD (ovs-cni#220: stale veths)', () => {
+    attach(host, plain, { id: 'seed' })
+    const lost = attach(host, plain)
+    rmSync(host.state.finished('c1'))
+    rmSync(`${host.state.directory}/addresses/${lost.address}`)
+    const netns = host.pod('again')
+    const again = attach(host, plain, { netns })
+    expect(addressesOf(host, netns)).toEqual([`${again.address}/24`])
+    expect(onHostJson(host, ['link', 'show', again.hostLink])).toHaveLength(1)
+  })
+
+  it('is no reason to free the address while the link cannot be removed', () => {
+    const pod = attach(host, plain)
+    rmSync(host.state.finished('c1'))
+    const broken = failing('ip')
+    try {
+      const deleted = host.cni('DEL', plain, { ...pod.call, env: broken.env })
+      expectSilent(deleted)
+      expect(deleted.stderr).toContain('owed')
+    } finally {
+      broken.close()
+    }
+    expect(host.state.names('addresses')).toEqual([pod.address])
+    expectSilent(host.cni('DEL', plain, pod.call))
+    expectNothingLeft(host, host.before)
+  })
+
+  it('in part, as of another version, does not keep DEL from taking everything away', () => {
+    const conf = netConf(mapped)
+    const pod = attach(host, conf)
+    rewrite(host.state.finished('c1'), (record) => ({ ...record, spec: { key: record['key'] } }))
+    attach(host, plain, { id: 'c2' })
+    expectSilent(host.cni('STATUS', plain))
+    expectSilent(host.cni('DEL', conf, pod.call))
+    expectSilent(host.cni('DEL', plain, { id: 'c2' }))
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  it.each([
+    { name: 'zz', forwarding: [], masquerade: {} },
+    { name: 'zz', forwarding: [] },
+    { name: 'zz', forwarding: ['ipv4'], bridge: {}, masquerade: { subnets: ['10.0.0.0/8'], keep: 'all' }, hairpin: 3 },
+  ])('of one network, such as %j, does not keep a pod of another from its own', (text) => {
+    const directory = `${host.stateDir}/networks/zz`
+    mkdirSync(directory, { recursive: true, mode: 0o700 })
+    writeFileSync(`${directory}/network.json`, JSON.stringify(text))
+    const pod = attach(host, plain)
+    expectSilent(host.cni('CHECK', { ...plain, prevResult: pod.result }, pod.call))
+    expectSilent(host.cni('DEL', plain, pod.call))
+    rmSync(directory, { recursive: true })
+    withoutDamaged()
+    expectNothingLeft(host, host.before)
+  })
+
+  /** What could not be read is kept for `doctor`. */
+  const withoutDamaged = (): void => rmSync(`${host.stateDir}/damaged`, { recursive: true, force: true })
+})

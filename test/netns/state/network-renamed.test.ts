@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// A network that was given another name while its pods live: runtimes send DEL with the configuration of that moment.
+// It is about the record of the old name where nothing else differs, or the namespace is gone; never where the pod
+// lives on another network.
+
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { reservedPorts, stateOf } from '../../support/faults/stamps.ts'
+import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { answer, installIpam } from '../../support/ipam-plugin.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, interfacesOf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+
+const runtimeConfig = { portMappings: [{ hostPort: 8080, containerPort: 80 }] }
+const main = netConf({ runtimeConfig })
+const chained = {
+  cniVersion: '1.1.0',
+  name: 'net',
+  type: 'trestle',
+  mode: 'chained',
+  portmap: { snat: true },
+  runtimeConfig,
+}
+const ipam = netConf({ type: 'macvlan', podcidr: undefined, ipam: { type: 'trestle', subnet: '10.240.0.0/24' } })
+const renamed = (conf: object, more = {}) => ({ ...conf, name: 'renamed', ...more })
+
+let host: Host
+let before: ReturnType<typeof snapshot>
+beforeEach(() => {
+  host = openHost()
+  before = snapshot(host)
+})
+afterEach(() => host.close())
+
+/** Files of attachments of both names. */
+const kept = () =>
+  ['net', 'renamed', 'second'].flatMap((network) => {
+    const { names } = stateOf(host, network)
+    return [...names('attachments'), ...names('pending'), ...names('addresses')]
+  })
+
+describe('DEL under the new name of a network', () => {
+  it.each([
+    ['main', main],
+    ['main and routed', netConf({ mode: 'ptp', runtimeConfig })],
+    ['ipam', ipam],
+  ])('frees record, address and port of an attachment in the role %s', (_, conf) => {
+    const pod = attach(host, conf)
+    expectSilent(later(host, 'DEL', { conf: renamed(conf), pod }))
+    expect([...kept(), ...reservedPorts(host), ...interfacesOf(host, pod.netns)]).toEqual([])
+    expectSilent(later(host, 'DEL', { conf: renamed(conf), pod, call: { netns: '' } }))
+    expectNothingLeft(host, before)
+  })
+
+  it('frees each part of a list by its own DEL', () => {
+    const plain = netConf()
+    const pod = attach(host, plain)
+    expect(host.cni('ADD', { ...chained, prevResult: pod.result }, pod.call).code).toBe(0)
+    expectSilent(later(host, 'DEL', { conf: renamed(chained), pod }))
+    expect(reservedPorts(host)).toEqual([])
+    expect(stateOf(host, 'net').names('attachments')).toEqual(['c1:eth0'])
+    expectSilent(later(host, 'CHECK', { conf: plain, pod }))
+    expectSilent(later(host, 'DEL', { conf: renamed(plain), pod }))
+    expectNothingLeft(host, before)
+  })
+
+  it.each([
+    ['empty', ''],
+    ['gone', '/run/netns/gone'],
+  ])('frees it where the configuration has changed too, once CNI_NETNS is %s', (_, netns) => {
+    const pod = attach(host, main)
+    const sent = renamed(main, { mtu: 1400 })
+    expectSilent(later(host, 'DEL', { conf: sent, pod }))
+    expectSilent(later(host, 'CHECK', { conf: main, pod }))
+    expectSilent(host.cni('DEL', sent, { ...pod.call, netns }))
+    expect([...kept(), ...reservedPorts(host)]).toEqual([])
+    expectNothingLeft(host, before)
+  })
+
+  it('frees it after an ADD under the new name, whose pool knows the address', () => {
+    const pod = attach(host, netConf())
+    const young = attach(host, renamed(netConf()), { id: 'young' })
+    expect(kept()).toHaveLength(5)
+    expectSilent(later(host, 'DEL', { conf: renamed(netConf()), pod }))
+    expect(kept()).toEqual(['young:eth0', young.address])
+    expectSilent(later(host, 'CHECK', { conf: renamed(netConf()), pod: young }))
+  })
+
+  it('gives a lease back under the name that the delegated plugin knows it by', () => {
+    const plugin = installIpam({ ADD: answer() })
+    try {
+      const conf = netConf({ podcidr: undefined, ipam: { type: 'scripted' } })
+      const pod = attach(host, conf, { path: plugin.path })
+      expectSilent(later(host, 'DEL', { conf: renamed(conf), pod }))
+      expect(JSON.parse(plugin.stdin('DEL'))).toMatchObject({ name: 'net', ipam: { type: 'scripted' } })
+      expect(kept()).toEqual([])
+    } finally {
+      plugin.remove()
+    }
+  })
+
+  it('of a second interface (Multus, net1) leaves the first one alone', () => {
+    const pod = attach(host, main)
+    const secondary = netConf({
+      name: 'second',
+      podcidr: '10.250.0.0/24',
+      bridge: 'br-second',
+      isDefaultGateway: false,
+    })
+    const net1 = attach(host, secondary, { ...pod.call, ifName: 'net1' })
+    const alone = stateOf(host, 'net').names('attachments')
+    for (const netns of [pod.netns, ''])
+      expectSilent(later(host, 'DEL', { conf: renamed(secondary), pod: net1, call: { netns } }))
+    expect(interfacesOf(host, pod.netns)).toEqual(['eth0'])
+    expect(stateOf(host, 'net').names('attachments')).toEqual(alone)
+    expect(stateOf(host, 'second').names('addresses')).toEqual([])
+    expectSilent(later(host, 'CHECK', { conf: main, pod }))
+  })
+})
+
+describe('two networks of one runtime (max_conf_num 2: eth0 and eth1)', () => {
+  const second = netConf({ name: 'second', podcidr: '10.250.0.0/24', bridge: 'br-second', isDefaultGateway: false })
+
+  it('keep to themselves, however often DEL is sent', () => {
+    const pod = attach(host, main)
+    const eth1 = attach(host, second, { ...pod.call, ifName: 'eth1' })
+    for (const netns of [pod.netns, '', '']) expectSilent(later(host, 'DEL', { conf: main, pod, call: { netns } }))
+    expect(interfacesOf(host, pod.netns)).toEqual(['eth1'])
+    expectSilent(later(host, 'CHECK', { conf: second, pod: eth1 }))
+    expectSilent(later(host, 'DEL', { conf: second, pod: eth1 }))
+    expectNothingLeft(host, before)
+  })
+
+  it('are freed where a new file has changed their order, once the namespace is gone', () => {
+    const pod = attach(host, main)
+    attach(host, second, { ...pod.call, ifName: 'eth1' })
+    const [first, other] = [renamed(main, { bridge: 'br-new', podcidr: '10.251.0.0/24' }), main]
+    for (const netns of [pod.netns, '']) {
+      for (const [conf, ifName] of [
+        [first, 'eth0'],
+        [other, 'eth1'],
+      ] as const)
+        expectSilent(host.cni('DEL', conf, { ...pod.call, netns, ifName }))
+      if (netns !== '') expectSilent(later(host, 'CHECK', { conf: main, pod }))
+    }
+    expect(kept()).toEqual([])
+    expectNothingLeft(host, before)
+  })
+})
+
+describe('a pod that lives on another network', () => {
+  /** The configuration differs in the name alone: nothing else tells the two networks apart. */
+  const refused = renamed(netConf())
+  const expectAlive = (pod: Pod) => {
+    for (const netns of [pod.netns, '', '/run/netns/gone'])
+      expectSilent(host.cni('DEL', refused, { ...pod.call, netns }))
+    expectSilent(later(host, 'CHECK', { conf: main, pod }))
+    expectSilent(later(host, 'DEL', { conf: main, pod }))
+    expectNothingLeft(host, before)
+  }
+
+  it('is not taken for one of the network that refused it because its interface exists', () => {
+    const pod = attach(host, main)
+    expectError(host.cni('ADD', refused, pod.call), 4, 'an interface of that name is already in')
+    expectAlive(pod)
+  })
+
+  it('nor for one of a network whose ADD was killed', () => {
+    const pod = attach(host, main)
+    const state = stateOf(host, 'renamed')
+    const { spec: _, network: __, ...record } = JSON.parse(readFileSync(stateOf(host, 'net').finished('c1'), 'utf8'))
+    mkdirSync(`${state.directory}/pending`, { recursive: true, mode: 0o700 })
+    writeFileSync(state.pending('c1'), JSON.stringify({ ...record, key: { ...record.key, network: 'renamed' } }))
+    // Any later call of that network settles it.
+    expectSilent(host.cni('DEL', refused, { id: 'c2', netns: '' }))
+    expect(existsSync(state.pending('c1'))).toBe(false)
+    expectAlive(pod)
+  })
+})

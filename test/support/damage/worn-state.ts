@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node whose state directory has every kind of file that trestle writes: live pods with a host port, limits, a chained
+// part and a firewall's accept, a killed call, a freed address in its cooldown, abandoned locks.
+
+import { execFileSync } from 'node:child_process'
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  lutimesSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { livingStamp, makePending, stateOf } from '../faults/stamps.ts'
+import { type Host, openHost, snapshot } from '../host.ts'
+import { attach, type Pod } from '../traffic/pods.ts'
+
+const ipam = { type: 'trestle', subnet: '10.94.0.0/26', cooldown: 3600 }
+const base = { cniVersion: '1.1.0', name: 'worn', type: 'trestle', ipam, ipMasq: true, isDefaultGateway: true }
+export const port = { hostPort: 18081, containerPort: 80, protocol: 'tcp' }
+const limits = { ingressRate: 8_000_000, egressRate: 8_000_000 }
+
+/** The network's configuration: with everything for the first pod, without for the others. */
+export const plain = { ...base, firewall: {} }
+export const whole = { ...plain, bandwidth: limits, runtimeConfig: { portMappings: [port] } }
+const chained = { cniVersion: '1.1.0', name: 'worn', type: 'trestle', firewall: {}, ipMasq: true }
+
+/** A file of each kind, by what it is: paths below the state directory. */
+export const kinds: Readonly<Record<string, string>> = {
+  'a finished record': 'networks/worn/attachments/p:eth0',
+  'a chained record': 'networks/worn/attachments/q:eth0:chained',
+  'a killed call': 'networks/worn/pending/d:eth0',
+  'a reserved address': 'networks/worn/addresses/10.94.0.2',
+  'a cooling address': 'networks/worn/cooling/10.94.0.5',
+  'the last address': 'networks/worn/last.0',
+  'the shared part': 'networks/worn/network.json',
+  'the chained shared part': 'networks/worn/chained.json',
+  'a shared part that goes': 'networks/worn/network.going.json',
+  'the accept of the mark': 'accept.json',
+  'accepts of release 0.1': 'networks/worn/network-accept.json',
+  'chained accepts of release 0.1': 'networks/worn/chained-accept.json',
+  'the version of nft': 'nft.json',
+  'a reserved port': 'ports/tcp:18081:4:any',
+  "the node's lock": 'lock',
+  "the ports' lock": 'ports.lock',
+  "the network's lock": 'networks/worn/lock',
+  'the settling lock': 'networks/worn/settle.lock',
+  "an attachment's lock": 'networks/worn/locks/p:eth0',
+  'a temporary file': `networks/worn/pending/.${livingStamp().pidNamespace.replace(/\D/g, '')}.4194304.5.1`,
+}
+
+/** For a damage that needs one: what another attachment has of the same kind. */
+export const others: Readonly<Record<string, string>> = {
+  'a reserved address': 'networks/worn/addresses/10.94.0.3',
+  'a finished record': 'networks/worn/attachments/q:eth0',
+}
+
+/** The node, its pods, and its state as it was before any damage. */
+export interface Worn {
+  readonly host: Host
+  readonly before: ReturnType<typeof snapshot>
+  readonly p: Pod
+  readonly q: Pod
+  readonly qChained: object
+  readonly dead: Pod
+  /** A namespace for a pod that comes later. */
+  readonly fresh: string
+  /** Puts the state directory back as it was. */
+  readonly reset: () => void
+  readonly path: (kind: string) => string
+  readonly close: () => void
+}
+
+/** Makes the node. Close it in a `finally`. */
+export function openWorn(): Worn {
+  const host = openHost()
+  host.run('nft', [
+    'add table ip foreign; add chain ip foreign forwarded { type filter hook forward priority 5; policy drop; }',
+  ])
+  const before = snapshot(host)
+  const p = attach(host, whole, { id: 'p' })
+  const q = attach(host, plain, { id: 'q' })
+  const qChained = { ...chained, prevResult: q.result }
+  const added = host.cni('ADD', qChained, q.call)
+  if (added.code !== 0) throw new Error(added.stdout)
+  const dead = attach(host, plain, { id: 'd' })
+  const gone = attach(host, plain, { id: 'e' })
+  host.cni('DEL', plain, gone.call)
+  // No process has this id: it is above PID_MAX_LIMIT (include/linux/threads.h).
+  const ended = { ...livingStamp(), pid: 4_194_304 }
+  makePending(stateOf(host, 'worn'), 'd', ended)
+  const path = (kind: string) => `${host.stateDir}/${kinds[kind]}`
+  for (const kind of Object.keys(kinds).filter((each) => / lock$/.test(each)))
+    writeFileSync(path(kind), JSON.stringify({ ...ended, purpose: 'nothing' }), { mode: 0o600 })
+  copyFileSync(path('the shared part'), path('a shared part that goes'))
+  const pairs = { bridge: 'cni0', places: [{ kind: 'nft', family: 'ip', table: 'foreign', chain: 'forwarded' }] }
+  for (const kind of Object.keys(kinds).filter((each) => each.endsWith('release 0.1')))
+    writeFileSync(path(kind), JSON.stringify(pairs), { mode: 0o600 })
+  writeFileSync(path('a temporary file'), '{"half":', { mode: 0o600 })
+  const saved = `${host.stateDir}.saved`
+  execFileSync('cp', ['-a', host.stateDir, saved])
+  const reset = (): void => {
+    rmSync(host.stateDir, { recursive: true })
+    execFileSync('cp', ['-a', saved, host.stateDir])
+  }
+  const close = (): void => {
+    rmSync(saved, { recursive: true, force: true })
+    host.close()
+  }
+  return { host, before, p, q, qChained, dead, fresh: host.pod('f'), reset, path, close }
+}
+
+/** Makes everything in the state directory look as if it had been written long ago: younger things are not collected. */
+export function makeStateOld(directory: string): void {
+  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    const file = `${entry.parentPath}/${entry.name}`
+    if (!existsSync(file) || !lstatSync(file).isFile() || lstatSync(file).size > 100_000) continue
+    const text = readFileSync(file, 'utf8')
+    const old = text
+      .replace(/"startTime":"\d+"/g, '"startTime":"1"')
+      .replace(/"createdAt":"[^"]*"/g, `"createdAt":"2020-01-01T00:00:00Z"`)
+    if (old !== text) writeFileSync(file, old)
+  }
+  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true }))
+    lutimesSync(`${entry.parentPath}/${entry.name}`, 0, 0)
+}

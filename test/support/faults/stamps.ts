@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who wrote a state file: locks and records put in place by hand as this process, or one that nobody
+// here can look at, would have left them.
+
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  watch,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Host } from '../host.ts'
+
+/** This process, which lives as long as the test. */
+export function livingStamp() {
+  const stat = readFileSync('/proc/self/stat', 'latin1')
+  return {
+    pid: process.pid,
+    startTime: stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '',
+    bootId: readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim(),
+    pidNamespace: readlinkSync('/proc/self/ns/pid'),
+  }
+}
+
+/** A process of another pid namespace: nothing here tells whether it lives. */
+export function unseenStamp() {
+  return { ...livingStamp(), pid: 7, startTime: '1', pidNamespace: 'pid:[1]' }
+}
+
+/** Makes a lock's file as its holder has it. Let it go with the returned function. */
+export function holdLock(file: string, holder: object = livingStamp()): () => void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  writeFileSync(file, JSON.stringify({ ...holder, purpose: 'hold it for a test' }), { mode: 0o600 })
+  return () => rmSync(file, { force: true })
+}
+
+/** Begins to look for others that try to take a lock: each writes a file beside it, again and again. `isWanted`: one has. */
+export function watchLock(file: string) {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  let seen = false
+  const watcher = watch(dirname(file), (_, name) => {
+    seen ||= name?.startsWith(`${basename(file)}.`) ?? false
+  })
+  return { isWanted: (): boolean => seen, close: (): void => watcher.close() }
+}
+
+/** Makes a file look as if it had been written an hour ago. */
+export function makeOld(file: string): void {
+  const then = new Date(Date.now() - 3_600_000)
+  utimesSync(file, then, then)
+}
+
+/** A network's state, and the file of `eth0` of a container among its finished or pending records. */
+export function stateOf(host: Host, network: string) {
+  const directory = `${host.stateDir}/networks/${network}`
+  return {
+    directory,
+    finished: (id: string): string => `${directory}/attachments/${id}:eth0`,
+    pending: (id: string): string => `${directory}/pending/${id}:eth0`,
+    names: (part: 'attachments' | 'pending' | 'addresses'): readonly string[] => namesIn(`${directory}/${part}`),
+  }
+}
+
+/** The names of reserved host ports. */
+export function reservedPorts(host: Host): readonly string[] {
+  return namesIn(`${host.stateDir}/ports`)
+}
+
+/** Makes a finished record one of a call that is not over. `writer`: in place of who wrote it. */
+export function makePending(state: ReturnType<typeof stateOf>, id: string, writer?: object): void {
+  mkdirSync(dirname(state.pending(id)), { recursive: true, mode: 0o700 })
+  renameSync(state.finished(id), state.pending(id))
+  if (writer !== undefined) rewrite(state.pending(id), (record) => ({ ...record, writer }))
+}
+
+/** Changes the JSON object in a file, in place: links to it see the change too. */
+export function rewrite(file: string, change: (value: Record<string, unknown>) => object): void {
+  const value = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>
+  writeFileSync(file, JSON.stringify(change(value)))
+}
+
+/** Waits until `isSo`; fails after thirty seconds, naming `what`. */
+export async function until(what: string, isSo: () => boolean): Promise<void> {
+  const end = performance.now() + 30_000
+  while (!isSo()) {
+    if (performance.now() > end) throw new Error(`never came: ${what}`)
+    await sleep(10)
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory).sort()
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each wrong value is answered with, and which keys of iptables are accepted.
+
+import { describe, expect, it } from 'vitest'
+import { CniCode } from '../../../../src/cni/model/error.ts'
+import { errorOf, type Json, lineOf, read } from '../model/call.ts'
+
+describe('refused values', () => {
+  const long = 'x'.repeat(5000)
+  it.each<[Json, string]>([
+    [{ isGateway: 'yes' }, 'isGateway: "yes" is not true or false'],
+    [{ ipMasq: 1 }, 'ipMasq: 1 is not true or false'],
+    [{ mode: 'Bridge' }, 'mode: "Bridge" is not one of "bridge", "ptp", "loopback", "chained"'],
+    [{ mode: 'macvlan' }, 'mode: "macvlan" is not one of "bridge", "ptp", "loopback", "chained"'],
+    [{ mode: 'chained' }, 'prevResult: This plugin must be called as chained plugin'],
+    [{ mode: 'ptp' }, 'ipam: missing: mode ptp routes by address'],
+    [{ mode: 'ptp', ipam: {} }, 'ipam: missing: mode ptp routes by address'],
+    [{ mtu: -1 }, 'mtu: -1 is not "auto" or an MTU'],
+    [{ mtu: 67 }, 'mtu: 67 is not "auto" or an MTU'],
+    [{ mtu: 65536 }, 'mtu: 65536 is not "auto" or an MTU'],
+    [{ mtu: '1500' }, 'mtu: "1500" is not "auto" or an MTU'],
+    [{ mtu: 1500.5 }, 'mtu: 1500.5 is not "auto" or an MTU'],
+    [{ mtu: 1279, podcidr: 'fd00::/64' }, 'mtu: 1279 is too small for IPv6'],
+    [{ tuning: { mtu: 576 }, podcidr: ['10.1.0.0/24', 'fd00::/64'] }, 'tuning.mtu: 576 is too small for IPv6'],
+    [
+      { mtu: 1000, ipam: { type: 'static', addresses: [{ address: 'fd00::2/64' }] } },
+      'mtu: 1000 is too small for IPv6',
+    ],
+    [{ vlan: 4095 }, 'vlan: 4095 is not a VLAN ID'],
+    [{ vlan: -1 }, 'vlan: -1 is not a VLAN ID'],
+    [
+      { hairpinMode: true, promiscMode: true },
+      'hairpinMode: cannot set hairpin mode and promiscuous mode at the same time',
+    ],
+    [
+      { disableContainerInterface: true, podcidr: '10.1.0.0/24' },
+      'disableContainerInterface: cannot use IPAM when DisableContainerInterface flag is set',
+    ],
+    [
+      { disableContainerInterface: true, ipam: { type: 'dhcp' } },
+      'disableContainerInterface: cannot use IPAM when DisableContainerInterface flag is set',
+    ],
+    [{ nonMasqueradeCIDRs: ['10.0.0.0'] }, 'nonMasqueradeCIDRs[0]: "10.0.0.0" is not a prefix in CIDR notation'],
+    [{ dns: { search: ['a\nb'] } }, 'dns.search[0]: "a\\nb" is not a string without control characters'],
+    [{ dns: { domain: 'a\u0000' } }, 'dns.domain: "a\\u0000" is not a string without control characters'],
+    [{ dns: [] }, 'dns: [] is not an object'],
+    [{ log: 'relative' }, 'log: "relative" is not a switch or a file'],
+    [{ record: -1 }, 'record: -1 is not a switch or a number of calls'],
+    [{ runtimeConfig: 'x' }, 'runtimeConfig: "x" is not an object'],
+    [{ bridge: long }, `bridge: "${'x'.repeat(63)}... is not a bridge name: interface name is too long`],
+    [{ type: 'macvlan' }, 'ipam: missing: macvlan delegates to us'],
+    [{ type: 'macvlan', ipam: { type: 'dhcp' } }, 'ipam.type: "dhcp" is not ours'],
+    [{ args: { cni: { mac: 4 } } }, 'args.cni.mac: 4 is not a string without control characters'],
+  ])('%j', (changes, message) => {
+    const error = errorOf(() => read(changes))
+    expect(lineOf(error)).toBe(`(${CniCode.invalidConfig}) ${message}`)
+    expect(error.details).toMatch(/use |put /)
+  })
+
+  it('CHECK needs prevResult', () => {
+    expect(lineOf(errorOf(() => read({}, {}, 'CHECK')))).toBe('(7) prevResult: Required prevResult missing')
+  })
+
+  it.each<[Json, string]>([
+    [{ ipMasqBackend: 'ebtables' }, 'ipMasqBackend: "ebtables"'],
+    [{ portmap: { backend: 'ipvs' } }, 'portmap.backend: "ipvs"'],
+    [{ portmap: { externalSetMarkChain: 'MY-MARK' } }, 'portmap.externalSetMarkChain: "MY-MARK"'],
+    [{ portmap: { conditionsV4: ['!', '-s', '10.0.0.0/8'] } }, 'portmap.conditionsV4: ["!","-s","10.0.0.0/8"]'],
+    [{ portmap: { conditionsV6: ['-d', 'fd00::1'] } }, 'portmap.conditionsV6: ["-d","fd00::1"]'],
+    [{ firewall: { iptablesAdminChainName: 'MINE' } }, 'firewall.iptablesAdminChainName: "MINE"'],
+  ])('code 2 for %j', (changes, named) => {
+    expect(lineOf(errorOf(() => read(changes)))).toBe(`(2) unsupported value of ${named}`)
+  })
+
+  it.each<Json>([
+    { ipMasqBackend: 'nftables' },
+    { ipMasqBackend: '' },
+    { portmap: { backend: 'iptables', markMasqBit: 13, externalSetMarkChain: 'KUBE-MARK-MASQ' } },
+    { firewall: { backend: 'firewalld', iptablesAdminChainName: 'CNI-ADMIN', firewalldZone: 'trusted' } },
+    { firewall: { backend: 'typo' } },
+  ])('accepts what changes nothing: %j', (changes) => {
+    expect(read(changes).mode).toBe('bridge')
+  })
+})

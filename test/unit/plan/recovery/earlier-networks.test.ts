@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pods of an earlier configuration still need, beside the one of today.
+
+import { describe, expect, it } from 'vitest'
+import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
+import { acceptingAll, asEarlier, earlierNetworks } from '../../../../src/plan/recovery/earlier-networks.ts'
+import { specsOf } from '../../../support/golden.ts'
+import { type Json, read } from '../../cni/model/call.ts'
+
+const networkOf = (conf: Json): NetworkSpec => specsOf(read(conf), { ips: [], routes: [] }).network
+const small = networkOf({ podcidr: '10.1.0.0/24' })
+const wide = networkOf({ podcidr: '10.1.0.0/23' })
+const moved = networkOf({ podcidr: '10.2.0.0/24', bridge: 'br7' })
+
+describe('earlierNetworks', () => {
+  it.each<[string, NetworkSpec, readonly NetworkSpec[]]>([
+    ['the same', small, [small, small]],
+    ['a range that has grown', wide, [small]],
+    ['nothing of a network that is gone', { ...moved, name: 'other' }, [small]],
+    ['what is learnt from pods', { ...small, forwarding: [4, 6] }, [small]],
+  ])('nothing is left of %s', (_, now, made) => {
+    expect(earlierNetworks([now], made)).toEqual([])
+  })
+
+  it('a range that has moved, with its bridge and what it does not masquerade', () => {
+    const [part, ...more] = earlierNetworks([moved], [small, small])
+    expect(part?.bridge).toEqual(small.bridge)
+    expect(part?.masquerade).toEqual({ subnets: ['10.1.0.0/24'], keep: ['10.1.0.0/24', '10.2.0.0/24'] })
+    expect(part?.hairpin).toEqual(['10.1.0.0/24'])
+    expect(more).toEqual([])
+  })
+
+  it('of a bridge that got another name its hairpin, with no subnet that is not of today', () => {
+    const [part] = earlierNetworks([networkOf({ podcidr: '10.1.0.0/24', bridge: 'br7' })], [small])
+    expect(part).toMatchObject({ bridge: { name: 'cni0' }, hairpin: [] })
+  })
+
+  it('of a range that has shrunk the rest, apart from that of today and from other networks', () => {
+    const other = networkOf({ name: 'other', podcidr: '10.1.1.0/25' })
+    const [part] = earlierNetworks([small, other], [wide])
+    expect(part?.bridge).toBeUndefined()
+    expect(part?.masquerade?.subnets).toEqual(['10.1.1.128/25'])
+  })
+
+  it('nothing that is switched off today', () => {
+    const old = networkOf({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'isolated' } })
+    const [part] = earlierNetworks([networkOf({ podcidr: '10.1.0.0/16', bridge: 'br7', ipMasq: false })], [old])
+    expect(part).toMatchObject({ bridge: { name: 'cni0' } })
+    for (const each of [part?.masquerade, part?.hairpin, part?.fence, part?.acceptSubnets]) expect(each).toBeUndefined()
+  })
+
+  it('all, where today is another network under the same name: another bridge, another range', () => {
+    const old = networkOf({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'isolated' } })
+    const now = networkOf({ podcidr: '10.2.0.0/24', bridge: 'br7', ipMasq: false })
+    const [part] = earlierNetworks([now], [old])
+    expect(part).toMatchObject({ masquerade: { subnets: ['10.1.0.0/24'] }, fence: 'isolated', acceptSubnets: ['cni0'] })
+  })
+
+  it('of two with one bridge the newest, and none of a bridge that another network has', () => {
+    const older = networkOf({ podcidr: '10.3.0.0/24' })
+    expect(earlierNetworks([moved], [small, older]).map(({ bridge }) => bridge?.addresses)).toEqual([
+      ['10.1.0.1/24'],
+      undefined,
+    ])
+    const other = networkOf({ name: 'other', podcidr: '10.4.0.0/24' })
+    expect(earlierNetworks([moved, other], [small])[0]?.bridge).toBeUndefined()
+  })
+})
+
+describe('what follows', () => {
+  it('accepts are those of both bridges', () => {
+    const firewall = { ingressPolicy: 'same-bridge' }
+    const now = networkOf({ podcidr: '10.2.0.0/24', bridge: 'br7', firewall })
+    const earlier = earlierNetworks([now], [networkOf({ podcidr: '10.1.0.0/24', firewall })])
+    expect(acceptingAll(now, earlier)).toMatchObject({ acceptSubnets: ['br7', 'cni0'] })
+    expect(acceptingAll(now, earlier).hostAccept).toBeUndefined()
+    expect(acceptingAll(now, [])).toBe(now)
+  })
+
+  it('a gateway that was replaced is missing to its pods; with another prefix length it is not', () => {
+    const now = networkOf({ podcidr: '10.2.0.0/24', forceAddress: true })
+    expect(asEarlier(now, small, undefined).bridge?.addresses).toEqual(['10.2.0.1/24', '10.1.0.1/24'])
+    expect(asEarlier(wide, small, undefined)).toBe(wide)
+  })
+})

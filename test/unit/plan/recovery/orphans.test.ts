@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import { describe, expect, it } from 'vitest'
+import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/plan/model/names.ts'
+import type { ObservedLink, ObservedTable } from '../../../../src/plan/model/observed.ts'
+import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
+import { hasUnrecordedPod, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/orphans.ts'
+import { goldenKey as key } from '../../../support/golden.ts'
+
+const chained = { ...key, role: 'chained' } as const
+const link = (name: string, alias?: string): ObservedLink => ({
+  ...{ name, index: 1, mac: '', mtu: 1500, up: true, promisc: false, allmulti: false },
+  ...{ addresses: [], ...(alias === undefined ? {} : { alias }) },
+})
+const linksOf = (...links: readonly ObservedLink[]) => new Map(links.map((each) => [each.name, each]))
+const tableOf = (elements: Readonly<Record<string, readonly string[]>>): ObservedTable => ({
+  rules: new Map(),
+  elements: new Map(Object.entries(elements).map(([set, each]) => [set, new Set(each)])) as ObservedTable['elements'],
+})
+const recordOf = (spec?: object): AttachmentRecord => ({
+  ...{ format: 1, key, netns: { path: '', inode: 0 }, createdAt: '', configDigest: '' },
+  writer: { pid: 1, startTime: '', bootId: '', pidNamespace: '' },
+  ...(spec === undefined ? {} : { spec: { ips: [], ...spec } as unknown as NonNullable<AttachmentRecord['spec']> }),
+})
+const nothing = { links: linksOf(), table: tableOf({}), records: [], reserved: new Set<string>() }
+const host = link(hostLinkName(key), aliasOf(key))
+const ifb = link(ifbName(key), ifbAlias(key))
+
+describe('orphans', () => {
+  it('are links of ours that no record names, and ifbs of an earlier version', () => {
+    const foreign = [link('veth0123456789a', 'somebody'), link('ifb0'), link('eth0')]
+    const links = linksOf(host, ifb, ...foreign)
+    expect(orphansOf({ ...nothing, links })).toEqual([
+      { kind: 'link', name: host.name, key },
+      { kind: 'link', name: ifb.name, key },
+    ])
+    expect(orphansOf({ ...nothing, links, records: [recordOf()] })).toEqual([])
+    expect(orphansOf({ ...nothing, links: linksOf(link(ifb.name)) })).toEqual([{ kind: 'link', name: ifb.name }])
+    const ofChained = link(ifbName(key), ifbAlias(chained))
+    expect(orphansOf({ ...nothing, links: linksOf(ofChained) })).toEqual([
+      { kind: 'link', name: ifb.name, key: chained },
+    ])
+  })
+
+  it('are links that a record names otherwise than we would, as those that were adopted', () => {
+    const adopted = recordOf({ host: { name: 'veth99999999', mac: '' } })
+    expect(orphansOf({ ...nothing, links: linksOf(link('veth99999999')), records: [adopted] })).toEqual([])
+  })
+
+  it('are what elements name, and nobody has: no address of a record in another spelling, none that is reserved', () => {
+    const table = tableOf({
+      anyports4: ['tcp . 8080 : 10.9.0.2 . 80', 'tcp . 8081 : 10.9.0.3 . 80', 'tcp . 8082 : 10.9.0.4 . 80'],
+      ports6: ['fd00::9 . tcp . 80 : fd00::2 . 80'],
+      fenced: [host.name, 'br0', 'veth0123456789a'],
+    })
+    const records = [recordOf({ ips: [{ address: '10.9.0.2/24' }, { address: 'FD00:0::2/64' }] })]
+    const found = orphansOf({ ...nothing, table, records, reserved: new Set(['10.9.0.3']) })
+    expect(found.map(orphanText)).toEqual(['rules for 10.9.0.4', 'rules for veth0123456789a'])
+  })
+})
+
+describe('an orphan', () => {
+  const judged = (orphan: object, facts: object) =>
+    judgeOrphan(
+      { kind: 'link', name: ifb.name, key, ...orphan },
+      { links: linksOf(), isListed: undefined, mayBeUnrecorded: false, ...facts },
+    ).verdict
+  it.each([
+    ['an ifb without its pair', {}, {}, 'collect'],
+    ['an ifb beside its pair', {}, { links: linksOf(host) }, 'report'],
+    ['an ifb of a container that the runtime lists', {}, { isListed: true }, 'report'],
+    ['an ifb without an alias', { key: undefined }, {}, 'report'],
+    ['the end of a pair', { name: host.name }, { links: linksOf(host), isListed: false }, 'report'],
+    ['a chained one where no runtime was asked', { key: chained }, {}, 'report'],
+    ['a chained one that is not listed', { key: chained }, { isListed: false }, 'collect'],
+    ['rules', { kind: 'elements', name: '10.9.0.4', key: undefined }, {}, 'collect'],
+    [
+      'rules where a pod may have lost its record',
+      { kind: 'elements', name: '10.9.0.4', key: undefined },
+      { mayBeUnrecorded: true },
+      'report',
+    ],
+  ])('%s', (_, orphan, facts, verdict) => {
+    expect(judged(orphan, facts)).toBe(verdict)
+  })
+
+  it('of a pod that may live is the end of a pair alone', () => {
+    expect(hasUnrecordedPod([{ kind: 'link', name: host.name, key }])).toBe(true)
+    expect(hasUnrecordedPod([{ kind: 'link', name: ifb.name, key }])).toBe(false)
+  })
+})

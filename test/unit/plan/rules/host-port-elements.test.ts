@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host ports as elements and condition chains, and the same elements found again without a record.
+
+import { describe, expect, it } from 'vitest'
+import { nftText } from '../../../../src/compile/nft.ts'
+import type { HostPortSpec } from '../../../../src/plan/model/attachment.ts'
+import type { ObservedTable } from '../../../../src/plan/model/observed.ts'
+import type { SetName } from '../../../../src/plan/model/op.ts'
+import { isPortConflict, ownPortElements, reservationName } from '../../../../src/plan/rules/host-ports.ts'
+import { conditionOps } from '../../../../src/plan/rules/port-conditions.ts'
+import { elementsInTheWay, remainingElements } from '../../../../src/plan/rules/stale-elements.ts'
+
+const spec: HostPortSpec = {
+  link: 'cni0',
+  snat: true,
+  masqAll: true,
+  conditionsV4: ['ip saddr 10.0.0.0/8', 'ct state new'],
+  ports: [
+    { family: 4, protocol: 'tcp', hostPort: 8080, podIp: '10.0.0.2', containerPort: 80 },
+    { family: 6, protocol: 'tcp', hostPort: 8080, podIp: 'fd00::2', containerPort: 80 },
+    { family: 4, protocol: 'udp', hostPort: 53, podIp: '10.0.0.2', containerPort: 53, hostIp: '192.0.2.1' },
+    { family: 6, protocol: 'udp', hostPort: 53, podIp: 'fd00::2', containerPort: 53, hostIp: '2001:db8::1' },
+  ],
+}
+const other: HostPortSpec = {
+  link: 'cni0',
+  snat: true,
+  masqAll: true,
+  ports: [{ family: 4, protocol: 'tcp', hostPort: 9090, podIp: '10.0.0.20', containerPort: 80 }],
+}
+
+function tableOf(...specs: readonly HostPortSpec[]): ObservedTable {
+  const elements = new Map<SetName, Set<string>>([['loopback', new Set(['cni0', 'veth0'])]])
+  for (const { set, element } of specs.flatMap(ownPortElements)) {
+    elements.set(set, (elements.get(set) ?? new Set()).add(element))
+  }
+  return { rules: new Map(), elements }
+}
+
+const sorted = (elements: readonly { set: string; element: string }[]) =>
+  elements.map(({ set, element }) => `${set} ${element}`).sort()
+
+describe('conditions', () => {
+  it('are one chain a family, by the hash of what they say', () => {
+    const ops = conditionOps(spec)
+    expect(ops.map((op) => op.kind)).toEqual(['nft.chain'])
+    const text = ops.map((op) => (op.kind === 'nft.chain' ? nftText(op) : '')).join('\n')
+    expect(text).toMatch(
+      /^add chain inet trestle (cond4_[0-9a-f]{16})\nflush chain inet trestle \1\nadd rule inet trestle \1 /,
+    )
+    expect(text).toContain('ip saddr 10.0.0.0/8 ct state new goto translate comment "trestle ')
+    expect(conditionOps({ ...spec, conditionsV4: ['ip saddr 10.0.0.0/9'] })).not.toEqual(ops)
+    expect(conditionOps(other)).toEqual([])
+  })
+})
+
+describe('without a record', () => {
+  const remains = { portNames: spec.ports.map(reservationName), addresses: [], link: 'veth9' }
+  it('the elements are found by the reserved ports', () => {
+    expect(sorted(remainingElements(tableOf(spec, other), remains))).toEqual(sorted(ownPortElements(spec)))
+  })
+  it('or by the addresses they point to', () => {
+    const byAddress = { portNames: [], addresses: ['10.0.0.2', 'fd00::2'], link: 'veth9' }
+    expect(sorted(remainingElements(tableOf(spec, other), byAddress))).toEqual(sorted(ownPortElements(spec)))
+  })
+  it("the routed pod's link is found too, and nobody else's", () => {
+    const found = remainingElements(tableOf(other), { portNames: [], addresses: [], link: 'veth0' })
+    expect(found).toEqual([{ set: 'loopback', element: '"veth0"' }])
+  })
+  it('of a chained attachment, which has reserved no address, the ports tell it', () => {
+    const table = tableOf(spec)
+    const elements = new Map([...table.elements, ['self4', new Set(['10.0.0.2 . 10.0.0.2', '10.0.0.3 . 10.0.0.3'])]])
+    const found = remainingElements({ ...table, elements } as ObservedTable, remains)
+    expect(found.filter(({ set }) => set === 'self4')).toEqual([{ set: 'self4', element: '10.0.0.2 . 10.0.0.2' }])
+  })
+  it('what names its own link is found, with the quotes that nft wants', () => {
+    const elements = new Map([
+      ['fencedpair', new Set(['veth9 . veth9', 'cni0 . cni0'])],
+      ['guardedmac', new Set(['veth9 . 02:00:00:00:00:01'])],
+    ])
+    const found = remainingElements({ rules: new Map(), elements } as ObservedTable, remains)
+    expect(sorted(found)).toEqual(['fencedpair "veth9" . "veth9"', 'guardedmac "veth9" . 02:00:00:00:00:01'])
+  })
+  it('elements with another target are in the way, the same ones are not', () => {
+    const wanted = (podIp: string) => [
+      { in: 'host', kind: 'nft.add', set: 'anyports4', element: `tcp . 9090 : ${podIp} . 80`, why: '' } as const,
+    ]
+    expect(elementsInTheWay(tableOf(other), wanted('10.0.0.20'))).toEqual([])
+    expect(elementsInTheWay(tableOf(other), wanted('10.0.0.21'))).toEqual([
+      { set: 'anyports4', element: 'tcp . 9090 : 10.0.0.20 . 80' },
+    ])
+  })
+})
+
+describe('isPortConflict', () => {
+  it.each([
+    ['tcp:80:4:any', 'tcp:80:4:192.0.2.1', true],
+    ['tcp:80:6:any', 'tcp:80:6:2001:db8::1', true],
+    ['tcp:80:4:192.0.2.2', 'tcp:80:4:192.0.2.1', false],
+    ['tcp:80:4:any', 'udp:80:4:any', false],
+    ['tcp:80:4:any', 'tcp:80:6:any', false],
+  ])('%s and %s: %s', (a, b, expected) => {
+    expect([isPortConflict(a, b), isPortConflict(b, a)]).toEqual([expected, expected])
+  })
+})
