@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which containers runtimes say exist: sandboxes over CRI, and containerd's own list of all containers.
 
-import { statSync } from 'node:fs'
 import { CniCode, CniError } from '../../cni/model/error.ts'
 import type { Listed } from '../../commands/teardown/collect.ts'
+import { isSocket, runtimeSockets } from '../node/runtime-sockets.ts'
 import type { Tell } from '../shell/progress.ts'
 
-const sockets = ['/run/containerd/containerd.sock', '/run/crio/crio.sock', '/run/k3s/containerd/containerd.sock']
 const timeoutMs = 5000
 
 /** What the runtimes list, and which were asked. */
@@ -20,7 +19,7 @@ export interface Living {
  * is none. Throws CniError 5 when a named endpoint does not answer.
  */
 export async function askRuntime(endpoint: string | undefined, tell: Tell): Promise<Living> {
-  const found = endpoint === undefined ? sockets.filter(isSocket) : [endpoint.replace(/^unix:\/\//, '')]
+  const found = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
   if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
   if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
   const listed = new Set<string>()
@@ -59,12 +58,4 @@ function silent(endpoint: string, why: string): CniError {
   const details =
     'name the socket of a runtime that runs, like unix:///run/containerd/containerd.sock, or use --no-runtime'
   return new CniError(CniCode.ioFailure, `the runtime at ${endpoint} does not answer: ${why}`, { details })
-}
-
-function isSocket(path: string): boolean {
-  try {
-    return statSync(path).isSocket()
-  } catch {
-    return false
-  }
 }

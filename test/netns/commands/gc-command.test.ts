@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle gc`, `trestle restore`: what a person does when a runtime does not.
 
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
@@ -49,6 +49,22 @@ describe('the commands that look after state', () => {
     const reserved = execaSync('ls', [`${host.stateDir}/networks/gcnet/addresses`]).stdout.split('\n')
     expect(reserved).toEqual(['10.66.0.3', '10.66.0.4'])
   })
+
+  it.each(['/run/k0s', '/run/crio', '/run/k3s/containerd'])(
+    'gc asks the runtime whose socket is in %s',
+    (directory) => {
+      const socket = `${directory}/${directory === '/run/crio' ? 'crio' : 'containerd'}.sock`
+      mkdirSync(directory, { recursive: true })
+      try {
+        // The socket of a runtime that was killed: it is there, and nobody answers.
+        const listen = `require('net').createServer().listen('${socket}', () => process.kill(process.pid, 'SIGKILL'))`
+        execaSync(process.execPath, ['-e', listen], { reject: false })
+        expect(command('gc').stdout).toContain(`runtime: ${socket} did not answer`)
+      } finally {
+        rmSync(directory, { recursive: true })
+      }
+    },
+  )
 
   it('gc refuses where namespace files look like plain files', () => {
     const [netns = ''] = addPods('pod')

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Container runtimes that run on this node, by /proc: their flags, and where their files are seen from here. Only
+// processes of root in our pid namespace: one inside a container is not this node's, and what it says is not believed.
+
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+
+/** A process of a runtime, of kubelet or of k3s. */
+export interface RuntimeProcess {
+  readonly pid: number
+  /** The name of its program, as /proc/PID/comm has it. */
+  readonly name: string
+  /** Its arguments, without the program. */
+  readonly args: readonly string[]
+  /** What its paths begin with from here: empty, or /proc/PID/root where it has a mount namespace of its own. */
+  readonly root: string
+}
+
+/** The running processes with one of these names, in the order of their ids. `proc`: where proc(5) is mounted. */
+export function processesOf(names: readonly string[], proc = '/proc'): readonly RuntimeProcess[] {
+  const pids = listed(proc).filter((name) => /^\d+$/.test(name))
+  return pids
+    .map(Number)
+    .toSorted((a, b) => a - b)
+    .flatMap((pid) => {
+      const name = textOf(`${proc}/${pid}/comm`).trim()
+      if (!names.includes(name) || !isOfNode(pid, proc)) return []
+      const args = textOf(`${proc}/${pid}/cmdline`).replace(/\0$/, '').split('\0').slice(1)
+      return [{ pid, name, args, root: rootOf(pid, proc) }]
+    })
+}
+
+/** The value of a flag: `-c FILE`, `--config FILE` or `--config=FILE`; the last one counts. */
+export function flagOf(args: readonly string[], names: readonly string[]): string | undefined {
+  const values = args.flatMap((arg, at) => {
+    const [flag = '', ...value] = arg.split('=')
+    const name = flag.replace(/^--?/, '')
+    if (!flag.startsWith('-') || !names.includes(name)) return []
+    return [value.length > 0 ? value.join('=') : (args[at + 1] ?? '')]
+  })
+  return values.at(-1)
+}
+
+/**
+ * The file of the program that a process runs, where it is the same file for us and only root can change it; else
+ * undefined. k3s is one program with many names: the one beside it that is called `name` is taken.
+ */
+export function programOf({ pid, name, root }: RuntimeProcess): string | undefined {
+  if (root !== '') return undefined
+  const file = linkOf(`/proc/${pid}/exe`)
+  if (file === undefined) return undefined
+  const beside = file.endsWith(`/${name}`) ? file : `${file.slice(0, file.lastIndexOf('/'))}/${name}`
+  const stat = statSync(beside, { throwIfNoEntry: false })
+  const isRoots = stat?.isFile() === true && stat.uid === 0 && (stat.mode & 0o022) === 0
+  return isRoots ? beside : undefined
+}
+
+/** Of another user's process the namespace cannot be read: then the owner alone counts. */
+function isOfNode(pid: number, proc: string): boolean {
+  const isRoots = /^Uid:\s+0\s/m.test(textOf(`${proc}/${pid}/status`))
+  const [theirs, ours] = [linkOf(`${proc}/${pid}/ns/pid`), linkOf(`${proc}/self/ns/pid`)]
+  return isRoots && (theirs === undefined || theirs === ours)
+}
+
+function rootOf(pid: number, proc: string): string {
+  const [theirs, ours] = [linkOf(`${proc}/${pid}/ns/mnt`), linkOf(`${proc}/self/ns/mnt`)]
+  return theirs === undefined || theirs === ours ? '' : `${proc}/${pid}/root`
+}
+
+function listed(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return []
+  }
+}
+
+/** A process may end between two looks. */
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function linkOf(file: string): string | undefined {
+  try {
+    return readlinkSync(file)
+  } catch {
+    return undefined
+  }
+}
