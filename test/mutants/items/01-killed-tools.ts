@@ -11,7 +11,7 @@ export const mutants: readonly Mutant[] = [
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/killed-tools.test.ts',
-      test: 'its IPAM plugin is waited for, then sent DEL',
+      test: 'its IPAM plugin is waited for, then sent DEL, whose configuration %s',
     },
   },
   {

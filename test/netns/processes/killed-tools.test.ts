@@ -161,7 +161,11 @@ describe('an ADD that was killed while its tools were held up', () => {
     expectNothingLeft(host, before)
   })
 
-  it('its IPAM plugin is waited for, then sent DEL', async () => {
+  // What a DEL without `ipam` knows of a plugin, it knows from the record.
+  it.each([
+    ['names it', {}],
+    ['has no ipam any more', { ipam: undefined }],
+  ])('its IPAM plugin is waited for, then sent DEL, whose configuration %s', async (_, changed) => {
     ipam = installIpam({
       ADD: `touch started; sleep 1.2; touch done; ${answer()}`,
       DEL: '[ -e done ] && touch after',
@@ -173,7 +177,7 @@ describe('an ADD that was killed while its tools were held up', () => {
     await until('the plugin', () => existsSync(`${plugin.path}/started`))
     child.kill('SIGKILL')
     await ended
-    expectSilent(host.cni('DEL', slow, { path: plugin.path }))
+    expectSilent(host.cni('DEL', { ...slow, ...changed }, { path: plugin.path }))
     expect(existsSync(`${plugin.path}/after`)).toBe(true)
     expectNothingLeft(host, before)
   })
