@@ -91,6 +91,7 @@ function toBatch(op: Op): Batch {
       return { tool: 'bridge', in: 'host', ops: [op], stdin: `${toBatchLine(bridgeWords(op))}\n` }
     case 'nft.base':
     case 'nft.base.show':
+    case 'nft.table.del':
     case 'nft.chain':
     case 'nft.chain.del':
     case 'nft.flush':

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations to the text of one `nft -f -` transaction (nft(8)). Everything written is add-only
-// or deletes by key, so that a transaction says nothing about what others put there meanwhile.
+// Everything that is written to nft (nft(8)): operations as one `nft -f -` transaction, the expressions of our rules,
+// and statements about rules of others. Everything written is add-only or deletes by key, so that a transaction says
+// nothing about what others put there meanwhile.
 
 import { CniCode, CniError, printable } from '../cni/model/error.ts'
-import type { Op, SetName } from '../plan/model/op.ts'
-import { declarationsOf, type SetDeclaration, tableName, tableOf } from '../plan/rules/ruleset.ts'
+import type { Element } from '../plan/model/elements.ts'
+import type { Op } from '../plan/model/op.ts'
+import { type FieldKind, type SetName, setSpec, type TableFamily } from '../plan/model/sets.ts'
+import { markText } from '../plan/rules/accept-mark.ts'
+import type { AcceptRuleName } from '../plan/rules/accept-rules.ts'
+import {
+  type ChainDeclaration,
+  declarationsOf,
+  type OwnRuleName,
+  type RuleName,
+  tableName,
+  translateChain,
+} from '../plan/rules/ruleset.ts'
 
 /** Operations that `nft` runs. */
 export type NftOp = Extract<Op, { kind: `nft.${string}` }>
@@ -17,29 +29,35 @@ export function nftText(op: NftOp): string {
     case 'nft.base.show':
       // The runner gives nft -t: sets are listed without their elements.
       return `list table ${op.table} ${tableName}`
-    case 'nft.chain':
+    case 'nft.table.del':
+      return `delete table ${op.table} ${tableName}`
+    case 'nft.chain': {
+      const expression = conditionText(`${op.conditions.join(' ')} goto ${translateChain}`)
       return [
         `add chain inet ${tableName} ${op.chain}`,
         `flush chain inet ${tableName} ${op.chain}`,
-        `add rule inet ${tableName} ${op.chain} ${expressionText(op.expression)} comment "${op.comment}"`,
+        `add rule inet ${tableName} ${op.chain} ${expression} comment "${op.comment}"`,
       ].join('\n')
+    }
     case 'nft.chain.del':
       // As nft.del: what is gone already is no failure. One that is in use is, with EBUSY (nf_tables_api.c, nf_tables_delchain).
       return [`add chain inet ${tableName} ${op.chain}`, `delete chain inet ${tableName} ${op.chain}`].join('\n')
     case 'nft.flush':
       return `flush set ${setAt(op.set)}`
     case 'nft.add':
-      return `add element ${setAt(op.set)} { ${elementText(op.element)} }`
+      return addText(op)
     case 'nft.del':
       // nft 1.0.6 has no `destroy`: adding first makes the deletion of what is gone already succeed, and
       // fail where the key is someone else's by now.
-      return [
-        `add element ${setAt(op.set)} { ${elementText(op.element)} }`,
-        `delete element ${setAt(op.set)} { ${elementText(keyOf(op.element))} }`,
-      ].join('\n')
+      return `${addText(op)}\ndelete element ${setAt(op.set)} { ${fieldsText(op.key, setSpec(op.set).key)} }`
     default:
       return op satisfies never
   }
+}
+
+/** The arguments that list one of our tables with its elements, as JSON (read-nft.ts). */
+export function listTableArguments(table: TableFamily): readonly string[] {
+  return ['-j', 'list', 'table', table, tableName]
 }
 
 /**
@@ -49,49 +67,139 @@ export function nftText(op: NftOp): string {
 function baseText({ table: family, acceptMark }: Extract<NftOp, { kind: 'nft.base' }>): string {
   const table = `${family} ${tableName}`
   const { sets, chains } = declarationsOf(family, acceptMark)
+  const expressions: Readonly<Record<RuleName, string>> = { ...ownRules, ...acceptRules(acceptMark ?? 0) }
   return [
     `add table ${table}`,
-    ...sets.map((set) => setText(set, table)),
-    ...chains.map(
-      (chain) => `add chain ${table} ${chain.name} ${chain.hook ? `{ ${chain.hook}; policy accept; }` : ''}`,
-    ),
+    ...sets.map(setText),
+    ...chains.map((chain) => `add chain ${table} ${chain.name} ${hookText(chain)}`),
     ...chains.map((chain) => `flush chain ${table} ${chain.name}`),
     ...chains.flatMap((chain) =>
-      chain.rules.map((rule) => `add rule ${table} ${chain.name} ${rule.expression} comment "${rule.comment}"`),
+      chain.rules.map(
+        ({ name, comment }) => `add rule ${table} ${chain.name} ${expressions[name]} comment "${comment}"`,
+      ),
     ),
   ].join('\n')
 }
 
-function setText(set: SetDeclaration, table: string): string {
-  if (set.data !== undefined) return `add map ${table} ${set.name} { type ${set.type} : ${set.data}; }`
-  return `add set ${table} ${set.name} { type ${set.type}; ${set.flags ? `flags ${set.flags}; ` : ''}}`
+function hookText({ hook }: ChainDeclaration): string {
+  return hook === undefined ? '' : `{ type ${hook.type} hook ${hook.at} priority ${hook.priority}; policy accept; }`
+}
+
+const typeNames: Readonly<Record<FieldKind, string>> = {
+  address4: 'ipv4_addr',
+  address6: 'ipv6_addr',
+  prefix4: 'ipv4_addr',
+  prefix6: 'ipv6_addr',
+  protocol: 'inet_proto',
+  port: 'inet_service',
+  link: 'ifname',
+  mac: 'ether_addr',
+  chain: 'verdict',
+}
+
+function setText(set: SetName): string {
+  const { key, value } = setSpec(set)
+  const typeOf = (kinds: readonly FieldKind[]) => kinds.map((kind) => typeNames[kind]).join(' . ')
+  if (value !== undefined) return `add map ${setAt(set)} { type ${typeOf(key)} : ${typeOf(value)}; }`
+  const isInterval = key.some((kind) => kind === 'prefix4' || kind === 'prefix6')
+  return `add set ${setAt(set)} { type ${typeOf(key)}; ${isInterval ? 'flags interval; ' : ''}}`
 }
 
 function setAt(set: SetName): string {
-  return `${tableOf(set)} ${tableName} ${set}`
+  const { table, kernelName } = setSpec(set)
+  return `${table} ${tableName} ${kernelName}`
 }
 
-/** The key of a map's element; a set's element is its own key. */
-function keyOf(element: string): string {
-  return element.split(' : ')[0] ?? element
+function addText({ set, key, value }: Element): string {
+  const kinds = setSpec(set)
+  const to = fieldsText(value ?? [], kinds.value ?? [])
+  return `add element ${setAt(set)} { ${fieldsText(key, kinds.key)}${to && ` : ${to}`} }`
+}
+
+function fieldsText(fields: readonly string[], kinds: readonly FieldKind[]): string {
+  if (fields.length !== kinds.length) throw refusedElement(fields)
+  return fields.map((field, at) => fieldText(field, kinds[at], fields)).join(' . ')
+}
+
+/** A link's name: nft takes all between quotes as it is (src/scanner.l, quotedstring), but reads a star at the end as a pattern. */
+const linkPattern = /^[\w!$&(-.:-@[\]^{|}~]*[\w!$&()+,.:-@[\]^{|}~-]$/
+
+/** Addresses, ports, MACs, chains. */
+const plainPattern = /^[\w.:/-]+$/
+
+function fieldText(field: string, kind: FieldKind | undefined, fields: readonly string[]): string {
+  if (!(kind === 'link' ? linkPattern : plainPattern).test(field)) throw refusedElement(fields)
+  if (kind === 'link') return `"${field}"`
+  return kind === 'chain' ? `goto ${field}` : field
+}
+
+function refusedElement(fields: readonly string[]): CniError {
+  return new CniError(CniCode.invalidConfig, `"${printable(fields.join(' '))}" cannot be an nftables set element`, {
+    details: 'link names in rules have no quotes, backslash, % or #, and no * at the end',
+  })
 }
 
 /** Conditions come from the edge or from a record; in neither is a second statement. */
-function expressionText(expression: string): string {
+function conditionText(expression: string): string {
   if (/^[\w .:/@"{},!=+-]+$/.test(expression)) return expression
   throw new CniError(CniCode.invalidConfig, `"${printable(expression)}" cannot be a rule of host ports`, {
     details: 'conditions are matches of addresses, interfaces, marks and states',
   })
 }
 
-/** A link's name: nft takes all between quotes as it is (src/scanner.l, quotedstring), but reads a star at the end as a pattern. */
-const linkText = /"[\w!$&(-.:-@[\]^{|}~]*[\w!$&()+,.:-@[\]^{|}~-]"/
-const elementPattern = new RegExp(`^(?:${linkText.source}|[\\w.:/ -])+$`)
+/** The rules of ruleset.ts. Whoever changes one raises the ruleset's version there. */
+const ownRules: Readonly<Record<OwnRuleName, string>> = {
+  'loopback-to': 'iifname @loopback ip daddr 127.0.0.0/8 drop',
+  'loopback-from': 'iifname @loopback ip saddr 127.0.0.0/8 drop',
+  // ::1 is the node's: IPv6 has no route_localnet, and a packet from ::1 is dropped where it arrives
+  // (net/ipv6/ip6_input.c, ip6_rcv_core).
+  loopback6: 'ip6 daddr ::1 return',
+  gate4: 'ip daddr . meta l4proto . th dport vmap @gates4',
+  anygate4: 'meta nfproto ipv4 meta l4proto . th dport vmap @anygates4',
+  gate6: 'ip6 daddr . meta l4proto . th dport vmap @gates6',
+  anygate6: 'meta nfproto ipv6 meta l4proto . th dport vmap @anygates6',
+  ungated: `goto ${translateChain}`,
+  port4: 'dnat ip to ip daddr . meta l4proto . th dport map @ports4',
+  anyport4: 'dnat ip to meta l4proto . th dport map @anyports4',
+  port6: 'dnat ip6 to ip6 daddr . meta l4proto . th dport map @ports6',
+  anyport6: 'dnat ip6 to meta l4proto . th dport map @anyports6',
+  local: 'fib daddr type local jump hostports',
+  'local-out': 'fib daddr type local jump hostports',
+  fence: 'iifname @fenced oifname @fenced iifname . oifname != @fencedpair drop',
+  // Translated, and routed back to the bridge it came from: the answer would go straight to the client,
+  // untranslated. With bridge-nf-call-iptables the packet never leaves the bridge, the answer is translated
+  // there, and the client's address stays: such a packet has no input interface here
+  // (net/bridge/br_netfilter_hooks.c, br_nf_post_routing), a routed one has since Linux 5.7 (28f8bfd1ac94).
+  hairpin4: 'ip saddr . ip daddr @hairpin4 iifname . oifname @hairpinlink ct status dnat masquerade',
+  hairpin6: 'ip6 saddr . ip6 daddr @hairpin6 iifname . oifname @hairpinlink ct status dnat masquerade',
+  // A pod takes no packet from its own address: to itself there is no way but this.
+  self4: 'ip saddr . ip daddr @self4 ct status dnat masquerade',
+  self6: 'ip6 saddr . ip6 daddr @self6 ct status dnat masquerade',
+  'from-loopback': 'oifname @loopback ip saddr 127.0.0.0/8 ct status dnat masquerade',
+  all4: 'ip daddr . meta l4proto . th dport @masqall4 ct status dnat masquerade',
+  all6: 'ip6 daddr . meta l4proto . th dport @masqall6 ct status dnat masquerade',
+  masquerade4: 'ip saddr @masq4 ip daddr != 224.0.0.0/4 ip saddr . ip daddr != @keep4 masquerade',
+  masquerade6: 'ip6 saddr @masq6 ip6 daddr != ff00::/8 ip6 saddr . ip6 daddr != @keep6 masquerade',
+  spoof: 'iifname @guarded iifname . ether saddr != @guardedmac drop',
+}
 
-/** Elements are addresses, ports and link names. */
-function elementText(element: string): string {
-  if (elementPattern.test(element)) return element
-  throw new CniError(CniCode.invalidConfig, `"${printable(element)}" cannot be an nftables set element`, {
-    details: 'link names in rules have no quotes, backslash, % or #, and no * at the end',
-  })
+function acceptRules(mark: number): Readonly<Record<AcceptRuleName, string>> {
+  const bit = markText(mark)
+  const clear = `meta mark & ${bit} != 0 meta mark set meta mark & ${markText(0xffff_ffff - mark)}`
+  const set = `meta mark set meta mark | ${bit} accept`
+  return {
+    'admit-clear': clear,
+    'admit-from': `iifname @acceptlinks ${set}`,
+    // A source can be forged: by address it has to come by a veth, from where the answer would go.
+    'admit-from4': `meta iifkind "veth" ip saddr @acceptnet4 fib saddr . iif oif exists ${set}`,
+    'admit-from6': `meta iifkind "veth" ip6 saddr @acceptnet6 fib saddr . iif oif exists ${set}`,
+    'admit-to': 'oifname @acceptlinks jump admitted',
+    'admit-to4': 'ip daddr @acceptnet4 jump admitted',
+    'admit-to6': 'ip6 daddr @acceptnet6 jump admitted',
+    answer: `ct state established,related ${set}`,
+    translated: `ct status dnat ${set}`,
+    new4: `ip daddr . ip saddr @acceptnew4 ${set}`,
+    new6: `ip6 daddr . ip6 saddr @acceptnew6 ${set}`,
+    unmark: clear,
+  }
 }

@@ -1,45 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `nft -j list table inet trestle` prints, to an observed table (libnftables-json(5)).
+// What nft prints of our tables: as JSON with elements (libnftables-json(5)), and as text without them.
 
+import { type Element, indexElements } from '../plan/model/elements.ts'
 import type { ObservedTable } from '../plan/model/observed.ts'
-import type { SetName } from '../plan/model/op.ts'
+import { setOfKernelName, setSpec } from '../plan/model/sets.ts'
+import type { ListedBase } from '../plan/rules/ruleset.ts'
 
 interface NftObject {
   readonly table?: { readonly flags?: unknown }
   readonly chain?: { readonly name: string; readonly policy?: string }
   readonly rule?: { readonly chain: string; readonly comment?: string }
-  readonly set?: { readonly name: string; readonly elem?: readonly unknown[] }
-  readonly map?: { readonly name: string; readonly elem?: readonly unknown[] }
+  readonly set?: NftSet
+  readonly map?: NftSet
 }
 
-/** The table from nft's JSON. Throws SyntaxError when the text is not JSON. */
+interface NftSet {
+  readonly name: string
+  readonly elem?: readonly unknown[]
+}
+
+/** The table from the JSON of `nft -j list table`. Throws SyntaxError when the text is not JSON. */
 export function readTable(stdout: string): ObservedTable {
   const objects = (JSON.parse(stdout) as { nftables: readonly NftObject[] }).nftables
   const rules = new Map<string, string[]>()
-  const elements = new Map<SetName, ReadonlySet<string>>()
-  for (const entry of objects) {
-    if (entry.chain) rules.set(entry.chain.name, rules.get(entry.chain.name) ?? [])
-    if (entry.rule) rules.set(entry.rule.chain, [...(rules.get(entry.rule.chain) ?? []), entry.rule.comment ?? ''])
-    const set = entry.set ?? entry.map
-    if (set) elements.set(set.name as SetName, new Set((set.elem ?? []).map(elementText)))
+  for (const { chain, rule } of objects) {
+    if (chain) rules.set(chain.name, rules.get(chain.name) ?? [])
+    if (rule) rules.set(rule.chain, [...(rules.get(rule.chain) ?? []), rule.comment ?? ''])
   }
+  const elements = indexElements(objects.flatMap(({ set, map }) => elementsOf(set ?? map)))
   const dropping = objects.flatMap(({ chain }) => (chain?.policy === 'drop' ? [chain.name] : []))
   const hasFlags = objects.some(({ table }) => table?.flags !== undefined)
   return { rules, elements, ...(hasFlags ? { hasFlags } : {}), ...(dropping.length > 0 ? { dropping } : {}) }
 }
 
-/** An element as our own operations write it: `a`, `a/len`, `a . b`, `key : value`, `key : goto chain`. */
-function elementText(element: unknown): string {
-  if (Array.isArray(element) && element.length === 2) return `${elementText(element[0])} : ${elementText(element[1])}`
-  if (typeof element !== 'object' || element === null) return String(element)
-  const entry = element as Readonly<Record<string, unknown>>
-  if ('elem' in entry) return elementText((entry['elem'] as { val: unknown }).val)
-  if ('concat' in entry) return (entry['concat'] as unknown[]).map(elementText).join(' . ')
+/** The comments of rules in what `nft -t list table` printed, of one table or of several. */
+export function readBase(listing: string): ListedBase {
+  const comments = [...listing.matchAll(/\bcomment "([^"]*)"/g)].map(([, comment = '']) => comment)
+  return { isDormant: listing.includes('flags dormant'), comments: new Set(comments) }
+}
+
+/** A set that is none of ours has none. */
+function elementsOf(listed: NftSet | undefined): readonly Element[] {
+  const set = setOfKernelName(listed?.name ?? '')
+  if (set === undefined) return []
+  const isMap = setSpec(set).value !== undefined
+  return (listed?.elem ?? []).map((element) => {
+    if (!isMap || !Array.isArray(element)) return { set, key: fieldsOf(element) }
+    return { set, key: fieldsOf(element[0]), value: fieldsOf(element[1]) }
+  })
+}
+
+function fieldsOf(value: unknown): readonly string[] {
+  const bare = unwrapped(value)
+  const parts = typeof bare === 'object' ? (bare as { concat?: readonly unknown[] } | null)?.concat : undefined
+  return parts === undefined ? [fieldText(bare)] : parts.map((part) => fieldText(unwrapped(part)))
+}
+
+/** An element with a comment, a counter or a time-out is wrapped. */
+function unwrapped(value: unknown): unknown {
+  return (value as { elem?: { val: unknown } } | null)?.elem?.val ?? value
+}
+
+/** As our own elements have it: an address, `address/length`, a name or a number, the chain of a verdict. */
+function fieldText(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value)
+  const entry = value as Readonly<Record<string, unknown>>
   if ('prefix' in entry) {
     const prefix = entry['prefix'] as { addr: string; len: number }
     return `${prefix.addr}/${prefix.len}`
   }
-  if ('goto' in entry) return `goto ${(entry['goto'] as { target: string }).target}`
-  if ('range' in entry) return (entry['range'] as unknown[]).map(elementText).join('-')
-  return JSON.stringify(element)
+  if ('goto' in entry) return (entry['goto'] as { target: string }).target
+  if ('range' in entry) return (entry['range'] as unknown[]).map(fieldText).join('-')
+  return JSON.stringify(value)
 }

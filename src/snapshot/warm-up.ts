@@ -15,7 +15,7 @@ import { del } from '../commands/verbs/del.ts'
 import { gc } from '../commands/verbs/gc.ts'
 import { handlers as realHandlers } from '../commands/verbs/handlers.ts'
 import { status } from '../commands/verbs/status.ts'
-import { chains } from '../plan/rules/ruleset.ts'
+import { declarationsOf } from '../plan/rules/ruleset.ts'
 import { openNetns } from '../system/kernel/netns.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import type { Command, Run } from '../system/process/runner.ts'
@@ -172,6 +172,7 @@ function answerTo({ file, args }: Command): string {
 }
 
 function ruleComments(): string {
+  const { chains } = declarationsOf('inet')
   return chains.flatMap((chain) => chain.rules.map((rule) => `comment "${rule.comment}"\n`)).join('')
 }
 

@@ -5,6 +5,7 @@
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { readTable } from '../../src/compile/read-nft.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../src/plan/model/attachment.ts'
+import type { Element } from '../../src/plan/model/elements.ts'
 import type { Host } from '../support/host.ts'
 import { inPodJson, onHostJson } from '../support/traffic/pods.ts'
 import type { Pod, World } from './world.ts'
@@ -31,12 +32,6 @@ export interface LinkFact {
   readonly alias: string
 }
 
-/** An element of one of our sets. */
-export interface ElementFact {
-  readonly set: string
-  readonly element: string
-}
-
 /** A pod that its runtime takes for running, and what its namespace has. */
 export interface PodFact {
   readonly id: string
@@ -52,7 +47,7 @@ export interface Facts {
   readonly addresses: readonly Reservation[]
   readonly ports: readonly Reservation[]
   readonly links: readonly LinkFact[]
-  readonly elements: readonly ElementFact[]
+  readonly elements: readonly Element[]
   readonly pods: readonly PodFact[]
 }
 
@@ -91,12 +86,10 @@ function linksOf(host: Host): readonly LinkFact[] {
   return shown.map(({ ifname, ifalias = '' }) => ({ name: ifname, alias: ifalias }))
 }
 
-function elementsOf(host: Host, family: 'inet' | 'bridge'): readonly ElementFact[] {
+function elementsOf(host: Host, family: 'inet' | 'bridge'): readonly Element[] {
   const { code, stdout } = host.run('nft', ['-j', 'list', 'table', family, 'trestle'])
   if (code !== 0) return []
-  return [...readTable(stdout).elements].flatMap(([set, elements]) =>
-    [...elements].map((element) => ({ set, element })),
-  )
+  return [...readTable(stdout).elements.values()].flatMap((elements) => [...elements.values()])
 }
 
 function podFact(host: Host, { id, slot, netns, result }: Pod): PodFact {

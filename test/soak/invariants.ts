@@ -3,12 +3,14 @@
 // record or claim speaks of. Each function returns what is wrong, in words.
 
 import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
+import { describeElement, type Element } from '../../src/plan/model/elements.ts'
 import { aliasOf, hostLinkName, ifbName } from '../../src/plan/model/names.ts'
-import type { ElementFact, Facts, RecordFact, Reservation } from './facts.ts'
+import { setSpec } from '../../src/plan/model/sets.ts'
+import type { Facts, RecordFact, Reservation } from './facts.ts'
 import { bridgeOf } from './networks.ts'
 
 /** Sets of elements that networks share: they are for subnets and bridges, and stay without pods. */
-const shared = /^(masq|keep|hairpin|acceptnet|acceptnew)[46]$/
+const shared = /^(masquerade|noMasquerade|hairpin|acceptSubnets|acceptNew)[46]$/
 
 /** Everything that is wrong. */
 export function brokenInvariants(facts: Facts): readonly string[] {
@@ -100,16 +102,19 @@ function ownerlessElements({ records, elements }: Facts): readonly string[] {
   const ports = new Set(
     records.flatMap(({ spec }) =>
       (spec?.hostPorts?.ports ?? []).map(
-        ({ protocol, hostPort, podIp, containerPort }) => `${protocol} . ${hostPort} : ${podIp} . ${containerPort}`,
+        ({ protocol, hostPort, podIp, containerPort }) => `${protocol} ${hostPort} -> ${podIp} ${containerPort}`,
       ),
     ),
   )
-  const isOwned = ({ set, element }: ElementFact): boolean => {
+  const isOwned = (element: Element): boolean => {
+    const { set, key, value = [] } = element
     if (shared.test(set)) return true
-    if (set.startsWith('anyports')) return ports.has(element)
-    return element.split(/ [.:] /).some((word) => links.has(word) || addresses.has(word))
+    if (set.startsWith('anyHostPorts')) return ports.has(describeElement(element))
+    return [...key, ...value].some((word) => links.has(word) || addresses.has(word))
   }
-  return elements.filter((each) => !isOwned(each)).map(({ set, element }) => `${element} in nft set ${set} is nobody's`)
+  return elements
+    .filter((each) => !isOwned(each))
+    .map((each) => `${describeElement(each)} in nft set ${setSpec(each.set).kernelName} is nobody's`)
 }
 
 function nameOf({ network, containerId, ifName }: AttachmentKey): string {

@@ -4,7 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { expect } from 'vitest'
-import type { TableFamily } from '../../src/plan/model/op.ts'
+import type { TableFamily } from '../../src/plan/model/sets.ts'
 import { type ChainDeclaration, declarationsOf } from '../../src/plan/rules/ruleset.ts'
 import { type Host, type Snapshot, snapshot } from './host.ts'
 

@@ -160,6 +160,11 @@ export function subtract(cidr: Cidr, hole: Cidr): readonly Cidr[] {
   return rest
 }
 
+/** The family of an address or a CIDR in text that one of the readers took: nothing but IPv6 has a colon. */
+export function familyOf(text: string): Family {
+  return text.includes(':') ? 6 : 4
+}
+
 /** The address of a CIDR's text, without its prefix length. */
 export function bareAddress(cidr: string): string {
   const slash = cidr.indexOf('/')

@@ -3,11 +3,13 @@
 // not undo them, nor they that.
 
 import { CommandError } from '../../compile/command-error.ts'
+import { readBase } from '../../compile/read-nft.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
-import type { Op, TableFamily } from '../../plan/model/op.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { setSpec, type TableFamily } from '../../plan/model/sets.ts'
 import { hasRefilledElements, steadyRuleOps, tablesOf } from '../../plan/modes/shared.ts'
 import { acceptMark } from '../../plan/rules/accept-mark.ts'
-import { isBaseComplete, tableOf } from '../../plan/rules/ruleset.ts'
+import { isBaseComplete } from '../../plan/rules/ruleset.ts'
 import { execute } from '../../system/kernel/execute.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { allNetworks } from '../../system/store/records.ts'
@@ -28,7 +30,8 @@ export async function sayRules(context: CallContext, spec: AttachmentSpec): Prom
     const said = await Promise.allSettled(parts.map((part) => execute({ run: context.run }, part)))
     for (const each of said) if (each.status === 'rejected') throw each.reason
     const printed = said.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))
-    const isComplete = isBaseComplete(printed.map((each) => each.stdout).join(''), tablesOf(ops), acceptMark(networks))
+    const listed = readBase(printed.map((each) => each.stdout).join(''))
+    const isComplete = isBaseComplete(listed, tablesOf(ops), acceptMark(networks))
     if (isComplete && !hasGone(networks)) return
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
@@ -56,5 +59,5 @@ function hasGone(networks: readonly NetworkSpec[]): boolean {
 
 function isOfTable(op: Op, table: TableFamily): boolean {
   if (op.kind === 'nft.base.show') return op.table === table
-  return (op.kind === 'nft.add' ? tableOf(op.set) : 'inet') === table
+  return (op.kind === 'nft.add' ? setSpec(op.set).table : 'inet') === table
 }

@@ -14,7 +14,7 @@ import {
   type OrphanVerdict,
   orphansOf,
 } from '../../plan/recovery/orphans.ts'
-import { remainingElements } from '../../plan/rules/stale-elements.ts'
+import { remainingElements } from '../../plan/rules/orphan-elements.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { executeAll } from '../../system/kernel/execute.ts'

@@ -3,17 +3,17 @@
 // those that stand in the way of a pod that has the port now. Rare, so the table is looked at.
 
 import { bareAddress } from '../../cni/model/address.ts'
-import { toLanes } from '../../compile/batches.ts'
 import { CommandError } from '../../compile/command-error.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { elementOps } from '../../plan/model/elements.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
 import type { ObservedTable } from '../../plan/model/observed.ts'
-import type { Op, TableFamily } from '../../plan/model/op.ts'
+import type { Op } from '../../plan/model/op.ts'
 import { sameKey } from '../../plan/model/record.ts'
+import type { TableFamily } from '../../plan/model/sets.ts'
+import { elementsInTheWay, remainingElements } from '../../plan/rules/orphan-elements.ts'
 import { chainRemovals, chainsBehind } from '../../plan/rules/port-conditions.ts'
-import { tableName } from '../../plan/rules/ruleset.ts'
-import { elementsInTheWay, remainingElements } from '../../plan/rules/stale-elements.ts'
+import { tableRemoval } from '../../plan/rules/ruleset.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { execute, executeAll, type Place } from '../../system/kernel/execute.ts'
 import { observeTable } from '../../system/kernel/observe.ts'
@@ -104,10 +104,13 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
  * A table that is dormant, or has a set of another type under a name of ours. In one transaction: where it does not help,
  * nothing has changed. The plan has the elements of all attachments.
  */
-async function replaceTable({ run }: Place, ops: readonly Op[], family: TableFamily): Promise<boolean> {
-  const [batch] = toLanes(ops.filter((op) => op.kind.startsWith('nft.'))).rules
-  if (batch?.tool !== 'nft') return false
-  const stdin = `delete table ${family} ${tableName}\n${batch.stdin}`
-  const { code } = await run({ file: 'nft', args: ['-t', '-f', '-'], stdin })
-  return code === 0
+async function replaceTable(place: Place, ops: readonly Op[], table: TableFamily): Promise<boolean> {
+  const rules = ops.filter((op) => op.kind.startsWith('nft.'))
+  try {
+    await execute(place, [tableRemoval(table), ...rules])
+    return true
+  } catch (error) {
+    if (error instanceof CommandError) return false
+    throw error
+  }
 }

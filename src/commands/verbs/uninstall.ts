@@ -3,8 +3,6 @@
 // chains of others, state. Only when no attachment is left: a live pod keeps its network.
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
-import { oneLine } from '../../cni/model/error.ts'
-import { reasonOf } from '../../compile/reason.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { bridgeMac } from '../../plan/model/names.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
@@ -12,7 +10,7 @@ import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, describeHolder } from '../../plan/model/record.ts'
 import { markText } from '../../plan/rules/accept-mark.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
-import { tableName } from '../../plan/rules/ruleset.ts'
+import { tableName, tableRemoval } from '../../plan/rules/ruleset.ts'
 import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
 import { readHostAccepts, removeHostAccept } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
@@ -162,10 +160,9 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
   await removeMarkAccept(context.cleanup, [], true).catch((error: Error) => failures.push(error.message))
   const removals = parts.links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
   failures.push(...(await executeAll({ run: context.cleanup }, removals)).map(({ message }) => message))
-  for (const family of parts.tables) {
-    const { code, stderr } = await context.cleanup({ file: 'nft', args: ['delete', 'table', family, tableName] })
-    if (code === 0 || reasonOf(stderr) === 'absent') continue
-    failures.push(`could not remove the nft table ${family} ${tableName}: ${oneLine(stderr)}`)
+  for (const table of parts.tables) {
+    const failed = await executeAll({ run: context.cleanup }, [tableRemoval(table)])
+    failures.push(...failed.map(({ message }) => message))
   }
   if (failures.length > 0) return failures
   for (const path of stateParts()) rmSync(path, { recursive: true, force: true })

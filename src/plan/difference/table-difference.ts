@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // In which ways our nft tables lack rules or elements that were put there.
 
+import { describeElement, type Element, hasElement } from '../model/elements.ts'
 import type { Observed } from '../model/observed.ts'
-import type { Op, SetName, TableFamily } from '../model/op.ts'
-import { declarationsOf, tableOf } from '../rules/ruleset.ts'
+import type { Op } from '../model/op.ts'
+import { setSpec, type TableFamily } from '../model/sets.ts'
+import { declarationsOf } from '../rules/ruleset.ts'
 
 type TableOp = Extract<Op, { kind: 'nft.base' | 'nft.chain' | 'nft.chain.del' | 'nft.add' | 'nft.del' }>
 
@@ -17,9 +19,9 @@ export function tableLacks(op: TableOp, observed: Observed): readonly string[] {
     case 'nft.chain.del':
       return isChainThere(op.chain, observed) ? [`nft chain ${op.chain} is still there`] : []
     case 'nft.add':
-      return elementLacks(op.set, op.element, observed)
+      return elementLacks(op, observed)
     case 'nft.del':
-      return elementLacks(op.set, op.element, observed).length === 0 ? [`${op.element} is still in ${op.set}`] : []
+      return elementLacks(op, observed).length === 0 ? [`${describeElement(op)} is still in nft set ${nameOf(op)}`] : []
     default:
       return op satisfies never
   }
@@ -58,12 +60,16 @@ function isChainThere(chain: string, { table }: Observed): boolean {
   return table !== undefined && table !== 'absent' && table.rules.has(chain)
 }
 
-function elementLacks(set: SetName, element: string, observed: Observed): readonly string[] {
-  const table = tableIn(observed, tableOf(set))
+function elementLacks(element: Element, observed: Observed): readonly string[] {
+  const table = tableIn(observed, setSpec(element.set).table)
   if (table === undefined) return []
-  // nft prints names without the quotes they are written in.
-  if (table !== 'absent' && table.elements.get(set)?.has(element.replaceAll('"', ''))) return []
-  return [`element ${element} is missing from nft set ${set}`]
+  if (table !== 'absent' && hasElement(table.elements, element)) return []
+  return [`element ${describeElement(element)} is missing from nft set ${nameOf(element)}`]
+}
+
+/** What `nft list set` knows it by. */
+function nameOf({ set }: Element): string {
+  return setSpec(set).kernelName
 }
 
 function tableIn(observed: Observed, family: TableFamily): Observed['table'] {

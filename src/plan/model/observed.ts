@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What we may know about the kernel, as data: filled by system/kernel/observe.ts, compared by difference.ts.
 
-import type { SetName } from './op.ts'
+import type { Elements } from './elements.ts'
 
 /** A network link. `addresses`: CIDRs. `peerIndex`: ifindex of a veth's other end. */
 export interface ObservedLink {
@@ -61,7 +61,7 @@ export interface ObservedTable {
   /** Base chains with the policy drop, where policies were looked at. */
   readonly dropping?: readonly string[]
   readonly rules: ReadonlyMap<string, readonly string[]>
-  readonly elements: ReadonlyMap<SetName, ReadonlySet<string>>
+  readonly elements: Elements
 }
 
 /** Queueing on one link: a token bucket at the root, and where an ingress filter redirects to. */

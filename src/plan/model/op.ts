@@ -3,6 +3,8 @@
 // operation's answer, and `why` is the phrase an error or `trestle plan` shows for it.
 
 import type { PodRoute } from './attachment.ts'
+import type { Element } from './elements.ts'
+import type { SetName, TableFamily } from './sets.ts'
 
 /** Where an operation acts: the runtime's network namespace, or the pod's. */
 export type Place = 'host' | 'pod'
@@ -95,26 +97,18 @@ export type OpKind =
       readonly acceptMark?: number
     }
   | { readonly kind: 'nft.base.show'; readonly table: TableFamily }
-  | { readonly kind: 'nft.chain'; readonly chain: string; readonly expression: string; readonly comment: string }
+  | { readonly kind: 'nft.table.del'; readonly table: TableFamily }
+  /** `conditions`: portmap's, as conditions.ts writes them. What passes them all is translated. */
+  | {
+      readonly kind: 'nft.chain'
+      readonly chain: string
+      readonly conditions: readonly string[]
+      readonly comment: string
+    }
   | { readonly kind: 'nft.chain.del'; readonly chain: string }
   | { readonly kind: 'nft.flush'; readonly set: SetName }
-  | { readonly kind: 'nft.add'; readonly set: SetName; readonly element: string }
-  | { readonly kind: 'nft.del'; readonly set: SetName; readonly element: string }
-
-/** The families of nftables that we have a table in: the second one only where MACs are checked. */
-export type TableFamily = 'inet' | 'bridge'
-
-/** The sets and maps of our nft table (ruleset.ts). */
-export type SetName =
-  | `${'masq' | 'keep' | 'hairpin' | 'self' | 'ports' | 'anyports' | 'gates' | 'anygates' | 'masqall'}${4 | 6}`
-  | 'hairpinlink'
-  | 'loopback'
-  | 'fenced'
-  | 'fencedpair'
-  | 'guarded'
-  | 'guardedmac'
-  | 'acceptlinks'
-  | `accept${'net' | 'new'}${4 | 6}`
+  | ({ readonly kind: 'nft.add' } & Element)
+  | ({ readonly kind: 'nft.del' } & Element)
 
 /** An operation of a plan. `why` completes "could not …". */
 export type Op = OpKind & { readonly in: Place; readonly why: string }

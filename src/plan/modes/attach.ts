@@ -12,9 +12,9 @@ import type { AttachmentSpec, BridgePort, LinkEnd, PodRoute } from '../model/att
 import { type Element, elementOps } from '../model/elements.ts'
 import { aliasOf } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
-import { fenceLink } from '../rules/fence.ts'
-import { hairpinLink, selfElements } from '../rules/hairpin.ts'
+import { hairpinLink, selfHairpinElements } from '../rules/hairpin.ts'
 import { localnetOps, ownPortElements, sharedPortElements } from '../rules/host-ports.ts'
+import { isolateLink } from '../rules/isolation.ts'
 import { conditionOps } from '../rules/port-conditions.ts'
 import { chainedHostOps, chainedHostUndoOps, chainedPodOps } from './chained-ops.ts'
 import { ignoreRouters } from './network.ts'
@@ -143,18 +143,24 @@ export function ownRuleRemovals(spec: AttachmentSpec): readonly Op[] {
 /** The elements of this attachment alone. A routed pod's link is its own, a bridge is not. */
 function ownElements(spec: AttachmentSpec): readonly Element[] {
   const { host, port } = spec
-  const mac: readonly Element[] =
+  const macCheck: readonly Element[] =
     host === undefined || port?.onlyMac === undefined
       ? []
       : [
-          { set: 'guarded', element: `"${host.name}"` },
-          { set: 'guardedmac', element: `"${host.name}" . ${port.onlyMac}` },
+          { set: 'macCheckLinks', key: [host.name] },
+          { set: 'macCheckPairs', key: [host.name, port.onlyMac] },
         ]
   const ports = spec.hostPorts === undefined ? [] : ownPortElements(spec.hostPorts)
   const ownLink = spec.chained === undefined ? host?.name : spec.chained.hostLink
   const policy = spec.chained?.fence ?? spec.fence
-  const fence = ownLink === undefined || policy === undefined ? [] : fenceLink(ownLink, policy)
-  return [...mac, ...ports, ...selfElements(spec), ...(isLinkOwn(spec) ? guardElements(spec) : []), ...fence]
+  const isolation = ownLink === undefined || policy === undefined ? [] : isolateLink(ownLink, policy)
+  return [
+    ...macCheck,
+    ...ports,
+    ...selfHairpinElements(spec),
+    ...(isLinkOwn(spec) ? guardElements(spec) : []),
+    ...isolation,
+  ]
 }
 
 /** Whether what packets to the pod leave by is the pod's alone. */

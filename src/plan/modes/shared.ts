@@ -3,15 +3,15 @@
 // of desired − observed for everything that is shared (docs/design.md, "One difference").
 
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import { elementOps } from '../model/elements.ts'
-import type { Op, SetName, TableFamily } from '../model/op.ts'
+import { describeElement, elementOps } from '../model/elements.ts'
+import type { Op } from '../model/op.ts'
+import { type SetName, setSpec, type TableFamily } from '../model/sets.ts'
 import { acceptElements } from '../rules/accept-elements.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
-import { fenceElements } from '../rules/fence.ts'
 import { hairpinElements } from '../rules/hairpin.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
+import { isolationElements } from '../rules/isolation.ts'
 import { masqueradeElements, masqueradeOps } from '../rules/masquerade.ts'
-import { tableOf } from '../rules/ruleset.ts'
 import { attachmentRuleOps, portOps } from './attach.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 
@@ -31,19 +31,19 @@ export function ruleOps(source: RuleSource): readonly Op[] {
 
 /** Sets that `refilledRuleOps` empties. */
 const refilled: readonly SetName[] = [
-  'masq4',
-  'masq6',
-  'keep4',
-  'keep6',
+  'masquerade4',
+  'masquerade6',
+  'noMasquerade4',
+  'noMasquerade6',
   'hairpin4',
   'hairpin6',
-  'fenced',
-  'fencedpair',
-  'acceptlinks',
-  'acceptnet4',
-  'acceptnet6',
-  'acceptnew4',
-  'acceptnew6',
+  'isolatedLinks',
+  'isolationExempt',
+  'acceptLinks',
+  'acceptSubnets4',
+  'acceptSubnets6',
+  'acceptNew4',
+  'acceptNew6',
 ]
 
 /** Whether the attachment has elements of its own in sets that are emptied and filled again. */
@@ -58,7 +58,9 @@ export function hasRefilledElements(spec: AttachmentSpec): boolean {
 export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly Op[] {
   const elements = allElementsOf(source)
   if (elements.length === 0 && !evenEmpty) return []
-  const flushes = refilled.map((set): Op => ({ in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${set}` }))
+  const flushes = refilled.map((set): Op => {
+    return { in: 'host', kind: 'nft.flush', set, why: `refill the nft set ${setSpec(set).kernelName}` }
+  })
   return [...baseOps(source, elements), ...flushes, ...elements]
 }
 
@@ -99,7 +101,7 @@ function baseOps({ networks, all = networks }: RuleSource, elements: readonly Op
 
 /** The main table always, the other one where it has elements. */
 export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
-  return ops.some((op) => op.kind === 'nft.add' && tableOf(op.set) === 'bridge') ? ['inet', 'bridge'] : ['inet']
+  return ops.some((op) => op.kind === 'nft.add' && setSpec(op.set).table === 'bridge') ? ['inet', 'bridge'] : ['inet']
 }
 
 function allElementsOf(source: RuleSource): readonly Op[] {
@@ -107,11 +109,11 @@ function allElementsOf(source: RuleSource): readonly Op[] {
 }
 
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
-  const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...fenceElements(network)]))
+  const links = elementOps(networks.flatMap((network) => [...hairpinElements(network), ...isolationElements(network)]))
   const all = [...masqueradeOps(masqueradeElements(networks)), ...links, ...attachments.flatMap(attachmentRuleOps)]
   const seen = new Set<string>()
   return all.filter((op) => {
-    const text = op.kind === 'nft.add' ? `${op.set} ${op.element}` : op.kind === 'nft.chain' ? op.chain : ''
+    const text = op.kind === 'nft.add' ? `${op.set} ${describeElement(op)}` : op.kind === 'nft.chain' ? op.chain : ''
     return !seen.has(text) && seen.add(text)
   })
 }

@@ -7,7 +7,7 @@ import type { AttachmentKey } from '../model/attachment.ts'
 import { hostLinkName, ifbName, isIfbName, keyOfHostLink, keyOfIfb } from '../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../model/observed.ts'
 import type { AttachmentRecord } from '../model/record.ts'
-import { namedIn } from '../rules/stale-elements.ts'
+import { namedIn } from '../rules/orphan-elements.ts'
 
 /** A link of the host, or what elements of our tables name: a link that is gone, or an address. `key`: whose it was, as its alias tells. */
 export interface Orphan {

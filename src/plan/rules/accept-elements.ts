@@ -21,9 +21,9 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
   const subnets = accepted.filter(({ of }) => of.includes('/')).map(({ of }) => of)
   const lists = networks.map(newConnections).map(({ to, from }) => ({ first: to, second: [...to, ...from] }))
   return [
-    ...[...new Set(links)].map((link): Element => ({ set: 'acceptlinks', element: `"${link}"` })),
-    ...subnetElements('acceptnet', subnets),
-    ...pairElements('acceptnew', lists),
+    ...[...new Set(links)].map((link): Element => ({ set: 'acceptLinks', key: [link] })),
+    ...subnetElements('acceptSubnets', subnets),
+    ...pairElements('acceptNew', lists),
   ]
 }
 

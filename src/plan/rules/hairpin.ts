@@ -3,7 +3,7 @@
 // through the translation, and goes straight to the client where both are on one bridge. Not where br_netfilter passes
 // bridged packets: it sees the answer too. Which of the two it is only the packet knows (ruleset.ts, hairpin4).
 
-import { bareAddress } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 
@@ -14,7 +14,7 @@ export function hairpinElements({ bridge, hairpin }: NetworkSpec): readonly Elem
 
 /** The same for one link of the host that pods share. */
 export function hairpinLink(link: string): Element {
-  return { set: 'hairpinlink', element: `"${link}" . "${link}"` }
+  return { set: 'hairpinLinks', key: [link, link] }
 }
 
 /**
@@ -22,13 +22,10 @@ export function hairpinLink(link: string): Element {
  * ports are translated by us; kube-proxy masquerades what it translates itself. Records of earlier versions
  * say nothing of pods on bridges: their host ports tell.
  */
-export function selfElements({ selfHairpin, port, hostPorts, ips }: AttachmentSpec): readonly Element[] {
+export function selfHairpinElements({ selfHairpin, port, hostPorts, ips }: AttachmentSpec): readonly Element[] {
   if (!selfHairpin && !(port !== undefined && hostPorts?.snat)) return []
   return ips.map(({ address }) => {
     const bare = bareAddress(address)
-    return {
-      set: bare.includes(':') ? 'self6' : 'self4',
-      element: `${bare} . ${bare}`,
-    }
+    return { set: `selfHairpin${familyOf(bare)}`, key: [bare, bare] }
   })
 }

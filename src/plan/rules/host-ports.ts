@@ -7,7 +7,7 @@ import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Op } from '../model/op.ts'
-import { gateElements } from './port-conditions.ts'
+import { conditionalPortElements, portKey } from './port-conditions.ts'
 
 /** The pod's host ports, or undefined when it asks for none. A port is served in each family the pod has. */
 export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
@@ -27,7 +27,7 @@ export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: st
 /** The elements of the pod alone: gone with the pod. */
 export function ownPortElements(spec: HostPortSpec): readonly Element[] {
   const translated = spec.ports.flatMap((port) => [toElement(port), ...(spec.masqAll ? [masqAllElement(port)] : [])])
-  return [...gateElements(spec), ...translated]
+  return [...conditionalPortElements(spec), ...translated]
 }
 
 /** What the pods of a link share: the guard of its loopback addresses. */
@@ -37,7 +37,7 @@ export function sharedPortElements(spec: HostPortSpec): readonly Element[] {
 
 /** Guards the node's loopback addresses from the pods behind `link`. */
 export function loopbackGuard(link: string): Element {
-  return { set: 'loopback', element: `"${link}"` }
+  return { set: 'loopbackLinks', key: [link] }
 }
 
 /**
@@ -93,12 +93,10 @@ export function hostPortsOf(mapping: PortMapping, ips: readonly PodAddress[]): r
 }
 
 function toElement(port: HostPort): Element {
-  const key = `${port.protocol} . ${port.hostPort}`
-  const to = `${port.podIp} . ${port.containerPort}`
-  if (port.hostIp === undefined) return { set: `anyports${port.family}`, element: `${key} : ${to}` }
-  return { set: `ports${port.family}`, element: `${port.hostIp} . ${key} : ${to}` }
+  const value = [port.podIp, String(port.containerPort)]
+  return { set: `${port.hostIp === undefined ? 'anyHostPorts' : 'hostPorts'}${port.family}`, key: portKey(port), value }
 }
 
 function masqAllElement(port: HostPort): Element {
-  return { set: `masqall${port.family}`, element: `${port.podIp} . ${port.protocol} . ${port.containerPort}` }
+  return { set: `masqueradeAll${port.family}`, key: [port.podIp, port.protocol, String(port.containerPort)] }
 }

@@ -29,51 +29,49 @@ export function masqueradeElements(networks: readonly NetworkSpec[]): readonly E
   const same = networks.map(({ hairpin = [] }) => ({ first: hairpin, second: hairpin }))
   return [
     ...subnetElements(
-      'masq',
+      'masquerade',
       rules.flatMap(({ subnets }) => subnets),
     ),
-    ...pairElements('keep', kept),
+    ...pairElements('noMasquerade', kept),
     ...pairElements('hairpin', same),
   ]
 }
 
 /** Operations that add the elements. */
 export function masqueradeOps(elements: readonly Element[]): readonly Op[] {
-  return elements.map(({ set, element }) => ({
-    in: 'host',
-    kind: 'nft.add',
-    set,
-    element,
-    why: `${reasons[set.slice(0, -1)]} ${element}`,
-  }))
+  return elements.map((element) => ({ in: 'host', kind: 'nft.add', ...element, why: reasonOf(element) }))
 }
 
-const reasons: Readonly<Record<string, string>> = {
-  masq: 'masquerade pods of',
-  keep: "keep the pod's address on",
-  hairpin: 'masquerade what is translated on',
+function reasonOf({ set, key }: Element): string {
+  const [source, destination] = key
+  if (set.startsWith('noMasquerade')) return `keep the pod's address from ${source} to ${destination}`
+  if (set.startsWith('hairpin')) return `masquerade what is translated from ${source} to ${destination}`
+  return `masquerade pods of ${source}`
 }
 
 /** The elements of two sets (both families) that hold subnets: what is inside of another is left out. */
-export function subnetElements(name: 'masq' | 'acceptnet', subnets: readonly string[]): readonly Element[] {
+export function subnetElements(name: 'masquerade' | 'acceptSubnets', subnets: readonly string[]): readonly Element[] {
   const apart = outermost(subnets.flatMap(toCidr))
-  return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, element: elementOf(cidr) }))
+  return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
 }
 
 /** The elements of two sets that hold pairs: each of `first` with each of `second`, overlaps taken apart. */
 export function pairElements(
-  name: 'keep' | 'hairpin' | 'acceptnew',
-  lists: readonly { readonly first: readonly string[]; readonly second: readonly string[] }[],
+  name: 'noMasquerade' | 'hairpin' | 'acceptNew',
+  lists: readonly {
+    readonly first: readonly string[]
+    readonly second: readonly string[]
+  }[],
 ): readonly Element[] {
   return apart(lists.flatMap(({ first, second }) => pairsOf(first, second))).map((pair) => pairElement(name, pair))
 }
 
-function pairElement(name: 'keep' | 'hairpin' | 'acceptnew', { source, destination }: Pair): Element {
-  return { set: `${name}${source.family}`, element: `${elementOf(source)} . ${elementOf(destination)}` }
+function pairElement(name: 'noMasquerade' | 'hairpin' | 'acceptNew', { source, destination }: Pair): Element {
+  return { set: `${name}${source.family}`, key: [prefixText(source), prefixText(destination)] }
 }
 
-/** As nft lists it, to compare with that: a prefix of one address is the address. */
-function elementOf(cidr: Cidr): string {
+/** As the kernel's sets are listed, to compare with that: a prefix of one address is the address. */
+function prefixText(cidr: Cidr): string {
   return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 

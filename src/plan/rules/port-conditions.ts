@@ -9,16 +9,16 @@ import type { HostPort, HostPortSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Op } from '../model/op.ts'
 import { sha256 } from '../model/sha256.ts'
-import { ruleComment, translateChain } from './ruleset.ts'
+import { ruleComment } from './ruleset.ts'
 
 /** The chains that the pod's ports go through, said anew with each pod: a chain of this name has one content. */
 export function conditionOps(spec: HostPortSpec): readonly Op[] {
   return ([4, 6] as const).flatMap((family): readonly Op[] => {
     const chain = chainOf(spec, family)
     if (chain === undefined || !spec.ports.some((port) => port.family === family)) return []
-    const expression = `${conditionsOf(spec, family).join(' ')} goto ${translateChain}`
+    const conditions = conditionsOf(spec, family)
     const why = `set up the conditions of host ports, IPv${family}`
-    return [{ in: 'host', kind: 'nft.chain', chain, expression, comment: ruleComment(chain), why }]
+    return [{ in: 'host', kind: 'nft.chain', chain, conditions, comment: ruleComment(chain), why }]
   })
 }
 
@@ -37,24 +37,26 @@ export function chainRemovals(chains: readonly string[]): readonly Op[] {
   }))
 }
 
-/** The chains that these elements, as nft lists them, lead to. */
+/** The chains of conditions that these elements lead to. */
 export function chainsBehind(elements: readonly Element[]): readonly string[] {
-  const found = elements.flatMap(({ element }) => / : goto (cond[46]_[0-9a-f]{16})$/.exec(element)?.[1] ?? [])
-  return [...new Set(found)]
+  const chains = elements.flatMap(({ value: [chain = ''] = [] }) =>
+    /^cond[46]_[0-9a-f]{16}$/.test(chain) ? chain : [],
+  )
+  return [...new Set(chains)]
 }
 
 /** What sends packets to the pod's ports through their conditions. */
-export function gateElements(spec: HostPortSpec): readonly Element[] {
+export function conditionalPortElements(spec: HostPortSpec): readonly Element[] {
   return spec.ports.flatMap((port): readonly Element[] => {
     const chain = chainOf(spec, port.family)
-    return chain === undefined ? [] : [gateElement(port, chain)]
+    const set = port.hostIp === undefined ? 'anyConditionalPorts' : 'conditionalPorts'
+    return chain === undefined ? [] : [{ set: `${set}${port.family}`, key: portKey(port), value: [chain] }]
   })
 }
 
-function gateElement(port: HostPort, chain: string): Element {
-  const element = `${port.protocol} . ${port.hostPort} : goto ${chain}`
-  if (port.hostIp === undefined) return { set: `anygates${port.family}`, element }
-  return { set: `gates${port.family}`, element: `${port.hostIp} . ${element}` }
+/** What a packet to the host port has: its address where the port is on one, protocol and port. */
+export function portKey({ hostIp, protocol, hostPort }: HostPort): readonly string[] {
+  return [...(hostIp === undefined ? [] : [hostIp]), protocol, String(hostPort)]
 }
 
 function conditionsOf(spec: HostPortSpec, family: 4 | 6): readonly string[] {

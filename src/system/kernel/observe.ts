@@ -5,6 +5,7 @@ import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
 import { toBatchLine } from '../../compile/batch-line.ts'
 import { readVlans } from '../../compile/bridge-tool.ts'
 import { podNetns } from '../../compile/ip.ts'
+import { listTableArguments } from '../../compile/nft.ts'
 import { readDocuments, readLinks, readRoutes, readRules } from '../../compile/read-ip.ts'
 import { readTable } from '../../compile/read-nft.ts'
 import { readAnswers, readQueue, type TcEntry } from '../../compile/read-tc.ts'
@@ -15,8 +16,7 @@ import {
   type ObservedQueue,
   type ObservedTable,
 } from '../../plan/model/observed.ts'
-import type { TableFamily } from '../../plan/model/op.ts'
-import { tableName } from '../../plan/rules/ruleset.ts'
+import type { TableFamily } from '../../plan/model/sets.ts'
 import { lackNote, refusedFor } from '../process/capabilities.ts'
 import type { Output, Run } from '../process/runner.ts'
 import { readKey } from './kernel-files.ts'
@@ -113,7 +113,7 @@ function settingsIn(printed: string, keys: readonly string[]): ReadonlyMap<strin
 
 /** One of our nft tables with its elements, or 'absent'. One process. */
 export async function observeTable(run: Run, family: TableFamily): Promise<ObservedTable | 'absent'> {
-  const output = await run({ file: 'nft', args: ['-j', 'list', 'table', family, tableName] })
+  const output = await run({ file: 'nft', args: listTableArguments(family) })
   if (output.code === 0) return readListing(output.stdout)
   if (reasonOf(output.stderr) === 'absent') return 'absent'
   throw notSeen('nft', output)

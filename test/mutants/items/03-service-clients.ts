@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'everybody within the subnet is masqueraded, bridged packets included',
-    file: 'src/plan/rules/ruleset.ts',
+    file: 'src/compile/nft.ts',
     find: "'ip saddr . ip daddr @hairpin4 iifname . oifname @hairpinlink ct status dnat masquerade'",
     replace: "'ip saddr . ip daddr @hairpin4 ct status dnat masquerade'",
     caughtBy: {

@@ -28,7 +28,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a packet that comes with the bit set is let in',
     file: 'src/plan/rules/accept-rules.ts',
-    find: "      named('admit-clear', clear),\n",
+    find: "  'admit-clear',\n",
     replace: '',
     caughtBy: {
       project: 'netns',

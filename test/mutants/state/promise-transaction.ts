@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'what is gone already fails the whole transaction',
     file: 'src/compile/nft.ts',
-    find: '      return [\n        `add element ${setAt(op.set)} { ${elementText(op.element)} }`,\n        `delete element',
-    replace: '      return [\n        `delete element',
+    find: 'return `${addText(op)}\\ndelete element',
+    replace: 'return `delete element',
     caughtBy: {
       project: 'unit',
       file: 'test/unit/compile/nft.test.ts',
@@ -18,7 +18,7 @@ export const mutants: readonly Mutant[] = [
     name: 'a base that is said again empties its sets',
     file: 'src/compile/nft.ts',
     find: '    ...chains.map((chain) => `flush chain ${table} ${chain.name}`),',
-    replace: '    `flush table ${table}`,\n    ...sets.map((set) => `flush set ${table} ${set.name}`),',
+    replace: '    `flush table ${table}`,\n    ...sets.map((set) => `flush set ${setAt(set)}`),',
     caughtBy: {
       project: 'unit',
       file: 'test/unit/compile/nft.test.ts',

@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a flushed rule is not missed',
     file: 'src/plan/rules/ruleset.ts',
-    find: 'comments.every((comment) => listing.includes(comment))',
-    replace: 'comments.length > 0',
+    find: 'rules.every(({ comment }) => listed.comments.has(comment))',
+    replace: 'rules.length > 0',
     caughtBy: { project: 'netns', file: 'test/netns/firewall/flushed.test.ts', test: 'brings six pods back when' },
   },
   {

@@ -50,7 +50,7 @@ describe('CHECK of a host port says so when', () => {
         'nft delete element inet trestle anyports4 { tcp . 8080 }',
         'nft add element inet trestle anyports4 { tcp . 8080 : 10.240.0.77 . 80 }',
       ],
-      said: [/^element tcp \. 8080 : 10\.240\.0\.2 \. 80 is missing from nft set anyports4$/],
+      said: [/^element tcp 8080 -> 10\.240\.0\.2 80 is missing from nft set anyports4$/],
       mend: 'restore',
     },
     {
@@ -103,8 +103,8 @@ describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
       lines: ['nft delete table bridge trestle'],
       said: [
         /^nft table bridge trestle is missing$/,
-        /^element "veth\w+" is missing from nft set guarded$/,
-        /^element "veth\w+" \. \S+ is missing from nft set guardedmac$/,
+        /^element veth\w+ is missing from nft set guarded$/,
+        /^element veth\w+ \S+ is missing from nft set guardedmac$/,
       ],
       mend: 'restore',
     },

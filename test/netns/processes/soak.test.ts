@@ -77,7 +77,7 @@ describe('the invariants', () => {
     [
       'an element that was left',
       () => world.host.run('nft', ['add element inet trestle anyports4 { tcp . 99 : 10.61.0.2 . 80 }']),
-      /^tcp \. 99 : 10\.61\.0\.2 \. 80 in nft set anyports4 is nobody's$/,
+      /^tcp 99 -> 10\.61\.0\.2 80 in nft set anyports4 is nobody's$/,
     ],
     [
       'an address that two pods have',

@@ -28,7 +28,11 @@ export interface Subject {
 /** An element of one of our sets that is taken out and comes back with `trestle restore`. `key`: where it is a map's. */
 export function lostElement(set: string, element: string, key = element): Breakage {
   const table = set.startsWith('guarded') ? 'bridge' : 'inet'
-  const said = `element ${element} is missing from nft set ${set}`
+  const fields = element
+    .replaceAll('"', '')
+    .replaceAll(' . ', ' ')
+    .replace(/ : (goto )?/, ' -> ')
+  const said = `element ${fields} is missing from nft set ${set}`
   return {
     what: `the element ${element} of ${set} is gone`,
     lines: [`nft delete element ${table} trestle ${set} { ${key} }`],

@@ -39,8 +39,10 @@ it('takes away with DEL what it made with ADD: links, and the elements of the po
   const links = removed.flatMap((op) => (op.kind === 'link.group' ? [op.dev] : []))
   expect(made).toHaveLength(2)
   expect([...links].sort()).toEqual([...made].sort())
-  const elements = removed.flatMap((op) => (op.kind === 'nft.del' ? [`${op.set} ${op.element}`] : []))
-  expect(elements).toContain('anyports4 tcp . 80 : 10.9.0.2 . 8080')
+  const elements = removed.flatMap((op) =>
+    op.kind === 'nft.del' ? [{ set: op.set, key: op.key, value: op.value }] : [],
+  )
+  expect(elements).toContainEqual({ set: 'anyHostPorts4', key: ['tcp', '80'], value: ['10.9.0.2', '8080'] })
   expect(removed.map((op) => op.in)).not.toContain('pod')
 })
 

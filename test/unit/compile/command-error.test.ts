@@ -30,8 +30,18 @@ describe('the details of a command that failed', () => {
 
   it('name an nft that is too old', () => {
     const stderr = 'internal:0:0-0: Error: Could not open file "/dev/stdin": No such device or address\n'
-    const op: Extract<Op, { kind: 'nft.flush' }> = { in: 'host', kind: 'nft.flush', set: 'masq4', why: 'empty the set' }
-    const batch = { tool: 'nft', in: 'host', ops: [op], stdin: 'flush set inet trestle masq4\n' } as const
+    const op = {
+      in: 'host',
+      kind: 'nft.flush',
+      set: 'masquerade4',
+      why: 'empty the set',
+    } as const
+    const batch = {
+      tool: 'nft',
+      in: 'host',
+      ops: [op],
+      stdin: 'flush set inet trestle masq4\n',
+    } as const
     const { details } = commandError(batch, { code: 1, stdout: '', stderr })
     expect(details).toContain('this nft is too old')
     expect(details).toContain('nftables 1.0.2 and newer')

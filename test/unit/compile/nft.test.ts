@@ -3,43 +3,60 @@
 
 import { describe, expect, it } from 'vitest'
 import { nftText } from '../../../src/compile/nft.ts'
-import type { SetName, TableFamily } from '../../../src/plan/model/op.ts'
+import type { Element } from '../../../src/plan/model/elements.ts'
+import { setSpec, sets, type TableFamily } from '../../../src/plan/model/sets.ts'
 import { declarationsOf } from '../../../src/plan/rules/ruleset.ts'
 import { errorOf } from '../cni/model/call.ts'
 
 const at = { in: 'host', why: 'w' } as const
-const add = (set: SetName, element: string) => nftText({ ...at, kind: 'nft.add', set, element })
-const remove = (set: SetName, element: string) => nftText({ ...at, kind: 'nft.del', set, element })
+const add = (element: Element) => nftText({ ...at, kind: 'nft.add', ...element })
+const remove = (element: Element) => nftText({ ...at, kind: 'nft.del', ...element })
 
 describe('elements', () => {
-  it.each<[SetName, string, string]>([
-    ['masq4', '10.0.0.0/24', 'add element inet trestle masq4 { 10.0.0.0/24 }'],
-    ['keep6', 'fd00::/64 . fd00::/48', 'add element inet trestle keep6 { fd00::/64 . fd00::/48 }'],
-    ['anyports4', 'tcp . 80 : 10.0.0.2 . 8080', 'add element inet trestle anyports4 { tcp . 80 : 10.0.0.2 . 8080 }'],
-    ['loopback', '"cni0"', 'add element inet trestle loopback { "cni0" }'],
-    ['loopback', '"br-;{}$x"', 'add element inet trestle loopback { "br-;{}$x" }'],
-    ['guarded', '"veth1"', 'add element bridge trestle guarded { "veth1" }'],
+  it.each<[Element, string]>([
+    [{ set: 'masquerade4', key: ['10.0.0.0/24'] }, 'inet trestle masq4 { 10.0.0.0/24 }'],
+    [{ set: 'noMasquerade6', key: ['fd00::/64', 'fd00::/48'] }, 'inet trestle keep6 { fd00::/64 . fd00::/48 }'],
     [
-      'guardedmac',
-      '"veth1" . 0a:00:00:00:00:01',
-      'add element bridge trestle guardedmac { "veth1" . 0a:00:00:00:00:01 }',
+      { set: 'anyHostPorts4', key: ['tcp', '80'], value: ['10.0.0.2', '8080'] },
+      'inet trestle anyports4 { tcp . 80 : 10.0.0.2 . 8080 }',
     ],
-  ])('of %s: %s', (set, element, text) => expect(add(set, element)).toBe(text))
+    [
+      { set: 'anyConditionalPorts4', key: ['tcp', '80'], value: ['cond4_a'] },
+      'inet trestle anygates4 { tcp . 80 : goto cond4_a }',
+    ],
+    [{ set: 'loopbackLinks', key: ['cni0'] }, 'inet trestle loopback { "cni0" }'],
+    [{ set: 'loopbackLinks', key: ['br-;{}$x'] }, 'inet trestle loopback { "br-;{}$x" }'],
+    [{ set: 'macCheckLinks', key: ['veth1'] }, 'bridge trestle guarded { "veth1" }'],
+    [
+      { set: 'macCheckPairs', key: ['veth1', '0a:00:00:00:00:01'] },
+      'bridge trestle guardedmac { "veth1" . 0a:00:00:00:00:01 }',
+    ],
+  ])('%j', (element, text) => expect(add(element)).toBe(`add element ${text}`))
 
   it('are deleted by key, after they are there for certain', () => {
-    expect(remove('anyports6', 'udp . 53 : fd00::2 . 53').split('\n')).toEqual([
+    expect(remove({ set: 'anyHostPorts6', key: ['udp', '53'], value: ['fd00::2', '53'] }).split('\n')).toEqual([
       'add element inet trestle anyports6 { udp . 53 : fd00::2 . 53 }',
       'delete element inet trestle anyports6 { udp . 53 }',
     ])
   })
 
-  it.each(['"veth*"', '10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '"a"; flush ruleset', '"a\\"', '$x'])(
-    'are refused when they are not plain: %j',
-    (element) => {
-      expect(errorOf(() => add('loopback', element))).toMatchObject({ code: 7 })
-      expect(errorOf(() => remove('loopback', element))).toMatchObject({ code: 7 })
-    },
-  )
+  const hostile = ['veth*', 'a"', 'a"; flush ruleset; "', 'a\\', 'a b', 'a\nb', '']
+  const unplain = ['10.0.0.0/24, 0.0.0.0/0', '1 }\ndelete table inet other', '1; flush ruleset', '$x', '@masq4', '']
+  it.each([
+    ...hostile.map((field): Element => ({ set: 'loopbackLinks', key: [field] })),
+    ...unplain.map((field): Element => ({ set: 'masquerade4', key: [field] })),
+    ...unplain.map((field): Element => ({ set: 'anyConditionalPorts4', key: ['tcp', '80'], value: [field] })),
+  ])('are refused when they are not plain: %j', (element) => {
+    expect(errorOf(() => add(element))).toMatchObject({ code: 7 })
+    expect(errorOf(() => remove(element))).toMatchObject({ code: 7 })
+  })
+
+  it('are refused with other fields than those of their set', () => {
+    for (const key of [[], ['tcp'], ['tcp', '80', '81']])
+      expect(errorOf(() => add({ set: 'anyHostPorts4', key, value: ['10.0.0.2', '80'] }))).toMatchObject({ code: 7 })
+    expect(errorOf(() => add({ set: 'masquerade4', key: ['10.0.0.0/24'], value: ['x'] }))).toMatchObject({ code: 7 })
+    expect(errorOf(() => add({ set: 'anyHostPorts4', key: ['tcp', '80'] }))).toMatchObject({ code: 7 })
+  })
 })
 
 describe('the base', () => {
@@ -63,23 +80,43 @@ describe('the base', () => {
   })
 })
 
+describe('rules', () => {
+  const rulesOf = (table: TableFamily) =>
+    nftText({ ...at, kind: 'nft.base', table, acceptMark: 0x1000 })
+      .split('\n')
+      .filter((line) => line.startsWith('add rule '))
+
+  it.each<TableFamily>(['inet', 'bridge'])('of table %s name sets of their table, and each of them', (table) => {
+    const named = rulesOf(table).flatMap((line) => [...line.matchAll(/@(\w+)/g)].map(([, name]) => name))
+    const ours = Object.values(sets).flatMap((set) => (set.table === table ? set.kernelName : []))
+    expect([...new Set(named)].sort()).toEqual([...ours].sort())
+  })
+
+  it('tell what is routed back to its own link by the link, not by addresses alone', () => {
+    const rules = rulesOf('inet').filter((line) => line.includes('@hairpin4'))
+    expect(rules).toEqual([expect.stringContaining('iifname . oifname @hairpinlink')])
+    expect(setSpec('hairpinLinks').key).toEqual(['link', 'link'])
+  })
+})
+
 describe('the rest', () => {
   it('shows a table, empties a set, writes a chain of conditions anew', () => {
     expect(nftText({ ...at, kind: 'nft.base.show', table: 'bridge' })).toBe('list table bridge trestle')
-    expect(nftText({ ...at, kind: 'nft.flush', set: 'masq6' })).toBe('flush set inet trestle masq6')
+    expect(nftText({ ...at, kind: 'nft.flush', set: 'masquerade6' })).toBe('flush set inet trestle masq6')
     const chain = {
       ...at,
       kind: 'nft.chain',
       chain: 'cond4_a',
-      expression: 'ct state new goto x',
+      conditions: ['ip saddr 10.0.0.0/8', 'ct state new'],
       comment: 'c',
     } as const
     expect(nftText(chain).split('\n')).toEqual([
       'add chain inet trestle cond4_a',
       'flush chain inet trestle cond4_a',
-      'add rule inet trestle cond4_a ct state new goto x comment "c"',
+      'add rule inet trestle cond4_a ip saddr 10.0.0.0/8 ct state new goto translate comment "c"',
     ])
-    for (const expression of ['x; flush ruleset', 'x\nflush ruleset', 'x # y', 'x \\', '$x'])
-      expect(() => nftText({ ...chain, expression })).toThrow('cannot be a rule')
+    for (const condition of ['x; flush ruleset', 'x\nflush ruleset', 'x # y', 'x \\', '$x'])
+      expect(() => nftText({ ...chain, conditions: [condition] })).toThrow('cannot be a rule')
+    expect(nftText({ ...at, kind: 'nft.table.del', table: 'inet' })).toBe('delete table inet trestle')
   })
 })

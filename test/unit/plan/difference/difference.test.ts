@@ -3,6 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import { difference } from '../../../../src/plan/difference/difference.ts'
+import { indexElements } from '../../../../src/plan/model/elements.ts'
 import { emptyNamespace, type Observed, type ObservedLink } from '../../../../src/plan/model/observed.ts'
 import type { Op } from '../../../../src/plan/model/op.ts'
 import { declarationsOf } from '../../../../src/plan/rules/ruleset.ts'
@@ -35,7 +36,7 @@ const ops: readonly Op[] = [
     why: 'w',
   },
   { in: 'host', kind: 'nft.base', table: 'inet', why: 'w' },
-  { in: 'host', kind: 'nft.add', set: 'masq4', element: '10.0.0.0/24', why: 'w' },
+  { in: 'host', kind: 'nft.add', set: 'masquerade4', key: ['10.0.0.0/24'], why: 'w' },
 ]
 const link = (name: string, more: Partial<ObservedLink>): ObservedLink => ({
   name,
@@ -58,7 +59,7 @@ const eth0 = link('eth0', { index: 2, mac: '02:00:00:00:00:02', addresses: ['10.
 const pod = { ...links(eth0), routes: new Map([[254, [{ dst: '0.0.0.0/0', gw: '10.0.0.1', dev: 'eth0' }]]]) }
 const table = {
   rules: new Map(declarationsOf('inet').chains.map((chain) => [chain.name, chain.rules.map(({ comment }) => comment)])),
-  elements: new Map([['masq4', new Set(['10.0.0.0/24'])]]) as never,
+  elements: indexElements([{ set: 'masquerade4', key: ['10.0.0.0/24'] }]),
 }
 const applied: Observed = { host: links(bridge, port), pod, table, sysctls: new Map([['net/ipv4/ip_forward', '1']]) }
 const foundIn = (observed: Observed) => difference(ops, observed).flatMap(({ found }) => found)

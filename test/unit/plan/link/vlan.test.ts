@@ -38,7 +38,7 @@ it.each(cases)('%s', async (name, conf) => {
     'the attachment, on the host': hostOps(spec),
     'a port that lost its bridge': portOps(spec),
   })
-  await expect(text).toMatchFileSnapshot(`../../cases/${name}.txt`)
+  await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
 })
 
 it('a network without VLANs has none in its plan', () => {

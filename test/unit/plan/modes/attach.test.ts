@@ -78,7 +78,7 @@ describe('an attachment', () => {
       'DEL, on the host': detachOps(spec, 77),
       'DEL, in a pod that is still there': podUndoOps(spec),
     })
-    await expect(text).toMatchFileSnapshot(`../../cases/${name}.txt`)
+    await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
   })
 
   it('looks at default routes before its own can be among them, and adds its own last', () => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import { describe, expect, it } from 'vitest'
+import { type Element, indexElements } from '../../../../src/plan/model/elements.ts'
 import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/plan/model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../../../src/plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
@@ -13,16 +14,21 @@ const link = (name: string, alias?: string): ObservedLink => ({
   ...{ addresses: [], ...(alias === undefined ? {} : { alias }) },
 })
 const linksOf = (...links: readonly ObservedLink[]) => new Map(links.map((each) => [each.name, each]))
-const tableOf = (elements: Readonly<Record<string, readonly string[]>>): ObservedTable => ({
+const tableOf = (...elements: readonly Element[]): ObservedTable => ({
   rules: new Map(),
-  elements: new Map(Object.entries(elements).map(([set, each]) => [set, new Set(each)])) as ObservedTable['elements'],
+  elements: indexElements(elements),
 })
 const recordOf = (spec?: object): AttachmentRecord => ({
   ...{ format: 1, key, netns: { path: '', inode: 0 }, createdAt: '', configDigest: '' },
   writer: { pid: 1, startTime: '', bootId: '', pidNamespace: '' },
   ...(spec === undefined ? {} : { spec: { ips: [], ...spec } as unknown as NonNullable<AttachmentRecord['spec']> }),
 })
-const nothing = { links: linksOf(), table: tableOf({}), records: [], reserved: new Set<string>() }
+const nothing = {
+  links: linksOf(),
+  table: tableOf(),
+  records: [],
+  reserved: new Set<string>(),
+}
 const host = link(hostLinkName(key), aliasOf(key))
 const ifb = link(ifbName(key), ifbAlias(key))
 
@@ -48,11 +54,14 @@ describe('orphans', () => {
   })
 
   it('are what elements name, and nobody has: no address of a record in another spelling, none that is reserved', () => {
-    const table = tableOf({
-      anyports4: ['tcp . 8080 : 10.9.0.2 . 80', 'tcp . 8081 : 10.9.0.3 . 80', 'tcp . 8082 : 10.9.0.4 . 80'],
-      ports6: ['fd00::9 . tcp . 80 : fd00::2 . 80'],
-      fenced: [host.name, 'br0', 'veth0123456789a'],
-    })
+    const portTo = (podIp: string, port: string): Element => {
+      return { set: 'anyHostPorts4', key: ['tcp', port], value: [podIp, '80'] }
+    }
+    const table = tableOf(
+      ...[portTo('10.9.0.2', '8080'), portTo('10.9.0.3', '8081'), portTo('10.9.0.4', '8082')],
+      { set: 'hostPorts6', key: ['fd00::9', 'tcp', '80'], value: ['fd00::2', '80'] },
+      ...[host.name, 'br0', 'veth0123456789a'].map((name): Element => ({ set: 'isolatedLinks', key: [name] })),
+    )
     const records = [recordOf({ ips: [{ address: '10.9.0.2/24' }, { address: 'FD00:0::2/64' }] })]
     const found = orphansOf({ ...nothing, table, records, reserved: new Set(['10.9.0.3']) })
     expect(found.map(orphanText)).toEqual(['rules for 10.9.0.4', 'rules for veth0123456789a'])

@@ -5,8 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { AttachmentSpec } from '../../../../src/plan/model/attachment.ts'
 import type { Op } from '../../../../src/plan/model/op.ts'
 import { attachmentRuleOps, ownRuleRemovals } from '../../../../src/plan/modes/attach.ts'
-import { hairpinElements, selfElements } from '../../../../src/plan/rules/hairpin.ts'
-import { chains, sets } from '../../../../src/plan/rules/ruleset.ts'
+import { hairpinElements, selfHairpinElements } from '../../../../src/plan/rules/hairpin.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
@@ -14,13 +13,13 @@ const lease = { ips: [{ address: '10.1.0.2/24' }, { address: 'fd00:1::2/64' }], 
 const podcidr = ['10.1.0.0/24', 'fd00:1::/64']
 const ports = { runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 80 }] } }
 const of = (conf: Json) => specsOf(read(conf), lease)
-const pair = (link: string) => ({ set: 'hairpinlink', element: `"${link}" . "${link}"` })
+const pair = (link: string) => ({ set: 'hairpinLinks', key: [link, link] })
 const self = [
-  { set: 'self4', element: '10.1.0.2 . 10.1.0.2' },
-  { set: 'self6', element: 'fd00:1::2 . fd00:1::2' },
+  { set: 'selfHairpin4', key: ['10.1.0.2', '10.1.0.2'] },
+  { set: 'selfHairpin6', key: ['fd00:1::2', 'fd00:1::2'] },
 ]
 const elementsIn = (ops: readonly Op[], name: string) =>
-  ops.flatMap((op) => ('set' in op && op.set.startsWith(name) && 'element' in op ? [op.element] : []))
+  ops.flatMap((op) => ('key' in op && 'set' in op && op.set.startsWith(name) ? [op.key] : []))
 
 describe('what is routed back to its own link', () => {
   it.each<[string, Json, readonly object[]]>([
@@ -41,16 +40,8 @@ describe('what is routed back to its own link', () => {
       chained: { dev: 'eth0', hostLink: 'veth1' },
       ...(spec.hostPorts ? { hostPorts: { ...spec.hostPorts, link: 'br9' } } : {}),
     }
-    expect(elementsIn(attachmentRuleOps(chained), 'hairpinlink')).toEqual([pair('br9').element])
-    expect(elementsIn(ownRuleRemovals(chained), 'hairpinlink')).toEqual([])
-  })
-
-  it('is told by the link, not by addresses alone', () => {
-    const rules = chains.flatMap((chain) => chain.rules).filter(({ expression }) => expression.includes('@hairpin4'))
-    expect(rules.map(({ expression }) => expression)).toEqual([
-      expect.stringContaining('iifname . oifname @hairpinlink'),
-    ])
-    expect(sets).toContainEqual({ name: 'hairpinlink', type: 'ifname . ifname' })
+    expect(elementsIn(attachmentRuleOps(chained), 'hairpinLinks')).toEqual([pair('br9').key])
+    expect(elementsIn(ownRuleRemovals(chained), 'hairpinLinks')).toEqual([])
   })
 })
 
@@ -61,12 +52,12 @@ describe('a pod that reaches itself', () => {
     ['is not one without host ports: kube-proxy masquerades what it translates', { podcidr }, []],
     ['is not one with snat off', { podcidr, ...ports, portmap: { snat: false } }, []],
   ])('%s', (_, conf, elements) => {
-    expect(selfElements(of(conf).spec)).toEqual(elements)
+    expect(selfHairpinElements(of(conf).spec)).toEqual(elements)
   })
 
   it('is one with host ports in a record of an earlier version, too', () => {
     const { spec } = of({ podcidr, ...ports })
-    expect(selfElements({ ...spec, selfHairpin: false })).toEqual(self)
-    expect(elementsIn(ownRuleRemovals({ ...spec, selfHairpin: false }), 'self')).toHaveLength(2)
+    expect(selfHairpinElements({ ...spec, selfHairpin: false })).toEqual(self)
+    expect(elementsIn(ownRuleRemovals({ ...spec, selfHairpin: false }), 'selfHairpin')).toHaveLength(2)
   })
 })

@@ -4,6 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import type { NetConf } from '../../../../src/cni/model/net-conf.ts'
 import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
+import { describeElement } from '../../../../src/plan/model/elements.ts'
 import { acceptElements } from '../../../../src/plan/rules/accept-elements.ts'
 import { acceptMark } from '../../../../src/plan/rules/accept-mark.ts'
 import {
@@ -70,7 +71,7 @@ describe('what a configuration asks for', () => {
 
 describe('the elements', () => {
   const texts = (...networks: readonly NetworkSpec[]) =>
-    acceptElements(networks).map(({ set, element }) => `${set} ${element}`)
+    acceptElements(networks).map((element) => `${element.set} ${describeElement(element)}`)
   it('are bridges, subnets, and pairs of a subnet and who may open a connection to it', () => {
     const bridged = specOf({
       hostAccept: 'cni0',
@@ -78,17 +79,17 @@ describe('the elements', () => {
     })
     const routed = specOf({ name: 'r', acceptSubnets: ['fd00:1::/64'], acceptNew: 'none' })
     expect(texts(bridged, routed)).toEqual([
-      'acceptlinks "cni0"',
-      'acceptnet6 fd00:1::/64',
-      'acceptnew4 10.1.0.0/24 . 10.1.0.0/24',
-      'acceptnew4 10.1.0.0/24 . 192.0.2.7',
+      'acceptLinks cni0',
+      'acceptSubnets6 fd00:1::/64',
+      'acceptNew4 10.1.0.0/24 10.1.0.0/24',
+      'acceptNew4 10.1.0.0/24 192.0.2.7',
     ])
   })
   it('of a record of release 0.1 come from what the network masquerades', () => {
     const masquerade = { subnets: ['10.1.0.0/24'], keep: ['10.0.0.0/8', '10.1.0.0/24'] }
     expect(texts(specOf({ hostAccept: 'cni0', masquerade }))).toEqual([
-      'acceptlinks "cni0"',
-      'acceptnew4 10.1.0.0/24 . 10.0.0.0/8',
+      'acceptLinks cni0',
+      'acceptNew4 10.1.0.0/24 10.0.0.0/8',
     ])
     expect(texts(specOf({ masquerade }))).toEqual([])
   })

@@ -4,11 +4,11 @@
 import { describe, expect, it } from 'vitest'
 import { nftText } from '../../../../src/compile/nft.ts'
 import type { HostPortSpec } from '../../../../src/plan/model/attachment.ts'
+import { type Element, indexElements } from '../../../../src/plan/model/elements.ts'
 import type { ObservedTable } from '../../../../src/plan/model/observed.ts'
-import type { SetName } from '../../../../src/plan/model/op.ts'
 import { isPortConflict, ownPortElements, reservationName } from '../../../../src/plan/rules/host-ports.ts'
+import { elementsInTheWay, remainingElements } from '../../../../src/plan/rules/orphan-elements.ts'
 import { conditionOps } from '../../../../src/plan/rules/port-conditions.ts'
-import { elementsInTheWay, remainingElements } from '../../../../src/plan/rules/stale-elements.ts'
 
 const spec: HostPortSpec = {
   link: 'cni0',
@@ -30,15 +30,12 @@ const other: HostPortSpec = {
 }
 
 function tableOf(...specs: readonly HostPortSpec[]): ObservedTable {
-  const elements = new Map<SetName, Set<string>>([['loopback', new Set(['cni0', 'veth0'])]])
-  for (const { set, element } of specs.flatMap(ownPortElements)) {
-    elements.set(set, (elements.get(set) ?? new Set()).add(element))
-  }
-  return { rules: new Map(), elements }
+  const links = ['cni0', 'veth0'].map((link): Element => ({ set: 'loopbackLinks', key: [link] }))
+  return holding([...links, ...specs.flatMap(ownPortElements)])
 }
 
-const sorted = (elements: readonly { set: string; element: string }[]) =>
-  elements.map(({ set, element }) => `${set} ${element}`).sort()
+const holding = (elements: readonly Element[]) => ({ rules: new Map(), elements: indexElements(elements) })
+const sorted = (elements: readonly Element[]) => elements.map((element) => JSON.stringify(element)).sort()
 
 describe('conditions', () => {
   it('are one chain a family, by the hash of what they say', () => {
@@ -65,30 +62,28 @@ describe('without a record', () => {
   })
   it("the routed pod's link is found too, and nobody else's", () => {
     const found = remainingElements(tableOf(other), { portNames: [], addresses: [], link: 'veth0' })
-    expect(found).toEqual([{ set: 'loopback', element: '"veth0"' }])
+    expect(found).toEqual([{ set: 'loopbackLinks', key: ['veth0'] }])
   })
   it('of a chained attachment, which has reserved no address, the ports tell it', () => {
-    const table = tableOf(spec)
-    const elements = new Map([...table.elements, ['self4', new Set(['10.0.0.2 . 10.0.0.2', '10.0.0.3 . 10.0.0.3'])]])
-    const found = remainingElements({ ...table, elements } as ObservedTable, remains)
-    expect(found.filter(({ set }) => set === 'self4')).toEqual([{ set: 'self4', element: '10.0.0.2 . 10.0.0.2' }])
+    const self = ['10.0.0.2', '10.0.0.3'].map((address): Element => ({ set: 'selfHairpin4', key: [address, address] }))
+    const found = remainingElements(holding([...ownPortElements(spec), ...self]), remains)
+    expect(found.filter(({ set }) => set === 'selfHairpin4')).toEqual(self.slice(0, 1))
   })
-  it('what names its own link is found, with the quotes that nft wants', () => {
-    const elements = new Map([
-      ['fencedpair', new Set(['veth9 . veth9', 'cni0 . cni0'])],
-      ['guardedmac', new Set(['veth9 . 02:00:00:00:00:01'])],
-    ])
-    const found = remainingElements({ rules: new Map(), elements } as ObservedTable, remains)
-    expect(sorted(found)).toEqual(['fencedpair "veth9" . "veth9"', 'guardedmac "veth9" . 02:00:00:00:00:01'])
+  it('what names its own link is found', () => {
+    const [own, others]: readonly (readonly Element[])[] = [
+      [
+        { set: 'isolationExempt', key: ['veth9', 'veth9'] },
+        { set: 'macCheckPairs', key: ['veth9', '02:00:00:00:00:01'] },
+      ],
+      [{ set: 'isolationExempt', key: ['cni0', 'cni0'] }],
+    ]
+    expect(remainingElements(holding([...(own ?? []), ...(others ?? [])]), remains)).toEqual(own)
   })
   it('elements with another target are in the way, the same ones are not', () => {
-    const wanted = (podIp: string) => [
-      { in: 'host', kind: 'nft.add', set: 'anyports4', element: `tcp . 9090 : ${podIp} . 80`, why: '' } as const,
-    ]
+    const portTo = (podIp: string) => ({ set: 'anyHostPorts4', key: ['tcp', '9090'], value: [podIp, '80'] }) as const
+    const wanted = (podIp: string) => [{ in: 'host', kind: 'nft.add', ...portTo(podIp), why: '' } as const]
     expect(elementsInTheWay(tableOf(other), wanted('10.0.0.20'))).toEqual([])
-    expect(elementsInTheWay(tableOf(other), wanted('10.0.0.21'))).toEqual([
-      { set: 'anyports4', element: 'tcp . 9090 : 10.0.0.20 . 80' },
-    ])
+    expect(elementsInTheWay(tableOf(other), wanted('10.0.0.21'))).toEqual([portTo('10.0.0.20')])
   })
 })
 

@@ -2,22 +2,22 @@
 // ingressPolicy as elements of the two sets that the rule compares.
 
 import { expect, it } from 'vitest'
-import { fenceElements } from '../../../../src/plan/rules/fence.ts'
+import { isolationElements } from '../../../../src/plan/rules/isolation.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
-const fenced = { set: 'fenced', element: '"cni0"' }
-const pair = { set: 'fencedpair', element: '"cni0" . "cni0"' }
+const isolated = { set: 'isolatedLinks', key: ['cni0'] }
+const exempt = { set: 'isolationExempt', key: ['cni0', 'cni0'] }
 
 it.each<[string, Json, readonly object[]]>([
   ['open', { firewall: { ingressPolicy: 'open' } }, []],
   ['open by default', { firewall: {} }, []],
   ['open without firewall', {}, []],
-  ['same-bridge: fenced, and open to itself', { firewall: { ingressPolicy: 'same-bridge' } }, [fenced, pair]],
-  ['isolated: fenced, to itself too', { firewall: { ingressPolicy: 'isolated' } }, [fenced]],
+  ['same-bridge: isolated, and open to itself', { firewall: { ingressPolicy: 'same-bridge' } }, [isolated, exempt]],
+  ['isolated, from itself too', { firewall: { ingressPolicy: 'isolated' } }, [isolated]],
 ])('%s', (_, conf, elements) => {
   const { network } = specsOf(read(conf), { ips: [], routes: [] })
-  expect(fenceElements(network)).toEqual(elements)
+  expect(isolationElements(network)).toEqual(elements)
 })
 
 it('isolated holds between the ports of the bridge as well', () => {
@@ -27,6 +27,12 @@ it('isolated holds between the ports of the bridge as well', () => {
 })
 
 it('is the foreign bridge that a chained network is on, where it has none of its own', () => {
-  const network = { name: 'n', forwarding: [], removeWhenEmpty: false, fence: 'isolated', fenceOn: 'br9' } as const
-  expect(fenceElements(network)).toEqual([{ set: 'fenced', element: '"br9"' }])
+  const network = {
+    name: 'n',
+    forwarding: [],
+    removeWhenEmpty: false,
+    fence: 'isolated',
+    fenceOn: 'br9',
+  } as const
+  expect(isolationElements(network)).toEqual([{ set: 'isolatedLinks', key: ['br9'] }])
 })
