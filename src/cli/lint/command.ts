@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle lint`: what is wrong with a configuration, and what each runtime makes of a directory of them.
 
-import { statSync } from 'node:fs'
+import { oneLine } from '../../cni/model/error.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import { readInputText } from '../shell/read-input.ts'
 import { checks, isCheckId } from './checks/checks.ts'
 import { type Finding, findingIn } from './checks/finding.ts'
 import { countsOf, countsText, findingText } from './checks/report.ts'
-import { lintDirectory } from './directory/directory.ts'
 import { choicesText } from './directory/directory-findings.ts'
 import { nodeFindings } from './directory/firewalls.ts'
-import { extensionOf, type Prediction } from './directory/predict.ts'
 import { nearestWord } from './json/nearest-word.ts'
-import { type Chain, chainsOf, chainText } from './rules/chains.ts'
-import { type FileLint, lintText } from './rules/file.ts'
-import { openNode } from './rules/node.ts'
-import { openPrograms, type Programs } from './rules/programs.ts'
+import { type Linted, look } from './linted.ts'
+import { chainText } from './rules/chains.ts'
+import { lookAtNode } from './runtimes/look.ts'
+import { noNode, runtimeLine } from './runtimes/runtime-findings.ts'
 
 export const lintCommand: Command = {
   name: 'lint',
@@ -27,15 +24,16 @@ export const lintCommand: Command = {
     'plugins; values as ADD checks them; what is accepted and does nothing; plugins that are missing or cannot be',
     'started. Plugins are started for VERSION, which changes nothing. Root learns of ranges that are in use on the node, and',
     "of what other firewalls drop before trestle's accept.",
-    'DIR (default /etc/cni/net.d): every file of it, and which one containerd, CRI-O and cnitool use, why not the',
-    'others, and what stops them.',
+    'DIR: every file of it, and which one containerd, CRI-O and cnitool use, why not the others, and what stops them.',
+    'Without a name: the directories that the runtimes of this node really use, as they say themselves (CRI Status, then',
+    'their own command, then their files), or /etc/cni/net.d; and flags of kubelet that are dead.',
     'Each finding has an id, like json-syntax: `trestle explain json-syntax`. Exit code 1: one of them is an error.',
   ].join('\n'),
   options: {
     'bin-dir': {
       type: 'string',
       value: 'DIR',
-      help: 'where the plugins are; several with : between (default /opt/cni/bin)',
+      help: "where the plugins are; several with : between (default: the runtime's, or /opt/cni/bin)",
     },
     skip: { type: 'string', value: 'IDS', help: 'leave out findings with these ids, commas between' },
     list: { type: 'boolean', help: 'list the ids of all findings, and look at nothing' },
@@ -45,27 +43,22 @@ export const lintCommand: Command = {
   run,
 }
 
-/** What was looked at and found. */
-interface Linted {
-  readonly files: readonly string[]
-  readonly findings: readonly Finding[]
-  readonly prediction?: Prediction
-  readonly chains?: readonly Chain[]
-  readonly couldNotLook?: true
-  readonly lints?: readonly FileLint[]
-}
-
 async function run(input: Input): Promise<number> {
   if (input.values['list'] === true) return listChecks(input)
   const skipped = skippedIds(input)
-  const installed = openPrograms(String(input.values['bin-dir'] ?? '/opt/cni/bin').split(':'))
-  const programs = { ...installed, ...(installed.hasDirectory ? { host: openNode() } : {}) }
-  const name = input.words[0] ?? '/etc/cni/net.d'
-  const linted = isDirectory(name) ? lintDirectory(name, programs) : lintFile(name, programs)
-  const ofNode = await nodeFindings(linted.lints ?? [], programs.isOwn)
+  const { words, values } = input
+  const binDirs = values['bin-dir'] === undefined ? undefined : String(values['bin-dir']).split(':')
+  // A file and its plugins that both are named have nothing to do with this node.
+  const node = words[0] !== undefined && binDirs !== undefined ? noNode : await lookAtNode()
+  const linted = look(words[0], node, binDirs)
+  const ofNode = await nodeFindings(linted.lints, isOwnIn(linted))
   const found = [...linted.findings, ...ofNode].filter(({ id }) => !skipped.includes(id))
-  const findings = isDirectory(name) && input.values['strict'] !== true ? oldVersionsOnce(name, found) : found
+  const findings = linted.isDirectory && values['strict'] !== true ? oldVersionsOnce(linted.name, found) : found
   return report(input, { ...linted, findings })
+}
+
+function isOwnIn({ programs }: Linted): (type: string) => boolean {
+  return (type) => programs.some(({ isOwn }) => isOwn(type))
 }
 
 /** The ids of --skip. Throws UsageError for one that no finding has: it would be skipped for ever. */
@@ -87,18 +80,6 @@ function listChecks({ isJson, output }: Input): number {
   return exitCode.fine
 }
 
-/** A name that nothing has is a directory, unless it ends as a configuration does. */
-function isDirectory(name: string): boolean {
-  if (name === '-') return false
-  const stat = statSync(name, { throwIfNoEntry: false })
-  return stat?.isDirectory() ?? !['.conf', '.conflist', '.json'].includes(extensionOf(name))
-}
-
-function lintFile(name: string, programs: Programs): Linted {
-  const lint = lintText(name, readInputText(name), programs)
-  return { files: [name], findings: lint.findings, chains: chainsOf([lint]), lints: [lint] }
-}
-
 /** The note about an old cniVersion once for a directory: nearly every file has one, and nothing is wrong. */
 function oldVersionsOnce(directory: string, findings: readonly Finding[]): readonly Finding[] {
   const notes = findings.filter(({ id }) => id === 'cni-version-old')
@@ -110,19 +91,36 @@ function oldVersionsOnce(directory: string, findings: readonly Finding[]): reado
 }
 
 function report({ output, isJson, values }: Input, linted: Linted): number {
-  const { files, findings, prediction, chains = [], couldNotLook } = linted
+  const { files, findings, directories, chains, couldNotLook, runtimes } = linted
   const counts = countsOf(findings)
   const isBad = counts.errors > 0 || (values['strict'] === true && counts.warnings > 0)
-  const code = couldNotLook === true ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
+  const code = couldNotLook ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
   if (isJson) {
-    const runtimes = prediction === undefined ? {} : { runtimes: prediction }
-    const document = { formatVersion: 1, command: 'lint', files, findings, chains, ...runtimes, counts, exitCode: code }
-    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+    const [first] = directories
+    const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
+    const document = {
+      formatVersion: 1,
+      command: 'lint',
+      files,
+      findings,
+      chains,
+      ...predicted,
+      node: runtimes,
+      counts,
+    }
+    output.out(`${JSON.stringify({ ...document, exitCode: code }, undefined, 2)}\n`)
     return code
   }
-  const choices = prediction === undefined ? [] : [choicesText(prediction)]
-  const texts = [...findings.map((finding) => findingText(finding, output.hasColour)), ...choices]
+  const isMany = directories.length > 1
+  const choices = directories.map(({ directory, prediction, readers }) => {
+    const names = readers.map(({ runtime }) => runtime)
+    return `${isMany ? `${directory}:\n` : ''}${choicesText(prediction, names)}`
+  })
+  const texts = findings.map((finding) => findingText(finding, output.hasColour))
   const orders = chains.length === 0 ? [] : [chains.map(chainText).join('')]
-  output.out([...texts, ...orders, countsText(counts, files.length)].join('\n'))
+  const node = linted.isNodeShown ? runtimes.map((runtime) => `${oneLine(runtimeLine(runtime))}\n`).join('') : ''
+  output.out(
+    [...texts, ...(node === '' ? [] : [node]), ...choices, ...orders, countsText(counts, files.length)].join('\n'),
+  )
   return code
 }

@@ -17,8 +17,10 @@ export interface NodeRuntime {
   readonly settings: CniSettings
   /** Who says so, to be shown: `CRI Status`, `containerd config dump`, or the files. */
   readonly source: string
-  /** What its files say where that is not what it runs with: it was not restarted after a change. */
+  /** What it would run with after a restart, where that is something else: its files were changed. */
   readonly onDisk?: CniSettings
+  /** What its files say and it does not read: a key or table of another version. */
+  readonly ignored?: CniSettings
   readonly files: readonly string[]
   readonly edit: Edit
   /** What its paths begin with from here: empty, or /proc/PID/root. */
@@ -117,14 +119,14 @@ interface About {
 function nodeRuntime({ process, program, files }: Seen, { socket, said, answer }: About): NodeRuntime {
   const { settings: onDisk, problem } = files
   const settings = answer?.settings ?? onDisk
-  const isAtOdds = problem === undefined && answer?.source === 'CRI Status' && isOther(settings, onDisk)
+  const isAsked = problem === undefined && process !== undefined && answer !== undefined
   return {
     runtime: names[program],
     ...(process === undefined ? {} : { pid: process.pid }),
     ...(socket === undefined ? {} : { socket }),
     settings,
     source: answer?.source ?? (files.files.join(', ') || 'its defaults'),
-    ...(isAtOdds && process !== undefined ? { onDisk } : {}),
+    ...(isAsked && isOther(settings, onDisk) ? oddsOf({ process, program, files }, answer) : {}),
     files: files.files,
     edit: files.edit,
     root: process?.root ?? '',
@@ -132,6 +134,16 @@ function nodeRuntime({ process, program, files }: Seen, { socket, said, answer }
     ...(problem?.isDenied === true && answer === undefined ? { isDenied: true } : {}),
     ...(said?.load === undefined ? {} : { load: said.load }),
     ...(said?.notReady === undefined ? {} : { notReady: said.notReady }),
+  }
+}
+
+/** Whether the files were changed since it started, or are not read as they look: its own command tells. */
+function oddsOf(seen: Seen, { settings, source }: Answer): Pick<NodeRuntime, 'onDisk' | 'ignored'> {
+  const next = source === 'CRI Status' || source === 'crio status config' ? dumped(seen)?.settings : settings
+  const onDisk = next ?? seen.files.settings
+  return {
+    ...(isOther(onDisk, settings) ? { onDisk } : {}),
+    ...(isOther(onDisk, seen.files.settings) ? { ignored: seen.files.settings } : {}),
   }
 }
 

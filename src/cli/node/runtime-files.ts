@@ -78,13 +78,16 @@ export function editOf(file: string, version: number): Edit {
     /\/rancher\/(k3s|rke2)\//.exec(file)?.[1] ?? (/\/agent\/etc\/containerd\//.test(file) ? 'k3s' : undefined)
   if (owner !== undefined) {
     const template = version >= 3 ? 'config-v3.toml.tmpl' : 'config.toml.tmpl'
-    return { file: join(dirname(file), template), restart: `systemctl restart ${owner} (or ${owner}-agent)` }
+    return {
+      file: join(dirname(file), template),
+      restart: `systemctl try-restart ${owner === 'k3s' ? 'k3s k3s-agent' : 'rke2-server rke2-agent'}`,
+    }
   }
   if (file.includes('/microk8s/') && basename(file) === 'containerd.toml') {
     return { file: join(dirname(file), 'containerd-template.toml'), restart: 'microk8s stop && microk8s start' }
   }
   if (file === '/etc/k0s/containerd.toml') {
-    return { file: '/etc/k0s/containerd.d/cni.toml', restart: 'systemctl restart k0sworker (or k0scontroller)' }
+    return { file: '/etc/k0s/containerd.d/cni.toml', restart: 'systemctl try-restart k0sworker k0scontroller' }
   }
   return { file, restart: 'systemctl restart containerd' }
 }

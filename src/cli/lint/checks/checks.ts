@@ -3,9 +3,10 @@
 
 import { directoryChecks } from './checks-directory.ts'
 import { fileChecks } from './checks-file.ts'
+import { runtimeChecks } from './checks-runtimes.ts'
 
 /** Every check. */
-export const checks = { ...fileChecks, ...directoryChecks }
+export const checks = { ...fileChecks, ...directoryChecks, ...runtimeChecks }
 
 /** The id of a check. */
 export type CheckId = keyof typeof checks

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import { oneLine } from '../../../cni/model/error.ts'
+import type { RuntimeName } from '../../node/ask-runtime.ts'
 import { type Finding, findingIn } from '../checks/finding.ts'
 import type { FileLint } from '../rules/file.ts'
 import { overlapOf, subnetsOf } from '../rules/overlaps.ts'
@@ -22,6 +23,8 @@ export interface DirectoryAbout {
   readonly directory: string
   readonly looked: readonly LookedAt[]
   readonly prediction: Prediction
+  /** The runtimes of the node that read it; empty where that is not known: then it is looked at for all of them. */
+  readonly names: readonly RuntimeName[]
   /** Names that no runtime reads. */
   readonly others: readonly string[]
 }
@@ -48,9 +51,14 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
   ]
 }
 
-function stops({ directory, prediction: { containerd, cnitool } }: DirectoryAbout): readonly Finding[] {
+/** What concerns a runtime that is not on this node is no finding. */
+function isHere(names: readonly RuntimeName[], name: RuntimeName): boolean {
+  return names.length === 0 || names.includes(name)
+}
+
+function stops({ directory, names, prediction: { containerd, cnitool } }: DirectoryAbout): readonly Finding[] {
   const found: Finding[] = []
-  if (containerd.file === undefined && containerd.stoppedBy !== undefined) {
+  if (isHere(names, 'containerd') && containerd.file === undefined && containerd.stoppedBy !== undefined) {
     const message = `containerd reads it first and loads nothing: ${containerd.reason}`
     found.push(findingIn(join(directory, containerd.stoppedBy), { id: 'containerd-stops', message }))
   }
@@ -62,7 +70,8 @@ function stops({ directory, prediction: { containerd, cnitool } }: DirectoryAbou
   return found
 }
 
-function skips({ directory, prediction: { skipped } }: DirectoryAbout): readonly Finding[] {
+function skips({ directory, names, prediction: { skipped } }: DirectoryAbout): readonly Finding[] {
+  if (!isHere(names, 'CRI-O')) return []
   return skipped.map(({ file, reason }) => {
     return findingIn(join(directory, file), { id: 'cri-o-skips', message: `CRI-O skips it: ${reason}` })
   })
@@ -123,25 +132,36 @@ function markBits({ looked }: DirectoryAbout): readonly Finding[] {
     })
 }
 
-function difference({ directory, prediction: { containerd, crio, cnitool } }: DirectoryAbout): readonly Finding[] {
-  const network = containerd.file === undefined ? undefined : containerd.network
+/** Of the runtimes that are here. cnitool is a person's: alone it is good to know. */
+function difference({ directory, names, prediction }: DirectoryAbout): readonly Finding[] {
+  const { containerd, crio, cnitool } = prediction
+  const choices = [
+    ...(isHere(names, 'containerd') ? [{ who: 'containerd uses', choice: containerd }] : []),
+    ...(isHere(names, 'CRI-O') ? [{ who: 'CRI-O', choice: crio }] : []),
+  ]
+  const [first] = choices
+  if (first === undefined) return []
+  const network = first.choice.file === undefined ? undefined : first.choice.network
   const byName = cnitool.find((each) => each.network === network)?.choice
-  const isSame = containerd.file === crio.file && (byName === undefined || byName.file === containerd.file)
-  if (isSame) return []
-  const tool = byName === undefined ? '' : `, cnitool ${network} ${named(byName)}`
-  const message = `containerd uses ${named(containerd)}, CRI-O ${named(crio)}${tool}`
-  return [findingIn(directory, { id: 'runtimes-differ', message })]
+  const areSame = choices.every(({ choice }) => choice.file === first.choice.file)
+  if (areSame && (byName === undefined || byName.file === first.choice.file)) return []
+  const tool = byName === undefined ? [] : [`cnitool ${network} ${named(byName)}`]
+  const message = [...choices.map(({ who, choice }) => `${who} ${named(choice)}`), ...tool].join(', ')
+  const isForPeople = choices.length === 1
+  return [findingIn(directory, { id: 'runtimes-differ', message, ...(isForPeople ? { severity: 'note' } : {}) })]
 }
 
 function named(choice: Choice): string {
   return choice.file ?? 'nothing'
 }
 
-/** The choices in words, a line each, for the end of the report. */
-export function choicesText({ containerd, crio, cnitool }: Prediction): string {
+/** The choices in words, a line each, for the end of the report; of runtimes only those of the node, if they are known. */
+export function choicesText({ containerd, crio, cnitool }: Prediction, names: readonly RuntimeName[] = []): string {
   const lines = [
-    choiceText('containerd', containerd),
-    choiceText('CRI-O', crio),
+    ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
+    ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
+    // Its code is dockershim's, which skips what is broken as CRI-O does (cri-dockerd network/cni, getDefaultCNINetwork).
+    ...(names.includes('cri-dockerd') ? [choiceText('cri-dockerd', crio)] : []),
     ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
   ]
   return `${lines.map(oneLine).join('\n')}\n`

@@ -3,13 +3,14 @@
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { NodeRuntime } from '../../node/runtime-directories.ts'
 import { type Finding, findingIn } from '../checks/finding.ts'
 import { type Chain, chainsOf } from '../rules/chains.ts'
 import { type FileLint, lintText } from '../rules/file.ts'
 import type { Programs } from '../rules/programs.ts'
 import { directoryFindings, type LookedAt } from './directory-findings.ts'
 import { type Loaded, loadList, loadSingle, type NotLoaded } from './libcni.ts'
-import { byBytes, extensionOf, type Prediction, predict } from './predict.ts'
+import { byBytes, extensionOf, type Prediction, predict, type RuntimeSettings } from './predict.ts'
 import { notWatching } from './watch.ts'
 
 /** What lint says of a directory. `prediction` is absent when it cannot be read. */
@@ -26,11 +27,12 @@ export interface DirectoryLint {
 /** What every runtime reads: libcni's ConfFiles with the extensions that containerd and CRI-O ask for. */
 const extensions = ['.conf', '.conflist', '.json']
 
-/** Where runtimes watch for changes. */
-const watched = '/etc/cni/net.d'
-
-/** Looks at a directory and the programs that its files name. */
-export function lintDirectory(directory: string, programs: Programs): DirectoryLint {
+/** Looks at a directory and the programs that its files name. `readers`: the runtimes of the node that read it. */
+export function lintDirectory(
+  directory: string,
+  programs: Programs,
+  readers: readonly NodeRuntime[] = [],
+): DirectoryLint {
   const listed = namesIn(directory)
   if ('problem' in listed) return { files: [], findings: [listed.problem], couldNotLook: true }
   const isConfig = (name: string) => extensions.includes(extensionOf(name))
@@ -39,17 +41,27 @@ export function lintDirectory(directory: string, programs: Programs): DirectoryL
   const denied = looked.filter(({ isDenied }) => isDenied === true)
   // Whoever may not read a file cannot say what runtimes, which are root, make of the directory.
   if (denied.length > 0) return { files, findings: looked.flatMap(({ lint }) => lint.findings), couldNotLook: true }
-  const prediction = predict(looked.map(({ candidate }) => candidate))
-  const about = { directory, looked, prediction, others: listed.names.filter((name) => !isConfig(name)) }
+  const prediction = predict(
+    looked.map(({ candidate }) => candidate),
+    settingsOf(readers),
+  )
+  const names = readers.map(({ runtime }) => runtime)
+  const about = { directory, looked, prediction, names, others: listed.names.filter((name) => !isConfig(name)) }
   const ofFiles = looked.flatMap(({ lint }) => lint.findings).filter(({ id }) => id !== 'bin-dir-missing')
   const ofDirectory = [
     ...directoryFindings(about),
     ...programFindings(directory, programs),
-    ...watchFindings(directory),
+    ...watchFindings(directory, readers),
   ]
   const findings = [...ofFiles, ...ofDirectory]
   const lints = looked.map(({ lint }) => lint)
   return { files, findings, prediction, chains: chainsOf(lints), lints }
+}
+
+/** What the runtimes say that changes which file they take. */
+function settingsOf(readers: readonly NodeRuntime[]): RuntimeSettings {
+  const of = (name: string) => readers.find(({ runtime }) => runtime === name)?.settings
+  return { maxConfNum: of('containerd')?.maxConfNum, defaultNetwork: of('CRI-O')?.defaultNetwork }
 }
 
 function namesIn(directory: string): { readonly names: readonly string[] } | { readonly problem: Finding } {
@@ -123,14 +135,17 @@ function programProblem(load: Loaded | NotLoaded, programs: Programs): string | 
 }
 
 /** Of a directory that runtimes read this is no maybe: no pod gets a network. */
-function programFindings(directory: string, { hasDirectory }: Programs): readonly Finding[] {
-  if (hasDirectory) return []
-  return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message: 'no plugin can be started' })]
+function programFindings(directory: string, { absence }: Programs): readonly Finding[] {
+  if (absence === undefined) return []
+  const message = `no plugin can be started: ${absence.message}`
+  return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message, cure: absence.cure })]
 }
 
-function watchFindings(directory: string): readonly Finding[] {
-  if (join(directory) !== watched) return []
-  return notWatching(directory).map((pid) =>
+/** Of another containerd, which reads another directory, it is not to be expected. */
+function watchFindings(directory: string, readers: readonly NodeRuntime[]): readonly Finding[] {
+  const pids = readers.flatMap(({ runtime, pid, root }) => (runtime === 'containerd' && root === '' ? [pid] : []))
+  const not = notWatching(directory).filter((pid) => pids.includes(pid))
+  return not.map((pid) =>
     findingIn(directory, { id: 'dir-not-watched', message: `containerd (process ${pid}) does not watch it` }),
   )
 }

@@ -36,8 +36,17 @@ export function extensionOf(name: string): string {
   return dot < 0 ? '' : name.slice(dot)
 }
 
+/** Settings of the runtimes: how many files containerd loads (0: all), which network CRI-O takes. */
+export interface RuntimeSettings {
+  readonly maxConfNum?: number | undefined
+  readonly defaultNetwork?: string | undefined
+}
+
 /** What each runtime does with these files. */
-export function predict(files: readonly Candidate[]): Prediction {
+export function predict(
+  files: readonly Candidate[],
+  { maxConfNum = 1, defaultNetwork }: RuntimeSettings = {},
+): Prediction {
   const sorted = files.toSorted((a, b) => byBytes(a.name, b.name))
   const skipped = sorted.flatMap((file) => {
     const reason = problemOf(file) ?? file.programProblem
@@ -47,8 +56,11 @@ export function predict(files: readonly Candidate[]): Prediction {
     ...new Set(sorted.flatMap(({ load }) => ('problem' in load || load.name === '' ? [] : [load.name]))),
   ]
   return {
-    containerd: containerdOf(sorted),
-    crio: crioOf(sorted.filter((file) => !skipped.some((each) => each.file === file.name))),
+    containerd: containerdOf(maxConfNum > 0 ? sorted.slice(0, maxConfNum) : sorted),
+    crio: crioOf(
+      sorted.filter((file) => !skipped.some((each) => each.file === file.name)),
+      defaultNetwork,
+    ),
     skipped,
     cnitool: networks.map((network) => ({ network, choice: cnitoolOf(sorted, network) })),
   }
@@ -58,17 +70,23 @@ function problemOf({ load }: Candidate): string | undefined {
   return 'problem' in load ? load.problem : undefined
 }
 
-/** The first file, or nothing. */
-function containerdOf([first]: readonly Candidate[]): Choice {
+/** The first file; nothing where one of those that it loads is broken. */
+function containerdOf(files: readonly Candidate[]): Choice {
+  const [first] = files
   if (first === undefined) return { reason: 'there is no configuration' }
-  if ('problem' in first.load) return { reason: `${first.name}: ${first.load.problem}`, stoppedBy: first.name }
-  return { file: first.name, network: first.load.name }
+  for (const { name, load } of files) {
+    if ('problem' in load) return { reason: `${name}: ${load.problem}`, stoppedBy: name }
+  }
+  return { file: first.name, network: 'problem' in first.load ? '' : first.load.name }
 }
 
-/** The first that is whole and whose plugins are there. A network without a name has the file's. */
-function crioOf([first]: readonly Candidate[]): Choice {
-  if (first === undefined || 'problem' in first.load) return { reason: 'there is no configuration that it takes' }
-  return { file: first.name, network: first.load.name || first.name }
+/** The first that is whole and whose plugins are there, or the one with the name. Without a name it has the file's. */
+function crioOf(files: readonly Candidate[], defaultNetwork = ''): Choice {
+  const named = files.map(({ name, load }) => ({ file: name, network: ('problem' in load ? '' : load.name) || name }))
+  const found = defaultNetwork === '' ? named[0] : named.find(({ network }) => network === defaultNetwork)
+  if (found !== undefined) return found
+  if (named.length === 0) return { reason: 'there is no configuration that it takes' }
+  return { reason: `cni_default_network is ${defaultNetwork}, and no file that it takes has that network` }
 }
 
 /** Lists first, then single configurations, each until one has the name; what is broken before it stops the search. */

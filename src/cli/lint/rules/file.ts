@@ -57,8 +57,10 @@ function byPlace(a: Finding, b: Finding): number {
 }
 
 function binDir(file: string, programs: Programs): readonly Finding[] {
-  if (programs.hasDirectory) return []
-  return [findingIn(file, { id: 'bin-dir-missing', message: 'the types of its plugins were not checked' })]
+  const { absence } = programs
+  if (absence === undefined) return []
+  const message = `the types of its plugins were not checked: ${absence.message}`
+  return [findingIn(file, { id: 'bin-dir-missing', message, cure: absence.cure })]
 }
 
 /** Every chained entry of trestle behind the first one. */

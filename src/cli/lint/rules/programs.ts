@@ -4,7 +4,7 @@
 
 import { spawnSync } from 'node:child_process'
 import { accessSync, closeSync, constants, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { isSea } from 'node:sea'
 import { isPluginType } from '../../../cni/json/config-json.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
@@ -23,6 +23,8 @@ type Problem = Pick<Found, 'id' | 'message' | 'cure'>
 export interface Programs {
   /** Whether one of the directories is there. */
   readonly hasDirectory: boolean
+  /** Where none is: which they are, and where there are plugins instead, with what to do. */
+  readonly absence?: Pick<Found, 'message' | 'cure'>
   /** What is wrong with the program for a configuration of this version; undefined when nothing is. */
   readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
   /** The links of the node, where they are to be compared with the file. */
@@ -31,16 +33,18 @@ export interface Programs {
   readonly isOwn: (type: string) => boolean
 }
 
-/** The programs in these directories. */
-export function openPrograms(directories: readonly string[]): Programs {
+/** The programs in these directories. `others`: where packages put plugins that a runtime then does not find. */
+export function openPrograms(directories: readonly string[], others: readonly string[] = []): Programs {
+  const hasDirectory = directories.some((directory) => namesIn(directory) !== undefined)
   const known = new Map<string, Program>()
   const programOf = (type: string): Program => {
-    const program = known.get(type) ?? lookAt(type, directories)
+    const program = known.get(type) ?? lookAt(type, directories, others)
     known.set(type, program)
     return program
   }
   return {
-    hasDirectory: directories.some((directory) => namesIn(directory) !== undefined),
+    hasDirectory,
+    ...(hasDirectory ? {} : { absence: absenceOf(directories, others) }),
     isOwn: (type) => isOwnType(type) || isCopy(fileOf(type, directories)),
     problemOf: (type, version) => {
       const { problem, versions } = programOf(type)
@@ -59,9 +63,9 @@ interface Program {
   readonly versions: readonly string[]
 }
 
-function lookAt(type: string, directories: readonly string[]): Program {
+function lookAt(type: string, directories: readonly string[], others: readonly string[]): Program {
   const found = fileOf(type, directories)
-  if (found === undefined) return { problem: missing(type, directories), versions: [] }
+  if (found === undefined) return { problem: missing(type, directories, others), versions: [] }
   const problem = startProblem(found)
   if (problem !== undefined) return { problem, versions: [] }
   return versionsOf(found)
@@ -71,13 +75,27 @@ function fileOf(type: string, directories: readonly string[]): string | undefine
   return isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
 }
 
-function missing(type: string, directories: readonly string[]): Problem {
+function absenceOf(directories: readonly string[], others: readonly string[]): Pick<Found, 'message' | 'cure'> {
+  const [directory = ''] = directories
+  const other = others.find((each) => (namesIn(each) ?? []).length > 0)
+  const message = `${directories.join(', ')} ${directories.length === 1 ? 'is' : 'are'} not there`
+  if (other === undefined) return { message, cure: undefined }
+  const cure = `ln -s ${other} ${directory} (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
+  return { message: `${message}; there are plugins in ${other}`, cure }
+}
+
+function missing(type: string, directories: readonly string[], others: readonly string[]): Problem {
   const names = directories.flatMap((directory) => namesIn(directory) ?? [])
   if (names.includes(type)) {
     return { id: 'plugin-missing', message: `the plugin ${shown(type)} is a link to nothing`, cure: 'install it' }
   }
-  const meant = nearestWord(type, names)
   const message = `there is no plugin ${shown(type)} in ${directories.join(', ')}`
+  const elsewhere = fileOf(type, others)
+  if (elsewhere !== undefined) {
+    const cure = `ln -s ${elsewhere} ${directories[0]}/ (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
+    return { id: 'plugin-missing', message: `${message}; it is in ${dirname(elsewhere)}`, cure }
+  }
+  const meant = nearestWord(type, names)
   if (meant === undefined) return { id: 'plugin-missing', message, cure: undefined }
   return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at a file, at a directory, or at all that the runtimes of the node use.
+
+import { statSync } from 'node:fs'
+import type { NodeRuntime } from '../node/runtime-directories.ts'
+import { readInputText } from '../shell/read-input.ts'
+import type { Finding } from './checks/finding.ts'
+import { lintDirectory } from './directory/directory.ts'
+import { extensionOf, type Prediction } from './directory/predict.ts'
+import { type Chain, chainsOf } from './rules/chains.ts'
+import { type FileLint, lintText } from './rules/file.ts'
+import { openNode } from './rules/node.ts'
+import { openPrograms, type Programs } from './rules/programs.ts'
+import { usualDirectory } from './runtimes/look.ts'
+import { copyFindings, type NodeView, runtimeFindings, unusedDirectory } from './runtimes/runtime-findings.ts'
+import { binDirsFor, otherBinDirs, type Target, targetOf, targetsOf } from './runtimes/targets.ts'
+
+/** What was looked at and found. */
+export interface Linted {
+  /** What it is called where a finding is about all of it. */
+  readonly name: string
+  readonly isDirectory: boolean
+  readonly files: readonly string[]
+  readonly findings: readonly Finding[]
+  /** Directories that could be read. */
+  readonly directories: readonly Read[]
+  readonly chains: readonly Chain[]
+  readonly couldNotLook: boolean
+  readonly lints: readonly FileLint[]
+  readonly programs: readonly Programs[]
+  readonly runtimes: readonly NodeRuntime[]
+  /** Whether a person asked about the node, and not about one file. */
+  readonly isNodeShown: boolean
+}
+
+/** A directory with what each runtime makes of it. `readers`: the runtimes of the node that read it. */
+interface Read {
+  readonly directory: string
+  readonly prediction: Prediction
+  readonly readers: readonly NodeRuntime[]
+}
+
+/** Looks at a file or a directory by its name, or without one at what the runtimes of the node use. */
+export function look(name: string | undefined, node: NodeView, binDirs?: readonly string[]): Linted {
+  if (name !== undefined && !isDirectory(name)) return lookAtFile(name, node, binDirs)
+  const { runtimes } = node
+  const targets = name === undefined ? targetsOf(runtimes) : [targetOf(name, runtimes)]
+  return lookAtDirectories(targets, { node, binDirs, isNamed: name !== undefined })
+}
+
+function lookAtFile(name: string, { runtimes }: NodeView, binDirs = binDirsFor(name, runtimes)): Linted {
+  const programs = programsIn(binDirs, runtimes)
+  const lint = lintText(name, readInputText(name), programs)
+  const { findings } = lint
+  const looked = { files: [name], findings, chains: chainsOf([lint]), lints: [lint], programs: [programs], runtimes }
+  return { name, isDirectory: false, directories: [], couldNotLook: false, isNodeShown: false, ...looked }
+}
+
+interface About {
+  readonly node: NodeView
+  readonly binDirs: readonly string[] | undefined
+  readonly isNamed: boolean
+}
+
+function lookAtDirectories(targets: readonly Target[], { node, binDirs, isNamed }: About): Linted {
+  const { runtimes } = node
+  const looked = targets.map((target) => {
+    const programs = programsIn(binDirs ?? target.binDirs, runtimes)
+    return { ...target, programs, lint: lintDirectory(target.directory, programs, target.readers) }
+  })
+  const lints = looked.map(({ lint }) => lint.lints ?? [])
+  const unread = isNamed ? targets.map(({ directory }) => directory) : [usualDirectory() ?? []].flat()
+  const findings = [
+    ...looked.flatMap(({ lint }) => lint.findings),
+    ...copyFindings(lints),
+    ...unread.filter(isUsual).flatMap((directory) => unusedDirectory(directory, runtimes, isNamed)),
+    ...(isNamed ? [] : runtimeFindings(node)),
+  ]
+  return {
+    name: targets.map(({ directory }) => directory).join(', '),
+    isDirectory: true,
+    files: looked.flatMap(({ lint }) => lint.files),
+    findings,
+    directories: looked.flatMap(({ directory, readers, lint: { prediction } }) =>
+      prediction === undefined ? [] : [{ directory, prediction, readers }],
+    ),
+    chains: looked.flatMap(({ lint }) => lint.chains ?? []),
+    couldNotLook: looked.some(({ lint }) => lint.couldNotLook) || (!isNamed && runtimes.some((each) => each.isDenied)),
+    lints: lints.flat(),
+    programs: looked.map(({ programs }) => programs),
+    runtimes,
+    isNodeShown: !isNamed,
+  }
+}
+
+function programsIn(binDirs: readonly string[], runtimes: readonly NodeRuntime[]): Programs {
+  const programs = openPrograms(binDirs, otherBinDirs(binDirs, runtimes))
+  return { ...programs, ...(programs.hasDirectory ? { host: openNode() } : {}) }
+}
+
+/** A directory of somebody's draft is no runtime's, and is not meant to be. */
+function isUsual(directory: string): boolean {
+  return /\/cni\/net\.d\/?$/.test(directory)
+}
+
+/** A name that nothing has is a directory, unless it ends as a configuration does. */
+function isDirectory(name: string): boolean {
+  if (name === '-') return false
+  const stat = statSync(name, { throwIfNoEntry: false })
+  return stat?.isDirectory() ?? !['.conf', '.conflist', '.json'].includes(extensionOf(name))
+}

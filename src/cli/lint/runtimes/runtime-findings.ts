@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with where the runtimes of the node look. Pure: what was seen is given.
+
+import type { DeadFlag } from '../../node/kubelet-flags.ts'
+import { type NodeRuntime, runtimeText } from '../../node/runtime-directories.ts'
+import type { CniSettings } from '../../node/runtime-settings.ts'
+import { type Finding, findingIn } from '../checks/finding.ts'
+import type { FileLint } from '../rules/file.ts'
+import { directoriesOf } from './targets.ts'
+
+/** What was seen of the node. */
+export interface NodeView {
+  readonly runtimes: readonly NodeRuntime[]
+  readonly flags: readonly DeadFlag[]
+  /** Whether a kubelet runs. */
+  readonly hasKubelet: boolean
+}
+
+/** A node without runtimes, or one that is not asked about. */
+export const noNode: NodeView = { runtimes: [], flags: [], hasKubelet: false }
+
+/** The findings about runtimes and kubelet. */
+export function runtimeFindings({ runtimes, flags, hasKubelet }: NodeView): readonly Finding[] {
+  const ofRuntimes = runtimes.flatMap((each) => [...brokenSettings(each), ...oldSettings(each), ...ignoredKeys(each)])
+  return [...ofRuntimes, ...flagFindings(flags, hasKubelet)]
+}
+
+function brokenSettings({ problem, isDenied, files, edit }: NodeRuntime): readonly Finding[] {
+  if (problem === undefined || isDenied === true) return []
+  return [findingIn(files[0] ?? edit.file, { id: 'runtime-config-broken', message: problem })]
+}
+
+function oldSettings(runtime: NodeRuntime): readonly Finding[] {
+  const { onDisk, settings, files, edit } = runtime
+  if (onDisk === undefined) return []
+  const message = `${runtimeText(runtime)} runs with ${directoriesText(settings)}; its files say ${directoriesText(onDisk)}`
+  return [findingIn(files[0] ?? edit.file, { id: 'settings-not-loaded', message, cure: edit.restart })]
+}
+
+function ignoredKeys(runtime: NodeRuntime): readonly Finding[] {
+  const { ignored, onDisk, settings, files, edit } = runtime
+  if (ignored === undefined) return []
+  const used = onDisk ?? settings
+  const isBin = ignored.confDir === used.confDir
+  const cure = isBin
+    ? `write bin_dirs = [${ignored.binDirs.map((each) => `"${each}"`).join(', ')}] in ${edit.file}`
+    : undefined
+  const message = `it says ${directoriesText(ignored)}, and ${runtimeText(runtime)} reads ${directoriesText(used)} of it`
+  return [findingIn(files[0] ?? edit.file, { id: 'runtime-key-ignored', message, cure })]
+}
+
+/** Of files it is an error where no kubelet runs: that may be why. */
+function flagFindings(flags: readonly DeadFlag[], hasKubelet: boolean): readonly Finding[] {
+  const places = [...new Set(flags.map(({ where }) => where))]
+  return places.map((where) => {
+    const here = flags.filter((flag) => flag.where === where)
+    const words = here.map(({ flag, value }) => (value === '' ? flag : `${flag}=${value}`)).join(' ')
+    const isFatal = here.some(({ isRunning }) => !isRunning) && !hasKubelet
+    const message = `${words}: no kubelet since 1.24 has ${here.length === 1 ? 'this flag' : 'these flags'}`
+    return findingIn(where, { id: 'kubelet-flag-dead', message, ...(isFatal ? { severity: 'error' } : {}) })
+  })
+}
+
+/** A directory with configurations that no runtime reads. `isNamed`: a person asked about it. */
+export function unusedDirectory(
+  directory: string,
+  runtimes: readonly NodeRuntime[],
+  isNamed: boolean,
+): readonly Finding[] {
+  const running = runtimes.filter(({ pid, socket }) => pid !== undefined || socket !== undefined)
+  const read = running.flatMap(directoriesOf)
+  const [first] = running
+  if (first === undefined || read.includes(directory)) return []
+  const [their] = directoriesOf(first)
+  const message = `${runtimeText(first)} reads ${their}, and nothing here`
+  const cure = `move the file to ${their}; to change that, edit ${first.edit.file} (conf_dir, in CRI-O network_dir), then ${first.edit.restart}`
+  return [findingIn(directory, { id: 'dir-not-used', message, cure, ...(isNamed ? { severity: 'warning' } : {}) })]
+}
+
+/** Networks that are in two directories with different contents. */
+export function copyFindings(directories: readonly (readonly FileLint[])[]): readonly Finding[] {
+  const [first = [], ...others] = directories
+  return others.flat().flatMap((lint) => {
+    const name = lint.list?.name
+    const other = name === undefined ? undefined : first.find(({ list }) => list?.name === name)
+    if (other === undefined || JSON.stringify(other.root) === JSON.stringify(lint.root)) return []
+    return [findingIn(lint.file, { id: 'copies-differ', message: `its network ${name} is not what ${other.file} has` })]
+  })
+}
+
+/** A line for each runtime: where it looks, who says so, and what to edit. */
+export function runtimeLine(runtime: NodeRuntime): string {
+  const { settings, source, edit, root, isDenied } = runtime
+  const inside = root === '' ? '' : `, in its own mount namespace (${root})`
+  const unsure = isDenied === true ? '; its settings may not be read: run it as root' : ''
+  const state = runtime.pid === undefined && runtime.socket === undefined ? ', which does not run' : ''
+  return `${runtimeText(runtime)}${state}: ${directoriesText(settings)}${inside} (${source}; edit ${edit.file})${unsure}`
+}
+
+function directoriesText({ confDir, binDirs, ofHandlers = [] }: CniSettings): string {
+  const handlers = ofHandlers.map((each) => `, ${each.confDir} for ${each.handler}`).join('')
+  return `configurations in ${confDir}${handlers}, plugins in ${binDirs.join(', ')}`
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which directories `trestle lint` says that containerd uses, against containerd itself: in the usual place, in k3s' layout,
+// behind a socket of its own, and when it does not answer.
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Lab, missingParts, openBareLab, peers, pluginType, prepareLab } from './lab/lab.ts'
+
+const missing = missingParts(['bin/containerd', 'cni/bridge'], 'cni containerd')
+if (pluginType !== 'trestle') missing.push('this file is about trestle')
+
+interface Said {
+  readonly findings: readonly { readonly id: string; readonly file: string; readonly message: string }[]
+  readonly node: readonly {
+    readonly settings: { readonly confDir: string; readonly binDirs: readonly string[] }
+    readonly source: string
+    readonly edit: { readonly file: string }
+    readonly onDisk?: { readonly confDir: string }
+  }[]
+  readonly exitCode: number
+}
+
+describe.skipIf(missing.length > 0)('lint looks where containerd looks', () => {
+  let lab: Lab
+  let base: string
+  beforeEach(async () => {
+    lab = await openBareLab(await prepareLab({}))
+    // One path inside and outside.
+    base = join(lab.dir, 'rancher/k3s/agent')
+    await mkdir(join(base, 'etc/containerd'), { recursive: true })
+    await mkdir(join(base, 'etc/cni/net.d'), { recursive: true })
+  })
+  afterEach(() => lab.close())
+
+  const file = () => join(base, 'etc/containerd/config.toml')
+  const settings = (cni: string) =>
+    [`version = 3`, `root = '${base}/containerd'`, `state = '/run/k3s/state'`, `[grpc]`]
+      .concat(`address = '/run/k3s/containerd/containerd.sock'`)
+      .concat(`[plugins.'io.containerd.cri.v1.runtime'.cni]`, cni)
+      .join('\n')
+
+  async function start(): Promise<string> {
+    const script = `mkdir -p /run/k3s/containerd; ${peers}/bin/containerd -c ${file()} >${lab.dir}/containerd.log 2>&1 & echo $!
+      for _ in $(seq 300); do ${peers}/bin/ctr -a /run/k3s/containerd/containerd.sock version >/dev/null 2>&1 && break; sleep 0.1; done`
+    return (await lab.run('bash', ['-c', script])).stdout.trim()
+  }
+  const lint = async (...words: readonly string[]): Promise<Said> =>
+    JSON.parse((await lab.run('/opt/cni/bin/trestle', ['lint', '-o', 'json', ...words])).stdout) as Said
+  const list = JSON.stringify({ cniVersion: '1.0.0', name: 'pods', plugins: [{ type: 'ptp' }] })
+  const above = ({ findings }: Said) => findings.map(({ id }) => id).filter((id) => id !== 'cni-version-old')
+
+  it("k3s' layout: its own directory, and the template to edit (k3s-io/k3s#7999: config.toml is overwritten)", async () => {
+    await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin']`))
+    await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)
+    await start()
+    const said = await lint()
+    expect(said.node).toMatchObject([
+      {
+        settings: { confDir: `${base}/etc/cni/net.d`, binDirs: ['/opt/cni/bin'] },
+        source: 'CRI Status',
+        edit: { file: `${base}/etc/containerd/config-v3.toml.tmpl` },
+      },
+    ])
+    expect(above(said)).toEqual([])
+    // What is in the usual place is not read.
+    await lab.run('tee', ['/etc/cni/net.d/10-other.conflist'], { input: list })
+    expect(above(await lint())).toEqual(['dir-not-used'])
+  })
+
+  it('a change of its file that it has not read, and a key that this version does not have', async () => {
+    await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'\nbin_dir = '/usr/lib/cni'`))
+    await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)
+    await start()
+    const ignored = await lint()
+    // bin_dir is no key of containerd 2.4's version 3: it says so itself.
+    expect(ignored.node[0]?.settings.binDirs).toEqual(['/opt/cni/bin'])
+    expect(above(ignored)).toEqual(['runtime-key-ignored'])
+    await writeFile(file(), settings(`conf_dir = '/etc/cni/net.d'\nbin_dirs = ['/opt/cni/bin']`))
+    const changed = await lint()
+    expect(above(changed)).toEqual(['settings-not-loaded'])
+    expect(changed.node[0]).toMatchObject({ onDisk: { confDir: '/etc/cni/net.d' } })
+  })
+
+  it('without an answer over CRI its own command is asked, and without that its file is read', async () => {
+    await writeFile(file(), settings(`conf_dir = '${base}/etc/cni/net.d'`))
+    await writeFile(join(base, 'etc/cni/net.d/10-pods.conflist'), list)
+    const pid = await start()
+    await lab.run('kill', ['-STOP', pid])
+    try {
+      const said = await lint()
+      expect(said.node).toMatchObject([
+        { settings: { confDir: `${base}/etc/cni/net.d` }, source: `containerd -c ${file()} config dump` },
+      ])
+      expect(above(said)).toEqual([])
+    } finally {
+      await lab.run('kill', ['-CONT', pid])
+    }
+  })
+})

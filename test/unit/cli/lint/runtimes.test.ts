@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lint makes of the runtimes of a node: which directories it looks at, and what it finds about them.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { runtimeChecks } from '../../../../src/cli/lint/checks/checks-runtimes.ts'
+import { choicesText } from '../../../../src/cli/lint/directory/directory-findings.ts'
+import { predict } from '../../../../src/cli/lint/directory/predict.ts'
+import { look } from '../../../../src/cli/lint/linted.ts'
+import {
+  copyFindings,
+  noNode,
+  runtimeFindings,
+  runtimeLine,
+  unusedDirectory,
+} from '../../../../src/cli/lint/runtimes/runtime-findings.ts'
+import { otherBinDirs, targetOf, targetsOf } from '../../../../src/cli/lint/runtimes/targets.ts'
+import type { NodeRuntime } from '../../../../src/cli/node/runtime-directories.ts'
+
+const containerd: NodeRuntime = {
+  runtime: 'containerd',
+  pid: 7,
+  settings: { confDir: '/etc/cni/net.d', binDirs: ['/usr/lib/cni'], maxConfNum: 1 },
+  source: 'CRI Status',
+  files: ['/etc/containerd/config.toml'],
+  edit: { file: '/etc/containerd/config.toml', restart: 'systemctl restart containerd' },
+  root: '',
+}
+const k3sDir = '/var/lib/rancher/k3s/agent/etc/cni/net.d'
+const k3s: NodeRuntime = {
+  ...containerd,
+  pid: 8,
+  settings: { confDir: k3sDir, binDirs: ['/var/lib/rancher/k3s/data/cni'], maxConfNum: 1 },
+  edit: {
+    file: '/var/lib/rancher/k3s/agent/etc/containerd/config.toml.tmpl',
+    restart: 'systemctl try-restart k3s k3s-agent',
+  },
+}
+const inSnap: NodeRuntime = { ...containerd, pid: 9, root: '/proc/9/root' }
+const crio: NodeRuntime = {
+  ...containerd,
+  runtime: 'CRI-O',
+  settings: { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'] },
+}
+
+const node = (...runtimes: readonly NodeRuntime[]) => ({ ...noNode, runtimes })
+const idsOf = (found: readonly { readonly id: string }[]) => found.map(({ id }) => id)
+
+describe('which directories are looked at', () => {
+  it("are the runtimes' own, with their plugins, each once", () => {
+    const about = targetsOf([containerd, k3s, crio, inSnap]).map(({ directory, binDirs }) => ({ directory, binDirs }))
+    expect(about).toEqual([
+      { directory: '/etc/cni/net.d', binDirs: ['/usr/lib/cni'] },
+      { directory: k3sDir, binDirs: ['/var/lib/rancher/k3s/data/cni'] },
+      { directory: '/proc/9/root/etc/cni/net.d', binDirs: ['/proc/9/root/usr/lib/cni'] },
+    ])
+  })
+
+  it('are those of handlers, too', () => {
+    const handlers = [{ handler: 'kata', confDir: '/etc/cni/kata.d' }]
+    const runtime = { ...containerd, settings: { ...containerd.settings, ofHandlers: handlers } }
+    expect(targetsOf([runtime]).map(({ directory }) => directory)).toEqual(['/etc/cni/net.d', '/etc/cni/kata.d'])
+  })
+
+  it('are the usual ones where there is no runtime', () => {
+    expect(targetsOf([])).toEqual([{ directory: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], readers: [] }])
+  })
+
+  it('a directory that is named has the plugins of who reads it, and else of the first runtime', () => {
+    expect(targetOf(`${k3sDir}/`, [containerd, k3s])).toMatchObject({ binDirs: k3s.settings.binDirs, readers: [k3s] })
+    expect(targetOf('/tmp/draft', [containerd])).toMatchObject({ binDirs: ['/usr/lib/cni'], readers: [] })
+    expect(otherBinDirs(['/usr/lib/cni'], [containerd, k3s])).toContain('/opt/cni/bin')
+  })
+})
+
+describe('what is found about runtimes', () => {
+  const ignored = { ...containerd.settings, binDirs: ['/x'] }
+  const cases = [
+    ['settings-not-loaded', () => runtimeFindings(node({ ...containerd, onDisk: ignored }))],
+    ['runtime-key-ignored', () => runtimeFindings(node({ ...containerd, ignored }))],
+    ['runtime-config-broken', () => runtimeFindings(node({ ...containerd, problem: '/etc/c.toml: no TOML' }))],
+    ['dir-not-used', () => unusedDirectory('/etc/cni/net.d', [k3s], false)],
+    [
+      'kubelet-flag-dead',
+      () => {
+        const flag = { flag: '--cni-bin-dir', value: '/opt/cni/bin', where: '/etc/default/kubelet', isRunning: false }
+        return runtimeFindings({ ...noNode, flags: [flag] })
+      },
+    ],
+    [
+      'copies-differ',
+      () => copyFindings([[lintOf('/a/1.conflist', '10.1.0.0/24')], [lintOf('/b/1.conflist', '10.2.0.0/24')]]),
+    ],
+  ] as const
+
+  it.each(cases)('%s', (id, find) => {
+    expect(idsOf(find())).toEqual([id])
+  })
+
+  it('has a case for each check', () => {
+    expect(cases.map(([id]) => id).toSorted()).toEqual(Object.keys(runtimeChecks).toSorted())
+  })
+
+  it('is nothing of a runtime that runs as its files say, or whose files may not be read', () => {
+    expect(runtimeFindings(node(containerd, k3s, crio))).toEqual([])
+    expect(runtimeFindings(node({ ...containerd, problem: 'EACCES', isDenied: true }))).toEqual([])
+    expect(unusedDirectory('/etc/cni/net.d', [containerd], true)).toEqual([])
+    expect(copyFindings([[lintOf('/a/1.conflist', '10.1.0.0/24')], [lintOf('/b/1.conflist', '10.1.0.0/24')]])).toEqual(
+      [],
+    )
+  })
+
+  it("names k3s' template, and is a warning where a person asked about the directory", () => {
+    const [finding] = unusedDirectory('/etc/cni/net.d', [k3s], true)
+    expect(finding).toMatchObject({ severity: 'warning' })
+    expect(finding?.cure).toContain('config.toml.tmpl (conf_dir, in CRI-O network_dir), then systemctl try-restart k3s')
+  })
+
+  it('flags of kubelet in a file are an error where no kubelet runs, and else none', () => {
+    const flag = { flag: '--network-plugin', value: 'cni', where: '/etc/default/kubelet', isRunning: false }
+    expect(runtimeFindings({ runtimes: [], flags: [flag], hasKubelet: false })[0]?.severity).toBe('error')
+    expect(runtimeFindings({ runtimes: [], flags: [flag, flag], hasKubelet: true })).toMatchObject([
+      { severity: 'warning' },
+    ])
+  })
+
+  it('is said in a line each', () => {
+    expect(runtimeLine(containerd)).toBe(
+      'containerd (process 7): configurations in /etc/cni/net.d, plugins in /usr/lib/cni (CRI Status; edit /etc/containerd/config.toml)',
+    )
+    const { pid: _, ...stopped } = crio
+    expect(runtimeLine(stopped)).toMatch(/^CRI-O, which does not run: /)
+  })
+})
+
+describe('which file a runtime takes', () => {
+  const list = (name: string, network: string) => ({
+    name,
+    load: { name: network, version: '1.0.0', types: ['bridge'], isWhole: true },
+  })
+  const broken = { name: '20-b.conflist', load: { problem: 'it is not JSON' } }
+  const files = [list('10-a.conflist', 'a'), broken, list('30-c.conflist', 'c')]
+
+  it('containerd that loads all files loads none where one is broken', () => {
+    expect(predict(files).containerd.file).toBe('10-a.conflist')
+    expect(predict(files, { maxConfNum: 0 }).containerd).toMatchObject({ stoppedBy: '20-b.conflist' })
+  })
+
+  it('CRI-O takes cni_default_network', () => {
+    expect(predict(files, { defaultNetwork: 'c' }).crio.file).toBe('30-c.conflist')
+    expect(predict(files, { defaultNetwork: 'x' }).crio).toMatchObject({ reason: expect.stringContaining('is x') })
+  })
+
+  it('is said of the runtimes of the node only', () => {
+    const text = choicesText(predict(files), ['containerd'])
+    expect(text).toContain('containerd uses')
+    expect(text).not.toContain('CRI-O')
+  })
+})
+
+/** A file as lint has read it. */
+function lintOf(file: string, subnet: string) {
+  const root = {
+    cniVersion: '1.0.0',
+    name: 'pods',
+    plugins: [{ type: 'bridge', ipam: { type: 'host-local', subnet } }],
+  }
+  return { file, findings: [], root, list: { name: 'pods', version: '1.0.0' as const, plugins: [], found: [] } }
+}
+
+describe('plugins that are elsewhere (/usr/lib/cni of Debian)', () => {
+  let root: string
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'trestle-lint-'))
+    mkdirSync(join(root, 'opt'))
+    const text = `#!/bin/sh\necho '{"cniVersion":"1.0.0","supportedVersions":["1.0.0"]}'\n`
+    writeFileSync(join(root, 'opt/bridge'), text, { mode: 0o755 })
+    const list = { cniVersion: '1.0.0', name: 'a', plugins: [{ type: 'bridge' }] }
+    writeFileSync(join(root, '10-a.conflist'), JSON.stringify(list))
+  })
+  afterEach(() => rmSync(root, { recursive: true }))
+
+  /** A second runtime has its plugins in ROOT/opt; so they are looked for there, too. */
+  const view = () => {
+    const settings = { confDir: '/elsewhere', binDirs: [join(root, 'opt')] }
+    return node({ ...containerd, settings: { confDir: root, binDirs: [join(root, 'usr')] } }, { ...crio, settings })
+  }
+
+  it('are said, with a link as the cure, where the directory is not there', () => {
+    const found = look(join(root, '10-a.conflist'), view()).findings.filter(({ id }) => id === 'bin-dir-missing')
+    expect(found).toMatchObject([{ cure: expect.stringContaining(`ln -s ${root}/opt ${root}/usr`) }])
+  })
+
+  it('are said where the directory has others', () => {
+    mkdirSync(join(root, 'usr'))
+    writeFileSync(join(root, 'usr/loopback'), '')
+    const found = look(join(root, '10-a.conflist'), view()).findings.filter(({ severity }) => severity === 'error')
+    expect(found).toMatchObject([{ id: 'plugin-missing', message: expect.stringContaining(`it is in ${root}/opt`) }])
+    expect(found[0]?.cure).toContain(`ln -s ${root}/opt/bridge ${root}/usr/`)
+  })
+})
