@@ -3,6 +3,7 @@
 // caller for GC), so a person or a timer does.
 
 import { openContext } from '../../commands/call/context.ts'
+import { heal } from '../../commands/recover/heal.ts'
 import { collectOrphans, judgeOrphans } from '../../commands/recover/orphans.ts'
 import { collectStrays, judgeStrays, misplaced, setAsideMisplaced } from '../../commands/recover/strays.ts'
 import { collect, judgeAll } from '../../commands/teardown/collect.ts'
@@ -56,13 +57,18 @@ async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
   const living = isAsked ? await askRuntime(endpoint, tell) : { listed: undefined, source: 'not asked' }
   const isApplied = values['apply'] === true
   tell('looking at attachments')
-  const verdicts = await judgeAll(context, living.listed)
+  let verdicts = await judgeAll(context, living.listed)
   const inTheWay = misplaced()
-  if (isApplied) setAsideMisplaced(inTheWay)
+  if (isApplied) {
+    setAsideMisplaced(inTheWay)
+    await heal(context, {})
+    verdicts = await judgeAll(context, living.listed)
+  }
+  const collected = isApplied ? await collect(context, verdicts, tell) : []
   tell(`looking at reservations of ${verdicts.length} attachments, and others`)
+  // After those went: what a record had of others' names is nobody's then.
   const strays = await judgeStrays(context, living.listed)
   const orphans = await judgeOrphans(context, living.listed)
-  const collected = isApplied ? await collect(context, verdicts, tell) : []
   const failures = [
     ...collected.flatMap((each) => each.failures),
     ...(isApplied ? await collectStrays(context, strays) : []),

@@ -16,7 +16,7 @@ import { reservePorts } from '../../system/store/ports.ts'
 import { claim, findRecords, pendingFile, type StoredRecord } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
 import { type CallContext, contextOfUndo, requireUninterrupted } from '../call/context.ts'
-import { reclaimOrphans } from '../recover/reclaim-orphans.ts'
+import { reclaimOrphans } from '../recover/reclaim.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
 import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from '../teardown/detach.ts'
 

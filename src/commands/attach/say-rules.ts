@@ -36,7 +36,7 @@ export async function sayRules(context: CallContext, spec: AttachmentSpec): Prom
   } catch (error) {
     if (!(error instanceof CommandError)) throw error
   }
-  await repairRules(context)
+  await repairRules(context, spec)
 }
 
 /**

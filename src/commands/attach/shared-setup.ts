@@ -28,6 +28,7 @@ import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../../syst
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs } from '../call/in-use.ts'
 import { machineLock } from '../call/machine-lock.ts'
+import { refuseOwnedPorts } from '../recover/port-owners.ts'
 import { executeWithRules } from '../teardown/lost-elements.ts'
 import { requireStillApart } from './range-overlap.ts'
 
@@ -46,6 +47,8 @@ export interface SharedSetup {
   readonly unlessMade?: true
   /** The ranges are those of a network that is there, or may overlap others'. */
   readonly mayOverlap?: boolean
+  /** The caller's own attachment, where it has one. */
+  readonly spec?: AttachmentSpec
 }
 
 /**
@@ -74,6 +77,7 @@ function isOvertaken(error: unknown, { own }: SharedSetup): boolean {
 }
 
 async function setUpAsSeen(context: CallContext, setup: SharedSetup): Promise<NetworkSpec> {
+  await refuseOwnedPorts(context, setup.spec)
   const others = allNetworks().filter((other) => other.name !== setup.network.name)
   const attachments = liveSpecs(context)
   const host = await lookAtBridge(context, setup.network, attachments)
@@ -133,9 +137,10 @@ async function notThere(context: CallContext, links: readonly Op[], host: Observ
   return difference(links, { host, sysctls: forwardingNow(), ...vlans }).map(({ op }) => op)
 }
 
-/** Builds all rules of all networks anew after a flush, or after an overlap of networks. */
-export async function repairRules(context: CallContext): Promise<void> {
+/** Builds all rules of all networks anew after a flush, or after an overlap of networks. `spec`: of the call. Throws CniError 104 for a port of others. */
+export async function repairRules(context: CallContext, spec: AttachmentSpec): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
+    await refuseOwnedPorts(context, spec)
     const networks = allNetworks()
     const source = { networks: [...networks, ...earlierInUse(context, networks)], attachments: liveSpecs(context) }
     await executeWithRules({ run: context.run }, refilledRuleOps(source))

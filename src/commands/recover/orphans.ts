@@ -21,6 +21,7 @@ import { executeAll } from '../../system/kernel/execute.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
+import { withoutSpec } from '../call/record-without-spec.ts'
 import type { Listed } from '../teardown/collect.ts'
 import { detachLost } from '../teardown/detach.ts'
 import { bothTables } from '../teardown/lost-elements.ts'
@@ -103,8 +104,7 @@ async function remove(context: CallContext, orphans: readonly Orphan[]): Promise
 /** A main attachment goes as by DEL of a lost record: what is reserved for it goes, too. */
 async function removeOne(context: CallContext, { kind, name, key }: Orphan): Promise<readonly Error[]> {
   if (kind === 'link' && key?.role === 'main') {
-    const made = { createdAt: new Date().toISOString(), netns: { path: '', inode: 0 }, configDigest: '' }
-    return await detachLost(context, networkFiles(key.network), { format: 1, key, writer: context.stamp, ...made })
+    return await detachLost(context, networkFiles(key.network), withoutSpec(context, key))
   }
   if (kind === 'link') {
     const ops: readonly Op[] = [{ in: 'host', kind: 'link.del', dev: name, why: `remove the orphan ${name}` }]

@@ -24,8 +24,8 @@ import { type CallContext, openIfThere } from '../call/context.ts'
 
 /** What is looked for. */
 export interface Search {
-  /** Which attachments, of those that no record speaks of. */
-  readonly isMeant: (key: AttachmentKey) => boolean
+  /** Which attachments, of those that no record speaks of; absent: all. */
+  readonly isMeant?: (key: AttachmentKey) => boolean
   /** The links to look at; absent: all that may be ours. */
   readonly links?: readonly string[]
   /** The configuration of a network whose pods libcni may remember. */
@@ -40,8 +40,8 @@ export interface Rediscovery {
   readonly unsure: readonly AttachmentKey[]
 }
 
-/** As hostLinkName has them. */
-const hostLinkPattern = /^veth[0-9a-f]{11}$/
+/** The names that hostLinkName gives. */
+export const hostLinkPattern = /^veth[0-9a-f]{11}$/
 
 /** Reads it; nothing is changed. No process where there is no link and nothing that was told. */
 export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
@@ -63,12 +63,14 @@ async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Pro
   const { links } = await observeHost(cleanup, search.links)
   return [...links.values()].flatMap((link) => {
     const key = keyOfHostLink(link.name, link.alias)
-    return key !== undefined && search.isMeant(key) && !hasRecord(key) ? [{ key, link }] : []
+    return key !== undefined && isSought(search, key) ? [{ key, link }] : []
   })
 }
 
-function hasRecord(key: AttachmentKey): boolean {
-  return findRecords(networkFiles(key.network), key).length > 0
+/** A record without a spec says whose it is and no more; one that a call works on is that call's. */
+function isSought({ isMeant = () => true }: Search, key: AttachmentKey): boolean {
+  const stored = findRecords(networkFiles(key.network), key)
+  return isMeant(key) && stored.every(({ isPending, record }) => !isPending && record.spec === undefined)
 }
 
 /** What the other ends have, of those that are in a namespace which can be found. */
@@ -106,7 +108,8 @@ function globalOf({ addresses }: ObservedLink): readonly string[] {
 }
 
 /** Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`). */
-function rememberedBy({ remembered, isMeant }: Search): readonly Rediscovered[] {
+function rememberedBy(search: Search): readonly Rediscovered[] {
+  const { remembered } = search
   if (remembered === undefined) return []
   const own = cachedAttachments(remembered.name).filter((cached) => isMainOurs(cached, remembered))
   return own.flatMap((cached) => {
@@ -115,7 +118,7 @@ function rememberedBy({ remembered, isMeant }: Search): readonly Rediscovered[] 
     const netns = stampOf(cached.netns)
     // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
     const isLive = netnsState(netns) === 'live' && linkExists(hostLinkName(key))
-    return isLive && isMeant(key) && !hasRecord(key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
+    return isLive && isSought(search, key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
   })
 }
 

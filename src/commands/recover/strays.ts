@@ -50,7 +50,7 @@ export async function judgeStrays(
   main?: string,
 ): Promise<readonly StrayVerdict[]> {
   const reserved = kept()
-  const { found, unsure } = await rediscover(context, { isMeant: () => true })
+  const { found, unsure } = await rediscover(context, {})
   const stored = allRecords()
   const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
   const lost = new Set(unsure.map(({ network }) => networkDirName(network)))

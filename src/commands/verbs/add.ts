@@ -27,8 +27,8 @@ import { type Connection, connect } from '../attach/connect.ts'
 import { addLoopback } from '../attach/loopback.ts'
 import { requireApart } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
-import { recallPods } from '../recover/recall.ts'
-import { reclaimOrphans } from '../recover/reclaim-orphans.ts'
+import { healBeforeAdd } from '../recover/heal.ts'
+import { reclaimOrphans } from '../recover/reclaim.ts'
 import { reclaimDead } from '../teardown/detach.ts'
 
 /** MTU of Ethernet, where no default route tells better. */
@@ -116,8 +116,8 @@ async function addLease(addition: Addition): Promise<Result> {
 
 async function leaseOf(addition: Addition): Promise<Lease> {
   const { context, conf, files, key } = addition
-  const reserves = conf.ipam.kind === 'pool' || conf.portMappings.length > 0
-  if (key.role === 'main' && reserves) await recallPods(context, files, conf)
+  const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
+  if (perPod > 0 || conf.portMappings.length > 0) await healBeforeAdd(context, { files, conf, perPod })
   const reclaim = async () => {
     await reclaimDead(context, files)
     await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })

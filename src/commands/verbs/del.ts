@@ -16,7 +16,7 @@ import { findReference, removeReference } from '../../system/upstream/reference-
 import { delLoopback } from '../attach/loopback.ts'
 import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeUnrecorded } from '../recover/unrecorded.ts'
+import { removeUnrecorded, reserveWhatItHas } from '../recover/without-record.ts'
 import { releaseWith } from '../teardown/delegated-lease.ts'
 import { delegateDel, detach, settleLeftovers } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
@@ -37,7 +37,10 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   for (const { record } of meant) requireOwnHost(record, context.stamp)
   for (const stored of meant) {
     if (isInProgress(stored)) throw inProgress(call, stored.record.writer.pid)
-    await orOwed(stored.record, () => detach(context, networkFiles(stored.record.key.network), stored.record))
+    const { key, spec } = stored.record
+    if (spec === undefined && !stored.isPending)
+      await reserveWhatItHas(context, networkFiles(key.network), { call, conf, key })
+    await orOwed(stored.record, () => detach(context, networkFiles(key.network), stored.record))
   }
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))

@@ -27,7 +27,7 @@ import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
-import { stateLacks } from '../recover/mend-state.ts'
+import { stateLacks } from '../recover/heal.ts'
 import { executeWithRules } from '../teardown/lost-elements.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
@@ -52,8 +52,8 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.stamp)
   if (apply) await endKilledCalls(false)
   return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
-    const state = stateLacks(context)
-    if (apply) for (const lack of state) await lack.mend(context)
+    const state = await stateLacks(context)
+    if (apply) for (const { mend } of state) await mend()
     const { found, lost } = await reconcile(context, { apply, others })
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)

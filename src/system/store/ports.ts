@@ -25,12 +25,12 @@ export interface PortRequest {
 
 /** Reserves every port or none. Throws CniError 104 naming the port and its holder. */
 export async function reservePorts(request: PortRequest, ports: readonly HostPort[]): Promise<void> {
-  for (const port of ports) if (!(await isReserved(request, port))) throw taken(port, request)
+  for (const port of ports) if (!(await isReserved(request, port))) throw portTaken(port, request.key)
   // Our names first, then one look at the others: of two that ask at once, at least one sees the other.
   for (const { port, name, other } of conflicts(ports)) {
     if (isOurs(request, other) || (await isFreed(request, other))) continue
     rmSync(`${portsDirectory()}/${name}`, { force: true })
-    throw taken(port, request)
+    throw portTaken(port, request.key)
   }
 }
 
@@ -107,11 +107,12 @@ function conflicts(ports: readonly HostPort[]) {
   )
 }
 
-function taken(port: HostPort, request: PortRequest): CniError {
+/** CniError 104, naming the holder: somebody other than `key`. */
+export function portTaken(port: HostPort, key: AttachmentRecord['key']): CniError {
   const name = reservationName(port)
   const other = [name, ...conflicts([port]).map((each) => each.other)]
     .map(portHolder)
-    .find((holder) => holder !== undefined && !sameKey(holder.key, request.key))
+    .find((holder) => holder !== undefined && !sameKey(holder.key, key))
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
   return new CniError(CniCode.hostPortTaken, `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
     details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; ${portsDirectory()} has all`,

@@ -5,8 +5,8 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a DEL that comes again frees what another pod has by now',
-    file: 'src/commands/recover/unrecorded.ts',
-    find: 'const isCertain = hasUnreadable(files, key)\n',
+    file: 'src/commands/recover/without-record.ts',
+    find: 'const isCertain = hasUnreadable(files, key) || findRecords(files, key).length > 0\n',
     replace: 'const isCertain = true\n',
     caughtBy: {
       project: 'netns',
@@ -22,7 +22,7 @@ export const mutants: readonly Mutant[] = [
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/state-truncated.test.ts',
-      test: 'is collected by trestle gc, which reports what a live pod has',
+      test: 'is collected by trestle gc, which writes the record of a live pod again',
     },
   },
   {
@@ -34,6 +34,39 @@ export const mutants: readonly Mutant[] = [
       project: 'netns',
       file: 'test/netns/state/state-truncated.test.ts',
       test: 'is collected by an ADD that finds the pool full',
+    },
+  },
+  {
+    name: 'an ADD gives out the address of a live pod whose reservation was lost',
+    file: 'src/commands/recover/heal.ts',
+    find: '  return finished.length * perPod > namesIn(files.addresses).length\n',
+    replace: '  return finished.length * perPod < 0\n',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/state/state-healed.test.ts',
+      test: 'a lost address reservation is made again',
+    },
+  },
+  {
+    name: 'an ADD does not see that a live pod has no record',
+    file: 'src/commands/recover/heal.ts',
+    find: '  return links >= names.filter(',
+    replace: '  return links > 99 + names.filter(',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/state/state-healed.test.ts',
+      test: 'record and reservations are made again',
+    },
+  },
+  {
+    name: 'an ADD takes the host port of a live pod whose reservation was lost, once its rules are gone',
+    file: 'src/commands/attach/shared-setup.ts',
+    find: '    await refuseOwnedPorts(context, spec)\n',
+    replace: '',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/state/state-healed.test.ts',
+      test: 'a lost reservation of a host port is made again, without rules',
     },
   },
 ]

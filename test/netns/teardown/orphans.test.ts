@@ -5,6 +5,7 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
+import { makeStateOld } from '../../support/damage/worn-state.ts'
 import { stateOf } from '../../support/faults/stamps.ts'
 import { type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
@@ -73,22 +74,30 @@ describe('what no record names', () => {
     expectNothingLeft(host, before)
   })
 
-  it('gc tells of it while the end in its pod is there, and takes the rest away then', () => {
+  it('gc tells of it, with --apply writes its record again while its pod is there, and collects it after that', () => {
     const gone = forgotten()
     const other = attach(host, conf(8081), { id: 'c2' })
-    const first = gc('--apply')
-    expect(first.orphans.map(({ kind, verdict }) => `${kind} ${verdict}`).sort()).toEqual([
-      'elements report',
-      'link report',
-      'link report',
-    ])
-    expect(first.code).toBe(1)
+    expect(stateOf(host, 'net').names('attachments')).toEqual(['c1:eth0', 'c2:eth0'])
+    rmSync(stateOf(host, 'net').finished('c1'))
+    const told = gc()
+    expect(told.orphans.map(({ kind, verdict }) => `${kind} ${verdict}`).sort()).toEqual(['link report', 'link report'])
+    expect(told.code).toBe(1)
+    expect(gc('--apply')).toMatchObject({ code: 0, orphans: [] })
+    expect(gc()).toMatchObject({ code: 0, orphans: [] })
+    host.removePod(gone.netns)
+    makeStateOld(host.stateDir)
+    expect(gc('--apply').code).toBe(0)
+    expectSilent(later(host, 'CHECK', { conf: conf(8081), pod: other }))
+    expectSilent(host.cni('DEL', conf(8081), other.call))
+    expectNothingLeft(host, before)
+  })
+
+  it('rules of a pod that is gone are collected', () => {
+    const gone = forgotten()
     host.removePod(gone.netns)
     expect(gc().orphans.every(({ verdict }) => verdict === 'collect')).toBe(true)
     expect(gc('--apply').code).toBe(0)
     expect(gc().orphans).toEqual([])
-    expectSilent(later(host, 'CHECK', { conf: conf(8081), pod: other }))
-    expectSilent(host.cni('DEL', conf(8081), other.call))
     expectNothingLeft(host, before)
   })
 })

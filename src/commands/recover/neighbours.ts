@@ -5,7 +5,6 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { rangeOf } from '../../plan/ipam/allocate.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { reservationsOf } from '../../plan/recovery/strays.ts'
 import { createText } from '../../system/files/files.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
@@ -13,6 +12,7 @@ import { netnsState } from '../../system/kernel/netns.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { reservationFile } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
+import { withoutSpec } from '../call/record-without-spec.ts'
 
 /**
  * Reserves the addresses of the configuration's ranges that live pods of other networks have on the same bridge: a claim
@@ -29,14 +29,7 @@ export function reserveNeighbours(context: CallContext, conf: NetConf): void {
     const ips = isNeighbour ? spec.ips.filter(isOurs) : []
     if (ips.length === 0 || hostStateOf(record.writer, context.stamp) !== 'here' || netnsState(netns) !== 'live')
       continue
-    const claim: AttachmentRecord = {
-      format: 1,
-      key: { ...key, network: name },
-      writer: context.stamp,
-      netns,
-      createdAt: new Date().toISOString(),
-      configDigest: '',
-    }
+    const claim = withoutSpec(context, { ...key, network: name }, netns)
     for (const each of reservationsOf({ key: claim.key, ips, ports: [] })) {
       createText(reservationFile(each), JSON.stringify(claim))
     }

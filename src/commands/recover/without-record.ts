@@ -17,14 +17,15 @@ import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { addressesOf, holderOf } from '../../system/store/addresses.ts'
 import { portHolder, portsOf } from '../../system/store/ports.ts'
-import { forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
+import { findRecords, forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
 import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import { keyOf, rolesOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
+import { withoutSpec } from '../call/record-without-spec.ts'
 import { detachLost } from '../teardown/detach.ts'
 import { isGuarded } from '../teardown/lost-elements.ts'
+import { reserveFound } from './heal.ts'
 import { cachedParts, rediscover } from './rediscover.ts'
-import { reserveFound } from './reserve-found.ts'
 
 /** A DEL, and how one of its attachments is taken down: what fails is told where it could be written down (del.ts). */
 export interface LostDel {
@@ -47,9 +48,7 @@ export async function removeUnrecorded(context: CallContext, files: NetworkFiles
     for (const holder of reserved) requireOwnHost(holder, context.stamp)
     const isThere = isLinked || (role === 'main' && guardsMacs(conf) && (await isGuarded(context, key)))
     if (isThere || reserved.length > 0) {
-      const createdAt = new Date().toISOString()
-      const netns = { path: '', inode: 0 }
-      const record = { format: 1, key, writer: context.stamp, netns, createdAt, configDigest: '' } as const
+      const record = withoutSpec(context, key)
       await orOwed(record, () => detachLost(context, files, record))
     }
     forgetUnreadable(files, key)
@@ -64,7 +63,7 @@ function reservationsOf(files: NetworkFiles, key: AttachmentKey): readonly Attac
 }
 
 /** Where its link is there, or it is told what it had: else there is nothing to look for. */
-async function reserveWhatItHas(
+export async function reserveWhatItHas(
   context: CallContext,
   files: NetworkFiles,
   of: { call: Invocation; conf: DelConf; key: AttachmentKey },
@@ -78,10 +77,7 @@ async function reserveWhatItHas(
     const isMeant = (other: AttachmentKey) => sameKey(other, { ...key, role: 'main' })
     const { found } = await rediscover(context, { isMeant, links, told })
     // A chained part has the link and the addresses of the main one.
-    await reserveFound(
-      context,
-      found.map((each) => ({ ...each, key })),
-    )
+    for (const each of found) await reserveFound(context, { ...each, key })
   } catch (error) {
     process.stderr.write(`trestle: DEL: cannot tell what ${key.ifName} had: ${(error as Error).message}\n`)
   }
@@ -96,7 +92,7 @@ function toldBy(
   files: NetworkFiles,
   { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
 ): readonly Rediscovered[] {
-  const isCertain = hasUnreadable(files, key)
+  const isCertain = hasUnreadable(files, key) || findRecords(files, key).length > 0
   const { addresses, ports } = sentParts(call, conf) ?? (isCertain ? rememberedParts(key, conf) : nothing)
   if (addresses.length === 0 || !(isCertain || ports.length > 0)) return []
   return [{ key, netns: { path: '', inode: 0 }, addresses, ports: isCertain ? ports : [], isCertain }]

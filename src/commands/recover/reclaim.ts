@@ -10,8 +10,7 @@ import { findRecords } from '../../system/store/records.ts'
 import { reservationHolder } from '../../system/store/reservation-holders.ts'
 import { portsDirectory } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
-import { rediscover } from './rediscover.ts'
-import { reserveFound } from './reserve-found.ts'
+import { heal } from './heal.ts'
 import { collectStrays, judgeStrays } from './strays.ts'
 
 /** `network`: whose addresses; absent: the node's host ports. `isMain`: its pods have links of ours. */
@@ -29,8 +28,7 @@ export async function reclaimOrphans(context: CallContext, { network, isMain }: 
   const isMeant = ({ network: of }: Reservation) => of === directory
   if (!reservationsIn(directory).some(isWithoutRecord)) return
   try {
-    const { found } = await rediscover(context, { isMeant: () => true })
-    await reserveFound(context, found, 'unreadable')
+    await heal(context, {})
     const verdicts = await judgeStrays(context, undefined, isMain ? directory : undefined)
     const failures = await collectStrays(
       context,

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of an attachment of which no more is known than whose it is: its links follow from its name, what it has
+// reserved says so itself, and DEL finds the rest in our tables.
+
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import type { AttachmentRecord, NetnsStamp } from '../../plan/model/record.ts'
+import type { CallContext } from './context.ts'
+
+const unknown: NetnsStamp = { path: '', inode: 0 }
+
+/** As written by this call, now. `netns`: where it is known. */
+export function withoutSpec({ stamp }: CallContext, key: AttachmentKey, netns = unknown): AttachmentRecord {
+  return { format: 1, key, writer: stamp, netns, createdAt: new Date().toISOString(), configDigest: '' }
+}

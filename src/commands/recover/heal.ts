@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes lost state again: a reservation as its attachment's record says, the record and the reservations of a live pod
+// as rediscovered (rediscover.ts). What another attachment has reserved is nobody's to take.
+
+import { existsSync } from 'node:fs'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { hostLinkName } from '../../plan/model/names.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
+import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/strays.ts'
+import { createText, namesIn, replaceText } from '../../system/files/files.ts'
+import { type NetworkFiles, networkDirectories, networkFiles, networkParts } from '../../system/files/state.ts'
+import { hostStateOf } from '../../system/kernel/host-namespace.ts'
+import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
+import { withLock } from '../../system/store/lock.ts'
+import {
+  allRecords,
+  findRecords,
+  forgetUnreadable,
+  knownNetwork,
+  readNetwork,
+  writeFinished,
+  writeNetwork,
+} from '../../system/store/records.ts'
+import { reservationHolder } from '../../system/store/reservation-holders.ts'
+import { reservationFile, reservationLock } from '../../system/store/reservations.ts'
+import { attachmentLock } from '../call/attachment-lock.ts'
+import type { CallContext } from '../call/context.ts'
+import { withoutSpec } from '../call/record-without-spec.ts'
+import { reserveNeighbours } from './neighbours.ts'
+import { hostLinkPattern, rediscover, type Search } from './rediscover.ts'
+
+const lockWaitMs = 5000
+
+/** Whose removal keeps an attachment's lock for longer is not waited for: its link is about to go. */
+const removalWaitMs = 1000
+
+/** Something that is not as records or the kernel say. */
+export interface Lack {
+  readonly text: string
+  readonly mend: () => Promise<void>
+}
+
+/** An ADD that is to reserve something. `perPod`: how many addresses of the pool each pod of the network has. */
+export interface Reserving {
+  readonly files: NetworkFiles
+  readonly conf: NetConf
+  readonly perPod: number
+}
+
+/**
+ * Before an ADD reserves anything: where records or reservations are missing, what live pods have is theirs again. Nothing
+ * is read but the names of files and links where none is. Throws what keeps it from looking.
+ */
+export async function healBeforeAdd(context: CallContext, { files, conf, perPod }: Reserving): Promise<void> {
+  const isFirst = conf.role === 'main' && !existsSync(files.network)
+  const lacksReservations = hasTooFewReservations({ files, conf, perPod })
+  // What cannot be read is set aside with that, and no record any more.
+  if (lacksReservations) allRecords()
+  const lacksRecords = isFirst || (conf.role === 'main' && hasMoreLinksThanRecords())
+  if (!lacksRecords && !lacksReservations) return
+  await heal(context, lacksRecords ? { remembered: conf } : { links: [] })
+  if (isFirst) reserveNeighbours(context, conf)
+}
+
+/** Writes again what is missing of attachments, but not what networks share: that is for who sets it up. */
+export async function heal(context: CallContext, search: Search): Promise<void> {
+  for (const { mend } of await lacksOfAttachments(context, search)) await mend()
+}
+
+/** What is missing or cannot be read, also of what networks share. One process, and more where a pod has no record. */
+export async function stateLacks(context: CallContext): Promise<readonly Lack[]> {
+  return [...networkParts().flatMap(lackOfNetwork), ...(await lacksOfAttachments(context, {}))]
+}
+
+async function lacksOfAttachments(context: CallContext, search: Search): Promise<readonly Lack[]> {
+  const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisHost(context, record))
+  const { found } = await rediscover(context, search)
+  return [
+    ...records.flatMap(({ record }) => lacksOfRecord(context, record)),
+    ...found.flatMap((each) => lackOfFound(context, each)),
+  ]
+}
+
+/**
+ * A claim is written before its link is made, and goes after it, so that links are counted first. The caller's own claim
+ * has none yet. As far as counts tell: of a dead pod the link may be gone.
+ */
+function hasMoreLinksThanRecords(): boolean {
+  const links = linkNames().filter((name) => hostLinkPattern.test(name)).length
+  if (links === 0) return false
+  const names = networkDirectories().flatMap((each) => [...namesIn(each.pending), ...namesIn(each.attachments)])
+  return links >= names.filter((name) => isOwner(name) && !name.endsWith(':ipam')).length
+}
+
+/** An address is reserved before its record is finished, and given back after that. Pods with an address of no pool make it look in vain. */
+function hasTooFewReservations({ files, conf, perPod }: Reserving): boolean {
+  const isOfRole = (name: string) => name.endsWith(':ipam') === (conf.role === 'ipam')
+  const finished = namesIn(files.attachments).filter((name) => isOwner(name) && isOfRole(name))
+  return finished.length * perPod > namesIn(files.addresses).length
+}
+
+/** A chained attachment has neither link nor address of its own; a name with a dot is being written. */
+function isOwner(name: string): boolean {
+  return !name.startsWith('.') && !name.endsWith(':chained')
+}
+
+function isOfThisHost({ stamp }: CallContext, record: AttachmentRecord): boolean {
+  return hostStateOf(record.writer, stamp) === 'here'
+}
+
+function lackOfNetwork(files: NetworkFiles): readonly Lack[] {
+  if (readNetwork(files) !== undefined) return []
+  const network = knownNetwork(files)
+  if (network === undefined) return []
+  return [{ text: `${files.network} is missing`, mend: async () => writeNetwork(files, network) }]
+}
+
+function lacksOfRecord(context: CallContext, record: AttachmentRecord): readonly Lack[] {
+  const own = recordReservations(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
+  const isStill = () => {
+    const now = findRecords(networkFiles(record.key.network), record.key).find(({ isPending }) => !isPending)?.record
+    return now?.createdAt === record.createdAt
+  }
+  return own.filter(isNobodys).map((reservation) => ({
+    text: `the reservation of ${reservationText(reservation)} is missing`,
+    mend: () => reserve(context, { reservation, record, isStill }),
+  }))
+}
+
+/** One whose record was lost has a record without a spec from then on, as of another format: DEL finds the rest by names. */
+function lackOfFound(context: CallContext, found: Rediscovered): readonly Lack[] {
+  const { key, netns } = found
+  const files = networkFiles(key.network)
+  const isRecorded = () => findRecords(files, key).length > 0
+  const reserved = rediscoveredReservations(found)
+  if (!found.isCertain || (isRecorded() && !reserved.some(isNobodys))) return []
+  const mend = async () => {
+    const lock = { ...attachmentLock(context, key, 'write its record again'), waitMs: removalWaitMs }
+    await withLock(lock, async () => {
+      // Its DEL may be over by now, or a new ADD under way.
+      if (!linkExists(hostLinkName(key)) || findRecords(files, key).some(({ isPending }) => isPending)) return
+      const record = withoutSpec(context, key, netns)
+      for (const reservation of reserved) await reserve(context, { reservation, record, isStill: () => true })
+      if (isRecorded()) return
+      writeFinished(files, record)
+      forgetUnreadable(files, key)
+    }).catch((error: Error) => {
+      process.stderr.write(
+        `trestle: ${key.ifName} of container ${key.containerId} stays without a record: ${error.message}\n`,
+      )
+    })
+  }
+  return [
+    { text: `the record of ${key.ifName} of container ${key.containerId} (network ${key.network}) is missing`, mend },
+  ]
+}
+
+/**
+ * Reserves what was rediscovered of an attachment that is about to be taken down, so that its reservations are found with
+ * it. What is reserved and cannot be read becomes its own where that is certain.
+ */
+export async function reserveFound(context: CallContext, found: Rediscovered): Promise<void> {
+  const record = withoutSpec(context, found.key, found.netns)
+  // An address alone is worth a new reservation only while the pod lives.
+  const isWorthNew = found.netns.path !== '' || found.ports.length > 0
+  for (const reservation of rediscoveredReservations(found)) {
+    const isThere = () => namesIn(directoryOf(reservation)).includes(reservation.name)
+    const isStill = () => (isThere() ? found.isCertain : isWorthNew)
+    await reserve(context, { reservation, record, isStill })
+  }
+}
+
+/** Under the lock that a DEL holds while it gives reservations back: it may be over by then, which `isStill` tells. */
+async function reserve(
+  context: CallContext,
+  of: { reservation: Reservation; record: AttachmentRecord; isStill: () => boolean },
+): Promise<void> {
+  const { reservation, record, isStill } = of
+  if (!isNobodys(reservation)) return
+  const lock = { file: reservationLock(reservation), purpose: 'mend a reservation', owner: context.stamp }
+  await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
+    if (!isStill() || !isNobodys(reservation)) return
+    const { spec: _, network: __, ...claim } = record
+    const [file, text] = [reservationFile(reservation), JSON.stringify(claim)]
+    // One that is there by now and can be read is somebody else's; one that cannot keeps its name, or an ADD would take it.
+    if (!createText(file, text) && isNobodys(reservation)) replaceText(file, text)
+  })
+}
+
+/** Whether it is missing, cannot be read, or names an attachment whose record has others. */
+function isNobodys(reservation: Reservation): boolean {
+  const holder = reservationHolder(reservation)
+  if (holder === undefined) return true
+  const stored = findRecords(networkFiles(holder.key.network), holder.key)
+  const has = (record: AttachmentRecord) =>
+    record.spec === undefined || recordReservations(record).some(({ name }) => name === reservation.name)
+  return stored.length > 0 && !stored.some(({ isPending, record }) => isPending || has(record))
+}
+
+function directoryOf(reservation: Reservation): string {
+  const file = reservationFile(reservation)
+  return file.slice(0, file.lastIndexOf('/'))
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// State that was lost in part under live pods: the next ADD sees that something is missing, by the names of files and
+// links alone, and writes it again before it gives anything out.
+
+import { rmSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
+import { reservedPorts } from '../../support/faults/stamps.ts'
+import { trestle } from '../../support/host.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
+
+const conf = netConf()
+const mapped = netConf({ runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] } })
+
+describe('of a live pod', () => {
+  let host: HostWithState
+  let pod: Pod
+  beforeEach(() => {
+    host = openHostWithState()
+    pod = attach(host, mapped)
+  })
+  afterEach(() => host.close())
+
+  const lose = (...paths: readonly string[]): void => {
+    for (const path of paths) rmSync(`${host.stateDir}/${path}`)
+  }
+  const record = 'networks/net/attachments/c1:eth0'
+  const port = 'ports/tcp:8080:4:any'
+  const address = () => `networks/net/addresses/${pod.address}`
+  const expectKept = (): void => {
+    expectError(host.cni('ADD', conf, { id: 'x', netns: host.pod('x'), args: `IP=${pod.address}` }), 102)
+    expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104, 'container c1')
+    expect(host.state.names('addresses')).toEqual([pod.address])
+    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any'])
+    expect(host.state.names('attachments')).toEqual(['c1:eth0'])
+  }
+  const expectDelLeavesNothing = (): void => {
+    expectSilent(host.cni('DEL', mapped, pod.call))
+    expectNothingLeft(host, host.before)
+  }
+
+  it('a lost address reservation is made again', () => {
+    lose(address())
+    expectKept()
+    expectSilent(later(host, 'CHECK', { conf: mapped, pod }))
+    expectDelLeavesNothing()
+  })
+
+  it('a lost reservation of a host port is made again, with rules', () => {
+    lose(port)
+    expectKept()
+    expectSilent(later(host, 'CHECK', { conf: mapped, pod }))
+    expectDelLeavesNothing()
+  })
+
+  it('a lost reservation of a host port is made again, without rules', () => {
+    lose(port)
+    host.run('nft', ['flush', 'ruleset'])
+    expectKept()
+    expectDelLeavesNothing()
+  })
+
+  it('record and reservations are made again', () => {
+    lose(record, address(), port)
+    expectKept()
+    expectDelLeavesNothing()
+  })
+
+  it('trestle restore makes record and reservations again, once', () => {
+    lose(record, address(), port)
+    const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])
+    expect(restore()).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('restored  the record of eth0 of container c1 (network net) is missing'),
+    })
+    expect(restore()).toMatchObject({ code: 0, stdout: '0 restored, 0 lost\n' })
+    expectKept()
+    expectDelLeavesNothing()
+  })
+
+  it('a host port of a chained attachment whose record is lost is told by the rules', () => {
+    const chained = { cniVersion: '1.1.0', name: 'net', type: 'trestle', prevResult: pod.result }
+    const ports = { portMappings: [{ hostPort: 8081, containerPort: 81, protocol: 'tcp' }] }
+    const other = { ...chained, firewall: {}, runtimeConfig: ports }
+    expect(host.cni('ADD', other, pod.call)).toMatchObject({ code: 0 })
+    lose(`${record}:chained`, 'ports/tcp:8081:4:any')
+    expectError(host.cni('ADD', { ...conf, runtimeConfig: ports }, { id: 'y', netns: host.pod('y') }), 104)
+    expect(reservedPorts(host)).toEqual(['tcp:8080:4:any', 'tcp:8081:4:any'])
+    expectSilent(host.cni('DEL', other, pod.call))
+    expectDelLeavesNothing()
+  })
+})
