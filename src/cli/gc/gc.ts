@@ -2,6 +2,7 @@
 // `trestle gc`: collects what runtimes left behind. containerd never asks a plugin to (go-cni has no
 // caller for GC), so a person or a timer does.
 
+import { isDeepStrictEqual } from 'node:util'
 import { openContext } from '../../commands/call/context.ts'
 import { heal } from '../../commands/recover/heal.ts'
 import { collectOrphans, judgeOrphans } from '../../commands/recover/orphans.ts'
@@ -64,11 +65,16 @@ async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
     await heal(context, {})
     verdicts = await judgeAll(context, living.listed)
   }
-  const collected = isApplied ? await collect(context, verdicts, tell) : []
   tell(`looking at reservations of ${verdicts.length} attachments, and others`)
-  // After those went: what a record had of others' names is nobody's then.
-  const strays = await judgeStrays(context, living.listed)
+  const judged = await judgeStrays(context, living.listed)
   const orphans = await judgeOrphans(context, living.listed)
+  const collected = isApplied ? await collect(context, verdicts, tell) : []
+  // What their records had in the name of others is nobody's only now.
+  const latest = collected.length === 0 ? judged : await judgeStrays(context, living.listed)
+  const toCollect = judged.filter(({ verdict }) => verdict === 'collect')
+  const isNew = ({ reservation }: StrayVerdict) =>
+    !toCollect.some((each) => isDeepStrictEqual(each.reservation, reservation))
+  const strays = [...toCollect, ...latest.filter(isNew)]
   const failures = [
     ...collected.flatMap((each) => each.failures),
     ...(isApplied ? await collectStrays(context, strays) : []),
@@ -131,12 +137,12 @@ function asText({ verdicts, strays, orphans, inTheWay, collected, failures, livi
   const all = [...verdicts, ...strays, ...orphans]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
-  const ending = isApplied ? `${collected + others} collected` : toCollect(count('collect') + inTheWay.length)
+  const ending = isApplied ? `${collected + others} collected` : countToCollect(count('collect') + inTheWay.length)
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
   const lines = [...attachments, ...reservations, ...unnamed, ...paths, ...owed].join('')
   return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
 }
 
-function toCollect(count: number): string {
+function countToCollect(count: number): string {
   return `${count} to collect${count === 0 ? '' : ' (--apply does it)'}`
 }
