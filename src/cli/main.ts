@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line for people. A second bundle: nothing of it is loaded when a runtime calls.
 
-import { toCniError } from '../cni/model/error.ts'
+import { messageWithId, toCniError } from '../cni/model/error.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
 import { convertCommand } from './convert/convert.ts'
@@ -128,8 +128,9 @@ function misused({ message }: UsageError, command: Command | undefined) {
 }
 
 function couldNotLook(thrown: unknown) {
-  const { code, message, details } = toCniError(thrown)
-  const error = { code, msg: message, ...(details === undefined ? {} : { details }) }
+  const failure = toCniError(thrown)
+  const { code, details } = failure
+  const error = { code, msg: messageWithId(failure), ...(details === undefined ? {} : { details }) }
   const more = details === undefined ? '' : `  ${details.trimEnd().replaceAll('\n', '\n  ')}\n`
   return { exitCode: exitCode.couldNotLook, error, more }
 }

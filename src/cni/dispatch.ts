@@ -4,7 +4,8 @@
 
 import { readConfig, readDelConfig } from './config/config.ts'
 import { callerVersion, readVersionRequest } from './json/config-json.ts'
-import { CniCode, CniError, errorBody, oneLine, toCniError, withoutDoneWords } from './model/error.ts'
+import { CniError, errorBody, oneLine, toCniError, withoutDoneWords } from './model/error.ts'
+import { CniCode } from './model/error-code.ts'
 import { type Environment, type Invocation, readInvocation } from './model/invocation.ts'
 import type { DelConf, NetConf } from './model/net-conf.ts'
 import type { Result } from './model/result.ts'
@@ -42,7 +43,7 @@ async function readStdin(input: DispatchInput): Promise<string> {
   } catch (cause) {
     if (cause instanceof CniError) throw cause
     const reason = oneLine(cause instanceof Error ? cause.message : String(cause))
-    throw new CniError(CniCode.ioFailure, `error reading from stdin: ${reason}`, { cause })
+    throw new CniError('stdin-unreadable', `error reading from stdin: ${reason}`, { cause })
   }
 }
 
@@ -77,7 +78,7 @@ async function run(invocation: Invocation, stdin: string, handlers: Handlers): P
       await handlers.status(invocation, conf)
       return ''
     default:
-      throw new CniError(CniCode.invalidEnvironment, `unknown CNI_COMMAND: ${invocation.verb}`)
+      throw new CniError('verb-unknown', `unknown CNI_COMMAND: ${invocation.verb}`)
   }
 }
 

@@ -3,7 +3,7 @@
 // getcmdline and makeargs) cuts a line at `#` even inside quotes, joins lines at a backslash, and
 // has no escape: a word it can't carry is refused, never altered.
 
-import { CniCode, CniError, printable } from '../cni/model/error.ts'
+import { CniError, printable } from '../cni/model/error.ts'
 
 const plainWord = /^[A-Za-z0-9_.:/@%+,=~^*?!-]+$/
 const unbearable = /[#\\\n\r\0]|[^\x20-\x7e]/
@@ -26,7 +26,7 @@ function toWord(word: string): string {
 }
 
 function refused(word: string): CniError {
-  return new CniError(CniCode.invalidEnvironment, `"${printable(word)}" cannot be passed to ip -batch`, {
+  return new CniError('word-unsafe', `"${printable(word)}" cannot be passed to ip -batch`, {
     details: 'names and paths must be printable ASCII without #, backslash, or both kinds of quotes',
   })
 }

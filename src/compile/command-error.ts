@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process that failed, told as what it was meant to do.
 
-import { CniCode, CniError, oneLine } from '../cni/model/error.ts'
+import { CniError, oneLine } from '../cni/model/error.ts'
 import type { Op } from '../plan/model/op.ts'
 import type { Batch } from './batches.ts'
 import { failedOp } from './batches.ts'
@@ -15,7 +15,7 @@ export class CommandError extends CniError {
   readonly stdout: string
 
   constructor(op: Op | undefined, told: { message: string; details: string; reason: Reason; stdout: string }) {
-    super(CniCode.commandFailed, told.message, { details: told.details })
+    super('command-failed', told.message, { details: told.details })
     this.name = 'CommandError'
     this.op = op
     this.reason = told.reason

@@ -3,7 +3,7 @@
 // and statements about rules of others. Everything written is add-only or deletes by key, so that a transaction says
 // nothing about what others put there meanwhile.
 
-import { CniCode, CniError, printable } from '../cni/model/error.ts'
+import { CniError, printable } from '../cni/model/error.ts'
 import type { Element } from '../plan/model/elements.ts'
 import type { Op } from '../plan/model/op.ts'
 import { type FieldKind, type SetName, setSpec, type TableFamily } from '../plan/model/sets.ts'
@@ -134,7 +134,7 @@ function fieldText(field: string, kind: FieldKind | undefined, fields: readonly 
 }
 
 function refusedElement(fields: readonly string[]): CniError {
-  return new CniError(CniCode.invalidConfig, `"${printable(fields.join(' '))}" cannot be an nftables set element`, {
+  return new CniError('element-unsafe', `"${printable(fields.join(' '))}" cannot be an nftables set element`, {
     details: 'link names in rules have no quotes, backslash, % or #, and no * at the end',
   })
 }
@@ -142,7 +142,7 @@ function refusedElement(fields: readonly string[]): CniError {
 /** Conditions come from the edge or from a record; in neither is a second statement. */
 function conditionText(expression: string): string {
   if (/^[\w .:/@"{},!=+-]+$/.test(expression)) return expression
-  throw new CniError(CniCode.invalidConfig, `"${printable(expression)}" cannot be a rule of host ports`, {
+  throw new CniError('condition-unsafe', `"${printable(expression)}" cannot be a rule of host ports`, {
     details: 'conditions are matches of addresses, interfaces, marks and states',
   })
 }

@@ -3,7 +3,7 @@
 // be true of it whatever the call was.
 
 import { dispatch, type Handlers } from '../../src/cni/dispatch.ts'
-import { CniCode } from '../../src/cni/model/error.ts'
+import { CniCode } from '../../src/cni/model/error-code.ts'
 import { supportedVersions } from '../../src/cni/model/version.ts'
 import { batchProblem } from './fuzz/batch-grammar.ts'
 import type { FuzzCall } from './fuzz/mutated-calls.ts'

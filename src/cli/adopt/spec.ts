@@ -2,7 +2,7 @@
 // A pod of the reference chain as trestle would have made it, with the names and MACs that it has. Pure.
 
 import { readConfig } from '../../cni/config/config.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, BandwidthSpec } from '../../plan/model/attachment.ts'
@@ -68,7 +68,7 @@ function confOf({ list, plugin }: Target, { cached }: LivePod): NetConf {
     }),
   )
   if (conf.role === 'main' && (conf.mode === 'bridge' || conf.mode === 'ptp')) return conf
-  throw new CniError(CniCode.unsupportedField, `the mode "${conf.mode}" of the configuration makes no interface`)
+  throw new CniError('mode-not-adopted', `the mode "${conf.mode}" of the configuration makes no interface`)
 }
 
 function requireSameBridge(made: AttachmentSpec, host: ObservedLink): void {
@@ -76,7 +76,7 @@ function requireSameBridge(made: AttachmentSpec, host: ObservedLink): void {
   if (wanted === host.master) return
   const where = host.master === undefined ? 'on no bridge' : `on the bridge ${host.master}`
   const asked = wanted === undefined ? 'no bridge' : wanted
-  throw new CniError(CniCode.bridgeConflict, `${host.name} is ${where}, and the configuration says ${asked}`)
+  throw new CniError('bridge-not-configured', `${host.name} is ${where}, and the configuration says ${asked}`)
 }
 
 /** Shaped as it is now: what the reference did not set up is not said to be there. */

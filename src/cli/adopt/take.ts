@@ -3,7 +3,7 @@
 // the two, and an established connection keeps the translation it has (conntrack).
 
 import { bareAddress } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { newRecord } from '../../commands/attach/claim.ts'
 import { setUpShared } from '../../commands/attach/shared-setup.ts'
 import type { CallContext } from '../../commands/call/context.ts'
@@ -38,7 +38,7 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   const files = networkFiles(conf.name)
   const claimed = newRecord({ context, conf, key: spec.key }, live.netns)
   const record = { ...claimed, adopted: { dataDir: dataDirOf(taking) } }
-  if (!claim(files, record)) throw new CniError(CniCode.tryAgainLater, 'another call is working on it')
+  if (!claim(files, record)) throw new CniError('attachment-busy', 'another call is working on it')
   try {
     reserveAddresses(taking)
     // What others have, they keep: a person looks at it first.
@@ -111,7 +111,7 @@ function reserveAddresses({ spec, conf }: Taking): void {
     const holder = holderOf(files, bare)
     if (holder !== undefined && sameKey(holder.key, spec.key)) continue
     const whose = holder === undefined ? 'someone else' : describeHolder(holder)
-    throw new CniError(CniCode.addressUnavailable, `${bare} is reserved by ${whose}`)
+    throw new CniError('address-reserved', `${bare} is reserved by ${whose}`)
   }
 }
 

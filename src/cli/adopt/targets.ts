@@ -3,7 +3,7 @@
 // plugins that it can stand for.
 
 import { readFileSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { convert } from '../convert/conflist.ts'
 import { type NetworkList, type PluginConf, readNetworkList } from '../node/network-list.ts'
@@ -50,6 +50,6 @@ function readTarget(file: string, text: string): Target {
   if (plugin !== undefined) return { file, list, plugin: asOwn(plugin), isServed: true }
   const converted = readNetworkList(JSON.stringify(convert(text).conflist))
   const [first] = converted.plugins
-  if (first === undefined) throw new CniError(CniCode.invalidConfig, 'the list is empty')
+  if (first === undefined) throw new CniError('list-invalid', 'the list is empty')
   return { file, list: converted, plugin: first, isServed: false }
 }

@@ -4,7 +4,7 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { parseConfig } from '../../cni/json/config-json.ts'
 import { lookUp } from '../../cni/json/json-keys.ts'
-import { CniCode, CniError, toCniError } from '../../cni/model/error.ts'
+import { CniError, toCniError } from '../../cni/model/error.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
 import { readNetworkList, requestConf } from '../node/network-list.ts'
 import { isOwnType } from '../node/own-type.ts'
@@ -125,7 +125,7 @@ function typeOf(plugin: Json): unknown {
 function notConvertible(head: Json | undefined): CniError {
   const type = head === undefined ? 'nothing' : String(typeOf(head))
   return new CniError(
-    CniCode.invalidConfig,
+    'list-not-convertible',
     `only a list that starts with bridge or ptp can be converted, not "${type}"`,
     {
       details: isOwnType(type) ? 'it is trestle already' : 'trestle can follow such a plugin as a chained one',

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error code: what it means, why it comes and what to do. `trestle explain` prints it, and the
-// table of docs/errors.md is made from it (a unit test compares them).
+// first table of docs/errors.md is made from it (a unit test compares them).
 
-import { CniCode } from '../../cni/model/error.ts'
+import { CniCode } from '../../cni/model/error-code.ts'
 
 /** One code. `source`: the CNI specification's or ours. */
 export interface ErrorCode {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle explain`: an error code, the id of a finding, or a pasted error of kubelet or a runtime, in words.
 
+import { isErrorId } from '../../cni/model/error-code.ts'
 import { checks, isCheckId } from '../lint/checks/checks.ts'
 import { nearestWord } from '../lint/json/nearest-word.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -8,8 +9,9 @@ import { readInputText } from '../shell/read-input.ts'
 import { errorCodes } from './error-codes.ts'
 import type { KnownError } from './known/known-error.ts'
 import { knownErrors } from './known/known-errors.ts'
-import { type Found, knownError, recognise } from './recognise.ts'
-import { checkText, codeText, codeTitle, knownText, recognisedText } from './text.ts'
+import { type OwnError, ownError, ownErrors } from './own/own-errors.ts'
+import { type Found, isEmpty, knownError, recognise } from './recognise.ts'
+import { checkText, codeText, codeTitle, idText, knownText, recognisedText } from './text.ts'
 
 export const explainCommand: Command = {
   name: 'explain',
@@ -17,7 +19,7 @@ export const explainCommand: Command = {
   maxWords: 10_000,
   summary: 'tell what an error means, why it comes and what to do',
   description: [
-    'Explains the "code" of a CNI error, the id of a finding of `trestle lint`, or a text with an error as kubelet,',
+    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint`, or a text with an error as kubelet,',
     'containerd, CRI-O or cnitool print it (- reads it from standard input), also of other plugins and their agents:',
     'what it means, the usual causes, the likely one first, what to look at and what to do; which words were',
     'recognised and which were not. Without CODE: all codes. An unknown code or text: exit code 1.',
@@ -26,6 +28,7 @@ export const explainCommand: Command = {
   examples: [
     "trestle explain 'cni plugin not initialized'",
     'trestle explain 101',
+    'trestle explain pool-exhausted',
     'trestle explain json-syntax',
     'kubectl describe pod web | trestle explain -',
   ],
@@ -38,6 +41,7 @@ type Out = Pick<Input, 'isJson' | 'output'>
 interface Explained {
   readonly errors?: readonly unknown[]
   readonly codes?: readonly unknown[]
+  readonly ids?: readonly OwnError[]
   readonly checks?: readonly unknown[]
   readonly callers?: readonly string[]
   readonly recognised?: readonly string[]
@@ -51,17 +55,16 @@ function run({ words, isJson, output }: Input): number {
   if (word === '-') return explainText(readInputText('-'), out)
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
-  if (isCheckId(word)) return told({ checks: [{ id: word, ...checks[word] }] }, checkText(word, checks[word]), out)
+  if (isErrorId(word) || isCheckId(word)) return explainId(word, out)
   const known = knownError(word)
   if (known !== undefined) return told({ errors: [documentOf(known)] }, knownText(known), out)
-  const { errors, codes } = recognise(word)
-  if (errors.length + codes.length > 0) return explainText(word, out)
+  if (!isEmpty(recognise(word))) return explainText(word, out)
   throw unknownWord(word)
 }
 
 /** Prints what was found; nothing found is exit code 1. */
 function told(found: Explained, text: string, { isJson, output }: Out): number {
-  const isKnown = [found.errors, found.codes, found.checks].some((list) => (list?.length ?? 0) > 0)
+  const isKnown = [found.errors, found.codes, found.ids, found.checks].some((list) => (list?.length ?? 0) > 0)
   const code = isKnown ? exitCode.fine : exitCode.findings
   const document = { formatVersion: 1, command: 'explain', ...found, exitCode: code }
   output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : text)
@@ -70,15 +73,26 @@ function told(found: Explained, text: string, { isJson, output }: Out): number {
 
 function explainCode(number: number, out: Out): number {
   const codes = errorCodes.filter(({ code }) => code === number)
-  const text = codes.map(codeText).join('') || `${number} is none of trestle's codes; a delegated plugin may use it\n`
-  return told({ codes }, text, out)
+  const ids = ownErrors.filter(({ code }) => code === number)
+  const more = ids.length === 0 ? '' : `  ids: ${ids.map(({ id }) => id).join(', ')}\n`
+  const text = codes.map((code) => `${codeText(code)}${more}`).join('')
+  return told({ codes, ids }, text || `${number} is none of trestle's codes; a delegated plugin may use it\n`, out)
+}
+
+/** An id that an error and a finding of lint share means the same in both. */
+function explainId(word: string, out: Out): number {
+  const ids = isErrorId(word) ? [ownError(word)] : []
+  const found = isCheckId(word) ? [{ id: word, ...checks[word] }] : []
+  const texts = [...ids.map(idText), ...found.map((check) => checkText(check.id, check))]
+  return told({ ids, checks: found }, texts.join('\n'), out)
 }
 
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
-  const { codes, layers, known, unknown } = found
+  const { codes, own, layers, known, unknown } = found
   const callers = layers.map(({ who }) => who)
-  const document = { errors: found.errors.map(foundDocument), codes, callers, recognised: known, unrecognised: unknown }
+  const errors = found.errors.map(foundDocument)
+  const document = { errors, codes, ids: own, callers, recognised: known, unrecognised: unknown }
   return told(document, recognisedText(found), out)
 }
 
@@ -94,9 +108,9 @@ function documentOf({ id, who, meaning, causes, look, cure, ...more }: KnownErro
 }
 
 function unknownWord(word: string): UsageError {
-  const ids = [...Object.keys(checks), ...knownErrors.map(({ id }) => id)]
+  const ids = [...ownErrors.map(({ id }) => id), ...Object.keys(checks), ...knownErrors.map(({ id }) => id)]
   const meant = nearestWord(word, ids)
   const hint =
     meant === undefined ? 'use a number, an id that `trestle lint` prints, or the text' : `did you mean "${meant}"?`
-  return new UsageError(`"${word}" is no error code and no id of a finding: ${hint}`)
+  return new UsageError(`"${word}" is no error code and no id of an error or a finding: ${hint}`)
 }

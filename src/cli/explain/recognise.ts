@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a pasted text: errors of others by their words, our own codes, who passed them on, and what is left.
+// What is known of a pasted text: errors of others by their words, our own by their ids and codes, who passed them on, and what is left.
 
-import { CniCode } from '../../cni/model/error.ts'
+import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
 import { type KnownError, otherMatters } from './known/known-error.ts'
-import { knownErrors, ownError } from './known/known-errors.ts'
+import { knownErrors, unknownOwnError } from './known/known-errors.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
-import { codesOfOthers, failedCommand, type OwnMessage, ownMessages } from './own-messages.ts'
+import { type OwnError, ownError } from './own/own-errors.ts'
 import { lacksPodAddress } from './pasted-result.ts'
 import { anySpace, plainText } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
@@ -25,6 +25,8 @@ export interface Recognised {
   /** Causes first. */
   readonly errors: readonly Found[]
   readonly codes: readonly ErrorCode[]
+  /** What our ids in the text say; the codes of these are among `codes`. */
+  readonly own: readonly OwnError[]
   /** Who called whom, outermost first. */
   readonly layers: readonly Layer[]
   /** The words that were recognised, and those that were not. */
@@ -40,24 +42,31 @@ const aboutNetworks =
 export function recognise(text: string): Recognised {
   const plain = plainText(text)
   const found = lookInto(plain)
-  const isEmpty = found.errors.length + found.codes.length === 0
   const folded = plain.replace(/\s+/g, ' ')
-  if (!isEmpty || folded === plain) return found
+  if (!isEmpty(found) || folded === plain) return found
   const again = lookInto(folded)
-  return again.errors.length + again.codes.length > 0 ? again : found
+  return isEmpty(again) ? found : again
+}
+
+/** Whether nothing was recognised. */
+export function isEmpty({ errors, codes, own }: Recognised): boolean {
+  return errors.length + codes.length + own.length === 0
 }
 
 function lookInto(text: string): Recognised {
   const layers = layersOf(text)
   const all = withoutOverlaps(findAll(text))
-  const own = ownCodes(text, all)
-  const isOurs = own.length > 0
+  const ids = idsIn(text)
+  const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(ownError)
+  const own = [...codesIn(text, all), ...ids]
+  const isOurs = own.length > 0 || speakerOf(text)?.startsWith('trestle') === true
   const others = all.filter(({ alsoOurs }) => !(isOurs && alsoOurs === true))
   const errors = [...withRoles(text, others), ...unknownOwn(text, others.length + own.length)]
   const spans = [...layers, ...errors, ...own]
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
-  const codes = errorCodes.filter(({ code }) => own.some((each) => each.code === code))
-  return { errors, codes, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
+  const numbers = [...own, ...ownIds].map(({ code }) => code)
+  const codes = errorCodes.filter(({ code }) => numbers.includes(code))
+  return { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
 }
 
 type Match = KnownError & Span & { readonly said: string }
@@ -70,7 +79,7 @@ function findAll(text: string): readonly Match[] {
     if (known.needsNetwork === true && !isAboutNetworks) return []
     const match = pattern.exec(text)
     if (match === null || isOtherMatter(known, lineAround(text, match.index))) return []
-    return [{ ...known, said: match[0].trim(), from: match.index, to: match.index + match[0].length }]
+    return [{ ...known, ...wordsOf(match) }]
   })
   const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
   if (bare === undefined || !lacksPodAddress(text)) return matches
@@ -119,26 +128,36 @@ function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
     .sort((a, b) => order.indexOf(a.role) - order.indexOf(b.role) || a.from - b.from)
 }
 
-interface OwnCode extends Span {
-  readonly code: number
+/** Words that are ours. */
+interface OwnWords extends Span {
+  readonly code?: number
+  readonly ids: readonly ErrorId[]
   readonly said: string
 }
 
-/**
- * Our codes, by number and by message. Where another plugin speaks there are none: 100 and up are its own then, and
- * many messages are the reference's words.
- */
-function ownCodes(text: string, others: readonly Match[]): readonly OwnCode[] {
+/** Messages have their ids in brackets at their end (cni/model/error.ts, messageWithId); `details` follow. */
+function idsIn(text: string): readonly OwnWords[] {
+  return [...text.matchAll(/\[([a-z\d-]+(?:,\s+[a-z\d-]+)*)\]/g)].flatMap((match) => {
+    const words = (match[1] ?? '').split(/,\s+/)
+    const ids = words.filter(isErrorId)
+    return ids.length === words.length ? [{ ids, ...wordsOf(match) }] : []
+  })
+}
+
+function wordsOf(match: RegExpExecArray): Span & { readonly said: string } {
+  return { said: match[0].trim(), from: match.index, to: match.index + match[0].length }
+}
+
+/** Codes by their numbers. Where another plugin speaks 100 and up are its own. */
+function codesIn(text: string, others: readonly Match[]): readonly OwnWords[] {
   const speaker = speakerOf(text)
   const isOurs = speaker?.startsWith('trestle') ?? /\btrestle\b/.test(text)
   const isForeign = others.some(({ alsoOurs }) => alsoOurs !== true)
-  const byNumber = numbersIn(text).filter(({ code }) => isOurs || (!isForeign && isAnybodys(code, speaker)))
-  const messages = isOurs ? ownMessages : speaker === undefined ? ownMessages.filter(({ isTelling }) => isTelling) : []
-  const byMessage = messages.flatMap((message) => matchOf(text, message))
-  const found = [...byNumber, ...byMessage]
-  if (found.length > 0 || !(isOurs || speaker === undefined)) return found
-  return matchOf(text, { code: CniCode.commandFailed, pattern: failedCommand, isTelling: true })
+  return numbersIn(text).filter(({ code }) => isOurs || (!isForeign && isAnybodys(code, speaker)))
 }
+
+/** Codes from here on are each plugin's own; those below are the specification's. */
+const codesOfOthers = 100
 
 /** Without a name at it a number from 100 on may be ours; 999 is what the reference plugins use for anything. */
 function isAnybodys(code: number, speaker: string | undefined): boolean {
@@ -146,30 +165,20 @@ function isAnybodys(code: number, speaker: string | undefined): boolean {
 }
 
 /** kubelet and containerd quote what they pass on: "code":101. `trestle try` begins a line with "code 101:". */
-function numbersIn(text: string): readonly OwnCode[] {
+function numbersIn(text: string): readonly (OwnWords & { readonly code: number })[] {
   const pattern = /"(?:cniVersion|msg)"/.test(text)
     ? /(?:"code":|^[ \t]*code:?)\s*(\d{1,3})\b/gm
     : /^[ \t]*code:?\s*(\d{1,3})\b/gm
-  return [...text.matchAll(pattern)].map((match) => ({
-    code: Number(match[1]),
-    said: match[0].trim(),
-    from: match.index,
-    to: match.index + match[0].length,
-  }))
-}
-
-function matchOf(text: string, { code, pattern }: OwnMessage): readonly OwnCode[] {
-  const match = pattern.exec(text)
-  return match === null ? [] : [{ code, said: match[0].trim(), from: match.index, to: match.index + match[0].length }]
+  return [...text.matchAll(pattern)].map((match) => ({ code: Number(match[1]), ids: [], ...wordsOf(match) }))
 }
 
 function unknownOwn(text: string, known: number): readonly Found[] {
-  const match = known > 0 ? null : ownError.pattern.exec(text)
+  const match = known > 0 ? null : unknownOwnError.pattern.exec(text)
   if (match === null) return []
-  return [{ ...ownError, said: match[0], role: 'cause', from: match.index, to: match.index + match[0].length }]
+  return [{ ...unknownOwnError, role: 'cause', ...wordsOf(match) }]
 }
 
 /** The known error with this id. */
 export function knownError(id: string): KnownError | undefined {
-  return [...knownErrors, ownError].find((known) => known.id === id)
+  return [...knownErrors, unknownOwnError].find((known) => known.id === id)
 }

@@ -4,6 +4,7 @@
 import type { Check } from '../lint/checks/check-texts.ts'
 import type { ErrorCode } from './error-codes.ts'
 import type { KnownError } from './known/known-error.ts'
+import type { OwnError } from './own/own-errors.ts'
 import type { Recognised } from './recognise.ts'
 
 /** So many fragments that were not recognised are shown, each so long. */
@@ -19,6 +20,12 @@ export function codeTitle({ code, meaning }: ErrorCode): string {
 export function codeText({ code, source, meaning, cause, cure }: ErrorCode): string {
   const from = source === 'CNI' ? 'of the CNI specification' : 'of trestle'
   return `${code}: ${meaning} (code ${from})\n  cause: ${cause}\n  what to do: ${cure}\n`
+}
+
+/** All of an id. */
+export function idText({ id, code, cause, cure }: OwnError): string {
+  const number = code === undefined ? "the code is the other plugin's" : `code ${code}`
+  return `${id}: an error of trestle (${number})\n  cause: ${cause}\n  what to do: ${cure}\n`
 }
 
 /** All of a finding of lint. */
@@ -40,11 +47,13 @@ export function knownText({ id, who, meaning, causes, look, cure, run, checks: s
 }
 
 /** What is known of a text: causes in full, what is around them in a line each, and what was not recognised. */
-export function recognisedText({ errors, codes, layers, known, unknown }: Recognised): string {
+export function recognisedText({ errors, codes, own, layers, known, unknown }: Recognised): string {
   const causes = errors.filter(({ role }) => role === 'cause')
   const around = errors.filter(({ role }) => role === 'around')
   const after = errors.filter(({ role }) => role === 'after')
-  const blocks = [...codes.map(codeText), ...causes.map(knownText)]
+  // An id says more than its code.
+  const otherCodes = codes.filter(({ code }) => !own.some((each) => each.code === code))
+  const blocks = [...own.map(idText), ...otherCodes.map(codeText), ...causes.map(knownText)]
   const lines = [
     line('passed on by', layers.map(({ who }) => who).join(' > ')),
     ...around.map(({ id, meaning }) => `around it: ${id}: ${meaning}\n`),

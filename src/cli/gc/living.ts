@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which containers runtimes say exist: sandboxes over CRI, and containerd's own list of all containers.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Listed } from '../../commands/teardown/collect.ts'
 import { isSocket, runtimeSockets } from '../node/runtime-sockets.ts'
 import type { Tell } from '../shell/progress.ts'
@@ -57,5 +57,5 @@ async function listAll(socket: string): Promise<readonly string[]> {
 function silent(endpoint: string, why: string): CniError {
   const details =
     'name the socket of a runtime that runs, like unix:///run/containerd/containerd.sock, or use --no-runtime'
-  return new CniError(CniCode.ioFailure, `the runtime at ${endpoint} does not answer: ${why}`, { details })
+  return new CniError('runtime-silent', `the runtime at ${endpoint} does not answer: ${why}`, { details })
 }

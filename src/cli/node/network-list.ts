@@ -4,7 +4,7 @@
 
 import { array, boolean, looseObject, record, string } from 'zod'
 import { parseConfig } from '../../cni/json/config-json.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { isSupported, supportedVersions } from '../../cni/model/version.ts'
 
 /** One plugin of a list, as written. */
@@ -77,7 +77,7 @@ function headOf({ name, cniVersion, cniVersions, disableCheck }: Head): Omit<Net
   // Without a version libcni takes the oldest one (cni pkg/version, ConfigDecoder).
   const version = newest ?? cniVersion ?? '0.1.0'
   if (!isSupported(version))
-    throw new CniError(CniCode.incompatibleVersion, `cniVersion "${version}" is not supported`, {
+    throw new CniError('version-unsupported', `cniVersion "${version}" is not supported`, {
       details: `supported: ${supportedVersions.join(', ')}`,
     })
   return { name, cniVersion: version, disableCheck: disableCheck ?? false }
@@ -90,7 +90,7 @@ type Parsed<T> =
 function checked<T>(parsed: Parsed<T>): T {
   if (parsed.success) return parsed.data
   const lines = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the whole'}: ${message}`)
-  throw new CniError(CniCode.invalidConfig, `this is no network configuration: ${lines[0]}`, {
+  throw new CniError('list-invalid', `this is no network configuration: ${lines[0]}`, {
     details: lines.join('\n'),
   })
 }

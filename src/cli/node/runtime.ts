@@ -2,7 +2,8 @@
 // A runtime in small: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3).
 // A plugin with one of this program's names is this program itself; others are looked up in CNI_PATH.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import type { Verb } from '../../cni/model/invocation.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { pathWithTools, type Run } from '../../system/process/runner.ts'
@@ -67,7 +68,7 @@ interface Call {
 async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Call): Promise<string> {
   const program = programOf(conf, runtime.cniPath)
   if (program === undefined) {
-    throw new CniError(CniCode.delegateFailed, `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
+    throw new CniError('plugin-missing', `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
   }
   const capabilityArgs = attachment?.capabilityArgs ?? {}
   // Started by the path of its file, it may not know the name of a link to it.
@@ -83,10 +84,7 @@ async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Ca
   }
   const { code, stdout, stderr } = await runtime.run({ ...program, stdin, env })
   if (code === 0) return stdout
-  throw (
-    errorOf(stdout) ??
-    new CniError(CniCode.delegateFailed, `${conf.type} ${verb} printed no error`, { details: stderr })
-  )
+  throw errorOf(stdout) ?? new CniError('plugin-failed', `${conf.type} ${verb} printed no error`, { details: stderr })
 }
 
 function isThis({ type }: PluginConf): boolean {
@@ -104,8 +102,16 @@ function errorOf(stdout: string): CniError | undefined {
   try {
     const { code, msg, details } = JSON.parse(stdout) as Record<string, unknown>
     if (typeof code !== 'number' || typeof msg !== 'string') return undefined
-    return new CniError(code, msg, typeof details === 'string' ? { details } : {})
+    const { message, id, alsoIds } = readMessage(msg)
+    return new CniError(id, message, { code, alsoIds, details: typeof details === 'string' ? details : undefined })
   } catch {
     return undefined
   }
+}
+
+/** A message of trestle has its ids at its end (cni/model/error.ts, messageWithId). */
+function readMessage(msg: string): { message: string; id: ErrorId; alsoIds: readonly ErrorId[] } {
+  const [, message = msg, list = ''] = /^(.*) \[([a-z\d, -]+)\]$/s.exec(msg) ?? []
+  const [id, ...alsoIds] = list.split(', ').filter(isErrorId)
+  return id === undefined ? { message: msg, id: 'plugin-refused', alsoIds: [] } : { message, id, alsoIds }
 }

@@ -3,7 +3,7 @@
 // is looked at and nothing is run; the address is the first of each range, the container a placeholder.
 
 import { readConfig } from '../../cni/config/config.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
 import type { IpamConf, NetConf } from '../../cni/model/net-conf.ts'
 import { type Batch, toLanes } from '../../compile/batches.ts'
@@ -83,7 +83,7 @@ function run({ words, values, isJson, output }: Input): number {
 function planOfList(text: string, verb: PlannedVerb): { readonly network: NetworkList; readonly ops: readonly Op[] } {
   const network = readNetworkList(text)
   const plugin = network.plugins.find((each) => isOwnType(each.type))
-  if (plugin === undefined) throw new CniError(CniCode.invalidConfig, 'no plugin of the list has the type "trestle"')
+  if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
   // Behind another plugin, or so called, it acts on what that one made.
   if (plugin['mode'] === 'chained' || (plugin['mode'] === undefined && plugin !== network.plugins[0])) {
     throw notPlanned('chained')
@@ -125,7 +125,7 @@ export function planOf(stdin: string, verb: PlannedVerb = 'ADD'): readonly Op[] 
 }
 
 function notPlanned(mode: string): CniError {
-  return new CniError(CniCode.unsupportedField, `plan knows the modes "bridge" and "ptp", not "${mode}"`)
+  return new CniError('mode-not-planned', `plan knows the modes "bridge" and "ptp", not "${mode}"`)
 }
 
 /** The first address of each range. */
@@ -136,10 +136,7 @@ function leaseOf(ipam: NetConf['ipam']): Lease {
     case 'static':
       return staticLease(ipam)
     case 'delegated':
-      throw new CniError(
-        CniCode.unsupportedField,
-        `ipam.type "${ipam.type}" is another plugin: its answer is not known`,
-      )
+      throw new CniError('lease-not-known', `ipam.type "${ipam.type}" is another plugin: its answer is not known`)
     case 'pool':
       return { ips: poolAddresses(ipam), routes: ipam.routes }
     default:

@@ -3,7 +3,7 @@
 // the command returns, and nothing may be lost then.
 
 import { isatty } from 'node:tty'
-import { CniCode, CniError, printable } from '../../cni/model/error.ts'
+import { CniError, printable } from '../../cni/model/error.ts'
 import { writeAll } from '../../system/process/output.ts'
 
 /** Where a command writes. `hasColour`: escape sequences may be used on stdout. */
@@ -20,7 +20,7 @@ export function standardOutput(env: Readonly<Record<string, string | undefined>>
       const code = failureOf(1, text)
       // A pipe whose reader has gone is no failure: nobody is left to tell.
       if (code === undefined || code === 'EPIPE') return
-      throw new CniError(CniCode.ioFailure, `cannot write to standard output: ${code}`)
+      throw new CniError('output-unwritable', `cannot write to standard output: ${code}`)
     },
     // Names and values in an error are not ours: no escape sequence of theirs reaches the terminal. Where it cannot
     // be written nobody can be told, and the exit code says it.

@@ -3,7 +3,9 @@
 
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { undecodable } from '../../cni/json/config-json.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { CniCode } from '../../cni/model/error-code.ts'
 import { standardOutput } from './output.ts'
 
 const reasons: Readonly<Record<string, string>> = {
@@ -20,7 +22,7 @@ export function readInputText(file: string): string {
     return readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (cause) {
     const { code = '', message } = cause as NodeJS.ErrnoException
-    throw new CniError(CniCode.ioFailure, `cannot read ${nameOf(file)}: ${reasons[code] ?? message}`, { cause })
+    throw new CniError('input-unreadable', `cannot read ${nameOf(file)}: ${reasons[code] ?? message}`, { cause })
   }
 }
 
@@ -34,11 +36,11 @@ export function readFileAs<T>(file: string, read: (text: string) => T): T {
     return read(text)
   } catch (thrown) {
     if (!(thrown instanceof CniError)) throw thrown
-    if (text.trim() === '') throw new CniError(thrown.code, `${nameOf(file)}: it is empty`, { cause: thrown })
-    const message = thrown.message.replace(/^error unmarshall network config: /, '')
+    if (text.trim() === '') throw new CniError('not-json', `${nameOf(file)}: it is empty`, { cause: thrown })
+    const message = thrown.message.replace(undecodable, '')
     const details = thrown.code === CniCode.decodingFailure ? '`trestle lint` shows the place' : thrown.details
-    const more = details === undefined ? {} : { details }
-    throw new CniError(thrown.code, `${nameOf(file)}: ${message}`, { ...more, cause: thrown })
+    const { id, path } = thrown
+    throw new CniError(id, `${nameOf(file)}: ${message}`, { details, path, cause: thrown })
   }
 }
 

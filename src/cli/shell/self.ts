@@ -4,7 +4,7 @@
 
 import { realpathSync } from 'node:fs'
 import { isSea } from 'node:sea'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 
 /** What to start, and the words before its own arguments. */
 export interface Program {
@@ -22,5 +22,5 @@ export function thisProgram(): Program {
 /** Throws CniError 50 for anybody but root. `why`: what the command needs it for. */
 export function requireRoot(command: string, why: string): void {
   if (process.geteuid?.() === 0) return
-  throw new CniError(CniCode.notAvailable, `${command}: needs root`, { details: `${why}: run it with sudo` })
+  throw new CniError('needs-root', `${command}: needs root`, { details: `${why}: run it with sudo` })
 }

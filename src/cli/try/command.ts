@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync, rmdirSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { pathWithTools } from '../../system/process/runner.ts'
 import { readNetworkList } from '../node/network-list.ts'
 import { missingPlugins } from '../node/runtime.ts'
@@ -80,7 +80,7 @@ async function runUnshared(input: InsideInput): Promise<number> {
     stopped ??= reason
     child.kill('SIGKILL')
   }
-  const onSignal = (signal: string) => stop(new CniError(CniCode.interrupted, `ended by ${signal}`, { details: gone }))
+  const onSignal = (signal: string) => stop(new CniError('call-interrupted', `ended by ${signal}`, { details: gone }))
   const timer = setTimeout(() => stop(couldNot(`not done in ${wholeTimeoutMs / 1000} s`, gone)), wholeTimeoutMs)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal)
   child.stdin.on('error', () => undefined)
@@ -109,5 +109,5 @@ function removeEmpty(directory: string): void {
 }
 
 function couldNot(why: string, hint: string): CniError {
-  return new CniError(CniCode.notAvailable, `try: ${why}`, { details: hint })
+  return new CniError('try-not-possible', `try: ${why}`, { details: hint })
 }

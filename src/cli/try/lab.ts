@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
 import { overlaps, parseCidr } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { pathWithTools, type Run } from '../../system/process/runner.ts'
 import { thisProgram } from '../shell/self.ts'
 
@@ -73,7 +73,7 @@ export async function startListener(netns: string | undefined): Promise<void> {
   const [first = file, ...words] = [...inside, file, ...args, '__probe', 'listen']
   const child = spawn(first, words, { stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: pathWithTools() } })
   await new Promise<void>((resolve, reject) => {
-    const failed = () => reject(new CniError(CniCode.commandFailed, `cannot listen in ${netns ?? 'the node'}`))
+    const failed = () => reject(new CniError('listener-not-started', `cannot listen in ${netns ?? 'the node'}`))
     const timer = setTimeout(failed, listenerStartMs)
     child.on('error', failed)
     child.on('exit', failed)
@@ -89,7 +89,7 @@ export async function must(run: Run, words: readonly string[], stdin = ''): Prom
   const [file = '', ...args] = words
   const output = await run({ file, args, stdin })
   if (output.code === 0) return output.stdout
-  throw new CniError(CniCode.commandFailed, `${words.join(' ')} failed`, { details: output.stderr.trim() })
+  throw new CniError('command-failed', `${words.join(' ')} failed`, { details: output.stderr.trim() })
 }
 
 /** Whether the kernel has IPv6 at all (ipv6.disable=1 leaves the file out). */

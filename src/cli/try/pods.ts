@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CNI calls of `try`: what a runtime does for two pods, each call one finding.
 
-import { toCniError } from '../../cni/model/error.ts'
+import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import type { ResultIp } from '../../cni/model/result.ts'
 import { atLeast, isSupported } from '../../cni/model/version.ts'
 import { readResult } from '../../cni/result/result-shapes.ts'
@@ -77,8 +77,9 @@ async function step<T>(trial: Trial, summary: string, body: () => Promise<T>): P
     finding({ status: 'ok' })
     return value
   } catch (error) {
-    const { code, message, details } = toCniError(error)
-    finding({ status: 'fail', detail: [`code ${code}: ${message}`, details].filter(Boolean).join('\n') })
+    const failure = toCniError(error)
+    const what = `code ${failure.code}: ${messageWithId(failure)}`
+    finding({ status: 'fail', detail: [what, failure.details].filter(Boolean).join('\n') })
     return undefined
   }
 }

@@ -17,7 +17,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../model/address.ts'
-import { configError } from '../model/invalid-config.ts'
+import { configError, type KeyPath } from '../model/invalid-config.ts'
 import { linkNameProblem, unsafeNameProblem } from '../model/link-name.ts'
 
 const hint =
@@ -30,7 +30,7 @@ const LONGEST_TEXT = 8192
 interface Reader {
   readonly tokens: string[]
   readonly family: Family
-  readonly path: string
+  readonly path: KeyPath
 }
 
 /** A value in nft's words, or undefined when the token is none. */
@@ -41,9 +41,16 @@ type Value = (token: string, reader: Reader) => string | undefined
  * joined with spaces first, as the reference portmap does. Throws CniError invalidConfig naming the
  * token that is not understood.
  */
-export function readConditions(tokens: readonly string[] | undefined, family: Family, path: string): readonly string[] {
+export function readConditions(
+  tokens: readonly string[] | undefined,
+  family: Family,
+  path: KeyPath,
+): readonly string[] {
   const text = (tokens ?? []).join(' ')
-  if (text.length > LONGEST_TEXT) throw configError(path, `${text.length} characters`, `use at most ${LONGEST_TEXT}`)
+  if (text.length > LONGEST_TEXT) {
+    const more = { id: 'conditions-too-long', hint: `use at most ${LONGEST_TEXT}` } as const
+    throw configError(path, `${text.length} characters`, more)
+  }
   const reader = { tokens: text.match(/"[^"]*"|!=|==|[{},]|[^\s{},"]+|"/g) ?? [], family, path }
   const matches: string[] = []
   while (reader.tokens.length > 0) matches.push(readMatch(reader))
@@ -121,8 +128,9 @@ function requireApart(reader: Reader, texts: readonly string[]): void {
   const at = cidrs.findIndex(
     (each, index) => each && cidrs.some((other, i) => other && i > index && overlaps(each, other)),
   )
-  if (at >= 0)
-    throw configError(reader.path, `${texts[at]} overlaps another entry of its list`, 'leave one of them out')
+  if (at < 0) return
+  const more = { id: 'condition-overlap', hint: 'leave one of them out' } as const
+  throw configError(reader.path, `${texts[at]} overlaps another entry of its list`, more)
 }
 
 function toCidr(text: string): Cidr | undefined {
@@ -131,5 +139,5 @@ function toCidr(text: string): Cidr | undefined {
 }
 
 function refused(reader: Reader, token: string) {
-  return configError(reader.path, `${token} is not understood`, hint)
+  return configError(reader.path, `${token} is not understood`, { id: 'condition-invalid', hint })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keys of the reference bridge plugin, with its checks and the defaults that `podcidr` turns on.
 
-import { configError, notA } from '../model/invalid-config.ts'
+import { configError, type KeyPath, notA } from '../model/invalid-config.ts'
 import { linkNameProblem, patternNameProblem, unsafeNameProblem } from '../model/link-name.ts'
 import type { BridgeConf, IpamConf, Mode } from '../model/net-conf.ts'
 import type { RawConfig } from './config-schema.ts'
@@ -14,7 +14,7 @@ function readName(name: string): string {
   const problem = linkNameProblem(name) ?? unsafeNameProblem(name) ?? patternNameProblem(name)
   if (problem === undefined) return name
   const hint = 'use 1 to 15 bytes: letters, digits, _, . and -, like "cni0"'
-  throw notA('bridge', name, { what: `a bridge name: ${problem}`, hint })
+  throw notA(['bridge'], name, { id: 'bridge-name', what: `a bridge name: ${problem}`, hint })
 }
 
 function isVlan(id: number): boolean {
@@ -22,9 +22,9 @@ function isVlan(id: number): boolean {
 }
 
 /** The VLANs of one entry; the texts are those of the reference (collectVlanTrunk). */
-function trunkIds({ minID, maxID, id }: RawTrunk, path: string): readonly number[] {
-  const refuse = (message: string) =>
-    configError(path, message, `use {"id": 100} or {"minID": 100, "maxID": 110}, 1 to ${MAX_VLAN}`)
+function trunkIds({ minID, maxID, id }: RawTrunk, path: KeyPath): readonly number[] {
+  const hint = `use {"id": 100} or {"minID": 100, "maxID": 110}, 1 to ${MAX_VLAN}`
+  const refuse = (message: string) => configError(path, message, { id: 'vlan-trunk', hint })
   const incomplete = 'minID and maxID should be configured simultaneously'
   if (minID !== undefined && maxID === undefined) throw refuse(`${incomplete}, maxID is missing`)
   if (minID === undefined && maxID !== undefined) throw refuse(`${incomplete}, minID is missing`)
@@ -43,7 +43,7 @@ function readTrunk(raw: readonly RawTrunk[] | undefined): readonly number[] | un
   if (raw === undefined) return undefined
   // An entry may stand for 4094 VLANs: only the distinct ones are kept.
   const ids = new Set<number>()
-  for (const [index, entry] of raw.entries()) for (const id of trunkIds(entry, `vlanTrunk[${index}]`)) ids.add(id)
+  for (const [index, entry] of raw.entries()) for (const id of trunkIds(entry, ['vlanTrunk', index])) ids.add(id)
   return [...ids].sort((a, b) => a - b)
 }
 
@@ -54,11 +54,8 @@ function readTrunk(raw: readonly RawTrunk[] | undefined): readonly number[] | un
 function readHairpin(raw: RawConfig, ipam: IpamConf): boolean {
   if (raw.hairpinMode === true && raw.promiscMode === true) {
     const message = 'cannot set hairpin mode and promiscuous mode at the same time'
-    throw configError(
-      'hairpinMode',
-      message,
-      'use one of hairpinMode and promiscMode; both reflect frames to their port',
-    )
+    const hint = 'use one of hairpinMode and promiscMode; both reflect frames to their port'
+    throw configError(['hairpinMode'], message, { id: 'hairpin-and-promiscuous', hint })
   }
   if (raw.hairpinMode !== undefined) return raw.hairpinMode
   const isPlain = (raw.vlan ?? 0) === 0 && raw.vlanTrunk === undefined && raw.promiscMode !== true
@@ -72,7 +69,8 @@ function readHairpin(raw: RawConfig, ipam: IpamConf): boolean {
 export function readBridge(raw: RawConfig, ipam: IpamConf): BridgeConf {
   if (raw.disableContainerInterface === true && ipam.kind !== 'none') {
     const message = 'cannot use IPAM when DisableContainerInterface flag is set'
-    throw configError('disableContainerInterface', message, 'use it without ipam and podcidr')
+    const hint = 'use it without ipam and podcidr'
+    throw configError(['disableContainerInterface'], message, { id: 'ipam-without-interface', hint })
   }
   const isDefaultGateway = raw.isDefaultGateway ?? (raw.podcidr !== undefined && raw.isGateway !== false)
   const vlanTrunk = readTrunk(raw.vlanTrunk)

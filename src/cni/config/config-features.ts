@@ -3,7 +3,7 @@
 
 import { type Address, formatAddress, parseAddress } from '../model/address.ts'
 import { defined } from '../model/defined.ts'
-import { configError, notA, quote, unsupported } from '../model/invalid-config.ts'
+import { configError, type KeyPath, notA, quote, unsupported } from '../model/invalid-config.ts'
 import type { BandwidthConf, SbrConf } from '../model/net-conf.ts'
 import type { RawConfig } from './config-schema.ts'
 
@@ -21,17 +21,18 @@ const LEAST_RATE = 8
 function readPair(
   rates: Rates,
   way: 'ingress' | 'egress',
-  path: string,
+  path: KeyPath,
 ): { readonly rate?: number; readonly burst?: number } {
   const rate = rates[`${way}Rate`] ?? 0
   const given = rates[`${way}Burst`] ?? 0
   const burst = given >= NO_BURST ? 0 : given
   if (rate === 0 && burst > 0) {
-    throw configError(`${path}.${way}Rate`, 'if burst is set, rate must also be set', 'use bits per second')
+    const more = { id: 'burst-without-rate', hint: 'use bits per second' } as const
+    throw configError([...path, `${way}Rate`], 'if burst is set, rate must also be set', more)
   }
   if (rate > 0 && rate < LEAST_RATE) {
     const hint = `use bits per second, from ${LEAST_RATE} on, or leave it out`
-    throw notA(`${path}.${way}Rate`, rate, { what: 'a rate that the kernel can keep', hint })
+    throw notA([...path, `${way}Rate`], rate, { id: 'rate-too-low', what: 'a rate that the kernel can keep', hint })
   }
   // The reference wants a burst with every rate; ours has a default (plan/link/bandwidth.ts).
   return defined({ rate: rate || undefined, burst: burst || undefined })
@@ -42,7 +43,7 @@ export function readBandwidth(raw: Pick<RawConfig, 'bandwidth' | 'runtimeConfig'
   const fixed = Object.values(raw.bandwidth ?? {}).some((value) => (value ?? 0) > 0) ? raw.bandwidth : undefined
   const rates = fixed ?? raw.runtimeConfig?.bandwidth
   if (rates === undefined) return undefined
-  const path = fixed === undefined ? 'runtimeConfig.bandwidth' : 'bandwidth'
+  const path = fixed === undefined ? ['runtimeConfig', 'bandwidth'] : ['bandwidth']
   const ingress = readPair(rates, 'ingress', path)
   const egress = readPair(rates, 'egress', path)
   const conf: BandwidthConf = defined({
@@ -55,19 +56,19 @@ export function readBandwidth(raw: Pick<RawConfig, 'bandwidth' | 'runtimeConfig'
 }
 
 function readGateways(texts: readonly string[]): readonly string[] {
-  const path = 'sbr.gateways'
-  const hint = 'use at most one IPv4 and one IPv6 address'
+  const path = ['sbr', 'gateways']
+  const more = { id: 'sbr-gateways', hint: 'use at most one IPv4 and one IPv6 address' } as const
   if (texts.length > 2)
-    throw configError(path, 'gateways list cannot contain more than 2 entries (one IPv4, one IPv6)', hint)
+    throw configError(path, 'gateways list cannot contain more than 2 entries (one IPv4, one IPv6)', more)
   const gateways = texts.map((text, index): Address => {
     const gateway = parseAddress(text)
     if (gateway !== undefined) return gateway
-    throw configError(`${path}[${index}]`, `invalid static gateway IP address: ${quote(text)}`, hint)
+    throw configError([...path, index], `invalid static gateway IP address: ${quote(text)}`, more)
   })
   const [a, b] = gateways
   if (a !== undefined && b !== undefined && a.family === b.family) {
     const both = `${formatAddress(a)} and ${formatAddress(b)}`
-    throw configError(path, `gateways list contains multiple IPv${a.family} addresses: ${both}`, hint)
+    throw configError(path, `gateways list contains multiple IPv${a.family} addresses: ${both}`, more)
   }
   return gateways.map(formatAddress)
 }
@@ -85,5 +86,5 @@ export function readSbr(raw: RawConfig['sbr']): SbrConf | undefined {
 /** `ipMasqBackend`: both words mean nftables here; another is refused with code 2 (docs/design.md, "Rules"). */
 export function checkMasqBackend(backend: string | undefined): void {
   if (['', 'iptables', 'nftables'].includes(backend ?? '')) return
-  throw unsupported('ipMasqBackend', backend, 'leave it out: trestle uses nftables')
+  throw unsupported(['ipMasqBackend'], backend, 'leave it out: trestle uses nftables')
 }

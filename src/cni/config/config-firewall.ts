@@ -31,9 +31,9 @@ export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefin
   const chain = raw.iptablesAdminChainName ?? ''
   if (!harmlessAdminChains.includes(chain)) {
     const hint = "leave it out: trestle's accept stands behind the rules of FORWARD, so write yours there"
-    throw unsupported('firewall.iptablesAdminChainName', chain, hint)
+    throw unsupported(['firewall', 'iptablesAdminChainName'], chain, hint)
   }
-  const acceptFrom = readCidrs(raw.acceptFrom ?? [], 'firewall.acceptFrom')
+  const acceptFrom = readCidrs(raw.acceptFrom ?? [], ['firewall', 'acceptFrom'])
   return {
     ingressPolicy: raw.ingressPolicy || 'open',
     hostAccept: raw.hostAccept ?? 'auto',
@@ -45,16 +45,13 @@ export function readFirewall(raw: RawConfig['firewall']): FirewallConf | undefin
 function readMarkBit({ acceptMarkBit: bit }: Raw): number | undefined {
   const taken = bit === undefined ? undefined : takenBits[bit]
   if (taken === undefined) return bit
-  throw configError(
-    'firewall.acceptMarkBit',
-    `${bit} is taken: ${taken}`,
-    'use another bit from 0 to 31, or leave it out',
-  )
+  const hint = 'use another bit from 0 to 31, or leave it out'
+  throw configError(['firewall', 'acceptMarkBit'], `${bit} is taken: ${taken}`, { id: 'accept-mark-taken', hint })
 }
 
 /** Names as firewalld checks them (firewall/core/io/zone.py); its own limit of length is 17. */
 function readZone({ firewalldZone: zone = '' }: Raw): string | undefined {
   if (zone === '' || /^[\w/-]{1,17}$/.test(zone)) return zone || undefined
   const hint = 'use the name of a zone that `firewall-cmd --get-zones` lists, or leave it out for "trusted"'
-  throw notA('firewall.firewalldZone', zone, { what: 'the name of a firewalld zone', hint })
+  throw notA(['firewall', 'firewalldZone'], zone, { id: 'firewalld-zone', what: 'the name of a firewalld zone', hint })
 }

@@ -4,8 +4,8 @@
 
 import { isPluginType } from '../json/config-json.ts'
 import { type Cidr, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../model/address.ts'
-import { CniCode, CniError } from '../model/error.ts'
-import { configError, notA, quote } from '../model/invalid-config.ts'
+import { CniError } from '../model/error.ts'
+import { configError, type KeyPath, notA, quote } from '../model/invalid-config.ts'
 import type { Invocation } from '../model/invocation.ts'
 import type { IpamConf, PoolIpam, StaticIpam } from '../model/net-conf.ts'
 import { atLeast, type CniVersion } from '../model/version.ts'
@@ -32,21 +32,22 @@ export interface IpamCall {
 const DEFAULT_DATA_DIR = '/var/lib/cni/networks'
 
 function badArgs(message: string, details: string): CniError {
-  return new CniError(CniCode.invalidEnvironment, `CNI_ARGS: ${message}`, { details })
+  return new CniError('cni-args-invalid', `CNI_ARGS: ${message}`, { details })
 }
 
 /** Results below 0.3.0 have one `ip4` and one `ip6`. */
-function checkFamilies(families: readonly (4 | 6)[], path: string, version: CniVersion): void {
+function checkFamilies(families: readonly (4 | 6)[], path: KeyPath, version: CniVersion): void {
   const isOnePerFamily = new Set(families).size === families.length
   if (atLeast(version, '0.3.0') || isOnePerFamily) return
   const message = `CNI version ${version} does not support more than 1 address per family`
-  throw configError(path, message, 'use cniVersion "1.0.0", or one address of each family')
+  const hint = 'use cniVersion "1.0.0", or one address of each family'
+  throw configError(path, message, { id: 'address-per-family', hint })
 }
 
 /** One range set and the key it is under. */
 interface SourceSet {
   readonly ranges: readonly RangeInput[]
-  readonly path: string
+  readonly path: KeyPath
   /** False for a set that is one object, not a list of ranges. */
   readonly isList: boolean
 }
@@ -54,29 +55,29 @@ interface SourceSet {
 /** In the reference's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
 function sourceSets(raw: IpamSource, ipam: RawIpam): readonly SourceSet[] {
   const { subnet, rangeStart, rangeEnd, gateway } = ipam
-  const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: string) =>
-    (sets ?? []).map((ranges, index) => ({ ranges, path: `${path}[${index}]`, isList: true }))
-  const single = { ranges: [{ subnet, rangeStart, rangeEnd, gateway }], path: 'ipam', isList: false }
+  const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: KeyPath) =>
+    (sets ?? []).map((ranges, index) => ({ ranges, path: [...path, index], isList: true }))
+  const single = { ranges: [{ subnet, rangeStart, rangeEnd, gateway }], path: ['ipam'], isList: false }
   return [
-    ...listed(raw.runtimeConfig?.ipRanges, 'runtimeConfig.ipRanges'),
+    ...listed(raw.runtimeConfig?.ipRanges, ['runtimeConfig', 'ipRanges']),
     ...(subnet ? [single] : []),
-    ...listed(ipam.ranges, 'ipam.ranges'),
+    ...listed(ipam.ranges, ['ipam', 'ranges']),
   ]
 }
 
 /** Addresses asked for, of all three sources one after the other; a prefix length is ignored. */
 function readRequested(raw: IpamSource, invocation: Invocation): readonly string[] {
   const hint = 'use an address like "10.1.2.3"'
-  const read = (text: string, path: string) => {
+  const read = (text: string, path?: KeyPath) => {
     const address = parseAddress(text) ?? parseCidr(text)
     if (address !== undefined) return formatAddress(address)
-    if (path === '') throw badArgs(`IP ${quote(text)} is not an IP address`, hint)
-    throw notA(path, text, { what: 'an IP address', hint })
+    if (path === undefined) throw badArgs(`IP ${quote(text)} is not an IP address`, hint)
+    throw notA(path, text, { id: 'requested-address-invalid', what: 'an IP address', hint })
   }
   const all = [
-    ...invocation.args.ip.map((text) => read(text, '')),
-    ...(raw.args?.cni?.ips ?? []).map((text, i) => read(text, `args.cni.ips[${i}]`)),
-    ...(raw.runtimeConfig?.ips ?? []).map((text, i) => read(text, `runtimeConfig.ips[${i}]`)),
+    ...invocation.args.ip.map((text) => read(text)),
+    ...(raw.args?.cni?.ips ?? []).map((text, i) => read(text, ['args', 'cni', 'ips', i])),
+    ...(raw.runtimeConfig?.ips ?? []).map((text, i) => read(text, ['runtimeConfig', 'ips', i])),
   ]
   return [...new Set(all)]
 }
@@ -86,7 +87,7 @@ function readPool(raw: IpamSource, sets: readonly SourceSet[], call: IpamCall): 
   const pathOf: RangePath = (set, range) => {
     const source = sets[set]
     const isEntry = range !== undefined && source?.isList === true
-    return `${source?.path ?? 'ipam'}${isEntry ? `[${range}]` : ''}`
+    return [...(source?.path ?? ['ipam']), ...(isEntry ? [range] : [])]
   }
   // A range of the capability ipRanges comes with ADD only (libcni sends GC and STATUS no runtimeConfig).
   const mayBeEmpty = sets.length === 0 && call.invocation.verb !== 'ADD'
@@ -97,14 +98,14 @@ function readPool(raw: IpamSource, sets: readonly SourceSet[], call: IpamCall): 
         pathOf,
       )
   const families = rangeSets.map(([first]) => (first?.subnet.includes(':') === true ? 6 : 4))
-  checkFamilies(families, raw.ipam === undefined ? 'podcidr' : 'ipam.ranges', call.cniVersion)
+  checkFamilies(families, raw.ipam === undefined ? ['podcidr'] : ['ipam', 'ranges'], call.cniVersion)
   return {
     kind: 'pool',
     rangeSets,
     requested: readRequested(raw, call.invocation),
-    exclude: readExclude(ipam.exclude ?? [], 'ipam.exclude'),
+    exclude: readExclude(ipam.exclude ?? [], ['ipam', 'exclude']),
     cooldownS: ipam.cooldown ?? 0,
-    routes: readRoutes(ipam.routes ?? [], 'ipam.routes'),
+    routes: readRoutes(ipam.routes ?? [], ['ipam', 'routes']),
     ...(ipam.resolvConf ? { resolvConf: ipam.resolvConf } : {}),
     dataDir: ipam.dataDir || DEFAULT_DATA_DIR,
   }
@@ -113,13 +114,15 @@ function readPool(raw: IpamSource, sets: readonly SourceSet[], call: IpamCall): 
 function readPodcidr(raw: IpamSource, call: IpamCall): PoolIpam {
   const list = typeof raw.podcidr === 'string' ? [raw.podcidr] : (raw.podcidr ?? [])
   const hint = 'use one range, or one of IPv4 and one of IPv6; for others use ipam.ranges'
-  if (list.length === 0 || list.length > 2) throw configError('podcidr', `${list.length} ranges given`, hint)
+  const refuse = (message: string) => configError(['podcidr'], message, { id: 'podcidr-count', hint })
+  if (list.length === 0 || list.length > 2) throw refuse(`${list.length} ranges given`)
   const families = new Set(list.map((text) => text.includes(':')))
-  if (families.size < list.length) throw configError('podcidr', 'two ranges of one address family', hint)
+  if (families.size < list.length) throw refuse('two ranges of one address family')
   const sets = list.map((subnet, index) => {
-    const path = typeof raw.podcidr === 'string' ? 'podcidr' : `podcidr[${index}]`
+    const path = typeof raw.podcidr === 'string' ? ['podcidr'] : ['podcidr', index]
     if (parseCidr(subnet) === undefined) {
-      throw notA(path, subnet, { what: 'a range in CIDR notation', hint: 'use one like "10.240.0.0/24"' })
+      const hint = 'use one like "10.240.0.0/24"'
+      throw notA(path, subnet, { id: 'podcidr-invalid', what: 'a range in CIDR notation', hint })
     }
     return { ranges: [{ subnet }], path, isList: false }
   })
@@ -142,13 +145,16 @@ function readCidr(text: string | undefined, complaint: (message: string) => CniE
 function configuredAddresses(ipam: RawIpam, { args }: Invocation): readonly StaticAddress[] {
   const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
   const given = (ipam.addresses ?? []).map(({ address, gateway }, index): StaticAddress => {
-    const path = `ipam.addresses[${index}]`
-    const complaint = (message: string) => configError(`${path}.address`, message, hint)
+    const path = ['ipam', 'addresses', index]
+    const complaint = (message: string) =>
+      configError([...path, 'address'], message, { id: 'static-address-invalid', hint })
     const cidr = readCidr(address, complaint, "the 'address' field is expected to be")
     if (!gateway) return { cidr }
     const parsed = parseAddress(gateway)
     if (parsed?.family === cidr.family) return { cidr, gateway: formatAddress(parsed) }
-    throw notA(`${path}.gateway`, gateway, { what: `an IPv${cidr.family} address`, hint: 'use one like the address' })
+    const what = `an IPv${cidr.family} address`
+    const like = 'use one like the address'
+    throw notA([...path, 'gateway'], gateway, { id: 'static-gateway-invalid', what, hint: like })
   })
   const asked = args.ip.map((text): StaticAddress => {
     return { cidr: readCidr(text, (message) => badArgs(message, hint), "the 'ip' field is expected to be") }
@@ -166,17 +172,17 @@ function configuredAddresses(ipam: RawIpam, { args }: Invocation): readonly Stat
 
 /** The later source replaces the earlier (reference static: config and CNI_ARGS < args.cni < runtimeConfig). */
 function staticAddresses(raw: IpamSource, ipam: RawIpam, invocation: Invocation): readonly StaticAddress[] {
-  const replace = (ips: readonly string[], path: string) =>
+  const replace = (ips: readonly string[], path: KeyPath) =>
     ips.map((text, index): StaticAddress => {
       const hint = 'use an address with its prefix length, like "10.1.2.3/24"'
       const parsed = parseCidr(text)
       if (parsed !== undefined) return { cidr: parsed }
       const message = `an entry in the 'ips' field is NOT in CIDR notation, got: '${text.slice(0, 64)}'`
-      throw configError(`${path}[${index}]`, message, hint)
+      throw configError([...path, index], message, { id: 'static-address-invalid', hint })
     })
   const configured = configuredAddresses(ipam, invocation)
-  const inArgs = replace(raw.args?.cni?.ips ?? [], 'args.cni.ips')
-  const inRuntime = replace(raw.runtimeConfig?.ips ?? [], 'runtimeConfig.ips')
+  const inArgs = replace(raw.args?.cni?.ips ?? [], ['args', 'cni', 'ips'])
+  const inRuntime = replace(raw.runtimeConfig?.ips ?? [], ['runtimeConfig', 'ips'])
   if (inRuntime.length > 0) return inRuntime
   return inArgs.length > 0 ? inArgs : configured
 }
@@ -186,7 +192,7 @@ function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamCall): StaticIpam 
   const dns = readDns(ipam.dns)
   checkFamilies(
     addresses.map((a) => a.cidr.family),
-    'ipam.addresses',
+    ['ipam', 'addresses'],
     call.cniVersion,
   )
   return {
@@ -195,7 +201,7 @@ function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamCall): StaticIpam 
       address: formatCidr(a.cidr),
       ...(a.gateway === undefined ? {} : { gateway: a.gateway }),
     })),
-    routes: readRoutes(ipam.routes ?? [], 'ipam.routes'),
+    routes: readRoutes(ipam.routes ?? [], ['ipam', 'routes']),
     ...(dns === undefined ? {} : { dns }),
   }
 }
@@ -204,11 +210,8 @@ function readStatic(raw: IpamSource, ipam: RawIpam, call: IpamCall): StaticIpam 
 function readUntyped(ipam: RawIpam): IpamConf {
   const key = (['subnet', 'ranges', 'addresses'] as const).find((name) => ipam[name] !== undefined)
   if (key === undefined) return { kind: 'none' }
-  throw configError(
-    'ipam.type',
-    `missing, but ipam.${key} is given`,
-    'use "trestle" for ranges, "static" for addresses',
-  )
+  const hint = 'use "trestle" for ranges, "static" for addresses'
+  throw configError(['ipam', 'type'], `missing, but ipam.${key} is given`, { id: 'ipam-type-missing', hint })
 }
 
 /**
@@ -219,7 +222,8 @@ export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
   const { ipam } = raw
   if (raw.podcidr !== undefined) {
     if (ipam === undefined) return readPodcidr(raw, call)
-    throw configError('podcidr', 'given together with ipam', 'use one of the two; podcidr is a short form of ipam')
+    const hint = 'use one of the two; podcidr is a short form of ipam'
+    throw configError(['podcidr'], 'given together with ipam', { id: 'podcidr-with-ipam', hint })
   }
   const type = ipam?.type ?? ''
   if (ipam === undefined) return { kind: 'none' }
@@ -228,5 +232,6 @@ export function readIpam(raw: IpamSource, call: IpamCall): IpamConf {
     return readPool(raw, sourceSets(raw, ipam), call)
   if (type === 'static') return readStatic(raw, ipam, call)
   if (isPluginType(type)) return { kind: 'delegated', type }
-  throw notA('ipam.type', type, { what: 'the name of a plugin', hint: 'use a file name of CNI_PATH, without /' })
+  const hint = 'use a file name of CNI_PATH, without /'
+  throw notA(['ipam', 'type'], type, { id: 'plugin-type-invalid', what: 'the name of a plugin', hint })
 }

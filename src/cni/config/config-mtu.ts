@@ -16,8 +16,9 @@ export function hasIpv6(ipam: IpamConf): boolean {
 /** Throws CniError invalidConfig where the pod is to have an IPv6 address and an MTU that allows none. */
 export function checkIpv6Mtu({ ipam, mtu, tuning }: Pick<NetConf, 'ipam' | 'mtu' | 'tuning'>): void {
   if (!hasIpv6(ipam)) return
-  for (const [key, value] of [['mtu', mtu] as const, ['tuning.mtu', tuning?.mtu] as const]) {
+  for (const [path, value] of [[['mtu'], mtu] as const, [['tuning', 'mtu'], tuning?.mtu] as const]) {
     if (typeof value !== 'number' || value >= LEAST_IPV6_MTU) continue
-    throw configError(key, `${value} is too small for IPv6`, `use ${LEAST_IPV6_MTU} or more, or no IPv6 range`)
+    const hint = `use ${LEAST_IPV6_MTU} or more, or no IPv6 range`
+    throw configError(path, `${value} is too small for IPv6`, { id: 'mtu-below-ipv6', hint })
   }
 }

@@ -2,7 +2,7 @@
 // Host ports: `runtimeConfig.portMappings` and the keys of the reference portmap plugin.
 
 import { formatAddress, parseAddress } from '../model/address.ts'
-import { configError, notA, unsupported } from '../model/invalid-config.ts'
+import { configError, type KeyPath, notA, unsupported } from '../model/invalid-config.ts'
 import type { PortMapping, PortmapConf } from '../model/net-conf.ts'
 import { readConditions } from './conditions.ts'
 import type { RawConfig } from './config-schema.ts'
@@ -12,23 +12,25 @@ type RawMapping = NonNullable<NonNullable<RawConfig['runtimeConfig']>['portMappi
 const protocols: readonly PortMapping['protocol'][] = ['tcp', 'udp', 'sctp']
 
 /** Absent or empty is TCP, which is what runtimes mean by it. */
-function readProtocol(text: string | undefined, path: string): PortMapping['protocol'] {
+function readProtocol(text: string | undefined, path: KeyPath): PortMapping['protocol'] {
   const protocol = protocols.find((name) => name === (text || 'tcp').toLowerCase())
   if (protocol !== undefined) return protocol
-  throw notA(`${path}.protocol`, text, { what: 'a protocol', hint: 'use "tcp", "udp" or "sctp"' })
+  const hint = 'use "tcp", "udp" or "sctp"'
+  throw notA([...path, 'protocol'], text, { id: 'port-protocol', what: 'a protocol', hint })
 }
 
-function readMapping(raw: RawMapping, path: string): PortMapping {
-  const hint = 'use a port from 1 to 65535'
-  if (raw.hostPort === undefined) throw configError(`${path}.hostPort`, 'missing', hint)
-  if (raw.containerPort === undefined) throw configError(`${path}.containerPort`, 'missing', hint)
+function readMapping(raw: RawMapping, path: KeyPath): PortMapping {
+  const incomplete = { id: 'port-mapping-incomplete', hint: 'use a port from 1 to 65535' } as const
+  if (raw.hostPort === undefined) throw configError([...path, 'hostPort'], 'missing', incomplete)
+  if (raw.containerPort === undefined) throw configError([...path, 'containerPort'], 'missing', incomplete)
   const protocol = readProtocol(raw.protocol, path)
   const mapping = { hostPort: raw.hostPort, containerPort: raw.containerPort, protocol }
   if (raw.hostIP === undefined || raw.hostIP === '') return mapping
   // 0.0.0.0 and :: stay: each means every address of its own family only.
   const hostIP = parseAddress(raw.hostIP)
   if (hostIP !== undefined) return { ...mapping, hostIP: formatAddress(hostIP) }
-  throw notA(`${path}.hostIP`, raw.hostIP, { what: 'an IP address', hint: 'use one like "192.0.2.1", or leave it out' })
+  const hint = 'use one like "192.0.2.1", or leave it out'
+  throw notA([...path, 'hostIP'], raw.hostIP, { id: 'port-host-ip', what: 'an IP address', hint })
 }
 
 /** What a mapping takes of the node: a port of an address, or of all those of a family. */
@@ -41,13 +43,14 @@ export function readPortMappings(raw: readonly RawMapping[] | undefined): readon
   const mappings = new Map<string, PortMapping>()
   const byPort = new Map<string, PortMapping>()
   for (const [index, entry] of (raw ?? []).entries()) {
-    const path = `runtimeConfig.portMappings[${index}]`
+    const path = ['runtimeConfig', 'portMappings', index]
     const mapping = readMapping(entry, path)
     for (const key of takenBy(mapping)) {
       const other = byPort.get(key)
       if (other !== undefined && other.containerPort !== mapping.containerPort) {
         const message = `host port ${mapping.hostPort}/${mapping.protocol} is given twice`
-        throw configError(path, message, `use one container port, ${other.containerPort} or ${mapping.containerPort}`)
+        const hint = `use one container port, ${other.containerPort} or ${mapping.containerPort}`
+        throw configError(path, message, { id: 'port-mapped-twice', hint })
       }
       byPort.set(key, mapping)
     }
@@ -62,7 +65,7 @@ function isIptables(tokens: readonly string[]): boolean {
 }
 
 function conditionsOf(tokens: readonly string[] | undefined, family: 4 | 6): readonly string[] {
-  const path = `portmap.conditionsV${family}`
+  const path = ['portmap', `conditionsV${family}`]
   if (!isIptables(tokens ?? [])) return readConditions(tokens, family, path)
   throw unsupported(path, tokens, 'use nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]')
 }
@@ -70,12 +73,12 @@ function conditionsOf(tokens: readonly string[] | undefined, family: 4 | 6): rea
 /** Keys of the iptables backend: those that change nothing are accepted (docs/design.md, "Rules"). */
 function checkIptablesKeys(raw: NonNullable<RawConfig['portmap']>): void {
   if (!['', 'iptables', 'nftables'].includes(raw.backend ?? '')) {
-    throw unsupported('portmap.backend', raw.backend, 'leave it out: trestle uses nftables')
+    throw unsupported(['portmap', 'backend'], raw.backend, 'leave it out: trestle uses nftables')
   }
   // Kubernetes' own chain only marks for masquerade, which our rules do themselves.
   if (!['', 'KUBE-MARK-MASQ'].includes(raw.externalSetMarkChain ?? '')) {
     throw unsupported(
-      'portmap.externalSetMarkChain',
+      ['portmap', 'externalSetMarkChain'],
       raw.externalSetMarkChain,
       'leave it out: trestle masquerades itself',
     )

@@ -3,7 +3,7 @@
 
 import { formatAddress, formatCidr, networkOf, parseAddress, parseCidr } from '../model/address.ts'
 import { defined } from '../model/defined.ts'
-import { notA } from '../model/invalid-config.ts'
+import { type KeyPath, notA } from '../model/invalid-config.ts'
 import type { Dns, Route } from '../model/route.ts'
 import type { RawConfig } from './config-schema.ts'
 
@@ -11,10 +11,11 @@ type RawIpam = NonNullable<RawConfig['ipam']>
 type RawRoute = NonNullable<RawIpam['routes']>[number]
 type RawDns = NonNullable<RawConfig['dns']>
 
-function readRoute(raw: RawRoute, path: string): Route {
+function readRoute(raw: RawRoute, path: KeyPath): Route {
   const dst = parseCidr(raw.dst ?? '')
   if (dst === undefined) {
-    throw notA(`${path}.dst`, raw.dst, { what: 'a destination in CIDR notation', hint: 'use one like "0.0.0.0/0"' })
+    const hint = 'use one like "0.0.0.0/0"'
+    throw notA([...path, 'dst'], raw.dst, { id: 'route-destination', what: 'a destination in CIDR notation', hint })
   }
   const { mtu, advmss, priority, table, scope } = raw
   const route: Route = { dst: formatCidr(networkOf(dst)), ...defined({ mtu, advmss, priority, table, scope }) }
@@ -22,12 +23,12 @@ function readRoute(raw: RawRoute, path: string): Route {
   const gw = parseAddress(raw.gw)
   if (gw?.family === dst.family) return { ...route, gw: formatAddress(gw) }
   const hint = 'use an address of the same family as dst'
-  throw notA(`${path}.gw`, raw.gw, { what: `an IPv${dst.family} address`, hint })
+  throw notA([...path, 'gw'], raw.gw, { id: 'route-gateway', what: `an IPv${dst.family} address`, hint })
 }
 
 /** Routes with canonical destinations; a gateway is of its route's family. Throws CniError invalidConfig. */
-export function readRoutes(raw: readonly RawRoute[], path: string): readonly Route[] {
-  return raw.map((route, index) => readRoute(route, `${path}[${index}]`))
+export function readRoutes(raw: readonly RawRoute[], path: KeyPath): readonly Route[] {
+  return raw.map((route, index) => readRoute(route, [...path, index]))
 }
 
 /** The DNS settings, or undefined when none are set. An empty list counts as set, as in the reference. */
@@ -52,11 +53,12 @@ export function readTopDns(raw: Pick<RawConfig, 'dns' | 'runtimeConfig'>): Dns |
 }
 
 /** Prefixes without host bits, each once. Throws CniError invalidConfig. */
-export function readCidrs(texts: readonly string[], path: string): readonly string[] {
+export function readCidrs(texts: readonly string[], path: KeyPath): readonly string[] {
   const cidrs = texts.map((text, index) => {
     const cidr = parseCidr(text)
     if (cidr !== undefined) return formatCidr(networkOf(cidr))
-    throw notA(`${path}[${index}]`, text, { what: 'a prefix in CIDR notation', hint: 'use one like "10.0.0.0/8"' })
+    const hint = 'use one like "10.0.0.0/8"'
+    throw notA([...path, index], text, { id: 'prefix-invalid', what: 'a prefix in CIDR notation', hint })
   })
   return [...new Set(cidrs)]
 }

@@ -4,17 +4,17 @@
 
 import { repeatedKey } from '../json/repeated-key.ts'
 import { defined } from '../model/defined.ts'
-import { CniCode, CniError } from '../model/error.ts'
-import { configError, quote } from '../model/invalid-config.ts'
+import { CniError } from '../model/error.ts'
+import { configError, type KeyPath, notA, quote } from '../model/invalid-config.ts'
 import type { Invocation } from '../model/invocation.ts'
-import { readMac } from '../model/mac-address.ts'
+import { macProblem, parseMac } from '../model/mac-address.ts'
 import type { TuningConf } from '../model/net-conf.ts'
 import type { RawConfig } from './config-schema.ts'
 
 type SysctlMap = Readonly<Record<string, string>>
 
 /** A key as its path below /proc/sys. IFNAME stands for the pod's interface (reference tuning, main.go). */
-function sysctlPath(key: string, ifName: string, path: string): string {
+function sysctlPath(key: string, ifName: string, path: KeyPath): string {
   const parts = key
     .replaceAll('.', '/')
     .split('/')
@@ -22,7 +22,7 @@ function sysctlPath(key: string, ifName: string, path: string): string {
   const isSafe = !key.includes('..') && parts.every((part) => /^[A-Za-z0-9_@:+-]+$/.test(part))
   if (parts[0] !== 'net' || parts.length < 3 || !isSafe) {
     const hint = 'use a key below net, like "net.ipv4.conf.IFNAME.arp_filter"'
-    throw configError(path, `invalid net sysctl key: ${quote(key)}`, hint)
+    throw configError(path, `invalid net sysctl key: ${quote(key)}`, { id: 'sysctl-key', hint })
   }
   return parts.join('/').replace('IFNAME', () => ifName || 'IFNAME')
 }
@@ -30,14 +30,15 @@ function sysctlPath(key: string, ifName: string, path: string): string {
 /** The reference refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
 function refuseRepeated(maps: readonly (SysctlMap | undefined)[], stdin: string): void {
   const repeated = maps.some((map) => map !== undefined) ? repeatedKey(stdin, 'sysctl') : undefined
-  if (repeated !== undefined) throw duplicated('tuning.sysctl', repeated, repeated)
+  if (repeated !== undefined) throw duplicated(['tuning', 'sysctl'], repeated, repeated)
 }
 
-function duplicated(path: string, key: string, once: string): CniError {
-  return configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, `use ${once} once`)
+function duplicated(path: KeyPath, key: string, once: string): CniError {
+  const more = { id: 'sysctl-repeated', hint: `use ${once} once` } as const
+  return configError(path, `duplicated sysctl keys are not allowed: ${quote(key)}`, more)
 }
 
-function readSysctls(raw: SysctlMap | undefined, ifName: string, path: string): SysctlMap {
+function readSysctls(raw: SysctlMap | undefined, ifName: string, path: KeyPath): SysctlMap {
   const sysctl = new Map<string, string>()
   for (const [key, value] of Object.entries(raw ?? {})) {
     const file = sysctlPath(key, ifName, path)
@@ -49,20 +50,17 @@ function readSysctls(raw: SysctlMap | undefined, ifName: string, path: string): 
 
 interface MacSource {
   readonly text: string | undefined
-  readonly path: string
+  /** The key it is under; none in CNI_ARGS. */
+  readonly path?: KeyPath
 }
 
-function macOf(source: MacSource): string | undefined {
-  if (source.text === undefined || source.text === '') return undefined
-  try {
-    return readMac(source.text, source.path)
-  } catch (thrown) {
-    if (source.path !== 'CNI_ARGS MAC' || !(thrown instanceof CniError)) throw thrown
-    throw new CniError(CniCode.invalidEnvironment, thrown.message, {
-      ...defined({ details: thrown.details }),
-      cause: thrown,
-    })
-  }
+function macOf({ text, path }: MacSource): string | undefined {
+  if (text === undefined || text === '') return undefined
+  const problem = macProblem(text)
+  if (problem === undefined) return parseMac(text)
+  const { what, hint } = problem
+  if (path !== undefined) throw notA(path, text, { id: 'mac-address', what, hint })
+  throw new CniError('cni-args-invalid', `CNI_ARGS MAC: ${quote(text)} is not ${what}`, { details: hint })
 }
 
 /** The MAC of the last source that has one. Every source is checked. */
@@ -72,9 +70,9 @@ function lastMac(sources: readonly MacSource[]): string | undefined {
 
 function macSources(raw: RawConfig, invocation: Invocation) {
   return {
-    env: { text: invocation.args.mac, path: 'CNI_ARGS MAC' },
-    args: { text: raw.args?.cni?.mac, path: 'args.cni.mac' },
-    runtime: { text: raw.runtimeConfig?.mac, path: 'runtimeConfig.mac' },
+    env: { text: invocation.args.mac },
+    args: { text: raw.args?.cni?.mac, path: ['args', 'cni', 'mac'] },
+    runtime: { text: raw.runtimeConfig?.mac, path: ['runtimeConfig', 'mac'] },
   }
 }
 
@@ -100,12 +98,12 @@ export function readTuning(raw: RawConfig, invocation: Invocation, stdin: string
   refuseRepeated([tuning.sysctl, cni.sysctl], stdin)
   return {
     sysctl: {
-      ...readSysctls(tuning.sysctl, ifName, 'tuning.sysctl'),
-      ...readSysctls(cni.sysctl, ifName, 'args.cni.sysctl'),
+      ...readSysctls(tuning.sysctl, ifName, ['tuning', 'sysctl']),
+      ...readSysctls(cni.sysctl, ifName, ['args', 'cni', 'sysctl']),
     },
     promisc: cni.promisc ?? tuning.promisc ?? false,
     ...defined({
-      mac: lastMac([{ text: tuning.mac, path: 'tuning.mac' }, env, runtime, args]),
+      mac: lastMac([{ text: tuning.mac, path: ['tuning', 'mac'] }, env, runtime, args]),
       mtu: (cni.mtu ?? tuning.mtu) || undefined,
       txQLen: cni.txQLen ?? tuning.txQLen,
       allmulti: cni.allmulti ?? tuning.allmulti,

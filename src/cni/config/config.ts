@@ -37,11 +37,8 @@ function readAttachments(raw: RawConfig, root: JsonObject): readonly AttachmentI
   if (key === undefined) return undefined
   return (raw[key] ?? []).map(({ containerID, ifname }, index) => {
     if (containerID && ifname) return { containerId: containerID, ifName: ifname }
-    throw configError(
-      `${key}[${index}]`,
-      'containerID or ifname is missing',
-      'use {"containerID": "x", "ifname": "eth0"}',
-    )
+    const hint = 'use {"containerID": "x", "ifname": "eth0"}'
+    throw configError([key, index], 'containerID or ifname is missing', { id: 'attachment-incomplete', hint })
   })
 }
 
@@ -52,7 +49,8 @@ function readPrevious({ head, invocation }: Call): Result | undefined {
   if (isOptional && value === undefined) return undefined
   if (invocation.verb !== 'ADD' && invocation.verb !== 'CHECK') return undefined
   if (value !== undefined) return readPrevResult(value, head.cniVersion)
-  throw configError('prevResult', 'Required prevResult missing', 'CHECK compares with the result of ADD: send that')
+  const hint = 'CHECK compares with the result of ADD: send that'
+  throw configError(['prevResult'], 'Required prevResult missing', { id: 'prev-result-missing', hint })
 }
 
 function podOf({ args }: Invocation): NetConf['pod'] {
@@ -84,13 +82,15 @@ function commonConf(raw: RawConfig, call: Call) {
 
 /** `needsThem` says why there must be addresses; undefined: layer 2 will do. */
 function checkHasAddresses(ipam: IpamConf, needsThem: string | undefined): void {
-  if (needsThem === undefined) return
-  if (ipam.kind === 'none') throw configError('ipam', `missing: ${needsThem}`, 'use podcidr, or ipam with a type')
+  if (needsThem === undefined || ipam.kind !== 'none') return
+  const hint = 'use podcidr, or ipam with a type'
+  throw configError(['ipam'], `missing: ${needsThem}`, { id: 'ipam-missing', hint })
 }
 
 function checkStatic(ipam: IpamConf, { invocation }: Call): void {
   if (ipam.kind !== 'static' || ipam.addresses.length > 0 || invocation.verb !== 'ADD') return
-  throw configError('ipam.addresses', 'no address given', 'use [{"address": "10.1.2.3/24"}], or the capability ips')
+  const hint = 'use [{"address": "10.1.2.3/24"}], or the capability ips'
+  throw configError(['ipam', 'addresses'], 'no address given', { id: 'static-address-missing', hint })
 }
 
 /** The configuration of another plugin: its own keys are none of our business. */
@@ -100,7 +100,8 @@ function readIpamRole(call: Call): NetConf {
   checkStatic(ipam, call)
   checkHasAddresses(ipam, `${call.head.type} delegates to us`)
   if (ipam.kind === 'delegated') {
-    throw configError('ipam.type', `${quote(ipam.type)} is not ours`, `use "${ownType}", or set "type" to "${ownType}"`)
+    const hint = `use "${ownType}", or set "type" to "${ownType}"`
+    throw configError(['ipam', 'type'], `${quote(ipam.type)} is not ours`, { id: 'ipam-type-foreign', hint })
   }
   return {
     ...commonConf(raw, call),
@@ -149,11 +150,8 @@ function readOwnRole(call: Call): NetConf {
   const prevResult = readPrevious(call)
   const mode = readMode(raw, invocation.verb === 'ADD' && prevResult !== undefined)
   if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {
-    throw configError(
-      'prevResult',
-      'This plugin must be called as chained plugin',
-      'put it after the plugin that makes the interface',
-    )
+    const hint = 'put it after the plugin that makes the interface'
+    throw configError(['prevResult'], 'This plugin must be called as chained plugin', { id: 'chained-first', hint })
   }
   checkMasqBackend(raw.ipMasqBackend)
   const ipam = readOwnIpam(raw, mode, call)
@@ -164,7 +162,7 @@ function readOwnRole(call: Call): NetConf {
     mode,
     bridge: readBridge(raw, ipam),
     ipMasq: raw.ipMasq ?? (raw.podcidr !== undefined && mode !== 'chained'),
-    nonMasqueradeCidrs: readCidrs(raw.nonMasqueradeCIDRs ?? [], 'nonMasqueradeCIDRs'),
+    nonMasqueradeCidrs: readCidrs(raw.nonMasqueradeCIDRs ?? [], ['nonMasqueradeCIDRs']),
     mtu: raw.mtu === 0 ? 'auto' : (raw.mtu ?? 'auto'),
     removeWhenEmpty: raw.removeWhenEmpty ?? false,
     allowOverlap: raw.allowOverlap ?? false,

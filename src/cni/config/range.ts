@@ -16,7 +16,8 @@ import {
   parseAddress,
   parseCidr,
 } from '../model/address.ts'
-import { CniCode, CniError } from '../model/error.ts'
+import type { CniError } from '../model/error.ts'
+import { configError, type KeyPath } from '../model/invalid-config.ts'
 import type { Range } from '../model/net-conf.ts'
 
 /** A range as written. An empty text counts as absent, as in Go's net.IP. */
@@ -36,14 +37,16 @@ export interface Bounds {
 
 /** The range being read: its key path, and its set's index, which the reference's messages name. */
 export interface Place {
-  readonly path: string
+  readonly path: KeyPath
   readonly set: number
 }
 
-/** An error of code 7 about the key at `path`; `details` say what would do. */
-export function refuse(path: string, message: string, details: string): CniError {
-  return new CniError(CniCode.invalidConfig, `${path}: ${message}`, { details })
-}
+const idOfKey = {
+  subnet: 'range-subnet',
+  rangeStart: 'range-bound',
+  rangeEnd: 'range-bound',
+  gateway: 'range-gateway',
+} as const
 
 function refuseRange(
   place: Place,
@@ -51,8 +54,8 @@ function refuseRange(
   reason: readonly [message: string, details: string],
 ): CniError {
   // podcidr is the subnet itself.
-  const path = place.path.startsWith('podcidr') ? place.path : `${place.path}.${key}`
-  return refuse(path, `invalid range set ${place.set}: ${reason[0]}`, reason[1])
+  const path = place.path[0] === 'podcidr' ? place.path : [...place.path, key]
+  return configError(path, `invalid range set ${place.set}: ${reason[0]}`, { id: idOfKey[key], hint: reason[1] })
 }
 
 /** The subnet: a prefix without host bits and with room for a gateway and a pod. */

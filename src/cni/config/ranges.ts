@@ -4,14 +4,16 @@
 
 import { compare, formatAddress, formatCidr, hostCidr, networkOf, parseAddress, parseCidr } from '../model/address.ts'
 import type { CniError } from '../model/error.ts'
+import type { ErrorId } from '../model/error-code.ts'
+import { configError, type KeyPath } from '../model/invalid-config.ts'
 import type { Range } from '../model/net-conf.ts'
-import { type Bounds, type RangeInput, readRange, refuse } from './range.ts'
+import { type Bounds, type RangeInput, readRange } from './range.ts'
 
 /** Every two ranges are compared, and each makes an element of our rules with every other. */
 const MOST_RANGES = 64
 
 /** The key path of a range set, or of a range in it: the sets come from several places of a configuration. */
-export type RangePath = (set: number, range?: number) => string
+export type RangePath = (set: number, range?: number) => KeyPath
 
 function isOverlap(a: Bounds, b: Bounds): boolean {
   return a.start.family === b.start.family && compare(a.start, b.end) <= 0 && compare(b.start, a.end) <= 0
@@ -30,20 +32,23 @@ function* pairs<T>(list: readonly T[]): Generator<readonly [T, T, number, number
 
 function readSet(inputs: readonly RangeInput[], set: number, pathOf: RangePath): readonly Bounds[] {
   const path = pathOf(set)
-  const bad = (message: string, details: string): CniError =>
-    refuse(path, `invalid range set ${set}: ${message}`, details)
-  if (inputs.length === 0) throw bad('empty range set', 'Give at least one range, or leave the set out.')
+  const bad = (id: ErrorId, message: string, hint: string): CniError =>
+    configError(path, `invalid range set ${set}: ${message}`, { id, hint })
+  if (inputs.length === 0) {
+    throw bad('range-set-empty', 'empty range set', 'Give at least one range, or leave the set out.')
+  }
   const ranges: Bounds[] = []
   for (const [index, input] of inputs.entries()) {
     const bounds = readRange(input, { path: pathOf(set, index), set })
     ranges.push(bounds)
     if (bounds.start.family !== ranges[0]?.start.family) {
-      throw bad('mixed address families', 'Put IPv4 and IPv6 into sets of their own.')
+      throw bad('range-set-families', 'mixed address families', 'Put IPv4 and IPv6 into sets of their own.')
     }
   }
   for (const [a, b] of pairs(ranges)) {
     if (isOverlap(a, b)) {
-      throw bad(`subnets ${windowOf(a)} and ${windowOf(b)} overlap`, 'Set rangeStart and rangeEnd to keep them apart.')
+      const message = `subnets ${windowOf(a)} and ${windowOf(b)} overlap`
+      throw bad('ranges-overlap', message, 'Set rangeStart and rangeEnd to keep them apart.')
     }
   }
   return ranges
@@ -55,22 +60,26 @@ function readSet(inputs: readonly RangeInput[], set: number, pathOf: RangePath):
  */
 export function readRangeSets(
   input: readonly (readonly RangeInput[])[],
-  path: string | RangePath,
+  path: KeyPath | RangePath,
 ): readonly (readonly Range[])[] {
   const pathOf: RangePath =
-    typeof path === 'string' ? (i, j) => (j === undefined ? `${path}[${i}]` : `${path}[${i}][${j}]`) : path
+    typeof path === 'function' ? path : (i, j) => (j === undefined ? [...path, i] : [...path, i, j])
   if (input.length === 0) {
-    const details = 'Give ipam.ranges, ipam.subnet or runtimeConfig.ipRanges (capability ipRanges), or use podcidr.'
-    throw refuse(typeof path === 'string' ? path : 'ipam', 'no IP ranges specified', details)
+    const hint = 'Give ipam.ranges, ipam.subnet or runtimeConfig.ipRanges (capability ipRanges), or use podcidr.'
+    const at = typeof path === 'function' ? ['ipam'] : path
+    throw configError(at, 'no IP ranges specified', { id: 'ranges-missing', hint })
   }
   const count = input.reduce((sum, ranges) => sum + ranges.length, 0)
-  if (count > MOST_RANGES) throw refuse(pathOf(0), `${count} IP ranges`, `Give at most ${MOST_RANGES} in all sets.`)
+  if (count > MOST_RANGES) {
+    const hint = `Give at most ${MOST_RANGES} in all sets.`
+    throw configError(pathOf(0), `${count} IP ranges`, { id: 'ranges-too-many', hint })
+  }
   const sets = input.map((ranges, index) => readSet(ranges, index, pathOf))
   for (const [a, b, i, j] of pairs(sets)) {
     const both = a.flatMap((x) => b.filter((y) => isOverlap(x, y)).map((y) => `${windowOf(x)} and ${windowOf(y)}`))
     if (both.length > 0) {
-      const details = `${both.join(', ')}. One subnet may be in two sets when rangeStart and rangeEnd keep them apart.`
-      throw refuse(pathOf(j), `range set ${i} overlaps with ${j}`, details)
+      const hint = `${both.join(', ')}. One subnet may be in two sets when rangeStart and rangeEnd keep them apart.`
+      throw configError(pathOf(j), `range set ${i} overlaps with ${j}`, { id: 'ranges-overlap', hint })
     }
   }
   return sets.map((set) => set.map((bounds) => bounds.range))
@@ -81,17 +90,18 @@ export function readRangeSets(
  * without repeats. Throws CniError invalidConfig, also for host bits: `10.1.2.3/24` may mean one
  * address or 256.
  */
-export function readExclude(entries: readonly string[], path: string): readonly string[] {
+export function readExclude(entries: readonly string[], path: KeyPath): readonly string[] {
   const cidrs = entries.map((text, index) => {
     const address = parseAddress(text)
     const cidr = address === undefined ? parseCidr(text) : hostCidr(address)
     if (cidr === undefined) {
-      throw refuse(`${path}[${index}]`, `invalid CIDR address: ${text}`, 'Give a CIDR or an address.')
+      const hint = 'Give a CIDR or an address.'
+      throw configError([...path, index], `invalid CIDR address: ${text}`, { id: 'exclude-invalid', hint })
     }
     const network = formatCidr(networkOf(cidr))
     if (network === formatCidr(cidr)) return network
-    const details = `Write "${network}" for the network or "${formatAddress(cidr)}" for the address.`
-    throw refuse(`${path}[${index}]`, `${text} has host bits set`, details)
+    const hint = `Write "${network}" for the network or "${formatAddress(cidr)}" for the address.`
+    throw configError([...path, index], `${text} has host bits set`, { id: 'exclude-invalid', hint })
   })
   return [...new Set(cidrs)]
 }

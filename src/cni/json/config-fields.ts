@@ -4,7 +4,7 @@
 
 import * as z from 'zod/mini'
 import { hasControlCharacter } from '../model/control-characters.ts'
-import { configError, keyPath, notA, type PathStep, quote } from '../model/invalid-config.ts'
+import { configError, type KeyPath, notA, quote } from '../model/invalid-config.ts'
 import { isObject } from './json-object.ts'
 
 // One call parses one configuration: compiling a parser for it costs more than it saves.
@@ -107,25 +107,23 @@ function isTextMap(value: unknown): boolean {
   return values.length <= MOST_ENTRIES && values.every(isValue)
 }
 
-function valueAt(value: unknown, steps: readonly PathStep[]): unknown {
+function valueAt(value: unknown, steps: KeyPath): unknown {
   let at = value
-  for (const step of steps) at = (at as Readonly<Record<PathStep, unknown>> | undefined)?.[step]
+  for (const step of steps) at = (at as Readonly<Record<string | number, unknown>> | undefined)?.[step]
   return at
 }
 
 /** `value` as `schema` has it. Throws CniError invalidConfig for the first complaint. `base` is where `value` is. */
-export function readAs<T extends z.core.$ZodType>(
-  schema: T,
-  value: unknown,
-  base: readonly PathStep[] = [],
-): z.output<T> {
+export function readAs<T extends z.core.$ZodType>(schema: T, value: unknown, base: KeyPath = []): z.output<T> {
   const parsed = z.safeParse(schema, value)
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]
   const steps = (issue?.path ?? []).map((step) => (typeof step === 'symbol' ? String(step) : step))
   const [what, hint] = (issue?.message ?? '').split(BAR)
   const found = valueAt(value, steps)
-  const path = keyPath([...base, ...steps])
-  if (what === undefined || hint === undefined) throw configError(path, `${quote(found)} is not valid`)
-  throw notA(path, found, { what, hint })
+  const path = [...base, ...steps]
+  if (what === undefined || hint === undefined) {
+    throw configError(path, `${quote(found)} is not valid`, { id: 'wrong-type' })
+  }
+  throw notA(path, found, { id: 'wrong-type', what, hint })
 }

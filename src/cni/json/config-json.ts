@@ -3,7 +3,8 @@
 // reference (pkg/skel): 6 not JSON, 7 name, 1 version.
 
 import { hasControlCharacter } from '../model/control-characters.ts'
-import { CniCode, CniError } from '../model/error.ts'
+import { CniError } from '../model/error.ts'
+import type { ErrorId } from '../model/error-code.ts'
 import { notA, quote } from '../model/invalid-config.ts'
 import type { Verb } from '../model/invocation.ts'
 import { ownType } from '../model/own-type.ts'
@@ -33,9 +34,8 @@ const SHORT_TEXT = 64 * 1024
 
 const LONGEST_NAME = 8192
 
-function undecodable(message: string, details?: string): CniError {
-  return new CniError(CniCode.decodingFailure, message, details === undefined ? {} : { details })
-}
+/** The reference's words before what is wrong with a text (pkg/skel/skel.go). */
+export const undecodable = 'error unmarshall network config: '
 
 /**
  * How often a value may begin in `text`, and how deep brackets go in it, strings left out: a bound that costs nothing
@@ -75,36 +75,45 @@ function parse(text: string): unknown {
     const place = found === undefined ? '' : ` at line ${found.line}, column ${found.column}`
     const what = text.trim() === '' ? 'stdin is empty' : (found?.problem ?? 'not JSON')
     const details = 'stdin must hold the network configuration as one JSON object'
-    throw new CniError(CniCode.decodingFailure, `error unmarshall network config: ${what}${place}`, { details, cause })
+    throw new CniError('not-json', `${undecodable}${what}${place}`, { details, cause })
   }
 }
 
 /** stdin as one JSON object. Throws CniError decodingFailure, with line and column of what is wrong. */
 export function parseConfig(stdin: string): JsonObject {
   const excess = stdin.length > SHORT_TEXT ? isTooMuch(stdin) : undefined
-  if (excess === 'values') throw undecodable(`error unmarshall network config: more than ${MOST_VALUES} values`)
+  if (excess === 'values') throw tooLarge(`more than ${MOST_VALUES} values`)
   if (excess === 'depth') throw tooDeep()
   const value = parse(stdin)
   if (!isObject(value)) {
-    throw undecodable(`error unmarshall network config: ${quote(value)} is not an object`, 'use { ... }')
+    const message = `${undecodable}${quote(value)} is not an object`
+    throw new CniError('not-an-object', message, { details: 'use { ... }' })
   }
   if (isTooDeep(value, DEEPEST)) throw tooDeep()
   return value
 }
 
 function tooDeep(): CniError {
-  return undecodable(`error unmarshall network config: nested more than ${DEEPEST} levels deep`)
+  return tooLarge(`nested more than ${DEEPEST} levels deep`)
+}
+
+function tooLarge(what: string): CniError {
+  return new CniError('json-too-large', `${undecodable}${what}`)
 }
 
 function readName(root: JsonObject): string {
   const name = lookUp(root, 'name') ?? ''
   const hint = 'use letters, digits, _, . and -; the first is a letter or digit'
-  if (name === '') throw new CniError(CniCode.invalidConfig, 'missing network name', { details: `name: ${hint}` })
-  if (typeof name !== 'string') throw notA('name', name, { what: 'a string', hint })
-  if (name.length > LONGEST_NAME) throw notA('name', name, { what: `at most ${LONGEST_NAME} characters`, hint })
+  const path = ['name']
+  if (name === '') {
+    throw new CniError('network-name-missing', 'missing network name', { path, details: `name: ${hint}` })
+  }
+  const id = 'network-name-invalid'
+  if (typeof name !== 'string') throw notA(path, name, { id, what: 'a string', hint })
+  if (name.length > LONGEST_NAME) throw notA(path, name, { id, what: `at most ${LONGEST_NAME} characters`, hint })
   if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return name
   const details = `name: ${quote(name)}; ${hint}`
-  throw new CniError(CniCode.invalidConfig, 'invalid characters found in network name', { details })
+  throw new CniError(id, 'invalid characters found in network name', { path, details })
 }
 
 /** NAME_MAX (include/uapi/linux/limits.h). */
@@ -128,7 +137,7 @@ function readType(root: JsonObject, verb: Verb): string {
   const type = lookUp(root, 'type') ?? ownType
   if (isPluginType(type)) return type
   if (verb === 'DEL') return ownType
-  throw notA('type', type, { what: 'the name of a plugin', hint: 'use "trestle"' })
+  throw notA(['type'], type, { id: 'plugin-type-invalid', what: 'the name of a plugin', hint: 'use "trestle"' })
 }
 
 /** "0.4" is 0.4.0; undefined for what is no version (Go: cni pkg/version/plugin.go). */
@@ -150,15 +159,19 @@ function checkGate(text: string, verb: Verb): void {
   const first = firstVersions[verb]
   if (first === undefined) return
   const numbers = numbersOf(text)
-  if (numbers === undefined) throw undecodable(`cniVersion: ${quote(text)} is not a version`, 'use one like "1.0.0"')
+  if (numbers === undefined) {
+    throw versionError('version-invalid', `cniVersion: ${quote(text)} is not a version`, 'use one like "1.0.0"')
+  }
   if (!isOlder(numbers, numbersOf(first) ?? [])) {
     if (!isOlder(numbersOf(currentVersion) ?? [], numbers)) return
-    throw new CniError(CniCode.incompatibleVersion, `plugin version does not allow ${verb}`, {
-      details: versionDetails(text),
-    })
+    throw versionError('version-unsupported', `plugin version does not allow ${verb}`, versionDetails(text))
   }
   const details = `config is ${quote(text)}, ${verb} needs ${first} or newer`
-  throw new CniError(CniCode.incompatibleVersion, `config version does not allow ${verb}`, { details })
+  throw versionError('verb-needs-newer-version', `config version does not allow ${verb}`, details)
+}
+
+function versionError(id: ErrorId, message: string, details: string): CniError {
+  return new CniError(id, message, { path: ['cniVersion'], details })
 }
 
 function versionDetails(text: string): string {
@@ -169,12 +182,13 @@ function versionDetails(text: string): string {
 function readVersion(root: JsonObject, verb: Verb): CniVersion {
   const given = lookUp(root, 'cniVersion') ?? ''
   if (typeof given !== 'string') {
-    throw undecodable(`cniVersion: ${quote(given)} is not a string`, `use "${currentVersion}", in quotes`)
+    const message = `cniVersion: ${quote(given)} is not a string`
+    throw versionError('version-invalid', message, `use "${currentVersion}", in quotes`)
   }
   const text = given === '' ? '0.1.0' : given
   checkGate(text, verb)
   if (isSupported(text)) return text
-  throw new CniError(CniCode.incompatibleVersion, 'incompatible CNI versions', { details: versionDetails(text) })
+  throw versionError('version-unsupported', 'incompatible CNI versions', versionDetails(text))
 }
 
 /** stdin, and name, version and type from it. Throws CniError 6, 7 or 1, in this order. */

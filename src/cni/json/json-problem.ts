@@ -2,18 +2,19 @@
 // Where and why a text is not JSON (RFC 8259). JSON.parse says neither reliably; this reads the
 // text again, only after JSON.parse has refused it.
 
-/** The first thing that is wrong. Line and column count from 1; the column is in UTF-16 units. */
-export interface JsonProblem {
-  readonly offset: number
-  readonly line: number
-  readonly column: number
-  readonly problem: string
-}
+type Kind = 'comma-too-many' | 'comma-missing' | 'cut-short' | 'comment' | 'not-quoted' | 'more-text' | 'other'
 
 /** Thrown and caught in this file only. */
 interface Found {
   readonly offset: number
+  readonly kind: Kind
   readonly problem: string
+}
+
+/** The first thing that is wrong. Line and column count from 1; the column is in UTF-16 units. */
+export interface JsonProblem extends Found {
+  readonly line: number
+  readonly column: number
 }
 
 const space = /[ \t\r\n]*/y
@@ -31,16 +32,15 @@ function skipSpace(text: string, at: number): number {
   return match(space, text, at)
 }
 
-function stop(offset: number, problem: string): never {
-  throw { offset, problem } satisfies Found
+function stop(offset: number, kind: Kind, problem: string): never {
+  throw { offset, kind, problem } satisfies Found
 }
 
-function expected(text: string, at: number, what: string): never {
+/** `kind`: of the problem where the text goes on. */
+function expected(text: string, at: number, { what, kind = 'other' }: { what: string; kind?: Kind }): never {
   const char = text[at]
-  return stop(
-    at,
-    char === undefined ? `expected ${what}, but the text ends` : `expected ${what}, found ${JSON.stringify(char)}`,
-  )
+  if (char !== undefined) return stop(at, kind, `expected ${what}, found ${JSON.stringify(char)}`)
+  return stop(at, kind === 'comma-missing' ? kind : 'cut-short', `expected ${what}, but the text ends`)
 }
 
 /** Where a string that starts at `at` goes wrong. */
@@ -49,13 +49,14 @@ function badString(text: string, at: number): never {
     const char = text[i]
     if (char === '\\') {
       if (!/^(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/.test(text.slice(i + 1, i + 6)))
-        return stop(i, 'invalid escape in a string')
+        return stop(i, 'other', 'invalid escape in a string')
       i++
     } else if (char !== undefined && char < ' ') {
-      return stop(i, char === '\n' ? 'a string has no closing quote on its line' : 'a control character in a string')
+      const what = char === '\n' ? 'a string has no closing quote on its line' : 'a control character in a string'
+      return stop(i, 'other', what)
     }
   }
-  return stop(text.length, 'the text ends inside a string')
+  return stop(text.length, 'cut-short', 'the text ends inside a string')
 }
 
 function skipString(text: string, at: number): number {
@@ -65,19 +66,19 @@ function skipString(text: string, at: number): number {
 
 function skipScalar(text: string, at: number): number {
   if (text[at] === '"') return skipString(text, at)
-  if (text[at] === "'") return stop(at, 'strings use double quotes')
-  if (text[at] === '\ufeff') return stop(at, 'a byte order mark, which JSON does not have')
-  if (text[at] === '/' || text[at] === '#') return stop(at, 'JSON has no comments')
+  if (text[at] === "'") return stop(at, 'not-quoted', 'strings use double quotes')
+  if (text[at] === '\ufeff') return stop(at, 'other', 'a byte order mark, which JSON does not have')
+  if (text[at] === '/' || text[at] === '#') return stop(at, 'comment', 'JSON has no comments')
   const end = match(scalarToken, text, at)
-  if (end < 0 || wordEnd.test(text[end] ?? '')) return expected(text, at, 'a value')
+  if (end < 0 || wordEnd.test(text[end] ?? '')) return expected(text, at, { what: 'a value' })
   return end
 }
 
 /** After `{` or a comma in an object: past the key and its colon. */
 function skipKey(text: string, at: number): number {
-  if (text[at] !== '"') return expected(text, at, 'a key in double quotes')
+  if (text[at] !== '"') return expected(text, at, { what: 'a key in double quotes', kind: 'not-quoted' })
   const colon = skipSpace(text, skipString(text, at))
-  if (text[colon] !== ':') return expected(text, colon, '":" after the key')
+  if (text[colon] !== ':') return expected(text, colon, { what: '":" after the key' })
   return skipSpace(text, colon + 1)
 }
 
@@ -88,14 +89,14 @@ function afterValue(text: string, from: number, open: string[]): { readonly at: 
     const closer = open.at(-1) === '{' ? '}' : ']'
     if (text[at] === ',') {
       const next = skipSpace(text, at + 1)
-      if (text[next] === closer) return stop(at, `a comma before "${closer}"`)
+      if (text[next] === closer) return stop(at, 'comma-too-many', `a comma before "${closer}"`)
       return { at: closer === '}' ? skipKey(text, next) : next, isEnd: false }
     }
-    if (text[at] !== closer) return expected(text, at, `"," or "${closer}"`)
+    if (text[at] !== closer) return expected(text, at, { what: `"," or "${closer}"`, kind: 'comma-missing' })
     open.pop()
     at = skipSpace(text, at + 1)
   }
-  if (at < text.length) return stop(at, 'more text after the JSON value')
+  if (at < text.length) return stop(at, 'more-text', 'more text after the JSON value')
   return { at, isEnd: true }
 }
 

@@ -1,36 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What trestle tells a runtime when a call fails. Codes 0-99 are the specification's, used only as
-// it defines them (CNI spec 1.1.0, section 5 "Error"); 100 and up are ours and listed in docs/errors.md.
+// it defines them (CNI spec 1.1.0, section 5 "Error"); 100 and up are ours. docs/errors.md lists codes and ids.
 
-/** Error codes. Numbers below 100: CNI spec 1.1.0, section 5. */
-export const CniCode = {
-  incompatibleVersion: 1,
-  unsupportedField: 2,
-  unknownContainer: 3,
-  invalidEnvironment: 4,
-  ioFailure: 5,
-  decodingFailure: 6,
-  invalidConfig: 7,
-  tryAgainLater: 11,
-  notAvailable: 50,
-  limitedConnectivity: 51,
-  commandFailed: 100,
-  poolExhausted: 101,
-  addressUnavailable: 102,
-  attachmentExists: 103,
-  hostPortTaken: 104,
-  delegateFailed: 105,
-  interrupted: 106,
-  checkFailed: 107,
-  bridgeConflict: 108,
-  cleanupIncomplete: 109,
-  rangeOverlap: 110,
-  otherHost: 111,
-  internal: 999,
-} as const
-
-/** One of the numbers in `CniCode`, or a delegated plugin's own code passed on. */
-export type CniCodeNumber = number
+import { isControlCode } from './control-characters.ts'
+import { type CniCodeNumber, codeOfId, type ErrorId } from './error-code.ts'
 
 /** The part of a CNI error that is written out: CNI spec 1.1.0, section 5 "Error". */
 export interface CniErrorBody {
@@ -40,19 +13,40 @@ export interface CniErrorBody {
   readonly details?: string
 }
 
+/** A step into a configuration: a key, or an index of a list. */
+export type PathStep = string | number
+
+/** What an error tells besides its message. */
+interface ErrorParts {
+  readonly details?: string | undefined
+  /** The key of the configuration that it is about. */
+  readonly path?: readonly PathStep[] | undefined
+  readonly cause?: unknown
+  /** Another plugin's own code, where its error is passed on. */
+  readonly code?: CniCodeNumber
+  readonly alsoIds?: readonly ErrorId[]
+}
+
 /**
- * An error meant for the runtime. `message` is one line: what failed, and on what. `details` may be
- * longer: the command line, its stderr, what to do.
+ * An error meant for the runtime. `id` says which failure it is and gives the code. `message` is one line: what failed,
+ * and on what. `details` may be longer: the command line, its stderr, what to do.
  */
 export class CniError extends Error {
+  readonly id: ErrorId
   readonly code: CniCodeNumber
   readonly details: string | undefined
+  readonly path: readonly PathStep[] | undefined
+  /** The ids of other failures that it stands for as well: DEL and GC go on after one. */
+  readonly alsoIds: readonly ErrorId[]
 
-  constructor(code: CniCodeNumber, message: string, more: { details?: string; cause?: unknown } = {}) {
-    super(message, { cause: more.cause })
+  constructor(id: ErrorId, message: string, { details, path, cause, code, alsoIds }: ErrorParts = {}) {
+    super(message, { cause })
     this.name = 'CniError'
-    this.code = code
-    this.details = more.details
+    this.id = id
+    this.code = code ?? codeOfId(id)
+    this.details = details
+    this.path = path
+    this.alsoIds = alsoIds ?? []
   }
 }
 
@@ -65,17 +59,17 @@ export function toCniError(thrown: unknown): CniError {
   if (thrown instanceof AggregateError) return joinErrors(thrown.errors.map(toCniError))
   const error = thrown instanceof Error ? thrown : new Error(String(thrown))
   // A full disk, a read-only file system, a directory where a file belongs: no defect of ours.
-  const cure = isSystemError(error) ? 'make the path writable, with free space' : isFull(error) ? fullCure : undefined
-  if (cure !== undefined) {
-    return new CniError(CniCode.ioFailure, oneLine(error.message), {
-      details: `${cure}; the call can be repeated`,
-      cause: thrown,
-    })
-  }
-  return new CniError(CniCode.internal, `internal error: ${oneLine(error.message)}`, {
+  if (isSystemError(error)) return refusedFile('file-refused', error, 'make the path writable, with free space')
+  if (isFull(error))
+    return refusedFile('state-disk-full', error, 'make room where state is kept, /run/trestle as a rule')
+  return new CniError('internal-error', `internal error: ${oneLine(error.message)}`, {
     details: printable(error.stack ?? error.message),
     cause: thrown,
   })
+}
+
+function refusedFile(id: ErrorId, error: Error, cure: string): CniError {
+  return new CniError(id, oneLine(error.message), { details: `${cure}; the call can be repeated`, cause: error })
 }
 
 /** A file operation that the kernel refused: node:fs tells call and path. */
@@ -88,19 +82,25 @@ function isFull({ code }: Error & { readonly code?: unknown }): boolean {
   return code === 'ENOSPC' || code === 'EDQUOT'
 }
 
-const fullCure = 'make room where state is kept, /run/trestle as a rule'
-
 function joinErrors(errors: readonly CniError[]): CniError {
   const first = errors[0]
-  if (first === undefined) return new CniError(CniCode.internal, 'internal error: an empty list of errors')
+  if (first === undefined) return new CniError('internal-error', 'internal error: an empty list of errors')
   if (errors.length === 1) return first
+  const { id, code, path } = first
   const details = errors.map((e) => [`(${e.code}) ${e.message}`, e.details].filter(Boolean).join('\n')).join('\n')
-  return new CniError(first.code, errors.map((e) => e.message).join('; '), { details, cause: first })
+  const alsoIds = errors.flatMap((e) => [e.id, ...e.alsoIds]).filter((each) => each !== id)
+  const message = errors.map((e) => e.message).join('; ')
+  return new CniError(id, message, { details, path, code, alsoIds, cause: first })
+}
+
+/** The message with the id at its end, in brackets: runtimes print `msg` and `details`, and no code. */
+export function messageWithId({ id, message, alsoIds }: CniError): string {
+  return `${oneLine(message)} [${[...new Set([id, ...alsoIds])].join(', ')}]`
 }
 
 /** The JSON body of an error, with control characters made visible: configs and stderr are not ours. */
 export function errorBody(error: CniError, cniVersion: string): CniErrorBody {
-  const body = { cniVersion, code: error.code, msg: oneLine(error.message) }
+  const body = { cniVersion, code: error.code, msg: messageWithId(error) }
   return error.details === undefined ? body : { ...body, details: printable(error.details) }
 }
 
@@ -126,10 +126,11 @@ export function oneLine(text: string): string {
 
 /** `text` with every control character but newline and tab written as `\xNN`. */
 export function printable(text: string): string {
-  return [...text].map((c) => (isControl(c) ? `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}` : c)).join('')
+  return [...text].map(printableCharacter).join('')
 }
 
-function isControl(char: string): boolean {
+function printableCharacter(char: string): string {
   const code = char.charCodeAt(0)
-  return (code < 0x20 && char !== '\n' && char !== '\t') || (code >= 0x7f && code < 0xa0)
+  const isShown = char === '\n' || char === '\t' || !isControlCode(code)
+  return isShown ? char : `\\x${code.toString(16).padStart(2, '0')}`
 }

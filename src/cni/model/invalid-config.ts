@@ -2,10 +2,11 @@
 // How trestle says that a key of the configuration has a wrong value: `<key path>: <value> is not
 // <what>`, code 7, with what would do as details.
 
-import { CniCode, CniError } from './error.ts'
+import { CniError, type PathStep } from './error.ts'
+import type { ErrorId } from './error-code.ts'
 
-/** A step into a configuration: a key, or an index of a list. */
-export type PathStep = string | number
+/** The keys and indexes that lead to a value of the configuration. */
+export type KeyPath = readonly PathStep[]
 
 const LONGEST_QUOTE = 64
 
@@ -22,24 +23,32 @@ export function keyPath(steps: readonly PathStep[]): string {
   return text.startsWith('.') ? text.slice(1) : text
 }
 
-/** An error about the key `path`. `message` is a text of the reference or says what is wrong. */
-export function configError(path: string, message: string, details?: string): CniError {
-  return new CniError(CniCode.invalidConfig, `${path}: ${message}`, details === undefined ? {} : { details })
+/** An error of code 7 about the key `path`. `message` is a text of the reference or says what is wrong. */
+export function configError(
+  path: KeyPath,
+  message: string,
+  more: { id: ErrorId; hint?: string | undefined },
+): CniError {
+  return new CniError(more.id, `${keyPath(path)}: ${message}`, { path, details: more.hint })
 }
 
-/** `<key path>: <value> is not <what>`; `hint` says what would do ("use ..."). */
-export function notA(
-  path: string,
-  value: unknown,
-  expected: { readonly what: string; readonly hint: string },
-): CniError {
-  return configError(path, `${quote(value)} is not ${expected.what}`, expected.hint)
+/** What a value would have to be; `hint` says what would do ("use ..."). */
+interface Expected {
+  readonly id: ErrorId
+  readonly what: string
+  readonly hint: string
+}
+
+/** `<key path>: <value> is not <what>`. */
+export function notA(path: KeyPath, value: unknown, { id, what, hint }: Expected): CniError {
+  return configError(path, `${quote(value)} is not ${what}`, { id, hint })
 }
 
 /**
  * A value that cannot be left out without changing what the operator asked for: code 2 with key and
  * value (CNI spec 1.1.0, section 5).
  */
-export function unsupported(path: string, value: unknown, hint: string): CniError {
-  return new CniError(CniCode.unsupportedField, `unsupported value of ${path}: ${quote(value)}`, { details: hint })
+export function unsupported(path: KeyPath, value: unknown, hint: string): CniError {
+  const message = `unsupported value of ${keyPath(path)}: ${quote(value)}`
+  return new CniError('unsupported-value', message, { path, details: hint })
 }

@@ -3,7 +3,8 @@
 
 import { type CniArgs, readArgs } from './cni-args.ts'
 import { hasControlCharacter } from './control-characters.ts'
-import { CniCode, CniError } from './error.ts'
+import { CniError } from './error.ts'
+import type { ErrorId } from './error-code.ts'
 import { linkNameProblem, unsafeNameProblem } from './link-name.ts'
 import { ownType } from './own-type.ts'
 
@@ -124,13 +125,15 @@ function isVerb(text: string): text is Verb {
 function readVerb(env: Environment): Verb {
   const text = env['CNI_COMMAND'] ?? ''
   const hint = `use ${Object.keys(needs).join(', ')}`
-  if (text === '') throw invalidEnvironment('required env variables [CNI_COMMAND] missing', hint)
-  if (!isVerb(text)) throw invalidEnvironment(`unknown CNI_COMMAND: ${shorten(text)}`, hint)
+  if (text === '') {
+    throw invalidEnvironment('variable-missing', 'required env variables [CNI_COMMAND] missing', hint)
+  }
+  if (!isVerb(text)) throw invalidEnvironment('verb-unknown', `unknown CNI_COMMAND: ${shorten(text)}`, hint)
   return text
 }
 
-function invalidEnvironment(message: string, details: string): CniError {
-  return new CniError(CniCode.invalidEnvironment, message, { details })
+function invalidEnvironment(id: ErrorId, message: string, details: string): CniError {
+  return new CniError(id, message, { details })
 }
 
 function shorten(text: string): string {
@@ -161,7 +164,10 @@ function readVariables(env: Environment, verb: Verb): Readonly<Record<Variable, 
     messages.unshift(`required env variables [${missing.join(',')}] missing`)
     details.unshift(`${verb} needs them (CNI spec, section 3)`)
   }
-  if (messages.length > 0) throw invalidEnvironment(messages.join('; '), details.join('\n'))
+  if (messages.length > 0) {
+    const id = missing.length > 0 ? 'variable-missing' : 'variable-invalid'
+    throw invalidEnvironment(id, messages.join('; '), details.join('\n'))
+  }
   return values
 }
 

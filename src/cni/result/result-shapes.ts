@@ -6,8 +6,8 @@ import { readAs } from '../json/config-fields.ts'
 import { lookUp, withKnownKeys } from '../json/json-keys.ts'
 import { isObject } from '../json/json-object.ts'
 import { formatAddress, formatCidr, parseAddress, parseCidr } from '../model/address.ts'
-import { CniCode, CniError } from '../model/error.ts'
-import { configError, notA } from '../model/invalid-config.ts'
+import { CniError } from '../model/error.ts'
+import { configError, type KeyPath, notA } from '../model/invalid-config.ts'
 import type { NetConf } from '../model/net-conf.ts'
 import type { Result, ResultInterface, ResultIp } from '../model/result.ts'
 import type { Dns, Route } from '../model/route.ts'
@@ -32,25 +32,27 @@ function withoutEmpty(object: Fields, zeros: readonly string[] = []): Fields {
   return Object.fromEntries(Object.entries(object).filter(([key, value]) => !isEmpty(key, value)))
 }
 
-function readCidrText(text: unknown, path: string): string {
+function readCidrText(text: unknown, path: KeyPath): string {
   const cidr = typeof text === 'string' ? parseCidr(text) : undefined
   if (cidr !== undefined) return formatCidr(cidr)
-  throw notA(path, text, { what: 'in CIDR notation', hint: 'a result has addresses like "10.1.2.3/24"' })
+  const hint = 'a result has addresses like "10.1.2.3/24"'
+  throw notA(path, text, { id: 'result-invalid', what: 'in CIDR notation', hint })
 }
 
 /** An address as a field, or no field when there is none. */
-function readAddressField(object: Fields, key: string, path: string): Fields {
+function readAddressField(object: Fields, key: string, path: KeyPath): Fields {
   const text = object[key]
   if (text === undefined || text === '') return {}
   const address = typeof text === 'string' ? parseAddress(text) : undefined
   if (address !== undefined) return { [key]: formatAddress(address) }
-  throw notA(`${path}.${key}`, text, { what: 'an IP address', hint: 'a result has addresses like "10.1.2.1"' })
+  const hint = 'a result has addresses like "10.1.2.1"'
+  throw notA([...path, key], text, { id: 'result-invalid', what: 'an IP address', hint })
 }
 
-function readRoutes(routes: readonly Fields[] | undefined, path: string): readonly Route[] {
+function readRoutes(routes: readonly Fields[] | undefined, path: KeyPath): readonly Route[] {
   return (routes ?? []).map((route, index) => {
-    const at = `${path}[${index}]`
-    const dst = readCidrText(route['dst'], `${at}.dst`)
+    const at = [...path, index]
+    const dst = readCidrText(route['dst'], [...at, 'dst'])
     return { ...without(route, ['dst', 'gw']), dst, ...readAddressField(route, 'gw', at) }
   })
 }
@@ -66,32 +68,33 @@ function readOthers(root: Fields): { readonly others?: Fields } {
   return Object.keys(others).length === 0 ? {} : { others }
 }
 
-function readList(value: unknown, path: string): Result {
-  const root = readAs(listSchema, withKnownKeys(value, listKeys), [path])
+function readList(value: unknown, path: KeyPath): Result {
+  const root = readAs(listSchema, withKnownKeys(value, listKeys), path)
   const interfaces = (root.interfaces ?? []).map((entry, index): ResultInterface => {
     if (entry.name) return entry as ResultInterface
-    throw configError(`${path}.interfaces[${index}].name`, 'missing', 'every interface of a result has a name')
+    const more = { id: 'result-invalid', hint: 'every interface of a result has a name' } as const
+    throw configError([...path, 'interfaces', index, 'name'], 'missing', more)
   })
   const ips = (root.ips ?? []).map((entry, index): ResultIp => {
-    const at = `${path}.ips[${index}]`
-    const address = readCidrText(entry.address, `${at}.address`)
+    const at = [...path, 'ips', index]
+    const address = readCidrText(entry.address, [...at, 'address'])
     const rest = without(entry, ['version', 'address', 'gateway'])
     return { ...rest, address, ...readAddressField(entry, 'gateway', at) }
   })
-  const routes = readRoutes(root.routes, `${path}.routes`)
+  const routes = readRoutes(root.routes, [...path, 'routes'])
   return { interfaces, ips, routes, ...readDnsField(root.dns), ...readOthers(root) }
 }
 
-function readPair(value: unknown, path: string): Result {
-  const root = readAs(pairSchema, withKnownKeys(value, pairKeys), [path])
+function readPair(value: unknown, path: KeyPath): Result {
+  const root = readAs(pairSchema, withKnownKeys(value, pairKeys), path)
   const ips: ResultIp[] = []
   const routes: Route[] = []
   for (const key of ['ip4', 'ip6'] as const) {
     const entry = root[key]
     if (entry === undefined) continue
-    const at = `${path}.${key}`
-    ips.push({ address: readCidrText(entry.ip, `${at}.ip`), ...readAddressField(entry, 'gateway', at) })
-    routes.push(...readRoutes(entry.routes, `${at}.routes`))
+    const at = [...path, key]
+    ips.push({ address: readCidrText(entry.ip, [...at, 'ip']), ...readAddressField(entry, 'gateway', at) })
+    routes.push(...readRoutes(entry.routes, [...at, 'routes']))
   }
   return { interfaces: [], ips, routes, ...readDnsField(root.dns), ...readOthers(root) }
 }
@@ -100,12 +103,15 @@ function readPair(value: unknown, path: string): Result {
  * A result of any version, in the shape of 1.1.0. Its own cniVersion decides how it is read; where it
  * has none, `version` does. `path` is what errors call it. Throws CniError invalidConfig.
  */
-export function readResult(value: unknown, version: CniVersion, path = 'result'): Result {
+export function readResult(value: unknown, version: CniVersion, path: KeyPath = ['result']): Result {
   if (!isObject(value)) {
-    throw notA(path, value, { what: 'an object', hint: 'use a result of CNI spec section 5' })
+    const hint = 'use a result of CNI spec section 5'
+    throw notA(path, value, { id: 'result-invalid', what: 'an object', hint })
   }
   const own = lookUp(value as Fields, 'cniVersion') ?? ''
-  if (own !== '' && !isSupported(own)) throw configError(path, `unsupported CNI result version ${JSON.stringify(own)}`)
+  if (own !== '' && !isSupported(own)) {
+    throw configError(path, `unsupported CNI result version ${JSON.stringify(own)}`, { id: 'result-invalid' })
+  }
   return atLeast(own === '' ? version : own, '0.3.0') ? readList(value, path) : readPair(value, path)
 }
 
@@ -119,13 +125,13 @@ export function readPrevResult(value: unknown, version: CniVersion): Result {
     const family: readonly unknown[] = familyOf(version)
     if (own !== '' && !family.includes(own)) {
       const message = `result type supports [${family.join(' ')}] but unmarshalled CNIVersion is ${JSON.stringify(own)}`
-      throw new CniError(CniCode.invalidConfig, message)
+      throw new CniError('prev-result-invalid', message, { path: ['prevResult'] })
     }
-    return readResult(value, version, 'prevResult')
+    return readResult(value, version, ['prevResult'])
   } catch (cause) {
     if (!(cause instanceof CniError)) throw cause
-    const more = cause.details === undefined ? { cause } : { cause, details: cause.details }
-    throw new CniError(CniCode.invalidConfig, `could not parse prevResult: ${cause.message}`, more)
+    const { message, details, path } = cause
+    throw new CniError('prev-result-invalid', `could not parse prevResult: ${message}`, { details, path, cause })
   }
 }
 
@@ -183,7 +189,7 @@ export function writeResult(result: Result, version: CniVersion): string {
 
 function noAddress(version: CniVersion): CniError {
   const details = `A result of cniVersion ${version} needs an address: use "0.3.1" or newer, or configure ipam.`
-  return new CniError(CniCode.invalidConfig, 'cannot convert: no valid IP addresses', { details })
+  return new CniError('version-needs-address', 'cannot convert: no valid IP addresses', { details })
 }
 
 /**

@@ -4,7 +4,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { bareAddress } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
@@ -45,7 +45,7 @@ export async function addChained(addition: Addition, netns: OpenNetns): Promise<
   const { conf, files, key } = addition
   const { prevResult } = conf
   if (prevResult === undefined) {
-    throw new CniError(CniCode.invalidConfig, 'mode: "chained" needs a prevResult', {
+    throw new CniError('chained-first', 'mode: "chained" needs a prevResult', {
       details: 'put this plugin after the one that makes the interface, or leave "mode" out',
     })
   }
@@ -104,7 +104,7 @@ async function refuseOthersQueues({ context }: Chaining, { bandwidth }: Attachme
   const queue = (await observeQueues(context.run, [bandwidth.link])).get(bandwidth.link)
   const found = queue?.root ?? (queue?.hasIngress && bandwidth.egress ? 'ingress' : undefined)
   if (found === undefined) return
-  throw new CniError(CniCode.invalidConfig, `bandwidth: ${bandwidth.link} has a qdisc already (${found})`, {
+  throw new CniError('bandwidth-set-already', `bandwidth: ${bandwidth.link} has a qdisc already (${found})`, {
     details: `another plugin of the list limits this link, or an agent does; let one of them do it: tc qdisc show dev ${bandwidth.link}`,
   })
 }

@@ -2,7 +2,8 @@
 // The claim of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD fails.
 
 import { rmSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { CniCode } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.ts'
@@ -69,7 +70,7 @@ function inTheWay({ conf, key }: Addition, { record, isPending }: StoredRecord):
 
 function chainedTwice({ network, ifName }: AttachmentKey): CniError {
   const message = `network ${network}: trestle is chained twice in its list, and ${ifName} has had its first entry`
-  return new CniError(CniCode.invalidConfig, message, {
+  return new CniError('chained-twice', message, {
     details: 'put the keys of both entries into one: a chained entry does all that it is asked for in one run',
   })
 }
@@ -148,15 +149,11 @@ function isSameMissing(failure: Error, error: unknown): boolean {
 function taken(holder: AttachmentRecord, isPending: boolean): CniError {
   const { containerId, ifName, network } = holder.key
   if (isPending) {
-    return new CniError(CniCode.tryAgainLater, `another call is working on ${ifName} of container ${containerId}`, {
+    return new CniError('attachment-busy', `another call is working on ${ifName} of container ${containerId}`, {
       details: `process ${holder.writer.pid} since ${holder.createdAt}`,
     })
   }
-  return new CniError(
-    CniCode.attachmentExists,
-    `container ${containerId} already has ${ifName} on network ${network}`,
-    {
-      details: `${describeHolder(holder)}, since ${holder.createdAt}; a runtime sends DEL before it sends ADD again`,
-    },
-  )
+  return new CniError('already-attached', `container ${containerId} already has ${ifName} on network ${network}`, {
+    details: `${describeHolder(holder)}, since ${holder.createdAt}; a runtime sends DEL before it sends ADD again`,
+  })
 }

@@ -3,7 +3,7 @@
 // Where something shared is missing or stands in the way, it is set up from the difference, once.
 
 import { isDeepStrictEqual } from 'node:util'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { CommandError } from '../../compile/command-error.ts'
@@ -199,7 +199,7 @@ async function removeLeftover(context: CallContext, spec: AttachmentSpec): Promi
 function interfaceExists(connection: Connection, cause: CommandError): CniError {
   const { ifName, netns } = connection.call
   return new CniError(
-    CniCode.invalidEnvironment,
+    'interface-name-taken',
     `CNI_IFNAME ${ifName}: an interface of that name is already in ${netns}`,
     {
       details: `choose another name, or remove it: nsenter --net=${netns} ip link del ${ifName}\n${cause.details ?? ''}`,
@@ -218,7 +218,7 @@ function isBridgeFull(error: unknown): boolean {
 
 function bridgeFull({ bridge }: NetworkSpec, cause: unknown): CniError {
   const name = bridge?.name ?? ''
-  return new CniError(CniCode.bridgeConflict, `bridge ${name} is full: it has ${mostBridgePorts} ports`, {
+  return new CniError('bridge-ports-full', `bridge ${name} is full: it has ${mostBridgePorts} ports`, {
     details: `Linux allows no more on one bridge; use a second network with another "bridge", or see what is plugged in: ip link show master ${name}`,
     cause,
   })

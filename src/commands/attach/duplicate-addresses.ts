@@ -2,7 +2,7 @@
 // enabledad: IPv6 duplicate address detection on the pod's interface, and the wait for its answer.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
 import type { Op } from '../../plan/model/op.ts'
@@ -45,7 +45,7 @@ async function addressesOf(context: CallContext, netnsFd: number, ifName: string
 }
 
 function duplicate(ifName: string, address: string): CniError {
-  return new CniError(CniCode.commandFailed, `${address} on ${ifName} is in use by another machine`, {
+  return new CniError('duplicate-address', `${address} on ${ifName} is in use by another machine`, {
     details: `duplicate address detection failed; give the other one up, or take the address out of the range${macHint(address)}`,
   })
 }
@@ -56,7 +56,7 @@ function macHint(address: string): string {
 }
 
 function tentative(ifName: string): CniError {
-  return new CniError(CniCode.commandFailed, `${ifName} still has tentative addresses after ${settleMs} ms`, {
+  return new CniError('address-tentative', `${ifName} still has tentative addresses after ${settleMs} ms`, {
     details: 'duplicate address detection did not end; is the bridge up? Without "enabledad" it is not waited for',
   })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // mode `loopback`: ADD, CHECK and DEL of the pod's lo. CNI_IFNAME is ignored.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
@@ -30,7 +30,7 @@ export async function checkLoopback(context: CallContext, call: Invocation): Pro
     const looking = loopbackOps.filter((op) => op.kind === 'addr.show')
     const found = loopbackLacks(await showLo(context, netns, looking))
     if (found[0] === undefined) return
-    throw new CniError(CniCode.checkFailed, found[0], {
+    throw new CniError('loopback-down', found[0], {
       details: `set it up: nsenter --net=${call.netns} ip link set lo up`,
     })
   } finally {
@@ -54,5 +54,5 @@ async function showLo(context: CallContext, netns: OpenNetns, ops: readonly Op[]
   const printed = await execute({ run: context.run, netnsFd: netns.fd }, ops)
   const lo = readLinks(readDocuments(printed.map((each) => each.stdout).join('\n'))).get('lo')
   if (lo !== undefined) return lo
-  throw new CniError(CniCode.commandFailed, 'the sandbox shows no lo', { details: 'every network namespace has one' })
+  throw new CniError('loopback-missing', 'the sandbox shows no lo', { details: 'every network namespace has one' })
 }

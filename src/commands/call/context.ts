@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time and the identity of one call, and how it opens a pod's namespace.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { ProcessStamp } from '../../plan/model/record.ts'
 import { type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { starterOf } from '../../system/process/call-file.ts'
@@ -71,7 +71,7 @@ export function requireUninterrupted(context: CallContext): void {
 
 /** CniError 106 for what is not begun any more. */
 export function interrupted(): CniError {
-  return new CniError(CniCode.interrupted, 'interrupted by a signal while other calls were waited for', {
+  return new CniError('call-interrupted', 'interrupted by a signal while other calls were waited for', {
     details: 'what is left is for a later call',
   })
 }

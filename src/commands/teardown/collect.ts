@@ -3,7 +3,7 @@
 // lists. What is collected is taken down as by DEL.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { type Facts, judge, type Verdict, youngestMs } from '../../plan/recovery/garbage.ts'
 import { networkDirectories, networkFiles, requireState } from '../../system/files/state.ts'
@@ -82,7 +82,7 @@ export async function collect(
 }
 
 function notVisible(record: AttachmentRecord): CniError {
-  return new CniError(CniCode.ioFailure, `cannot see network namespaces from here: ${record.netns.path}`, {
+  return new CniError('netns-not-visible', `cannot see network namespaces from here: ${record.netns.path}`, {
     details: 'it is no namespace file in this mount namespace; run gc where the runtime runs (nsenter -t 1 -m)',
   })
 }

@@ -3,7 +3,7 @@
 // its reservations. What fails is written into the record as owed.
 
 import { bareAddress } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { CommandError } from '../../compile/command-error.ts'
 import { bareSpec } from '../../plan/model/bare.ts'
 import type { Op } from '../../plan/model/op.ts'
@@ -90,7 +90,7 @@ function withdraw(files: NetworkFiles, record: AttachmentRecord): void {
 }
 
 function elementsLeft({ key }: AttachmentRecord): CniError {
-  return new CniError(CniCode.cleanupIncomplete, `rules of ${key.ifName} of container ${key.containerId} may be left`, {
+  return new CniError('cleanup-incomplete', `rules of ${key.ifName} of container ${key.containerId} may be left`, {
     details: 'stderr says why; its reservations stay until a later call removes them',
   })
 }

@@ -3,7 +3,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { bareAddress } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf, Role } from '../../cni/model/net-conf.ts'
 import { difference } from '../../plan/difference/difference.ts'
@@ -56,7 +56,7 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
 function different(call: Invocation, found: readonly string[]): CniError {
   const what = `${call.ifName} of container ${call.containerId} is not as it was made: ${found[0]}`
   // Several operations may say the same of one link.
-  return new CniError(CniCode.checkFailed, what, { details: [...new Set(found)].join('\n') })
+  return new CniError('attachment-differs', what, { details: [...new Set(found)].join('\n') })
 }
 
 interface Subject {

@@ -3,7 +3,7 @@
 // without a namespace, after changed configurations and lost state; it succeeds when nothing of the
 // attachment is left (docs/design.md, "DEL").
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { DelConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
@@ -66,7 +66,7 @@ async function orOwed({ key }: AttachmentRecord, detaching: () => Promise<readon
   } catch (cause) {
     if (cause instanceof CniError || !('errno' in (cause as object))) throw cause
     throw new CniError(
-      CniCode.tryAgainLater,
+      'cleanup-not-recorded',
       `cannot write down what is owed for ${key.ifName} of container ${key.containerId}`,
       {
         details: `${failureOf(cause as NodeJS.ErrnoException)}; make the state directory writable, DEL is sent again`,
@@ -100,11 +100,7 @@ async function removeOthers(context: CallContext, { call, conf }: { call: Invoca
 }
 
 function inProgress(call: Invocation, pid: number): CniError {
-  return new CniError(
-    CniCode.tryAgainLater,
-    `another call is working on ${call.ifName} of container ${call.containerId}`,
-    {
-      details: `process ${pid}; a runtime runs one call per container at a time`,
-    },
-  )
+  return new CniError('attachment-busy', `another call is working on ${call.ifName} of container ${call.containerId}`, {
+    details: `process ${pid}; a runtime runs one call per container at a time`,
+  })
 }

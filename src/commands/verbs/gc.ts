@@ -2,7 +2,8 @@
 // GC: what the runtime no longer lists goes, of this network only. It goes on after a failure and
 // reports all of them (CNI spec 1.1.0, section 3, GC).
 
-import { CniCode, CniError, toCniError } from '../../cni/model/error.ts'
+import { CniError, toCniError } from '../../cni/model/error.ts'
+import { CniCode } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { AttachmentId, NetConf } from '../../cni/model/net-conf.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'

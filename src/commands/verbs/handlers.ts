@@ -2,7 +2,8 @@
 // The verbs as the protocol edge calls them.
 
 import type { Handlers } from '../../cni/dispatch.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
+import type { ErrorId } from '../../cni/model/error-code.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { openContext } from '../call/context.ts'
 import { add } from './add.ts'
@@ -19,7 +20,7 @@ export function handlers(signal: AbortSignal, startedMs: number): Handlers {
   return {
     add: (call, conf) => told(add(openContext(signal, startedMs), call, conf)),
     del: (call, conf) =>
-      told(del(openContext(new AbortController().signal, startedMs, signal), call, conf), CniCode.tryAgainLater),
+      told(del(openContext(new AbortController().signal, startedMs, signal), call, conf), 'cleanup-not-recorded'),
     check: (call, conf) => told(check(openContext(signal, startedMs), call, conf)),
     gc: (call, conf) => told(gc(openContext(new AbortController().signal, startedMs), call, conf)),
     status: (call, conf) => told(status(openContext(signal, startedMs), call, conf)),
@@ -27,7 +28,7 @@ export function handlers(signal: AbortSignal, startedMs: number): Handlers {
 }
 
 /** DEL says "try again later": it is sent again (specification, section 5, code 11). */
-async function told<T>(work: Promise<T>, refused: number = CniCode.ioFailure): Promise<T> {
+async function told<T>(work: Promise<T>, refused: ErrorId = 'state-not-kept'): Promise<T> {
   try {
     return await work
   } catch (cause) {

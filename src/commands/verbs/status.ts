@@ -3,7 +3,8 @@
 // the next ADD sets up by itself (bridge, table, forwarding) is no reason to say no.
 
 import { hasIpv6 } from '../../cni/config/config-mtu.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { CniCode, type ErrorId } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
@@ -38,7 +39,7 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
     requireState(conf.name)
     requireRoom()
   } catch (cause) {
-    throw notReady((cause as CniError).message, (cause as CniError).details ?? '', cause)
+    throw notReadyFor('not-ready-state', cause as CniError)
   }
   requireCapabilities(conf)
   requireTools(conf)
@@ -57,7 +58,7 @@ async function askDelegate(context: CallContext, call: Invocation, to: { type: s
     await delegate(context.run, { ...to, verb: 'STATUS', path: call.path })
   } catch (cause) {
     if (!(cause instanceof CniError) || cause.code !== CniCode.delegateFailed) throw cause
-    throw notReady(cause.message, cause.details ?? '', cause)
+    throw notReadyFor('not-ready-ipam', cause)
   }
 }
 
@@ -66,7 +67,7 @@ function requireCapabilities({ role, mode }: NetConf): void {
   const lacking = role === 'ipam' || mode === 'chained' ? [] : lackingCapabilities()
   if (lacking.length === 0) return
   const names = lacking.map(({ name }) => name).join(' and ')
-  throw notReady(`${names} missing`, lacking.map(({ hint }) => hint).join('\n'))
+  throw notReady('not-ready-capability', `${names} missing`, lacking.map(({ hint }) => hint).join('\n'))
 }
 
 function requireTools(conf: NetConf): void {
@@ -78,6 +79,7 @@ function requireTools(conf: NetConf): void {
     return
   }
   throw notReady(
+    'not-ready-tool',
     `${missing.join(', ')} not found`,
     'install them (Debian: iproute2, util-linux, nftables, procps), or add their directory to PATH',
   )
@@ -87,6 +89,7 @@ function requireNewNft(needed: readonly string[]): void {
   const old = needed.includes('nft') ? tooOldNft() : undefined
   if (old === undefined) return
   throw notReady(
+    'not-ready-nft',
     `nft ${old.version} is too old`,
     `${old.path}: the rules need nftables ${old.needed} or newer: update it`,
   )
@@ -118,6 +121,7 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { con
     if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, { address, conf })))
       continue
     throw notReady(
+      'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
       `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ${files.addresses} says by whom`,
     )
@@ -142,7 +146,7 @@ function requireFreePort({ bridge: { name } }: NetConf): void {
   const ports = bridgePorts(name) ?? recordedPorts(name)
   const hint = 'Linux allows no more on one bridge; use a second network with another "bridge"'
   const free = mostBridgePorts - ports
-  if (free <= 0) throw notReady(`bridge ${name} has ${ports} of ${mostBridgePorts} ports`, hint)
+  if (free <= 0) throw notReady('not-ready-bridge', `bridge ${name} has ${ports} of ${mostBridgePorts} ports`, hint)
   if (free > fewPorts) return
   process.stderr.write(`trestle: STATUS: bridge ${name} has ${ports} of ${mostBridgePorts} ports: ${hint}\n`)
 }
@@ -158,6 +162,10 @@ function isMain(name: string): boolean {
   return name.split(':').length === 2
 }
 
-function notReady(why: string, hint: string, cause?: unknown): CniError {
-  return new CniError(CniCode.notAvailable, `not ready: ${why}`, { details: hint, cause })
+function notReady(id: ErrorId, why: string, hint: string): CniError {
+  return new CniError(id, `not ready: ${why}`, { details: hint })
+}
+
+function notReadyFor(id: ErrorId, cause: CniError): CniError {
+  return new CniError(id, `not ready: ${cause.message}`, { details: cause.details ?? '', cause })
 }

@@ -14,7 +14,7 @@ import {
   parseAddress,
   parseCidr,
 } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { PoolIpam } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, BridgeSpec, NetworkSpec } from '../model/attachment.ts'
 import { isPodLinkName, keyOfHostLink } from '../model/names.ts'
@@ -103,7 +103,7 @@ export function overlapError(name: string, first: RangeOverlap, more: readonly R
   const { range, address, link } = first
   const message = `network ${name}: the range ${range} overlaps ${address} of ${placeOf(first)}`
   const rest = more.map((each) => `${describeOverlap(each)}\n`).join('')
-  return new CniError(CniCode.rangeOverlap, message, {
+  return new CniError('range-in-use', message, {
     details: `${rest}pods and their gateway would get addresses of that subnet, the router's or the node's own: use another range, remove ${link} if it is left over, or set "allowOverlap": true`,
   })
 }

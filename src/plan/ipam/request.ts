@@ -3,7 +3,7 @@
 // host-local plugin's.
 
 import { formatAddress, parseAddress } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Range } from '../../cni/model/net-conf.ts'
 import { type Candidate, capacity, describeSet, rangeOf } from './allocate.ts'
 
@@ -17,14 +17,14 @@ function readRequested(text: string): string {
   const slash = text.indexOf('/')
   const address = parseAddress(slash < 0 ? text : text.slice(0, slash))
   if (address !== undefined) return formatAddress(address)
-  throw new CniError(CniCode.invalidConfig, `requested address: invalid IP address ${text}`, {
+  throw new CniError('requested-address-invalid', `requested address: invalid IP address ${text}`, {
     details: 'CNI_ARGS IP, args.cni.ips and runtimeConfig.ips take addresses; a prefix length is ignored.',
   })
 }
 
 function refuseGateway(set: NumberedSet, address: string): CniError {
   const message = `failed to allocate for range ${set.index}: requested ip ${address} is subnet's gateway`
-  return new CniError(CniCode.addressUnavailable, message, { details: 'Ask for another address, or for none.' })
+  return new CniError('requested-gateway', message, { details: 'Ask for another address, or for none.' })
 }
 
 function refuseLeft(left: readonly string[], sets: readonly (readonly Range[])[]): CniError {
@@ -34,7 +34,7 @@ function refuseLeft(left: readonly string[], sets: readonly (readonly Range[])[]
     return `${address}: range set ${index} gives one address to a pod, and another of it was asked for.`
   })
   const message = `failed to allocate all requested IPs: ${left.join(' ')}`
-  return new CniError(CniCode.addressUnavailable, message, { details: details.join('\n') })
+  return new CniError('requested-outside-ranges', message, { details: details.join('\n') })
 }
 
 /**
@@ -67,7 +67,7 @@ export function chooseRequested(
 export function requestTaken(set: NumberedSet, address: string, holder?: string): CniError {
   const what = `requested IP address ${address} is not available in range set ${describeSet(set.ranges)}`
   const details = holder === undefined ? 'its file in the state directory says who has it.' : `It is held by ${holder}.`
-  return new CniError(CniCode.addressUnavailable, `failed to allocate for range ${set.index}: ${what}`, { details })
+  return new CniError('requested-taken', `failed to allocate for range ${set.index}: ${what}`, { details })
 }
 
 /**
@@ -86,7 +86,7 @@ export function exhausted(set: NumberedSet, use: PoolUse): CniError {
   const total = capacity(set.ranges, use.exclude)
   const what = `no IP addresses available in range set: ${describeSet(set.ranges)}`
   const message = `failed to allocate for range ${set.index}: ${what} (${use.used} of ${total} used)`
-  return new CniError(CniCode.poolExhausted, message, {
+  return new CniError('pool-exhausted', message, {
     details:
       `${use.directory} says who has each address; \`trestle gc\` frees those of pods that are gone. ` +
       fromBefore(use.theirs) +

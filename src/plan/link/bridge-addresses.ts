@@ -3,7 +3,7 @@
 // (plugins/main/bridge/bridge.go), made to say who is in the way.
 
 import { bareAddress, overlaps, parseCidr } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { BridgeSpec, NetworkSpec } from '../model/attachment.ts'
 import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
@@ -53,7 +53,7 @@ function isInTheWay(address: string, bridge: BridgeSpec, others: readonly Networ
 function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports: readonly ObservedLink[] }): CniError {
   const { bridge, foreign, ports } = found
   const message = `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ${foreign.join(', ')}`
-  return new CniError(CniCode.bridgeConflict, message, { details: `${usersOf(bridge.name, ports)}; ${cure(found)}` })
+  return new CniError('bridge-foreign-address', message, { details: `${usersOf(bridge.name, ports)}; ${cure(found)}` })
 }
 
 function usersOf(bridge: string, ports: readonly ObservedLink[]): string {
@@ -84,14 +84,14 @@ function cure({
 }
 
 function noBridge(name: string, kind: string | undefined): CniError {
-  return new CniError(CniCode.bridgeConflict, `"${name}" already exists but is not a bridge`, {
+  return new CniError('bridge-wrong-kind', `"${name}" already exists but is not a bridge`, {
     details: `it is ${kind === undefined ? 'a device of the machine' : `of kind ${kind}`}; choose another "bridge"`,
   })
 }
 
 /** Told before anything is made: the gateway's link would be left when its VLAN is refused. */
 function noVlans(name: string): CniError {
-  return new CniError(CniCode.bridgeConflict, `"${name}" was made without VLAN filtering`, {
+  return new CniError('bridge-without-vlans', `"${name}" was made without VLAN filtering`, {
     details: `the configuration has "vlan" or "vlanTrunk"; use another "bridge", or switch it on: ip link set ${name} type bridge vlan_filtering 1`,
   })
 }

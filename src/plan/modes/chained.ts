@@ -4,7 +4,7 @@
 
 import { bareAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result, ResultInterface } from '../../cni/model/result.ts'
 import { bandwidthSpec } from '../link/bandwidth.ts'
@@ -215,26 +215,26 @@ function withoutDev({ dev: _dev, ...route }: PodRoute & { readonly dev?: string 
 }
 
 function noInterface(dev: string): CniError {
-  return new CniError(CniCode.invalidEnvironment, `CNI_IFNAME ${dev} is not in the sandbox`, {
+  return new CniError('interface-missing', `CNI_IFNAME ${dev} is not in the sandbox`, {
     details: 'a chained plugin acts on the interface that an earlier plugin of the list made',
   })
 }
 
 function noVeth(dev: string, link: ObservedLink): CniError {
-  return new CniError(CniCode.invalidConfig, `bandwidth: ${dev} has no veth peer on the host`, {
+  return new CniError('bandwidth-without-veth', `bandwidth: ${dev} has no veth peer on the host`, {
     details: `${dev} is of kind ${link.kind ?? 'none'}; limits are set on the host's end of a veth, so use them after ptp or bridge, or leave "bandwidth" out`,
   })
 }
 
 function noFence(dev: string, policy: string): CniError {
-  return new CniError(CniCode.invalidConfig, `firewall.ingressPolicy: "${policy}" needs a veth, and ${dev} is none`, {
+  return new CniError('policy-without-veth', `firewall.ingressPolicy: "${policy}" needs a veth, and ${dev} is none`, {
     details: 'use it after ptp or bridge, or set "ingressPolicy": "open"',
   })
 }
 
 function noRoute(ips: readonly PodAddress[]): CniError {
   const addresses = ips.map(({ address }) => address).join(', ')
-  return new CniError(CniCode.invalidConfig, `runtimeConfig.portMappings: the host has no route to ${addresses}`, {
+  return new CniError('ports-without-route', `runtimeConfig.portMappings: the host has no route to ${addresses}`, {
     details:
       'host ports are translated on the host and routed from there to the pod: `ip route get ADDRESS` shows the way',
   })

@@ -2,7 +2,7 @@
 // mode `loopback`: the pod's lo, as the reference loopback plugin sets it up (docs/design.md, "Upstream loopback").
 // Nothing of it is on the host and nothing is reserved, so there is no record of it.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
@@ -22,7 +22,7 @@ export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', d
 export function loopbackResult(link: ObservedLink, sandbox: string): Result {
   const foreign = link.addresses.find((address) => !isLoopback(address))
   if (foreign !== undefined) {
-    throw new CniError(CniCode.invalidConfig, `loopback interface found with non-loopback address "${foreign}"`, {
+    throw new CniError('loopback-other-address', `loopback interface found with non-loopback address "${foreign}"`, {
       details: `take it off: nsenter --net=${sandbox} ip addr del ${foreign} dev lo`,
     })
   }

@@ -3,7 +3,7 @@
 // by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
 import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../../cni/model/address.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { AttachmentSpec, LinkEnd, PodAddress, PodRoute } from '../model/attachment.ts'
 import { linkLocalCidr } from '../model/names.ts'
@@ -76,7 +76,7 @@ function isBeyondGateway({ gw }: Route, ips: readonly PodAddress[]): boolean {
 }
 
 function noGateway(address: string): CniError {
-  return new CniError(CniCode.invalidConfig, `ipam: ${address} has no gateway, and mode ptp routes through one`, {
+  return new CniError('gateway-missing', `ipam: ${address} has no gateway, and mode ptp routes through one`, {
     details: 'give the address a "gateway" (ipam.addresses, or GATEWAY in CNI_ARGS), or use mode bridge',
   })
 }

@@ -22,7 +22,7 @@
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import { networkDirName } from '../../plan/model/names.ts'
 import { makeDirectory, namesIn } from './files.ts'
 
@@ -170,7 +170,7 @@ function networkFilesAt(directory: string): NetworkFiles {
 }
 
 function unusable(root: string, why: string, cause?: unknown): CniError {
-  return new CniError(CniCode.ioFailure, `the state directory ${root} cannot be used`, {
+  return new CniError('state-unusable', `the state directory ${root} cannot be used`, {
     details: `${why}; trestle keeps reservations there and does not work without it`,
     cause,
   })

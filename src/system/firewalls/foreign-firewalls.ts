@@ -3,7 +3,7 @@
 // and FORWARD of each iptables variant in use. Only the chains on the way are listed. No table is created by looking.
 
 import { readFileSync } from 'node:fs'
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import { listChainCommand, listChainsCommand, listTableCommand, showChainCommand } from '../../compile/host-accept.ts'
 import {
   countForeignTargets,
@@ -51,7 +51,7 @@ export async function lookForDrops(
   if (listed.code !== 0) {
     const lack = refusedFor(listed.stderr)
     const told = `${oneLine(listed.stderr)}${lackNote(lack)}`
-    throw new CniError(CniCode.commandFailed, `cannot look for chains that drop: ${told}`, {
+    throw new CniError('firewalls-not-seen', `cannot look for chains that drop: ${told}`, {
       details: `nft list chains; ${lack?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }

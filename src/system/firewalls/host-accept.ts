@@ -3,7 +3,7 @@
 // and the accept pairs that release 0.1 put into chains, which are taken out. Under the machine's lock only.
 
 import { rmSync } from 'node:fs'
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import { deletePairCommand, isChainPlace, pairCommands, pairHandles } from '../../compile/accept-pairs.ts'
 import {
   type AcceptCommand,
@@ -176,7 +176,7 @@ async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; 
   const goal = `could not change the accept of ${on.of} in ${placeText(on.place)}`
   const lack = refusedFor(output.stderr)
   const cure = lack?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
-  throw new CniError(CniCode.commandFailed, `${goal}: ${oneLine(output.stderr)}${lackNote(lack)}`, {
+  throw new CniError('firewall-accept', `${goal}: ${oneLine(output.stderr)}${lackNote(lack)}`, {
     details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
   })
 }

@@ -3,7 +3,7 @@
 // repaired, under the machine's lock: never on the way of a usual ADD.
 
 import { rmSync } from 'node:fs'
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import { type AcceptCommand, deleteCommand, insertCommand } from '../../compile/host-accept.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { acceptMark, markText } from '../../plan/rules/accept-mark.ts'
@@ -206,7 +206,7 @@ async function tried(run: Run, command: AcceptCommand, place: ChainPlace): Promi
   const lack = refusedFor(output.stderr)
   const cure = lack?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
   const what = `could not change the accept in ${placeText(place)}: ${oneLine(output.stderr)}${lackNote(lack)}`
-  return new CniError(CniCode.commandFailed, what, {
+  return new CniError('firewall-accept', what, {
     details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
   })
 }

@@ -2,7 +2,7 @@
 // Runs another CNI plugin as our IPAM: CNI spec 1.1.0, section 4. It gets our environment and our
 // configuration unchanged; its errors are passed on.
 
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import type { Verb } from '../../cni/model/invocation.ts'
 import { masked } from '../../cni/model/secrets.ts'
 import type { Output, Run } from '../process/runner.ts'
@@ -41,7 +41,7 @@ function findPlugin(call: Delegation): string {
   const candidates = call.path.map((directory) => `${directory}/${call.type}`)
   const found = candidates.find(isExecutable)
   if (found !== undefined) return found
-  throw new CniError(CniCode.delegateFailed, `cannot find the IPAM plugin "${call.type}" in CNI_PATH`, {
+  throw new CniError('ipam-plugin-missing', `cannot find the IPAM plugin "${call.type}" in CNI_PATH`, {
     details: `looked for ${candidates.join(', ') || 'nothing: CNI_PATH is empty'}; install it, or use ipam.type "trestle"`,
   })
 }
@@ -62,11 +62,11 @@ function errorOf(call: Delegation, output: Output): CniError {
   const theirs = parseError(output.stdout)
   if (theirs !== undefined) {
     const details = [`from the IPAM plugin ${call.type}`, theirs.details].filter(Boolean).join(': ')
-    return new CniError(theirs.code, theirs.msg, { details })
+    return new CniError('ipam-plugin-refused', theirs.msg, { code: theirs.code, details })
   }
   const how = output.code === undefined ? `was ended by ${output.signal}` : `ended with status ${output.code}`
   return new CniError(
-    CniCode.delegateFailed,
+    'ipam-plugin-failed',
     `the IPAM plugin ${call.type} ${how} on ${call.verb} without an error object`,
     {
       details: `stdout: ${told(output.stdout)}\nstderr: ${told(output.stderr)}`,

@@ -4,7 +4,7 @@
 import { realpathSync } from 'node:fs'
 import { parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { NetConf, PoolIpam, Range } from '../../cni/model/net-conf.ts'
 import type { Dns, Route } from '../../cni/model/route.ts'
 import { readResult } from '../../cni/result/result-shapes.ts'
@@ -50,7 +50,7 @@ export async function delegatedLease(
   const stdout = await delegate(run, { ...call, verb: 'ADD', stdin: conf.stdin })
   const result = parseAnswer(stdout, conf, call.type)
   if (result.ips.length === 0) {
-    throw new CniError(CniCode.delegateFailed, `the IPAM plugin ${call.type} returned no address`, {
+    throw new CniError('ipam-plugin-no-address', `the IPAM plugin ${call.type} returned no address`, {
       details: told(stdout),
     })
   }
@@ -149,7 +149,7 @@ function dataDirOf(conf: NetConf): string {
 function readDns(path: string): Dns {
   const found = readText(followed(path))
   if (found !== undefined && found !== 'unreadable') return readResolvConf(found.text)
-  throw new CniError(CniCode.ioFailure, `cannot read ipam.resolvConf ${path}`, {
+  throw new CniError('resolv-conf-unreadable', `cannot read ipam.resolvConf ${path}`, {
     details: 'it must be a file of at most 1 MiB',
   })
 }
@@ -167,7 +167,7 @@ function parseAnswer(stdout: string, conf: NetConf, type: string) {
     return readResult(JSON.parse(stdout), conf.cniVersion)
   } catch (cause) {
     throw new CniError(
-      CniCode.delegateFailed,
+      'ipam-plugin-no-result',
       `the IPAM plugin ${type} answered ADD with something that is no result`,
       {
         details: `${(cause as Error).message}\nstdout: ${told(stdout)}`,

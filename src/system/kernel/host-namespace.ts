@@ -4,7 +4,7 @@
 // ours to take down: here we would find none of it, and forget it.
 
 import { readdirSync, readlinkSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { type AttachmentRecord, describeHolder, type ProcessStamp } from '../../plan/model/record.ts'
 import { seesNamespaces } from '../process/capabilities.ts'
 
@@ -36,7 +36,7 @@ export function requireOwnHost(record: AttachmentRecord, own: ProcessStamp): voi
   const there = process === undefined ? 'on the host' : `there: nsenter --net=/proc/${process}/ns/net`
   const { containerId, ifName } = record.key
   throw new CniError(
-    CniCode.otherHost,
+    'other-host',
     `${ifName} of container ${containerId} is of another host network namespace, ${netNamespace}`,
     {
       details: `${describeHolder(record)}; this call runs in ${own.netNamespace} and has changed nothing of it; run it ${there}`,

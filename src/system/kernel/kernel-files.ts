@@ -3,7 +3,7 @@
 // /sys/class/net is not (it shows the namespace of whoever mounted it).
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { FileOp } from '../../compile/batches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
@@ -51,7 +51,7 @@ function switchForwardingOn(family: 4 | 6, why: string): void {
 }
 
 function noIpv6(why: string): CniError {
-  return new CniError(CniCode.commandFailed, `could not ${why}: this kernel has no IPv6`, {
+  return new CniError('ipv6-not-there', `could not ${why}: this kernel has no IPv6`, {
     details: 'it was started with ipv6.disable=1, or built without; take the IPv6 range out of the configuration',
   })
 }
@@ -110,7 +110,7 @@ function writeKey(key: string, value: string, why: string): void {
   } catch (error) {
     const refused = error as NodeJS.ErrnoException
     const lack = refusedFor(refused.message)
-    throw new CniError(CniCode.commandFailed, `could not ${why}: ${refused.code}${lackNote(lack)}`, {
+    throw new CniError('sysctl-not-set', `could not ${why}: ${refused.code}${lackNote(lack)}`, {
       details: `writing ${value} to /proc/sys/${key}: ${refused.message}${lack ? `; ${lack.hint}` : ''}`,
       cause: error,
     })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a process of the node listens on a port: /proc/net, read only as far as needed.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
 import { type Listener, listensOn, readListener } from '../../plan/rules/listening.ts'
 import { blocksOf } from './proc-blocks.ts'
@@ -20,7 +20,7 @@ export function refuseListeners(ports: readonly HostPort[]): void {
   const [first] = findListeners(ports)
   if (first === undefined) return
   const { what, where } = textsOf(first)
-  throw new CniError(CniCode.hostPortTaken, `${what} is taken: a process of the node listens on ${where}`, {
+  throw new CniError('port-listened-on', `${what} is taken: a process of the node listens on ${where}`, {
     details: `\`ss -lnp sport = :${first.port.hostPort}\` shows it; use another port, or set portmap.onListening to "warn"`,
   })
 }

@@ -4,7 +4,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readlinkSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { NetnsStamp } from '../../plan/model/record.ts'
 import { ownPidNamespace } from '../process/stamp.ts'
 
@@ -104,7 +104,7 @@ function ownNetnsInode(): number {
 }
 
 function wrongNetns(path: string, why: string): CniError {
-  return new CniError(CniCode.invalidEnvironment, `CNI_NETNS ${path} ${why}`, {
+  return new CniError('netns-unusable', `CNI_NETNS ${path} ${why}`, {
     details: 'it must be the path of the namespace of the pod, such as /run/netns/NAME or /proc/PID/ns/net',
   })
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at the kernel, only where asked, and only at what is ours: named links, the pod, our table.
 
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import { toBatchLine } from '../../compile/batch-line.ts'
 import { readVlans } from '../../compile/bridge-tool.ts'
 import { podNetns } from '../../compile/ip.ts'
@@ -182,7 +182,7 @@ export function requireSeen(output: Output, what: string): void {
 function notSeen(what: string, output: Output): CniError {
   const lack = refusedFor(output.stderr)
   const told = `${oneLine(output.stderr)}${lackNote(lack)}`
-  return new CniError(CniCode.commandFailed, `cannot look at the network with ${what}: ${told}`, {
+  return new CniError('network-not-seen', `cannot look at the network with ${what}: ${told}`, {
     details: `${output.stderr}${lack?.hint ?? ''}`,
   })
 }

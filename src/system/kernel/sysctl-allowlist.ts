@@ -2,7 +2,7 @@
 // The node's allow-list of pod sysctls, the reference tuning plugin's file and rules
 // (docs/design.md, "Upstream tuning"): a regular expression a line, not anchored; no file allows everything.
 
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { readText } from '../files/files.ts'
 
 const allowlistFile = '/etc/cni/tuning/allowlist.conf'
@@ -12,7 +12,7 @@ export function requireAllowedSysctls(keys: readonly string[], ifName: string): 
   if (keys.length === 0) return
   const found = readText(allowlistFile)
   if (found === undefined) return
-  if (found === 'unreadable') throw new CniError(CniCode.ioFailure, `cannot read ${allowlistFile}`)
+  if (found === 'unreadable') throw new CniError('sysctl-allowlist-invalid', `cannot read ${allowlistFile}`)
   const lines = found.text
     .split('\n')
     .map((line) => line.trim())
@@ -22,7 +22,7 @@ export function requireAllowedSysctls(keys: readonly string[], ifName: string): 
     (key) => !patterns.some((pattern) => spellings(key, ifName).some((text) => pattern.test(text))),
   )
   if (refused === undefined) return
-  throw new CniError(CniCode.invalidConfig, `tuning.sysctl: Sysctl ${refused.replaceAll('/', '.')} is not allowed`, {
+  throw new CniError('sysctl-not-allowed', `tuning.sysctl: Sysctl ${refused.replaceAll('/', '.')} is not allowed`, {
     details: `Only the following sysctls are allowed: [${lines.join(' ')}] (${allowlistFile})`,
   })
 }
@@ -37,6 +37,6 @@ function toPattern(line: string): RegExp {
   try {
     return new RegExp(line)
   } catch (cause) {
-    throw new CniError(CniCode.ioFailure, `${allowlistFile}: "${line}" is no regular expression`, { cause })
+    throw new CniError('sysctl-allowlist-invalid', `${allowlistFile}: "${line}" is no regular expression`, { cause })
   }
 }

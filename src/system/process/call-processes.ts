@@ -5,7 +5,7 @@
 
 import { lstatSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import type { ProcessStamp } from '../../plan/model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
@@ -138,14 +138,14 @@ function isLate({ kind, stamp, stat }: Found): boolean {
 
 function stillAtWork({ pid }: ProcessStamp, stuck: readonly number[]): CniError {
   const who = stuck.map(describeProcess).join(', ')
-  return new CniError(CniCode.tryAgainLater, `what a killed call has started is still at work: process ${who}`, {
+  return new CniError('killed-call-at-work', `what a killed call has started is still at work: process ${who}`, {
     details: `its caller was process ${pid}; a tool waits for the kernel (cat /proc/${stuck[0]}/stack), an IPAM plugin for what it needs; record and addresses stay for a later call`,
   })
 }
 
 function notVisible(): CniError {
   return new CniError(
-    CniCode.tryAgainLater,
+    'killed-call-not-visible',
     'cannot see the processes of a killed call: /proc is of another pid namespace',
     {
       details:

@@ -3,7 +3,7 @@
 // what they say, and a bound on what they may print.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 
 /** One process to run. `netnsFd` becomes its descriptor 3. */
@@ -149,19 +149,19 @@ function commandLine(command: Command): string {
 }
 
 function timedOut(command: Command): CniError {
-  return new CniError(CniCode.tryAgainLater, `${command.file} did not finish in time`, {
+  return new CniError('command-too-slow', `${command.file} did not finish in time`, {
     details: `${commandLine(command)}: ended at the call's deadline`,
   })
 }
 
 function interrupted(command: Command): CniError {
-  return new CniError(CniCode.interrupted, `interrupted by a signal while running ${command.file}`, {
+  return new CniError('call-interrupted', `interrupted by a signal while running ${command.file}`, {
     details: commandLine(command),
   })
 }
 
 function tooMuch(command: Command): CniError {
-  return new CniError(CniCode.commandFailed, `${command.file} printed more than ${outputLimitBytes} bytes`, {
+  return new CniError('command-output-too-long', `${command.file} printed more than ${outputLimitBytes} bytes`, {
     details: commandLine(command),
   })
 }
@@ -171,7 +171,8 @@ function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
   const hint = missing
     ? `install it (Debian: iproute2, nftables, util-linux), or add its directory to PATH`
     : `${error.message}; see its mode and the limits of the node (processes, memory)`
-  return new CniError(CniCode.commandFailed, `cannot run ${command.file}: ${missing ? 'not found' : error.code}`, {
+  const id = missing ? 'command-missing' : 'command-not-started'
+  return new CniError(id, `cannot run ${command.file}: ${missing ? 'not found' : error.code}`, {
     details: `${commandLine(command)}: ${hint}`,
     cause: error,
   })

@@ -5,7 +5,7 @@
 import { constants, fstatSync, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import { tellIgnoredWords } from './ignored-words.ts'
 import type { Deadline } from './runner.ts'
 
@@ -56,12 +56,12 @@ async function readRest(reader: Reader, { endsAtMs, signal }: Deadline): Promise
     await sleep(pauseMs)
     pauseMs = Math.min(pauseMs * 2, longestPauseMs)
     if (signal?.aborted) {
-      throw new CniError(CniCode.interrupted, 'interrupted by a signal while the configuration was read from stdin', {
+      throw new CniError('call-interrupted', 'interrupted by a signal while the configuration was read from stdin', {
         details: `${reader.bytes} bytes had come; nothing was changed`,
       })
     }
     if (performance.now() > endsAtMs) {
-      throw new CniError(CniCode.ioFailure, 'stdin did not end in time', {
+      throw new CniError('stdin-not-closed', 'stdin did not end in time', {
         details: `${reader.bytes} bytes had come; the caller has to close its end after the configuration`,
       })
     }
@@ -78,7 +78,7 @@ function readAvailable(reader: Reader): boolean {
     if (got === 0) return true
     reader.bytes += got
     if (reader.bytes > limitBytes)
-      throw new CniError(CniCode.ioFailure, `the configuration on stdin is longer than ${limitBytes} bytes`)
+      throw new CniError('stdin-too-long', `the configuration on stdin is longer than ${limitBytes} bytes`)
     reader.chunks.push(chunk.subarray(0, got))
   }
 }

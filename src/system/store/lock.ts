@@ -9,7 +9,7 @@ import { linkSync, lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { ProcessStamp } from '../../plan/model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../files/files.ts'
 import { endProcessesOf } from '../process/call-processes.ts'
@@ -195,13 +195,13 @@ function holderOf(file: string): Holder | 'unreadable' | undefined {
 }
 
 function interrupted({ file, purpose }: LockRequest): CniError {
-  return new CniError(CniCode.interrupted, `interrupted by a signal while waiting for ${file}`, { details: purpose })
+  return new CniError('call-interrupted', `interrupted by a signal while waiting for ${file}`, { details: purpose })
 }
 
 function busy(request: LockRequest, waitedMs: number): CniError {
   const holder = holderOf(request.file)
   const who = typeof holder === 'object' ? `process ${holder.pid} (${holder.purpose})` : 'others'
-  return new CniError(CniCode.tryAgainLater, `${request.file} is held by ${who}`, {
+  return new CniError('lock-held', `${request.file} is held by ${who}`, {
     details: `waited ${Math.round(waitedMs)} ms to ${request.purpose}; a holder that has ended is replaced, this one runs`,
   })
 }

@@ -3,7 +3,7 @@
 // like addresses. Someone else's is refused with the holder's name; a dead holder's is taken over.
 
 import { existsSync, rmSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
 import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../../plan/model/record.ts'
 import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
@@ -114,7 +114,7 @@ export function portTaken(port: HostPort, key: AttachmentRecord['key']): CniErro
     .map(portHolder)
     .find((holder) => holder !== undefined && !sameKey(holder.key, key))
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
-  return new CniError(CniCode.hostPortTaken, `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
+  return new CniError('port-reserved', `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
     details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; ${portsDirectory()} has all`,
   })
 }

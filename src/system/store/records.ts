@@ -3,7 +3,7 @@
 // finishing is one rename, and a later call finds what a killed one left by listing one directory.
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
-import { CniCode, CniError } from '../../cni/model/error.ts'
+import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { networkDirName, recordFileName } from '../../plan/model/names.ts'
 import { type AttachmentRecord, parseNetwork, parseRecord } from '../../plan/model/record.ts'
@@ -45,9 +45,13 @@ export function writePending(files: NetworkFiles, record: AttachmentRecord): voi
 function textOf(record: AttachmentRecord): string {
   const text = JSON.stringify(record)
   if (Buffer.byteLength(text) <= limitBytes) return text
-  throw new CniError(CniCode.invalidConfig, `the attachment is too large: its record would have ${text.length} bytes`, {
-    details: `at most ${limitBytes}; use fewer host ports, routes, sysctls or DNS domains`,
-  })
+  throw new CniError(
+    'attachment-too-large',
+    `the attachment is too large: its record would have ${text.length} bytes`,
+    {
+      details: `at most ${limitBytes}; use fewer host ports, routes, sysctls or DNS domains`,
+    },
+  )
 }
 
 /** The attachment is finished. */

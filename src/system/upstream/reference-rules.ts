@@ -2,7 +2,7 @@
 // Takes the reference plugins' rules for given attachments away: looks once per family and table, then
 // one transaction each. A tool that is not installed has left nothing.
 
-import { CniCode, CniError, oneLine } from '../../cni/model/error.ts'
+import { CniError, oneLine } from '../../cni/model/error.ts'
 import { reasonOf } from '../../compile/reason.ts'
 import type { ReferenceOwner } from '../../plan/upstream/reference-chain.ts'
 import { iptablesRemovals } from '../../plan/upstream/reference-iptables.ts'
@@ -67,7 +67,7 @@ async function runAll(run: Run, command: Command): Promise<Error | undefined> {
     const output = await run(command)
     if (output.code === 0) return undefined
     return new CniError(
-      CniCode.commandFailed,
+      'upstream-rules-left',
       `could not remove rules of the reference plugins: ${oneLine(output.stderr)}`,
       { details: `${[command.file, ...command.args].join(' ')}\n${output.stderr}` },
     )

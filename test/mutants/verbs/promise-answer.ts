@@ -13,8 +13,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a message has line breaks as they came',
     file: 'src/cni/model/error.ts',
-    find: 'code: error.code, msg: oneLine(error.message) }',
-    replace: 'code: error.code, msg: error.message }',
+    find: 'return `${oneLine(message)} [${',
+    replace: 'return `${message} [${',
     caughtBy: { project: 'unit', file: 'test/unit/cni/dispatch.test.ts', test: 'control characters' },
   },
   {

@@ -87,7 +87,7 @@ describe('STATUS says no', () => {
     const env = environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } })
     const asked = ['--mount', '--propagation', 'private', 'sh', '-c', hide, trestle, tool]
     const { stdout } = execaSync('unshare', asked, { env, input: JSON.stringify(netConf(more)), reject: false })
-    expect(JSON.parse(stdout)).toMatchObject({ code: 50, msg: `not ready: ${tool} not found` })
+    expect(JSON.parse(stdout)).toMatchObject({ code: 50, msg: `not ready: ${tool} not found [not-ready-tool]` })
   })
 
   it('with 7 to a configuration that ADD would refuse', () => {

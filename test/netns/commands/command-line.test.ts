@@ -35,7 +35,7 @@ describe('without root', () => {
     (...words) => {
       const { exitCode, stdout, stderr } = asNobody(...words)
       expect([exitCode, stdout]).toEqual([3, ''])
-      expect(stderr).toMatch(/^trestle: \w+: needs root\n {2}.*: run it with sudo$/)
+      expect(stderr).toMatch(/^trestle: \w+: needs root \[needs-root\]\n {2}.*: run it with sudo$/)
       expect(JSON.parse(asNobody(...words, '-o', 'json').stdout)).toMatchObject({ error: { code: 50 }, exitCode: 3 })
     },
   )
@@ -93,7 +93,7 @@ describe('output', () => {
 
   it('to a full disk is exit code 3, with the reason', () => {
     const { exitCode, stderr } = shell('"$1" version >/dev/full')
-    expect([exitCode, stderr]).toEqual([3, 'trestle: cannot write to standard output: ENOSPC'])
+    expect([exitCode, stderr]).toEqual([3, 'trestle: cannot write to standard output: ENOSPC [output-unwritable]'])
     expect(shell('"$1" nonsense 2>/dev/full').exitCode).toBe(2)
   })
 

@@ -65,6 +65,6 @@ describe.each(['pipe', 'socket'] as const)('stdin as a %s that stays open', (kin
 
 it('a stdin that never ends is given up at the deadline of the call', async () => {
   const { ended } = start('ADD', 'pipe')
-  expect(await ended).toMatchObject({ code: 1, json: { code: 5, msg: 'stdin did not end in time' } })
+  expect(await ended).toMatchObject({ code: 1, json: { code: 5, msg: 'stdin did not end in time [stdin-not-closed]' } })
   expectUntouched(host, before)
 })

@@ -143,7 +143,11 @@ describe('enabledad', () => {
     const netns = host.pod('second')
     const refused = host.cni('ADD', conf, { id: 'second', netns })
     // The same address has the same MAC, so the link-local address may be the one that is found out.
-    expectError(refused, 100, /^(fd00:240::5|fe80::[0-9a-f:]+) on eth0 is in use by another machine$/m)
+    expectError(
+      refused,
+      100,
+      /^(fd00:240::5|fe80::[0-9a-f:]+) on eth0 is in use by another machine \[duplicate-address\]$/m,
+    )
     expect(host.inPod(netns, 'ip', ['link', 'show', 'eth0']).code).not.toBe(0)
     expectNothingLeft(host, before)
     expectSilent(later(host, 'CHECK', { conf, pod: first }))

@@ -25,7 +25,7 @@ it('an IPv4 network is made; a dual stack is refused with the reason, and leaves
   const refused = withoutIpv6('ADD', dual, pod)
   expect(JSON.parse(refused.stdout)).toMatchObject({
     code: 100,
-    msg: expect.stringMatching(/this kernel has no IPv6$/),
+    msg: expect.stringMatching(/this kernel has no IPv6 \[ipv6-not-there\]$/),
     details: expect.stringContaining('range'),
   })
   expect(host.inPod(pod, 'ip', ['-br', 'link']).stdout).not.toContain('eth0')

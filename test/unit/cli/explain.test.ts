@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { errorCodes, errorCodeTable } from '../../../src/cli/explain/error-codes.ts'
 import { checks } from '../../../src/cli/lint/checks/checks.ts'
-import { CniCode } from '../../../src/cni/model/error.ts'
+import { CniCode } from '../../../src/cni/model/error-code.ts'
 import { runCli } from '../../support/collect.ts'
 
 it('explains every code', async () => {

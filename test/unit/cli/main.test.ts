@@ -135,7 +135,7 @@ describe('a file that is no configuration', () => {
 
   it('a directory is said to be one', async () => {
     expect((await runCli(['plan', directory])).stderr).toBe(
-      `trestle: cannot read ${directory}: it is a directory, and one file is needed\n`,
+      `trestle: cannot read ${directory}: it is a directory, and one file is needed [input-unreadable]\n`,
     )
   })
 

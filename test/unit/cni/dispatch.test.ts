@@ -4,7 +4,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { dispatch, type Handlers } from '../../../src/cni/dispatch.ts'
-import { CniCode, CniError } from '../../../src/cni/model/error.ts'
+import { CniError } from '../../../src/cni/model/error.ts'
+import { CniCode } from '../../../src/cni/model/error-code.ts'
 import type { Environment } from '../../../src/cni/model/invocation.ts'
 import type { Result } from '../../../src/cni/model/result.ts'
 import { supportedVersions } from '../../../src/cni/model/version.ts'
@@ -85,23 +86,47 @@ describe('success', () => {
 
 describe('failure', () => {
   const config = configText({ cniVersion: '0.4.0' })
-  const aggregate = new AggregateError([new CniError(11, 'one'), new CniError(105, 'two', { details: 'why' })])
+  const aggregate = new AggregateError([
+    new CniError('lock-held', 'one'),
+    new CniError('ipam-plugin-failed', 'two', { details: 'why' }),
+    new CniError('lock-held', 'three'),
+  ])
   it.each<[string, unknown, Json]>([
     [
       'a CniError',
-      new CniError(CniCode.poolExhausted, 'pool is full', { details: 'd' }),
-      { code: 101, msg: 'pool is full', details: 'd' },
+      new CniError('pool-exhausted', 'pool is full', { details: 'd' }),
+      { code: 101, msg: 'pool is full [pool-exhausted]', details: 'd' },
     ],
-    ["a delegate's code", new CniError(1234, 'x'), { code: 1234, msg: 'x' }],
-    ['a plain error', new Error('boom'), { code: 999, msg: 'internal error: boom', details: expect.any(String) }],
-    ['a string', 'boom', { code: 999, msg: 'internal error: boom', details: expect.any(String) }],
+    [
+      "a delegate's code",
+      new CniError('ipam-plugin-refused', 'x', { code: 1234 }),
+      { code: 1234, msg: 'x [ipam-plugin-refused]' },
+    ],
+    [
+      'a plain error',
+      new Error('boom'),
+      { code: 999, msg: 'internal error: boom [internal-error]', details: expect.any(String) },
+    ],
+    ['a string', 'boom', { code: 999, msg: 'internal error: boom [internal-error]', details: expect.any(String) }],
     [
       'a full disk, told by write(2), which has no path',
       Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC', syscall: 'write' }),
-      { code: 5, msg: 'ENOSPC: no space left on device, write', details: expect.stringContaining('make room') },
+      {
+        code: 5,
+        msg: 'ENOSPC: no space left on device, write [state-disk-full]',
+        details: expect.stringContaining('make room'),
+      },
     ],
-    ['several', aggregate, { code: 11, msg: 'one; two', details: '(11) one\n(105) two\nwhy' }],
-    ['control characters', new CniError(7, 'a\nb\x1b[31m'), { code: 7, msg: 'a; b\\x1b[31m' }],
+    [
+      'several, each id once',
+      aggregate,
+      {
+        code: 11,
+        msg: 'one; two; three [lock-held, ipam-plugin-failed]',
+        details: '(11) one\n(105) two\nwhy\n(11) three',
+      },
+    ],
+    ['control characters', new CniError('wrong-type', 'a\nb\x1b[31m'), { code: 7, msg: 'a; b\\x1b[31m [wrong-type]' }],
   ])('%s', async (_, thrown, expected) => {
     const { stdout, exitCode } = await call(envFor('ADD'), config, thrown)
     expect(exitCode).toBe(1)
@@ -115,14 +140,14 @@ describe('failure', () => {
   })
 
   it('of DEL has no words that containerd takes for a DEL that is done; of other verbs the words as they are', async () => {
-    const thrown = new CniError(105, 'lease not found', {
+    const thrown = new CniError('ipam-plugin-failed', 'lease not found', {
       details: 'Not found: ENOENT: no such file or directory, open x',
     })
     const del = await call(envFor('DEL'), config, thrown)
     expect(JSON.parse(del.stdout)).toEqual({
       cniVersion: '0.4.0',
       code: 105,
-      msg: 'lease not-found',
+      msg: 'lease not-found [ipam-plugin-failed]',
       details: 'Not-found: ENOENT: no-such file or directory, open x',
     })
     expect((await call(envFor('CHECK', {}), configText({ prevResult }), thrown)).stdout).toContain('lease not found')
@@ -131,20 +156,50 @@ describe('failure', () => {
   })
 
   it.each<[string, Environment, string | Error, string]>([
-    ['S65 unknown verb', envFor('NOPE'), '{}', '1.1.0 4 unknown CNI_COMMAND: NOPE'],
-    ['S69 no verb', {}, '{}', '1.1.0 4 required env variables [CNI_COMMAND] missing'],
-    ['S70 unreadable stdin', envFor('ADD'), new Error('banana'), '1.1.0 5 error reading from stdin: banana'],
-    ['S17 no cniVersion', envFor('ADD'), '{"name":"a b"}', '0.1.0 7 invalid characters found in network name'],
-    ['S18 unsupported', envFor('ADD'), '{"name":"a","cniVersion":"x"}', '1.1.0 1 incompatible CNI versions'],
-    ['S29 CHECK', envFor('CHECK'), '{"name":"a","cniVersion":"0.3.0"}', '0.3.0 1 config version does not allow CHECK'],
-    ['S43 GC', envFor('GC'), '{"name":"a","cniVersion":"1.0.0"}', '1.0.0 1 config version does not allow GC'],
+    ['S65 unknown verb', envFor('NOPE'), '{}', '1.1.0 4 unknown CNI_COMMAND: NOPE [verb-unknown]'],
+    ['S69 no verb', {}, '{}', '1.1.0 4 required env variables [CNI_COMMAND] missing [variable-missing]'],
+    [
+      'S70 unreadable stdin',
+      envFor('ADD'),
+      new Error('banana'),
+      '1.1.0 5 error reading from stdin: banana [stdin-unreadable]',
+    ],
+    [
+      'S17 no cniVersion',
+      envFor('ADD'),
+      '{"name":"a b"}',
+      '0.1.0 7 invalid characters found in network name [network-name-invalid]',
+    ],
+    [
+      'S18 unsupported',
+      envFor('ADD'),
+      '{"name":"a","cniVersion":"x"}',
+      '1.1.0 1 incompatible CNI versions [version-unsupported]',
+    ],
+    [
+      'S29 CHECK',
+      envFor('CHECK'),
+      '{"name":"a","cniVersion":"0.3.0"}',
+      '0.3.0 1 config version does not allow CHECK [verb-needs-newer-version]',
+    ],
+    [
+      'S43 GC',
+      envFor('GC'),
+      '{"name":"a","cniVersion":"1.0.0"}',
+      '1.0.0 1 config version does not allow GC [verb-needs-newer-version]',
+    ],
     [
       'S46 GC, name',
       envFor('GC'),
       '{"name":"a b","cniVersion":"1.1.0"}',
-      '1.1.0 7 invalid characters found in network name',
+      '1.1.0 7 invalid characters found in network name [network-name-invalid]',
     ],
-    ['layer 2', envFor('ADD'), '{"name":"a","cniVersion":"0.2.0"}', '0.2.0 7 cannot convert: no valid IP addresses'],
+    [
+      'layer 2',
+      envFor('ADD'),
+      '{"name":"a","cniVersion":"0.2.0"}',
+      '0.2.0 7 cannot convert: no valid IP addresses [version-needs-address]',
+    ],
   ])('%s', async (_, env, stdin, expected) => {
     const outcome = await call(env, stdin)
     const { cniVersion, code, msg } = JSON.parse(outcome.stdout)

@@ -12,8 +12,8 @@ import { linkErrors } from './links.ts'
 import { programErrors } from './programs.ts'
 import { runtimeErrors } from './runtime.ts'
 
-/** An error of trestle with none of the words that are known: what to make of it. Looked for last. */
-export const ownError: KnownError = {
+/** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
+export const unknownOwnError: KnownError = {
   id: 'trestle-failed',
   pattern: /type="trestle[^"]*"(?: name=\S+)? failed \(\w+\): \S/,
   who: 'trestle',

@@ -31,6 +31,8 @@ export interface Found {
   readonly offset?: number
   /** Point at the value; else at its key. */
   readonly isAboutValue?: boolean
+  /** It is about a key that is not there: where keys are misspelt, these are the finding. */
+  readonly isAbsence?: boolean
 }
 
 /** A file that is one JSON object. */

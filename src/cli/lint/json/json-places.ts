@@ -81,10 +81,3 @@ function nearest(places: ReadonlyMap<string, JsonPlace>, steps: readonly Step[])
 function nameOf(steps: readonly Step[]): string {
   return steps.map((step) => `/${String(step).toLowerCase()}`).join('')
 }
-
-/** `ipam.ranges[0][1].subnet` as steps. A key that holds a dot is not found by this, but what is around it. */
-export function stepsOf(path: string): readonly Step[] {
-  return [...path.matchAll(/\[(\d+)\]|[^.[\]]+/g)].map((match) =>
-    match[1] === undefined ? match[0] : Number(match[1]),
-  )
-}

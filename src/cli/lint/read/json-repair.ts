@@ -2,6 +2,7 @@
 // A text that is no JSON with its first problem mended, so that what comes after it is found as well. The length stays:
 // places in the mended text are places in the file.
 
+import type { JsonProblem } from '../../../cni/json/json-problem.ts'
 import { placeholderAt } from './placeholders.ts'
 
 const typographic = '\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb'
@@ -15,12 +16,12 @@ export interface Mend {
   readonly what: string
 }
 
-/** Mends the problem at its offset; undefined for one whose cure is anybody's guess. Words: json-problem.ts. */
-export function mendAt(text: string, { offset, problem }: { offset: number; problem: string }): Mend | undefined {
+/** Mends the problem at its offset; undefined for one whose cure is anybody's guess. */
+export function mendAt(text: string, { offset, kind }: Pick<JsonProblem, 'offset' | 'kind'>): Mend | undefined {
   const char = text[offset] ?? ''
-  const put = (kind: Mend['kind'], what: string, replacement: string, from = offset): Mend => {
+  const put = (mended: Mend['kind'], what: string, replacement: string, from = offset): Mend => {
     const padded = replacement.padEnd(what.length)
-    return { kind, offset: from, what, text: text.slice(0, from) + padded + text.slice(from + what.length) }
+    return { kind: mended, offset: from, what, text: text.slice(0, from) + padded + text.slice(from + what.length) }
   }
   if (char === '\ufeff') return put('mark', char, ' ')
   const comment = /^(?:(?:\/\/|#)[^\n]*|\/\*[\s\S]*?\*\/)/.exec(text.slice(offset))?.[0]
@@ -31,7 +32,7 @@ export function mendAt(text: string, { offset, problem }: { offset: number; prob
   if (template !== undefined) return put('template', template, '0', from)
   const quoted = new RegExp(`^[${typographic}'][^\\n${typographic}"']*[${typographic}"']`).exec(text.slice(offset))?.[0]
   if (quoted !== undefined) return put('quote', quoted, `"${quoted.slice(1, -1)}"`)
-  if (problem.startsWith('a comma before')) return put('comma', char, ' ')
-  const isMissing = problem.startsWith('expected "," or') && /^["{[\d-]/.test(char) && /\s/.test(text[offset - 1] ?? '')
+  if (kind === 'comma-too-many') return put('comma', char, ' ')
+  const isMissing = kind === 'comma-missing' && /^["{[\d-]/.test(char) && /\s/.test(text[offset - 1] ?? '')
   return isMissing ? put('comma', text[offset - 1] ?? '', ',', offset - 1) : undefined
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a file as one JSON object, or what keeps it from being one, in a plain sentence with its place.
 
-import { parseConfig } from '../../../cni/json/config-json.ts'
-import { findJsonProblem } from '../../../cni/json/json-problem.ts'
+import { parseConfig, undecodable } from '../../../cni/json/config-json.ts'
+import { findJsonProblem, type JsonProblem } from '../../../cni/json/json-problem.ts'
 import { toCniError } from '../../../cni/model/error.ts'
 import { type Finding, type Found, findingAt, findingIn, findingOf, type Source, sourceOf } from '../checks/finding.ts'
 import { keyPathOf } from '../json/key-path.ts'
@@ -35,7 +35,7 @@ export function readSource(file: string, text: string): ReadSource {
     const duplicates = source.places.duplicates.map((each) => findingOf(source, duplicate(each)))
     return { source, findings: [...findings, ...duplicates] }
   } catch (thrown) {
-    const message = toCniError(thrown).message.replace(/^error unmarshall network config: /, '')
+    const message = toCniError(thrown).message.replace(undecodable, '')
     const found = findingAt(file, text, { id: 'not-an-object', message, offset: text.search(/\S/) })
     return { findings: [...findings, found] }
   }
@@ -49,7 +49,9 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
   const kinds = new Set<Mend['kind']>()
   let mended = text
   for (let turn = 0; turn < 64 && problems.length < mostProblems; turn++) {
-    const problem = mended.startsWith('\ufeff') ? { offset: 0, problem: '' } : findJsonProblem(mended)
+    const problem = mended.startsWith('\ufeff')
+      ? ({ offset: 0, kind: 'other', problem: '' } as const)
+      : findJsonProblem(mended)
     if (problem === undefined) return { problems, mended }
     const mend = mendAt(mended, problem)
     // The twentieth comment is no news.
@@ -75,7 +77,8 @@ function otherFormat(text: string): Problem | undefined {
   return { id: 'network-attachment', message, offset: text.search(/\S/) }
 }
 
-function problemOf({ offset, problem }: { offset: number; problem: string }, mend: Mend | undefined): Problem {
+function problemOf(found: Pick<JsonProblem, 'offset' | 'kind' | 'problem'>, mend: Mend | undefined): Problem {
+  const { offset, kind, problem } = found
   const at = { id: 'json-syntax', offset } as const
   if (mend?.kind === 'mark') {
     const message = 'the file begins with a byte order mark, which JSON does not have'
@@ -84,26 +87,23 @@ function problemOf({ offset, problem }: { offset: number; problem: string }, men
   if (mend?.kind === 'template') {
     return { id: 'placeholder', message: `${mend.what} was not replaced`, offset: mend.offset }
   }
-  if (mend?.kind === 'comment') return { ...at, message: 'JSON has no comments', cure: cureOf('no comments') }
+  if (mend?.kind === 'comment') return { ...at, message: 'JSON has no comments', cure: cures.comment }
   if (mend?.kind === 'quote' && !mend.what.startsWith("'")) {
     const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
     return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }
   }
-  return { ...at, message: problem, cure: cureOf(problem) }
+  return { ...at, message: problem, cure: cures[kind] }
 }
 
-/** Words of json-problem.ts, and what to do about each. */
-const cures: readonly (readonly [RegExp, string])[] = [
-  [/^a comma before/, 'remove the comma: the last entry has none'],
-  [/^expected "," or/, 'put a comma between the entries, or close the object or list'],
-  [/the text ends/, 'the file is cut short: write it whole, elsewhere, and move it here in one step'],
-  [/no comments/, 'remove the comment, or keep it as text under a key of its own, like "_comment"'],
-  [/double quotes/, 'put it in double quotes'],
-  [/^more text after/, 'a file holds one object: remove the rest, or make it a file of its own'],
-]
-
-function cureOf(problem: string): string | undefined {
-  return cures.find(([pattern]) => pattern.test(problem))?.[1]
+/** What to do about each kind of problem. */
+const cures: Readonly<Record<JsonProblem['kind'], string | undefined>> = {
+  'comma-too-many': 'remove the comma: the last entry has none',
+  'comma-missing': 'put a comma between the entries, or close the object or list',
+  'cut-short': 'the file is cut short: write it whole, elsewhere, and move it here in one step',
+  comment: 'remove the comment, or keep it as text under a key of its own, like "_comment"',
+  'not-quoted': 'put it in double quotes',
+  'more-text': 'a file holds one object: remove the rest, or make it a file of its own',
+  other: undefined,
 }
 
 function duplicate({ offset, steps }: { offset: number; steps: readonly (string | number)[] }): Found {

@@ -127,8 +127,7 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
   const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))
   // What is not there because it is misspelt is one finding.
-  const isAbsence = ({ message }: Found): boolean => /no IP ranges|^ipam: |needs a |has no addresses/.test(message)
-  return [...(misspelt.length > 0 ? found.filter((each) => !isAbsence(each)) : found), ...misspelt]
+  return [...(misspelt.length > 0 ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
 }
 
 function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[] {

@@ -74,7 +74,7 @@ function noAddresses(conf: Fields, { addresses }: Fields): readonly Found[] {
   const isGiven = Array.isArray(addresses) && addresses.length > 0
   if (isGiven || capabilities['ips'] === true || conf['args'] !== undefined) return []
   const message = 'static has no addresses, and the capability ips is not declared: the pod gets none'
-  return [{ id: 'addresses-missing', message, steps: ['ipam'] }]
+  return [{ id: 'addresses-missing', message, steps: ['ipam'], isAbsence: true }]
 }
 
 /** rangeStart on the network address or rangeEnd on the broadcast address: host-local gives these to pods. */

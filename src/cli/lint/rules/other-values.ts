@@ -143,13 +143,13 @@ const contradictions: Readonly<Record<string, (conf: Fields) => readonly Contrad
       ? [invalid('markMasqBit', 'markMasqBit and externalSetMarkChain cannot both be there', 'remove one of them')]
       : [],
   bandwidth: (conf) => [...rate(conf, 'ingress'), ...rate(conf, 'egress')],
-  vlan: (conf) => (isSet(conf, 'master') ? [] : [invalid('', 'vlan needs a master', 'add "master": "eth0"')]),
-  vrf: (conf) => (isSet(conf, 'vrfname') ? [] : [invalid('', 'vrf needs a vrfname', 'add "vrfname": "blue"')]),
+  vlan: (conf) => (isSet(conf, 'master') ? [] : [absent('vlan needs a master', 'add "master": "eth0"')]),
+  vrf: (conf) => (isSet(conf, 'vrfname') ? [] : [absent('vrf needs a vrfname', 'add "vrfname": "blue"')]),
   'host-device': (conf) => {
     const isGiven = ['device', 'hwaddr', 'kernelpath', 'pciBusID', 'deviceID'].some((key) => isSet(conf, key))
     const isSent = isObject(conf['capabilities']) && conf['capabilities']['deviceID'] === true
     const message = 'host-device names no device: device, hwaddr, kernelpath or pciBusID'
-    return isGiven || isSent ? [] : [invalid('', message, 'add one of them')]
+    return isGiven || isSent ? [] : [{ id: 'invalid-value', message, cure: 'add one of them', steps: [] }]
   },
 }
 
@@ -167,5 +167,9 @@ function rate(conf: Fields, way: 'ingress' | 'egress'): readonly Contradiction[]
 }
 
 function invalid(key: string, message: string, cure: string): Contradiction {
-  return { id: 'invalid-value', message, cure, steps: key === '' ? [] : [key] }
+  return { id: 'invalid-value', message, cure, steps: [key] }
+}
+
+function absent(message: string, cure: string): Contradiction {
+  return { id: 'invalid-value', message, cure, steps: [], isAbsence: true }
 }

@@ -7,7 +7,8 @@ import { readConfig } from '../../../cni/config/config.ts'
 import { configKeys, configSchema } from '../../../cni/config/config-schema.ts'
 import { withKnownKeys } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
-import { CniCode, CniError } from '../../../cni/model/error.ts'
+import { CniError } from '../../../cni/model/error.ts'
+import type { ErrorId } from '../../../cni/model/error-code.ts'
 import { type Invocation, readInvocation } from '../../../cni/model/invocation.ts'
 import type { NetConf } from '../../../cni/model/net-conf.ts'
 import { ownType } from '../../../cni/model/own-type.ts'
@@ -15,7 +16,6 @@ import { atLeast, type CniVersion } from '../../../cni/model/version.ts'
 import { asOwn } from '../../node/own-type.ts'
 import type { CheckId } from '../checks/checks.ts'
 import type { Found } from '../checks/finding.ts'
-import { type Step, stepsOf } from '../json/json-places.ts'
 import { keyPathOf, shown, valueAt } from '../json/key-path.ts'
 import type { PluginEntry } from './list.ts'
 
@@ -46,7 +46,7 @@ export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
     const read = readOnce(conf, entry, head)
     if (!(read instanceof CniError)) return { found, conf: read }
     const problem = problemOf(read, entry)
-    const top = String(stepsOf(pathOf(read))[0] ?? '')
+    const top = String(read.path?.[0] ?? '')
     const rest = without(conf, top)
     // Nothing to take out, or an error that taking out has made.
     const isNew = found.every((other) => other.steps?.[entry.steps.length] !== problem.steps?.[entry.steps.length])
@@ -114,24 +114,34 @@ function resultOf(version: CniVersion): Fields {
   return { cniVersion: version, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
 }
 
-/** The key that a message begins with, or names: see invalid-config.ts. */
-function pathOf({ message }: CniError): string {
-  return /^(?:unsupported value of )?([\w.[\]-]+): /.exec(message)?.[1] ?? ''
-}
-
 function problemOf(error: CniError, { steps }: PluginEntry): Found {
-  const id = idOf(error)
+  const { path = [], message, details } = error
+  const id = checkOf(error)
   if (id === 'chained-first') return { id, message: 'mode chained needs a plugin before it', steps: [...steps, 'mode'] }
-  const at: readonly Step[] = [...steps, ...stepsOf(pathOf(error))]
-  return { id, message: error.message, cure: error.details, steps: at }
+  const found: Found = { id, message, cure: details, steps: [...steps, ...path] }
+  return absences.includes(error.id) ? { ...found, isAbsence: true } : found
 }
 
-function idOf(error: CniError): CheckId {
-  if (error.code === CniCode.unsupportedField) return 'unsupported-value'
-  if (/must be called as chained plugin/.test(error.message)) return 'chained-first'
-  if (!/^(ipam|podcidr)\b/.test(pathOf(error))) return 'invalid-value'
-  if (/overlap/.test(error.message)) return 'ranges-overlap'
-  return /invalid range set|no IP ranges|in CIDR notation/.test(error.message) ? 'range-invalid' : 'invalid-value'
+/** Errors about something that is not there: it may only be misspelt. */
+const absences: readonly ErrorId[] = ['ranges-missing', 'ipam-missing']
+
+function checkOf({ id, path = [] }: CniError): CheckId {
+  if (id === 'unsupported-value' || id === 'chained-first') return id
+  const isOfPool = path[0] === 'ipam' || path[0] === 'podcidr'
+  return isOfPool ? (checksOfPool[id] ?? 'invalid-value') : 'invalid-value'
+}
+
+const checksOfPool: Readonly<Partial<Record<ErrorId, CheckId>>> = {
+  'ranges-overlap': 'ranges-overlap',
+  'ranges-missing': 'range-invalid',
+  'range-subnet': 'range-invalid',
+  'range-bound': 'range-invalid',
+  'range-gateway': 'range-invalid',
+  'range-set-empty': 'range-invalid',
+  'range-set-families': 'range-invalid',
+  'podcidr-invalid': 'range-invalid',
+  'static-address-invalid': 'range-invalid',
+  'route-destination': 'range-invalid',
 }
 
 /** What stands in for addresses that cannot be read, so that the rest is. */

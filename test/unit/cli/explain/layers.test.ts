@@ -46,10 +46,10 @@ describe('the innermost error', () => {
 describe("another plugin's words", () => {
   it.each([
     [`plugin type="bridge" failed (add): failed to allocate for range 0: ${full}`, ['host-local-full cause'], []],
-    [`plugin type="trestle" failed (add): ${full}`, [], [101]],
-    [`plugin type="trestle-canary" failed (add): ${full}`, [], [101]],
+    [`plugin type="trestle" failed (add): ${full} [pool-exhausted]`, [], [101]],
+    [`plugin type="trestle-canary" failed (add): ${full} [pool-exhausted]`, [], [101]],
     [
-      `plugin type="multus" failed (add): [a/b:c]: error adding container: plugin type="trestle" failed (add): ${full}`,
+      `plugin type="multus" failed (add): [a/b:c]: error adding container: plugin type="trestle" failed (add): ${full} [pool-exhausted]`,
       [],
       [101],
     ],

@@ -148,12 +148,16 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     ['call-too-long'],
   ],
   [
-    `${sandbox}: plugin type="trestle" failed (add): no IP addresses available in range set: 10.1.0.1-10.1.0.6`,
+    `${sandbox}: plugin type="trestle" failed (add): no IP addresses available in range set: 10.1.0.1-10.1.0.6 [pool-exhausted]; a`,
     [],
     [101],
   ],
-  [`${sandbox}: plugin type="trestle" failed (add): container 3fe3 already has eth0 on network pods`, [], [103]],
-  [`${sandbox}: plugin type="trestle" failed (add): host port 8080/tcp is taken; by ns/web`, [], [104]],
+  [
+    `${sandbox}: plugin type="trestle" failed (add): container 3fe3 already has eth0 on network pods [already-attached]; a`,
+    [],
+    [103],
+  ],
+  [`${sandbox}: plugin type="trestle" failed (add): host port 8080/tcp is taken [port-reserved]; by ns/web`, [], [104]],
   ['{"cniVersion":"1.1.0","code":108,"msg":"\\"cni0\\" already exists but is not a bridge"}', [], [108]],
   ['msg="{\\"cniVersion\\":\\"1.1.0\\",\\"code\\":109}"', [], [109]],
 ]

@@ -7,7 +7,8 @@ import { describe, expect, it } from 'vitest'
 import { readConditions } from '../../../../src/cni/config/conditions.ts'
 import { CniError } from '../../../../src/cni/model/error.ts'
 
-const read = (tokens: readonly string[], family: 4 | 6 = 4) => readConditions(tokens, family, 'portmap.conditionsV4')
+const read = (tokens: readonly string[], family: 4 | 6 = 4) =>
+  readConditions(tokens, family, ['portmap', 'conditionsV4'])
 
 describe('readConditions', () => {
   it.each<readonly [readonly string[], readonly string[]]>([

@@ -2,7 +2,9 @@
 // What each wrong value is answered with, and which keys of iptables are accepted.
 
 import { describe, expect, it } from 'vitest'
-import { CniCode } from '../../../../src/cni/model/error.ts'
+import type { PathStep } from '../../../../src/cni/model/error.ts'
+import { CniCode, type ErrorId } from '../../../../src/cni/model/error-code.ts'
+import { keyPath } from '../../../../src/cni/model/invalid-config.ts'
 import { errorOf, type Json, lineOf, read } from '../model/call.ts'
 
 describe('refused values', () => {
@@ -55,6 +57,34 @@ describe('refused values', () => {
     const error = errorOf(() => read(changes))
     expect(lineOf(error)).toBe(`(${CniCode.invalidConfig}) ${message}`)
     expect(error.details).toMatch(/use |put /)
+    expect(message.split(': ')[0]).toBe(keyPath(error.path ?? []))
+  })
+
+  it.each<[Json, readonly PathStep[], ErrorId]>([
+    [
+      { ipam: { type: 'trestle', ranges: [[{ subnet: '10.0.0.0/31' }]] } },
+      ['ipam', 'ranges', 0, 0, 'subnet'],
+      'range-subnet',
+    ],
+    [{ ipam: { type: 'trestle', subnet: '10.0.0.0/24', gateway: 'x' } }, ['ipam', 'gateway'], 'range-gateway'],
+    [
+      { ipam: { type: 'static', addresses: [{ address: 'x' }] } },
+      ['ipam', 'addresses', 0, 'address'],
+      'static-address-invalid',
+    ],
+    [{ podcidr: ['10.0.0.0/24', 'fd00::1/64'] }, ['podcidr', 1], 'range-subnet'],
+    [{ tuning: { sysctl: { 'net.ipv4.x': 1 } } }, ['tuning', 'sysctl'], 'wrong-type'],
+    [{ name: 'a b' }, ['name'], 'network-name-invalid'],
+    [{ cniVersion: '9.9.9' }, ['cniVersion'], 'version-unsupported'],
+    [{ prevResult: { ips: [{ address: 'x' }] } }, ['prevResult', 'ips', 0, 'address'], 'prev-result-invalid'],
+    [{ portmap: { backend: 'ipvs' } }, ['portmap', 'backend'], 'unsupported-value'],
+  ])('%j: the key is in the error, and the id', (changes, path, id) => {
+    expect(errorOf(() => read(changes))).toMatchObject({ path, id })
+  })
+
+  it('what is wrong with CNI_ARGS is about no key', () => {
+    const error = errorOf(() => read({}, { CNI_ARGS: 'MAC=x' }))
+    expect([error.id, error.path]).toEqual(['cni-args-invalid', undefined])
   })
 
   it('CHECK needs prevResult', () => {

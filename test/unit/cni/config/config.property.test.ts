@@ -5,7 +5,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readConfig, readDelConfig } from '../../../../src/cni/config/config.ts'
-import { CniCode, CniError } from '../../../../src/cni/model/error.ts'
+import { CniError } from '../../../../src/cni/model/error.ts'
+import { CniCode } from '../../../../src/cni/model/error-code.ts'
 import { writeResult } from '../../../../src/cni/result/result-shapes.ts'
 import { callOf, configText } from '../model/call.ts'
 

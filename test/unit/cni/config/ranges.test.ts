@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest'
 import type { RangeInput } from '../../../../src/cni/config/range.ts'
 import { readExclude, readRangeSets } from '../../../../src/cni/config/ranges.ts'
-import { CniCode, CniError } from '../../../../src/cni/model/error.ts'
+import { CniError } from '../../../../src/cni/model/error.ts'
+import { CniCode } from '../../../../src/cni/model/error-code.ts'
 
 /** What a call throws: `code message`. */
 function failureOf(call: () => unknown): string {
@@ -19,7 +20,7 @@ function failureOf(call: () => unknown): string {
   return 'no error'
 }
 
-const readOne = (input: RangeInput) => readRangeSets([[input]], 'ipam.ranges')[0]?.[0]
+const readOne = (input: RangeInput) => readRangeSets([[input]], ['ipam', 'ranges'])[0]?.[0]
 const spanOf = (text: string): RangeInput => {
   const [subnet, rangeStart, rangeEnd] = text.split(' ')
   return { subnet, rangeStart, rangeEnd }
@@ -112,7 +113,7 @@ describe('range sets', () => {
     failureOf(() =>
       readRangeSets(
         sets.map((set) => set.map(spanOf)),
-        'ipam.ranges',
+        ['ipam', 'ranges'],
       ),
     )
 
@@ -154,7 +155,8 @@ describe('range sets', () => {
 
   it('names each set by its own key when the sets come from several places', () => {
     const sets = [[{ subnet: '10.0.0.0/24' }], [{ subnet: '10.1.0.0/31' }]]
-    const pathOf = (set: number, range?: number) => (set === 0 ? 'runtimeConfig.ipRanges[0]' : `ipam.${range}`)
+    const pathOf = (set: number, range?: number) =>
+      set === 0 ? ['runtimeConfig', 'ipRanges', 0] : ['ipam', `${range}`]
     expect(failureOf(() => readRangeSets(sets, pathOf))).toContain('7 ipam.0.subnet: invalid range set 1: ')
   })
 })
@@ -162,7 +164,7 @@ describe('range sets', () => {
 describe('excluded addresses', () => {
   it('become canonical CIDRs without repeats', () => {
     const entries = ['10.0.0.0/8', '10.0.0.5', 'FD00::/64', '10.0.0.5/32', 'fd00::1']
-    expect(readExclude(entries, 'ipam.exclude')).toEqual(['10.0.0.0/8', '10.0.0.5/32', 'fd00::/64', 'fd00::1/128'])
+    expect(readExclude(entries, ['ipam', 'exclude'])).toEqual(['10.0.0.0/8', '10.0.0.5/32', 'fd00::/64', 'fd00::1/128'])
   })
 
   it.each([
@@ -170,6 +172,6 @@ describe('excluded addresses', () => {
     ['10.0.0.1-10.0.0.9', 'invalid CIDR address: 10.0.0.1-10.0.0.9'],
     ['10.1.2.3/24', '10.1.2.3/24 has host bits set'],
   ])('%s is refused', (entry, message) => {
-    expect(failureOf(() => readExclude(['10.0.0.5', entry], 'ipam.exclude'))).toBe(`7 ipam.exclude[1]: ${message}`)
+    expect(failureOf(() => readExclude(['10.0.0.5', entry], ['ipam', 'exclude']))).toBe(`7 ipam.exclude[1]: ${message}`)
   })
 })

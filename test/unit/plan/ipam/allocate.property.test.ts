@@ -36,7 +36,7 @@ const pool = fc.constantFrom<4 | 6>(4, 6).chain((family) => {
 })
 
 function setOf(subnets: readonly string[]) {
-  return readRangeSets([subnets.map((subnet) => ({ subnet }))], 'ranges')[0] ?? []
+  return readRangeSets([subnets.map((subnet) => ({ subnet }))], ['ranges'])[0] ?? []
 }
 
 /** The addresses that may be given out, found one by one. */
@@ -57,7 +57,7 @@ it('tries each usable address once and nothing else: no gateway, network, broadc
   fc.assert(
     fc.property(pool, ({ subnets, holes, last }) => {
       const set = setOf(subnets)
-      const tried = [...candidates(set, last, readExclude(holes, 'exclude'))]
+      const tried = [...candidates(set, last, readExclude(holes, ['exclude']))]
       const values = tried.map(({ address }) => numberOf(expand(address)))
       expect(new Set(values).size).toBe(values.length)
       expect(new Set(values)).toEqual(usableValues(subnets, holes))

@@ -11,7 +11,7 @@ function setOf(...lines: string[]): readonly Range[] {
     const [subnet, rangeStart, rangeEnd, gateway] = line.split(' ')
     return { subnet, rangeStart, rangeEnd, gateway }
   })
-  const [set] = readRangeSets([inputs], 'ranges')
+  const [set] = readRangeSets([inputs], ['ranges'])
   if (set === undefined) throw new Error('no set')
   return set
 }

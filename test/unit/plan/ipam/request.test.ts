@@ -2,7 +2,8 @@
 // Requested addresses, and the errors for those that cannot be had.
 import { describe, expect, it } from 'vitest'
 import { readRangeSets } from '../../../../src/cni/config/ranges.ts'
-import { CniCode, CniError } from '../../../../src/cni/model/error.ts'
+import { CniError } from '../../../../src/cni/model/error.ts'
+import { CniCode } from '../../../../src/cni/model/error-code.ts'
 import { chooseRequested, exhausted, requestTaken } from '../../../../src/plan/ipam/request.ts'
 
 const SETS = readRangeSets(
@@ -13,7 +14,7 @@ const SETS = readRangeSets(
     ],
     [{ subnet: 'fd00::/64' }],
   ],
-  'ranges',
+  ['ranges'],
 )
 const FIRST = { index: 0, ranges: SETS[0] ?? [] }
 
