@@ -4,7 +4,9 @@
 
 import { patternNameProblem, unsafeNameProblem } from '../cni/model/link-name.ts'
 import type { ChainPlace } from '../plan/rules/host-accept.ts'
-import { type AcceptCommand, type IptablesPlace, isSubnet, type NftPlace } from './host-accept.ts'
+import { type AcceptCommand, type IptablesPlace, isSubnet, type NftPlace, nftCommand } from './host-accept.ts'
+import { ruleRemovalText } from './nft.ts'
+import { readRuleTexts } from './read-foreign-nft.ts'
 
 const directions = ['in', 'out'] as const
 
@@ -32,16 +34,14 @@ function iptablesCommand(
 
 /** The handles of a pair in `nft -a list chain`. */
 export function pairHandles(listing: string, of: string): readonly string[] {
-  return listing.split('\n').flatMap((line) => {
-    const isOurs = directions.some((direction) => line.includes(`comment "${pairComment(of, direction)}"`))
-    return isOurs ? (/# handle (\d+)$/.exec(line)?.[1] ?? []) : []
-  })
+  const comments = directions.map((direction) => `comment "${pairComment(of, direction)}"`)
+  const rules = [...readRuleTexts(listing)]
+  return rules.flatMap(([handle, text]) => (comments.some((comment) => text.includes(comment)) ? [handle] : []))
 }
 
 /** Takes the rules out in one transaction. */
-export function deletePairCommand({ family, table, chain }: NftPlace, handles: readonly string[]): AcceptCommand {
-  const lines = handles.map((handle) => `delete rule ${family} ${table} ${chain} handle ${handle}\n`)
-  return { file: 'nft', args: ['-f', '-'], stdin: lines.join('') }
+export function deletePairCommand(place: NftPlace, handles: readonly string[]): AcceptCommand {
+  return nftCommand(handles.map((handle) => ruleRemovalText(place, handle)).join(''))
 }
 
 function pairComment(of: string, direction: (typeof directions)[number]): string {

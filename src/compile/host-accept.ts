@@ -6,6 +6,7 @@ import { formatCidr, parseCidr } from '../cni/model/address.ts'
 import { markText } from '../plan/rules/accept-mark.ts'
 import type { OurRule } from '../plan/rules/accept-place.ts'
 import type { ChainPlace } from '../plan/rules/host-accept.ts'
+import { acceptText, listArguments, ruleRemovalText, showChainInput } from './nft.ts'
 
 /** A command that reads or changes a place. */
 export interface AcceptCommand {
@@ -34,22 +35,22 @@ export function acceptMarkOf(comment: string): number | undefined {
 /** Lists a chain's rules: `-S`, or JSON of nft, which takes only JSON from a file then. */
 export function listChainCommand(place: ChainPlace): AcceptCommand {
   if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, '-S', place.chain] }
-  return { file: 'nft', args: ['-j', '-t', 'list', 'chain', place.family, place.table, place.chain] }
+  return { file: 'nft', args: listArguments.ofChain(place) }
 }
 
 /** Lists the table that a chain is in, likewise. */
 export function listTableCommand(place: ChainPlace): AcceptCommand {
   if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, '-S'] }
-  return { file: 'nft', args: ['-j', 'list', 'table', place.family, place.table] }
+  return { file: 'nft', args: listArguments.ofTable(place) }
 }
 
 /** Lists a chain for people, each rule with its handle. */
 export function showChainCommand(place: NftPlace): AcceptCommand {
-  return nft(`list chain ${chainText(place)}`, ['-a', '-t'])
+  return { file: 'nft', ...showChainInput(place) }
 }
 
 /** Lists the chains of nft without their rules. */
-export const listChainsCommand: AcceptCommand = { file: 'nft', args: ['-j', 'list', 'chains'] }
+export const listChainsCommand: AcceptCommand = { file: 'nft', args: listArguments.ofChains }
 
 /** Puts the accept before a rule: iptables counts, nft has handles. Absent: behind all of them. */
 export function insertCommand(place: ChainPlace, mark: number, before: string | undefined): AcceptCommand {
@@ -57,10 +58,7 @@ export function insertCommand(place: ChainPlace, mark: number, before: string | 
     const at = before === undefined ? ['-A', place.chain] : ['-I', place.chain, before]
     return { file: place.program, args: ['-w', lockWaitS, ...at, ...iptablesRule(mark)] }
   }
-  const bit = markText(mark)
-  const rule = `meta mark & ${bit} == ${bit} accept comment "${acceptComment(mark)}"`
-  if (before === undefined) return nft(`add rule ${chainText(place)} ${rule}`)
-  return nft(`insert rule ${chainText(place)} handle ${before} ${rule}`)
+  return nftCommand(acceptText(place, { mark, comment: acceptComment(mark) }, before))
 }
 
 /**
@@ -68,7 +66,7 @@ export function insertCommand(place: ChainPlace, mark: number, before: string | 
  * one with the handle.
  */
 export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id' | 'mark'>): AcceptCommand {
-  if (place.kind === 'nft') return nft(`delete rule ${chainText(place)} handle ${id}`)
+  if (place.kind === 'nft') return nftCommand(ruleRemovalText(place, id))
   return { file: place.program, args: ['-w', lockWaitS, '-D', place.chain, ...iptablesRule(mark)] }
 }
 
@@ -98,10 +96,6 @@ function firewalldWord(of: string): string {
 }
 
 /** By standard input: names of tables and chains may look like anything. */
-function nft(statement: string, options: readonly string[] = []): AcceptCommand {
-  return { file: 'nft', args: [...options, '-f', '-'], stdin: `${statement}\n` }
-}
-
-function chainText({ family, table, chain }: NftPlace): string {
-  return `${family} ${table} ${chain}`
+export function nftCommand(stdin: string): AcceptCommand {
+  return { file: 'nft', args: ['-f', '-'], stdin }
 }

@@ -5,6 +5,7 @@
 
 import { CniError, printable } from '../cni/model/error.ts'
 import type { Element } from '../plan/model/elements.ts'
+import type { NftChain } from '../plan/model/observed.ts'
 import type { Op } from '../plan/model/op.ts'
 import { type FieldKind, type SetName, setSpec, type TableFamily } from '../plan/model/sets.ts'
 import { markText } from '../plan/rules/accept-mark.ts'
@@ -55,9 +56,41 @@ export function nftText(op: NftOp): string {
   }
 }
 
-/** The arguments that list one of our tables with its elements, as JSON (read-nft.ts). */
-export function listTableArguments(table: TableFamily): readonly string[] {
-  return ['-j', 'list', 'table', table, tableName]
+/** What nft is asked to list, as its arguments. `ofChain` without the elements of sets; `ofRules` with handles. */
+export const listArguments = {
+  ofOurs: (table: TableFamily) => ['-j', 'list', 'table', table, tableName],
+  ofTable: ({ family, table }: Omit<NftChain, 'chain'>) => ['-j', 'list', 'table', family, table],
+  ofChain: ({ family, table, chain }: NftChain) => ['-j', '-t', 'list', 'chain', family, table, chain],
+  ofChains: ['-j', 'list', 'chains'],
+  ofEverything: ['list', 'ruleset'],
+} as const
+
+/** Shows a chain for people, each rule with its handle. By input: names of others may look like anything. */
+export function showChainInput(chain: NftChain): { readonly args: readonly string[]; readonly stdin: string } {
+  return { args: ['-a', '-t', '-f', '-'], stdin: `list chain ${chainAt(chain)}\n` }
+}
+
+/** Puts an accept of what has `mark` into a chain of others: before the rule with the handle `before`, or behind all. */
+export function acceptText(chain: NftChain, accept: { mark: number; comment: string }, before?: string): string {
+  const bit = markText(accept.mark)
+  const rule = `meta mark & ${bit} == ${bit} accept comment "${accept.comment}"`
+  if (before === undefined) return `add rule ${chainAt(chain)} ${rule}\n`
+  return `insert rule ${chainAt(chain)} handle ${before} ${rule}\n`
+}
+
+/** Takes one rule out of a chain, by its handle. */
+export function ruleRemovalText(chain: NftChain, handle: string | number): string {
+  return `delete rule ${chainAt(chain)} handle ${handle}\n`
+}
+
+/** Takes chains away with their rules; all are emptied first, since a rule may lead from one to another. */
+export function chainRemovalText(chains: readonly NftChain[]): string {
+  const each = (verb: string) => chains.map((chain) => `${verb} chain ${chainAt(chain)}\n`)
+  return [...each('flush'), ...each('delete')].join('')
+}
+
+function chainAt({ family, table, chain }: NftChain): string {
+  return `${family} ${table} ${chain}`
 }
 
 /**

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `nft -j` prints of tables of somebody else (libnftables-json(5)).
 
+import type { NftChain } from '../plan/model/observed.ts'
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
+import type { UpstreamRules } from '../plan/upstream/reference-nft.ts'
 import { acceptMarkOf } from './host-accept.ts'
 
 /** A chain of `nft -j list chains`; hook, priority and policy of a base chain. */
@@ -51,6 +53,47 @@ export function countForeignTargets(listing: string): ReadonlyMap<string, number
   return counts
 }
 
+/** What `nft -j list table` printed of one table, as rules of the upstream plugins are told by. Throws SyntaxError likewise. */
+export function readUpstreamRules(listing: string): UpstreamRules {
+  const entries = listing.trim() === '' ? [] : (entriesOf(listing) as readonly UpstreamEntry[])
+  return {
+    rules: entries.flatMap(({ rule }) => {
+      if (rule === undefined) return []
+      const { family, table, chain, handle, comment = '', expr = [] } = rule
+      return { family, table, chain, handle, comment, texts: textsIn(expr), source: sourceIn(expr) }
+    }),
+    chains: entries.flatMap(({ chain }) =>
+      chain === undefined ? [] : { family: chain.family, table: chain.table, chain: chain.name },
+    ),
+  }
+}
+
+type UpstreamEntry = Pick<Entry, 'chain'> & { readonly rule?: Entry['rule'] & NftChain }
+
+/** Every text in an expression, on any level. */
+function textsIn(value: unknown): ReadonlySet<string> {
+  if (typeof value === 'string') return new Set([value])
+  if (typeof value !== 'object' || value === null) return new Set()
+  return new Set(Object.values(value).flatMap((inner) => [...textsIn(inner)]))
+}
+
+/** The source that the expression compares with, where it is one address or name. */
+function sourceIn(expr: readonly Fields[]): string | undefined {
+  const matches = expr.flatMap(({ match }) => (match as Match | undefined) ?? [])
+  const source = matches.find(({ left }) => left?.payload?.field === 'saddr')?.right
+  return typeof source === 'string' ? source : undefined
+}
+
+interface Match {
+  readonly left?: { readonly payload?: { readonly field?: unknown } }
+  readonly right?: unknown
+}
+
+/** Every word of `nft list ruleset`: addresses, names, numbers. */
+export function readRulesetWords(listing: string): ReadonlySet<string> {
+  return new Set(listing.split(/[\s,{}]+/))
+}
+
 /** Rules by their handles as `nft -a list chain` shows them: for people. */
 export function readRuleTexts(listing: string): ReadonlyMap<string, string> {
   const lines = listing.split('\n').map((line) => /^\t\t(.*) # handle (\d+)$/.exec(line))
@@ -58,7 +101,7 @@ export function readRuleTexts(listing: string): ReadonlyMap<string, string> {
 }
 
 function entriesOf(listing: string): readonly Entry[] {
-  return (JSON.parse(listing) as { nftables: readonly Entry[] }).nftables
+  return (JSON.parse(listing) as { nftables?: readonly Entry[] }).nftables ?? []
 }
 
 const verdicts: Readonly<Record<string, ForeignAct>> = {

@@ -11,6 +11,16 @@ const layers = ['cni', 'plan', 'compile', 'system', 'commands', 'snapshot', 'mai
 const pure = ['cni', 'plan', 'compile']
 const pureBuiltins = ['node:crypto', 'node:path']
 const impure = /\basync\b|\bawait\b|\bDate\b|\bMath\.random\b|\bprocess[.[?]|\bsetTimeout\b|\bperformance\b/
+/** Statements, expressions, types and the separator of fields of nft(8). */
+const nftText = new RegExp(
+  [
+    /\b(?:add|insert|delete|flush|list|destroy|replace) (?:table|chains?|rule(?:set)?|set|map|element)\b/,
+    /\b(?:[io]ifname|iifkind|ip6? [sd]addr|ct (?:state|status)|meta (?:mark|l4proto|nfproto)|th dport|vmap|fib [sd]addr)\b/,
+    /\btype (?:filter|nat) hook\b|\b(?:ipv[46]_addr|inet_service|inet_proto|ether_addr)\b|^ \. $|\} \. \$\{|^goto \$\{/,
+  ]
+    .map(({ source }) => source)
+    .join('|'),
+)
 const longest = 250
 const mostFiles = 20
 
@@ -94,6 +104,15 @@ describe('src/', () => {
     expect(effects.filter((each) => !isTheEdge(each))).toEqual([])
   })
 
+  it('writes nft in one file and reads it beside: conditions.ts is the language of a key, explain cites others', () => {
+    const files = offenders(({ text }) => textsOf(text).some((each) => nftText.test(each)))
+    expect(files.filter((file) => !file.startsWith('cli/explain/known/')).sort()).toEqual([
+      'cni/config/conditions.ts',
+      'compile/nft.ts',
+      'compile/read-foreign-nft.ts',
+    ])
+  })
+
   it(`has no file over ${longest} lines`, () => {
     expect(offenders(({ text }) => text.split('\n').length - 1 > longest)).toEqual([])
   })
@@ -151,6 +170,12 @@ function importsOf(text: string): readonly string[] {
 function codeLines(text: string): readonly string[] {
   const bare = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`/g, "''")
   return bare.split('\n').map((line) => line.replace(/\/\/.*$/, ''))
+}
+
+/** Texts of the code, without their quotes; none of comments. */
+function textsOf(text: string): readonly string[] {
+  const found = text.matchAll(/\/\*[\s\S]*?\*\/|\/\/.*|'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`/g)
+  return [...found].flatMap((match) => match[1] ?? match[2] ?? [])
 }
 
 /** dispatch.ts is the protocol edge: it waits for the verbs, which are asynchronous, and does nothing else. */

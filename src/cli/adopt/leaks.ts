@@ -53,7 +53,7 @@ export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly 
   const gone = found.filter(({ kind }) => kind === 'gone')
   const named = [
     ...rules.iptables.flatMap(({ saved }) => iptablesPods(saved)),
-    ...rules.nft.flatMap((json) => nftPods(json, network)),
+    ...rules.nft.flatMap((listed) => nftPods(listed, network)),
   ]
   const candidates = collect(
     search,

@@ -146,7 +146,7 @@ function sortOurs(
 function hasRules(rules: ReferenceRules, owner: ReturnType<typeof ownerOf>): boolean {
   return (
     rules.iptables.some(({ saved }) => iptablesRemovals(saved, [owner]) !== '') ||
-    rules.nft.some((json) => nftRemovals(json, [owner]) !== '')
+    rules.nft.some((listed) => Object.values(nftRemovals(listed, [owner])).some((found) => found.length > 0))
   )
 }
 

@@ -4,6 +4,8 @@
 
 import { readdirSync } from 'node:fs'
 import { bareAddress } from '../../cni/model/address.ts'
+import { listArguments } from '../../compile/nft.ts'
+import { readRulesetWords } from '../../compile/read-foreign-nft.ts'
 import { must } from './lab.ts'
 import type { Pod, Trial } from './pods.ts'
 
@@ -46,10 +48,10 @@ function stateLeft(): readonly string[] {
 /** Rules and elements that name a pod's address. */
 async function rulesLeft(trial: Trial, pods: readonly Pod[]): Promise<readonly string[]> {
   const { code, stdout } = await trial
-    .run({ file: 'nft', args: ['list', 'ruleset'] })
+    .run({ file: 'nft', args: listArguments.ofEverything })
     .catch(() => ({ code: 1, stdout: '' }))
   if (code !== 0) return []
-  const words = new Set(stdout.split(/[\s,{}]+/))
+  const words = readRulesetWords(stdout)
   const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => bareAddress(address)))
   return addresses.filter((address) => words.has(address)).map((address) => `${address} in the nft ruleset`)
 }

@@ -64,6 +64,13 @@ export interface ObservedTable {
   readonly elements: Elements
 }
 
+/** A chain of nftables, anybody's. */
+export interface NftChain {
+  readonly family: string
+  readonly table: string
+  readonly chain: string
+}
+
 /** Queueing on one link: a token bucket at the root, and where an ingress filter redirects to. */
 export interface ObservedQueue {
   readonly rateBits?: number

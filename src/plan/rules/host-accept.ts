@@ -5,11 +5,12 @@
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
+import type { NftChain } from '../model/observed.ts'
 
 /** Where an accept is put. `program`: the iptables variant whose chain it is. */
 export type AcceptPlace =
   | { readonly kind: 'iptables'; readonly program: string; readonly chain: string }
-  | { readonly kind: 'nft'; readonly family: string; readonly table: string; readonly chain: string }
+  | ({ readonly kind: 'nft' } & NftChain)
   | { readonly kind: 'firewalld'; readonly zone: string }
 
 /** A chain of somebody else. */

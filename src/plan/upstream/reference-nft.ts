@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rules of the reference plugins' nftables tables are those of given attachments, and the nft
-// input that takes these away and no other. A rule is deleted by its handle, told by its comment.
+// Which rules of the reference plugins' nftables tables are those of given attachments: told by their comments.
 
+import type { NftChain } from '../model/observed.ts'
 import { type NamedPod, networkMark, type ReferenceOwner, referenceNames } from './reference-chain.ts'
 
 /** The tables that ipMasq, portmap and macspoofchk use; the last one may be others' too. */
@@ -12,56 +12,49 @@ export const referenceTables = [
   { family: 'bridge', table: 'nat' },
 ] as const
 
-/** A rule as `nft -j -a list table` has it. */
-interface NftRule {
-  readonly family: string
-  readonly table: string
-  readonly chain: string
-  readonly handle: number
-  readonly comment?: string
-  readonly expr: unknown
-}
-
-interface NftChain {
-  readonly family: string
-  readonly table: string
-  readonly name: string
-}
-
-interface Listing {
-  readonly rules: readonly NftRule[]
+/** The rules and chains of a table, as far as they tell whose they are. */
+export interface UpstreamRules {
+  readonly rules: readonly UpstreamRule[]
   readonly chains: readonly NftChain[]
 }
 
-/** Deletions as input for `nft -f -`; empty where there is nothing to delete. `json`: what `nft -j list table` printed, of one table. */
-export function nftRemovals(json: string, owners: readonly ReferenceOwner[]): string {
-  const { rules, chains } = readListing(json)
+/** A rule. `texts`: every text in its expression; `source`: the address that it compares the sender with. */
+export interface UpstreamRule extends NftChain {
+  readonly handle: number
+  readonly comment: string
+  readonly texts: ReadonlySet<string>
+  readonly source: string | undefined
+}
+
+/** Of `listed` what these owners have: rules, and chains with all that is in them. */
+export function nftRemovals(listed: UpstreamRules, owners: readonly ReferenceOwner[]): UpstreamRules {
   const known = owners.map((owner) => ({ owner, names: referenceNames(owner) }))
-  const own = rules.filter((rule) => known.some((each) => isOwn(rule, each)))
   const spoof = new Set(known.flatMap(({ names }) => names.spoofChains))
-  const gone = chains.filter((chain) => chain.family === 'bridge' && chain.table === 'nat' && spoof.has(chain.name))
-  return [
-    ...own.map(({ family, table, chain, handle }) => `delete rule ${family} ${table} ${chain} handle ${handle}\n`),
-    ...gone.map(({ family, table, name }) => `flush chain ${family} ${table} ${name}\n`),
-    ...gone.map(({ family, table, name }) => `delete chain ${family} ${table} ${name}\n`),
-  ].join('')
+  return {
+    rules: listed.rules.filter((rule) => known.some((each) => isOwn(rule, each))),
+    chains: listed.chains.filter(
+      ({ family, table, chain }) => family === 'bridge' && table === 'nat' && spoof.has(chain),
+    ),
+  }
 }
 
 /** The pods of `network` that ipMasq's rules name; portmap's have the container id only. */
-export function nftPods(json: string, network: string): readonly NamedPod[] {
+export function nftPods({ rules }: UpstreamRules, network: string): readonly NamedPod[] {
   const mark = `${networkMark(network)}-`
-  return readListing(json).rules.flatMap(({ table, comment = '', expr }) => {
+  return rules.flatMap(({ table, comment, source }) => {
     if (table !== 'cni_plugins_masquerade' || !comment.startsWith(mark)) return []
     const [, ifName, containerId] = /, if: ([^,]+), id: (\S+)$/.exec(comment) ?? []
     // The plugin cuts comments at 128 bytes: a cut id names nobody.
     if (containerId === undefined || ifName === undefined || Buffer.byteLength(comment) >= 128) return []
-    const address = /"field": ?"saddr"[^}]*\}\}, ?"right": ?"([^"]+)"/.exec(JSON.stringify(expr))?.[1]
-    return [{ network, containerId, ifName, ...(address === undefined ? {} : { address }) }]
+    return [{ network, containerId, ifName, ...(source === undefined ? {} : { address: source }) }]
   })
 }
 
-function isOwn(rule: NftRule, { owner, names }: { owner: ReferenceOwner; names: ReturnType<typeof referenceNames> }) {
-  const { comment = '' } = rule
+function isOwn(
+  rule: UpstreamRule,
+  { owner, names }: { owner: ReferenceOwner; names: ReturnType<typeof referenceNames> },
+) {
+  const { comment } = rule
   switch (rule.table) {
     case 'cni_plugins_masquerade':
       return comment.startsWith(names.masqueradeMark)
@@ -75,17 +68,6 @@ function isOwn(rule: NftRule, { owner, names }: { owner: ReferenceOwner; names: 
 }
 
 /** portmap's comment is the container's: the pod's address tells its interfaces apart. */
-function isAbout(rule: NftRule, addresses: readonly string[]): boolean {
-  const text = JSON.stringify(rule.expr)
-  return addresses.some((address) => text.includes(JSON.stringify(address)))
-}
-
-function readListing(json: string): Listing {
-  const empty = { rules: [], chains: [] }
-  if (json.trim() === '') return empty
-  const entries = (JSON.parse(json) as { nftables?: readonly { rule?: NftRule; chain?: NftChain }[] }).nftables ?? []
-  return {
-    rules: entries.flatMap((entry) => entry.rule ?? []),
-    chains: entries.flatMap((entry) => entry.chain ?? []),
-  }
+function isAbout({ texts }: UpstreamRule, addresses: readonly string[]): boolean {
+  return addresses.some((address) => texts.has(address))
 }

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { CniError, oneLine } from '../../cni/model/error.ts'
 import { listChainCommand, listChainsCommand, listTableCommand, showChainCommand } from '../../compile/host-accept.ts'
+import { listArguments } from '../../compile/nft.ts'
 import {
   countForeignTargets,
   type ForeignChain,
@@ -52,7 +53,7 @@ export async function lookForDrops(
     const lack = refusedFor(listed.stderr)
     const told = `${oneLine(listed.stderr)}${lackNote(lack)}`
     throw new CniError('firewalls-not-seen', `cannot look for chains that drop: ${told}`, {
-      details: `nft list chains; ${lack?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
+      details: `nft ${listArguments.ofChains.join(' ')}; ${lack?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }
   const chains = readForeignChains(listed.stdout)

@@ -5,7 +5,7 @@ import { CniError, oneLine } from '../../cni/model/error.ts'
 import { toBatchLine } from '../../compile/batch-line.ts'
 import { readVlans } from '../../compile/bridge-tool.ts'
 import { podNetns } from '../../compile/ip.ts'
-import { listTableArguments } from '../../compile/nft.ts'
+import { listArguments } from '../../compile/nft.ts'
 import { readDocuments, readLinks, readRoutes, readRules } from '../../compile/read-ip.ts'
 import { readTable } from '../../compile/read-nft.ts'
 import { readAnswers, readQueue, type TcEntry } from '../../compile/read-tc.ts'
@@ -113,7 +113,7 @@ function settingsIn(printed: string, keys: readonly string[]): ReadonlyMap<strin
 
 /** One of our nft tables with its elements, or 'absent'. One process. */
 export async function observeTable(run: Run, family: TableFamily): Promise<ObservedTable | 'absent'> {
-  const output = await run({ file: 'nft', args: listTableArguments(family) })
+  const output = await run({ file: 'nft', args: listArguments.ofOurs(family) })
   if (output.code === 0) return readListing(output.stdout)
   if (reasonOf(output.stderr) === 'absent') return 'absent'
   throw notSeen('nft', output)

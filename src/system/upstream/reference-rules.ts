@@ -3,16 +3,18 @@
 // one transaction each. A tool that is not installed has left nothing.
 
 import { CniError, oneLine } from '../../cni/model/error.ts'
+import { chainRemovalText, listArguments, ruleRemovalText } from '../../compile/nft.ts'
+import { readUpstreamRules } from '../../compile/read-foreign-nft.ts'
 import { reasonOf } from '../../compile/reason.ts'
 import type { ReferenceOwner } from '../../plan/upstream/reference-chain.ts'
 import { iptablesRemovals } from '../../plan/upstream/reference-iptables.ts'
-import { nftRemovals, referenceTables } from '../../plan/upstream/reference-nft.ts'
+import { nftRemovals, referenceTables, type UpstreamRules } from '../../plan/upstream/reference-nft.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 
-/** What the reference plugins' rules are now: `iptables-save` of each family, and `nft -j` of each table of theirs. */
+/** What the reference plugins' rules are now: `iptables-save` of each family, and each nftables table of theirs. */
 export interface ReferenceRules {
   readonly iptables: readonly { readonly tool: IptablesTool; readonly saved: string }[]
-  readonly nft: readonly string[]
+  readonly nft: readonly UpstreamRules[]
 }
 
 type IptablesTool = 'iptables' | 'ip6tables'
@@ -25,16 +27,14 @@ export async function readReferenceRules(run: Run): Promise<ReferenceRules> {
   const [v4, v6, ...nft] = await Promise.all([
     runIfThere(run, { file: 'iptables-save', args: [] }),
     runIfThere(run, { file: 'ip6tables-save', args: [] }),
-    ...referenceTables.map(({ family, table }) =>
-      runIfThere(run, { file: 'nft', args: ['-j', '-a', 'list', 'table', family, table] }),
-    ),
+    ...referenceTables.map((table) => runIfThere(run, { file: 'nft', args: listArguments.ofTable(table) })),
   ])
   return {
     iptables: [
       { tool: 'iptables', saved: textOf(v4) },
       { tool: 'ip6tables', saved: textOf(v6) },
     ],
-    nft: nft.map(textOf),
+    nft: nft.map((output) => readUpstreamRules(textOf(output))),
   }
 }
 
@@ -56,10 +56,14 @@ async function removeOnce(run: Run, owners: readonly ReferenceOwner[]): Promise<
       args: ['--noflush', '-w', lockWaitS],
       stdin: iptablesRemovals(saved, owners),
     })),
-    { file: 'nft', args: ['-f', '-'], stdin: nft.map((json) => nftRemovals(json, owners)).join('') },
+    { file: 'nft', args: ['-f', '-'], stdin: nft.map((listed) => removalText(nftRemovals(listed, owners))).join('') },
   ]
   const outputs = await Promise.all(inputs.filter(({ stdin }) => stdin !== '').map((command) => runAll(run, command)))
   return outputs.flatMap((failure) => failure ?? [])
+}
+
+function removalText({ rules, chains }: UpstreamRules): string {
+  return rules.map((rule) => ruleRemovalText(rule, rule.handle)).join('') + chainRemovalText(chains)
 }
 
 async function runAll(run: Run, command: Command): Promise<Error | undefined> {

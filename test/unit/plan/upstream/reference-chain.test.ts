@@ -4,6 +4,8 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { chainRemovalText, ruleRemovalText } from '../../../../src/compile/nft.ts'
+import { readUpstreamRules } from '../../../../src/compile/read-foreign-nft.ts'
 import { referenceNames } from '../../../../src/plan/upstream/reference-chain.ts'
 import { acceptedAddresses, iptablesPods, iptablesRemovals } from '../../../../src/plan/upstream/reference-iptables.ts'
 import { nftPods, nftRemovals } from '../../../../src/plan/upstream/reference-nft.ts'
@@ -112,15 +114,34 @@ describe('nftables rules of the reference', () => {
     ],
   })
 
+  const listed = readUpstreamRules(listing)
+
   it('go by comment and address, and no others', () => {
-    expect(nftRemovals(listing, [owner('a', ['10.1.0.2'])])).toBe(
-      'delete rule ip cni_plugins_masquerade c handle 1\ndelete rule ip cni_hostport c handle 3\n',
+    const { rules, chains } = nftRemovals(listed, [owner('a', ['10.1.0.2'])])
+    expect(rules.map((each) => ruleRemovalText(each, each.handle))).toEqual([
+      'delete rule ip cni_plugins_masquerade c handle 1\n',
+      'delete rule ip cni_hostport c handle 3\n',
+    ])
+    expect(chains).toEqual([])
+    expect(nftRemovals(readUpstreamRules(''), [owner('a', [])])).toEqual({ rules: [], chains: [] })
+  })
+
+  it('against spoofed frames go with their chains', () => {
+    const { spoofMark, spoofChains } = referenceNames(owner('a', []))
+    const ofBridge = [...spoofChains, 'OTHER'].map((name) => ({ chain: { family: 'bridge', table: 'nat', name } }))
+    const json = JSON.stringify({
+      nftables: [...ofBridge, rule('nat', { family: 'bridge', handle: 7, comment: spoofMark })],
+    })
+    const found = nftRemovals(readUpstreamRules(json), [owner('a', [])])
+    expect(found.rules.map(({ handle }) => handle)).toEqual([7])
+    expect(found.chains).toEqual(spoofChains.map((chain) => ({ family: 'bridge', table: 'nat', chain })))
+    expect(chainRemovalText(found.chains).split('\n').slice(0, 2)).toEqual(
+      spoofChains.map((chain) => `flush chain bridge nat ${chain}`),
     )
-    expect(nftRemovals('', [owner('a', [])])).toBe('')
   })
 
   it('name their pods', () => {
-    expect(nftPods(listing, 'net')).toEqual([{ network: 'net', containerId: 'a', ifName: 'eth0', address: '10.1.0.2' }])
-    expect(nftPods(listing, 'other')).toEqual([])
+    expect(nftPods(listed, 'net')).toEqual([{ network: 'net', containerId: 'a', ifName: 'eth0', address: '10.1.0.2' }])
+    expect(nftPods(listed, 'other')).toEqual([])
   })
 })
