@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole build: two bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
+// The whole build: three bundles, one executable, the list of what is inside, their sums. `--arm64` also cross-builds for arm64 (without a
 // startup snapshot), `--empty` makes the empty executable and prints the start-up time beside it.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
-import { gateBundle } from './scripts/bundle-gate.mjs'
+import { gateBundle, gateCli } from './scripts/bundle-gate.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
 import { startTimes } from './scripts/start-time.mjs'
@@ -52,12 +52,15 @@ async function bundle(entry, outfile) {
 mkdirSync('dist', { recursive: true })
 const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
-const metafiles = { 'trestle.cjs': cni, 'cli.cjs': await bundle('src/cli/main.ts', dist('cli.cjs')) }
+const cli = await bundle('src/cli/main.ts', dist('cli.cjs'))
+gateCli(cli)
+const agent = await bundle('src/cli/agent/main.ts', dist('agent.cjs'))
+const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
 
-const input = { entry: dist('trestle.cjs'), assets: { 'cli.cjs': dist('cli.cjs') } }
+const input = { entry: dist('trestle.cjs'), assets: { 'cli.cjs': dist('cli.cjs'), 'agent.cjs': dist('agent.cjs') } }
 await pack({ ...input, output: dist('trestle') })
-const names = ['trestle', 'trestle.cjs', 'cli.cjs', 'trestle.cdx.json']
+const names = ['trestle', 'trestle.cjs', 'cli.cjs', 'agent.cjs', 'trestle.cdx.json']
 if (flags.arm64) {
   try {
     await pack({ ...input, output: dist('trestle-arm64'), arch: 'arm64' })

@@ -15,6 +15,13 @@ export function gateBundle(metafile) {
   throw new Error(`the CNI bundle may hold src/ (without cli/) and zod/mini only, but has:\n${lines.join('\n')}`)
 }
 
+/** Throws if the bundle of the commands holds what only the agent is for: a client of Kubernetes is larger than all commands. */
+export function gateCli(metafile) {
+  const inputs = Object.values(metafile.outputs).flatMap((output) => Object.keys(output.inputs))
+  const wrong = inputs.filter((path) => /^node_modules\/(@kubernetes|undici|prom-client)\//.test(path))
+  if (wrong.length > 0) throw new Error(`the agent's libraries are in the bundle of the commands: ${wrong.join(', ')}`)
+}
+
 function isAllowed(path) {
   return allowed.some((pattern) => pattern.test(path)) && !refused.some((pattern) => pattern.test(path))
 }

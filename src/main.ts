@@ -9,11 +9,11 @@ import { toCniError } from './cni/model/error.ts'
 import { currentVersion } from './cni/model/version.ts'
 import { workMs } from './commands/call/context.ts'
 import { handlers } from './commands/verbs/handlers.ts'
-import { loadCli } from './load-cli.ts'
 import { warmUpForSnapshot } from './snapshot/warm-up.ts'
 import { ownTypes } from './system/ipam/own-types.ts'
 import { removeCallFiles } from './system/process/call-file.ts'
 import { tellIgnoredWords } from './system/process/ignored-words.ts'
+import { loadBundle } from './system/process/load-bundle.ts'
 import { writeAll } from './system/process/output.ts'
 import { readStdin } from './system/process/stdin.ts'
 
@@ -63,8 +63,11 @@ function useCheapStderr(): void {
   Object.defineProperty(process, 'stderr', { value: { write }, configurable: true })
 }
 
+/** What the cli bundle exports: runs the words after the program's name, gives the exit code. */
+type CliMain = (args: readonly string[]) => Promise<number>
+
 function runCli(): void {
-  loadCli()(process.argv.slice(2)).then(reallyExit, (error: unknown) => {
+  loadBundle<CliMain>('cli.cjs')(process.argv.slice(2)).then(reallyExit, (error: unknown) => {
     writeAll(2, `trestle: ${toCniError(error).message}\n`)
     reallyExit(3)
   })

@@ -4,6 +4,7 @@
 import { messageWithId, toCniError } from '../cni/model/error.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
+import { agentCommand } from './agent/command.ts'
 import { convertCommand } from './convert/convert.ts'
 import { explainCommand } from './explain/explain.ts'
 import { gcCommand } from './gc/gc.ts'
@@ -30,6 +31,7 @@ export const commands: readonly Command[] = [
   adoptCommand,
   restoreCommand,
   gcCommand,
+  agentCommand,
   uninstallCommand,
   explainCommand,
   versionCommand,

@@ -211,6 +211,9 @@ const ownRules: Readonly<Record<OwnRuleName, string>> = {
   'from-loopback': 'oifname @loopback ip saddr 127.0.0.0/8 ct status dnat masquerade',
   all4: 'ip daddr . meta l4proto . th dport @masqall4 ct status dnat masquerade',
   all6: 'ip6 daddr . meta l4proto . th dport @masqall6 ct status dnat masquerade',
+  // Pods of other nodes see the pod's own address.
+  peer4: 'ip saddr @podnet4 ip daddr @peernet4 return',
+  peer6: 'ip6 saddr @podnet6 ip6 daddr @peernet6 return',
   masquerade4: 'ip saddr @masq4 ip daddr != 224.0.0.0/4 ip saddr . ip daddr != @keep4 masquerade',
   masquerade6: 'ip6 saddr @masq6 ip6 daddr != ff00::/8 ip6 saddr . ip6 daddr != @keep6 masquerade',
   spoof: 'iifname @guarded iifname . ether saddr != @guardedmac drop',
@@ -233,6 +236,10 @@ function acceptRules(mark: number): Readonly<Record<AcceptRuleName, string>> {
     translated: `ct status dnat ${set}`,
     new4: `ip daddr . ip saddr @acceptnew4 ${set}`,
     new6: `ip6 daddr . ip6 saddr @acceptnew6 ${set}`,
+    'peer-new4': `ip daddr @podnet4 ip saddr @peernet4 ${set}`,
+    'peer-new6': `ip6 daddr @podnet6 ip6 saddr @peernet6 ${set}`,
+    'node-new4': `ip daddr @podnet4 ip saddr @peeraddr4 ${set}`,
+    'node-new6': `ip6 daddr @podnet6 ip6 saddr @peeraddr6 ${set}`,
     unmark: clear,
   }
 }

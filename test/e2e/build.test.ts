@@ -27,7 +27,7 @@ describe('dist/SHA256SUMS', () => {
   const lines = read('SHA256SUMS').toString().trim().split('\n')
   it('has the executable, its bundles and the list of what is inside', () => {
     const names = lines.map((line) => line.split('  ')[1]).filter((name) => name !== 'trestle-arm64')
-    expect(names).toEqual(['trestle', 'trestle.cjs', 'cli.cjs', 'trestle.cdx.json'])
+    expect(names).toEqual(['trestle', 'trestle.cjs', 'cli.cjs', 'agent.cjs', 'trestle.cdx.json'])
   })
   it.each(lines)('is right: %s', (line) => {
     const [sum = '', name = ''] = line.split('  ')
@@ -78,7 +78,7 @@ describe('dist/trestle.cdx.json', () => {
   })
 
   it('has the packages that are in a bundle, at their versions, and no others', () => {
-    const inputs = ['trestle.cjs', 'cli.cjs'].flatMap((bundle) => {
+    const inputs = ['trestle.cjs', 'cli.cjs', 'agent.cjs'].flatMap((bundle) => {
       const { outputs } = JSON.parse(read(`${bundle}.meta.json`).toString()) as {
         outputs: Record<string, { inputs: Record<string, { bytesInOutput: number }> }>
       }

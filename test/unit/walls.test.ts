@@ -61,7 +61,7 @@ describe('src/', () => {
     for (const { file, imports } of sources)
       for (const path of imports.filter((each) => each.startsWith('.'))) {
         const [from, to] = [dirname(file), dirname(relative(src, join(src, dirname(file), path)))]
-        // main.ts and load-cli.ts are doors, no room: what is behind them is asked for by each.
+        // main.ts is a door, no room: what is behind it is asked for by each.
         if (from !== to && from !== '.' && to !== '.') arrows.set(from, (arrows.get(from) ?? new Set()).add(to))
       }
     expect([...arrows.keys()].flatMap((room) => wayBack(arrows, room))).toEqual([])

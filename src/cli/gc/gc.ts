@@ -45,18 +45,31 @@ export const gcCommand: Command = {
 async function run(input: Input): Promise<number> {
   const { isJson, output } = input
   requireRoot('gc', 'it reads the state of the node')
-  const swept = await withProgress(isJson, (tell) => sweep(input, tell))
+  const swept = await withProgress(isJson, (tell) => sweep(askedIn(input), tell))
   const code = exitCodeFor(swept)
   output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
   return code
 }
 
-async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
+/** `endpoint`: the runtime's socket, where it is named. `isAsked`: whether a runtime is asked at all. */
+export interface SweepRequest {
+  readonly endpoint?: string | undefined
+  readonly isAsked: boolean
+  readonly isApplied: boolean
+}
+
+function askedIn({ values }: Input): SweepRequest {
+  return {
+    endpoint: values['runtime-endpoint'] as string | undefined,
+    isAsked: values['no-runtime'] !== true,
+    isApplied: values['apply'] === true,
+  }
+}
+
+/** Judges all that is there, and collects it where that is asked. Throws CniError 5 when a named runtime does not answer. */
+export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, tell: Tell): Promise<Swept> {
   const context = openContext(new AbortController().signal)
-  const endpoint = values['runtime-endpoint'] as string | undefined
-  const isAsked = values['no-runtime'] !== true
   const living = isAsked ? await askRuntime(endpoint, tell) : { listed: undefined, source: 'not asked' }
-  const isApplied = values['apply'] === true
   tell('looking at attachments')
   let verdicts = await judgeAll(context, living.listed)
   const inTheWay = misplaced()
@@ -84,7 +97,7 @@ async function sweep({ values }: Input, tell: Tell): Promise<Swept> {
 }
 
 /** What was found, and what was done about it. `collected`: attachments. */
-interface Swept {
+export interface Swept {
   readonly verdicts: readonly Verdict[]
   readonly strays: readonly StrayVerdict[]
   readonly orphans: readonly OrphanVerdict[]

@@ -148,6 +148,7 @@ export const idsOfCode = {
     'not-ready-pool',
     'not-ready-bridge',
     'not-ready-ipam',
+    'api-server-unknown',
     'needs-root',
     'try-not-possible',
   ],

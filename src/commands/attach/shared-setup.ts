@@ -23,6 +23,7 @@ import { linkExists, readKey } from '../../system/kernel/kernel-files.ts'
 import { learnNftVersion } from '../../system/kernel/nft-version.ts'
 import { observeHost, observeSysctls, observeVlans } from '../../system/kernel/observe.ts'
 import { machineId } from '../../system/process/stamp.ts'
+import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
@@ -92,7 +93,7 @@ async function setUpAsSeen(context: CallContext, setup: SharedSetup): Promise<Ne
   )
   const missing = host === undefined ? links : await notThere(context, links, host)
   const earlier = earlierInUse(context, [...others, network])
-  const source = { networks: [...others, network, ...earlier], attachments }
+  const source = { networks: [...others, network, ...earlier], attachments, cluster: readCluster() }
   // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
   const hadRules = before !== undefined && sharesRules(before)
   const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
@@ -137,12 +138,13 @@ async function notThere(context: CallContext, links: readonly Op[], host: Observ
   return difference(links, { host, sysctls: forwardingNow(), ...vlans }).map(({ op }) => op)
 }
 
-/** Builds all rules of all networks anew after a flush, or after an overlap of networks. `spec`: of the call. Throws CniError 104 for a port of others. */
-export async function repairRules(context: CallContext, spec: AttachmentSpec): Promise<void> {
+/** Builds all rules of all networks anew after a flush, or after an overlap of networks. `spec`: of the call, where it has one. Throws CniError 104 for a port of others. */
+export async function repairRules(context: CallContext, spec?: AttachmentSpec): Promise<void> {
   await underLock(context, 'rebuild the rules', async () => {
     await refuseOwnedPorts(context, spec)
     const networks = allNetworks()
-    const source = { networks: [...networks, ...earlierInUse(context, networks)], attachments: liveSpecs(context) }
+    const all = [...networks, ...earlierInUse(context, networks)]
+    const source = { networks: all, attachments: liveSpecs(context), cluster: readCluster() }
     await executeWithRules({ run: context.run }, refilledRuleOps(source))
     await settleHostAccepts(context)
   })

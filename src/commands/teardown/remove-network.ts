@@ -16,6 +16,7 @@ import { readMarkAccept, settleMarkAccept } from '../../system/firewalls/mark-ac
 import { executeAll } from '../../system/kernel/execute.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
+import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, readNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
@@ -61,7 +62,7 @@ async function removeShared(
   const links = network === undefined ? [] : await unusedLinks(context, network, others)
   // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
   const networks = [...others, ...earlierInUse(context, others)]
-  const rules = refilledRuleOps({ networks, attachments: liveSpecs(context) }, true)
+  const rules = refilledRuleOps({ networks, attachments: liveSpecs(context), cluster: readCluster() }, true)
   const removals = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
   const guards = elementOps([...links.map(loopbackGuard), ...links.map(hairpinLink)], 'nft.del')
   for (const failure of await executeAll({ run: context.cleanup }, [...removals, ...rules, ...guards])) {

@@ -20,6 +20,7 @@ import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId } from '../../system/process/stamp.ts'
+import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
 import { settleHostAccepts } from '../attach/shared-setup.ts'
@@ -100,7 +101,7 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
     return link === undefined || host.links.has(link)
   }
   const attachments = all.filter(isThere)
-  const rules = refilledRuleOps({ networks, attachments: all })
+  const rules = refilledRuleOps({ networks, attachments: all, cluster: readCluster() })
   const ops = [...linkOps(networks, attachments), ...rules]
   const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
   const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))

@@ -170,7 +170,9 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
 }
 
 function stateParts(): readonly string[] {
-  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json'].map((name) => `${stateRoot()}/${name}`)
+  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json', 'cluster.json', 'agent.json'].map(
+    (name) => `${stateRoot()}/${name}`,
+  )
 }
 
 /** Something else in it is not ours to remove; the lock of another call is gone with that call. */

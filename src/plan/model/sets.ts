@@ -58,6 +58,13 @@ export const sets = {
   acceptSubnets6: { kernelName: 'acceptnet6', table: inet, key: ['prefix6'] },
   acceptNew4: { kernelName: 'acceptnew4', table: inet, key: ['prefix4', 'prefix4'] },
   acceptNew6: { kernelName: 'acceptnew6', table: inet, key: ['prefix6', 'prefix6'] },
+  /** The cluster: ranges of this node's pods, of other nodes' pods, and other nodes' addresses. */
+  ownPods4: { kernelName: 'podnet4', table: inet, key: ['prefix4'] },
+  ownPods6: { kernelName: 'podnet6', table: inet, key: ['prefix6'] },
+  peerPods4: { kernelName: 'peernet4', table: inet, key: ['prefix4'] },
+  peerPods6: { kernelName: 'peernet6', table: inet, key: ['prefix6'] },
+  peerNodes4: { kernelName: 'peeraddr4', table: inet, key: ['address4'] },
+  peerNodes6: { kernelName: 'peeraddr6', table: inet, key: ['address6'] },
   /** macspoofchk: ports of a bridge whose frames are checked, and the MAC that each may have. */
   macCheckLinks: { kernelName: 'guarded', table: bridge, key: ['link'] },
   macCheckPairs: { kernelName: 'guardedmac', table: bridge, key: ['link', 'mac'] },

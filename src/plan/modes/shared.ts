@@ -8,6 +8,7 @@ import type { Op } from '../model/op.ts'
 import { type SetName, setSpec, type TableFamily } from '../model/sets.ts'
 import { acceptElements } from '../rules/accept-elements.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
+import { type Cluster, clusterElements, clusterSets } from '../rules/cluster-elements.ts'
 import { hairpinElements } from '../rules/hairpin.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
 import { isolationElements } from '../rules/isolation.ts'
@@ -21,6 +22,8 @@ export interface RuleSource {
   readonly attachments: readonly AttachmentSpec[]
   /** All networks of the table, where `networks` are some of them: the mark is one for all. */
   readonly all?: readonly NetworkSpec[]
+  /** The cluster around the node, where its agent has written it down. */
+  readonly cluster?: Cluster | undefined
 }
 
 /** Base ruleset and elements. Nothing where no network and no attachment needs any. */
@@ -44,6 +47,7 @@ const refilled: readonly SetName[] = [
   'acceptSubnets6',
   'acceptNew4',
   'acceptNew6',
+  ...clusterSets,
 ]
 
 /** Whether the attachment has elements of its own in sets that are emptied and filled again. */
@@ -105,7 +109,10 @@ export function tablesOf(ops: readonly Op[]): readonly TableFamily[] {
 }
 
 function allElementsOf(source: RuleSource): readonly Op[] {
-  return [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
+  const own = [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
+  // Without pods or networks there is no table, and nothing that the cluster's elements could be for.
+  if (own.length === 0 || source.cluster === undefined) return own
+  return [...elementOps(clusterElements(source.cluster)), ...own]
 }
 
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {

@@ -12,6 +12,7 @@ export type AcceptRuleName =
   | 'answer'
   | 'translated'
   | `new${4 | 6}`
+  | `${'peer' | 'node'}-new${4 | 6}`
   | 'unmark'
 
 /** A chain. `commentName`: what the rule's comment ends with; the ruleset's version stands before it (ruleset.ts). */
@@ -27,8 +28,17 @@ export interface AcceptChain {
 /** Where packets are judged. A base chain that runs before it cannot be told anything by a mark. */
 export const acceptPriority = -149
 
-/** What is sent to pods. */
-const admitted: readonly AcceptRuleName[] = ['answer', 'translated', 'new4', 'new6']
+/** What is sent to pods. By peers: pods of other nodes, and those nodes, as the second hop of a NodePort is. */
+const admitted: readonly AcceptRuleName[] = [
+  'answer',
+  'translated',
+  'new4',
+  'new6',
+  'peer-new4',
+  'peer-new6',
+  'node-new4',
+  'node-new6',
+]
 
 /** Whoever had the bit set before us would be let in by our accept. Then what pods send, and what is sent to them. */
 const admit: readonly AcceptRuleName[] = [

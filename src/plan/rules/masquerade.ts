@@ -50,7 +50,10 @@ function reasonOf({ set, key }: Element): string {
 }
 
 /** The elements of two sets (both families) that hold subnets: what is inside of another is left out. */
-export function subnetElements(name: 'masquerade' | 'acceptSubnets', subnets: readonly string[]): readonly Element[] {
+export function subnetElements(
+  name: 'masquerade' | 'acceptSubnets' | 'ownPods' | 'peerPods',
+  subnets: readonly string[],
+): readonly Element[] {
   const apart = outermost(subnets.flatMap(toCidr))
   return apart.map((cidr) => ({ set: `${name}${cidr.family}` as const, key: [prefixText(cidr)] }))
 }

@@ -16,7 +16,7 @@ import { type AcceptRuleName, acceptChains } from './accept-rules.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule changes, here or in compile/nft.ts: ADD then rebuilds a table made by another version. */
-const rulesetVersion = 4
+const rulesetVersion = 5
 
 /** The chain that translates to a pod, after the conditions where a port has any. */
 export const translateChain = 'translate'
@@ -26,7 +26,7 @@ export type OwnRuleName =
   | 'loopback-to'
   | 'loopback-from'
   | 'loopback6'
-  | `${'gate' | 'anygate' | 'port' | 'anyport' | 'hairpin' | 'self' | 'all' | 'masquerade'}${4 | 6}`
+  | `${'gate' | 'anygate' | 'port' | 'anyport' | 'hairpin' | 'self' | 'all' | 'peer' | 'masquerade'}${4 | 6}`
   | 'ungated'
   | 'local'
   | 'local-out'
@@ -85,6 +85,9 @@ const chains: readonly ChainDeclaration[] = [
       'from-loopback',
       'all4',
       'all6',
+      // Before the next rules, so that a range of another node needs one element, not one for each range here.
+      'peer4',
+      'peer6',
       'masquerade4',
       'masquerade6',
     ),

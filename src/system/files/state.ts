@@ -19,6 +19,8 @@
 //                             /cooling/IP    freed addresses in their cooldown
 //                             /last.N        the address last given from range set N
 //   /run/trestle/nft.json                   the version of nft, and the file that it is of
+//   /run/trestle/cluster.json               pod ranges and addresses of the cluster, by its agent
+//   /run/trestle/agent.json                 what the agent remembers of other nodes
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'

@@ -100,6 +100,10 @@ export const nodeErrors = {
     cause: 'STATUS: the plugin of `ipam.type` is missing or failed',
     cure: 'see its error in the message; install it into a directory of CNI_PATH',
   },
+  'api-server-unknown': {
+    cause: '`trestle agent`: neither its flags nor a kubeconfig nor its environment says where the API server is',
+    cure: 'name it with --api-server and --ca-file',
+  },
   'command-failed': {
     cause: 'ip, nft, tc or another command failed; the message has what it was meant to do and its own words',
     cure: '`details` holds the input, what it printed, and what to do where that is known',

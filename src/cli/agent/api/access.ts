@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the API server is reached: address and CA as plan/agent/access.ts decides, identity from the ServiceAccount alone.
+// The kubelet's credentials are not used: they may not list nodes.
+
+import { readFileSync } from 'node:fs'
+import { KubeConfig } from '@kubernetes/client-node'
+import { CniError } from '../../../cni/model/error.ts'
+import { type ApiServer, type ApiSources, apiServer } from '../../../plan/agent/access.ts'
+import { type AccessSettings, serviceAccountDir } from '../settings/settings.ts'
+
+/** A client's configuration, and where the API server was found. */
+export interface Access {
+  readonly config: KubeConfig
+  readonly found: ApiServer
+}
+
+/**
+ * Reads everything anew: a token that was rotated, a kubelet that talks to another server by now. Throws CniError 50 where
+ * there is no address.
+ */
+export function openAccess(settings: AccessSettings, env = process.env): Access {
+  const found = apiServer(sourcesOf(settings, env))
+  if (typeof found === 'string')
+    throw new CniError('api-server-unknown', 'the API server cannot be found', {
+      details: `${found}; name it with --api-server and --ca-file`,
+    })
+  const config = new KubeConfig()
+  const { server, caFile, caData } = found
+  const ca = { ...(caFile ? { caFile } : {}), ...(caData ? { caData } : {}) }
+  // Without TLS, which is for loopback alone, there is nothing to verify, and the library wants to be told so.
+  const cluster = { name: 'cluster', server, skipTLSVerify: server.startsWith('http:'), ...ca }
+  // The library reads the file again when what it has is a minute old.
+  const authProvider = { name: 'tokenFile', config: { tokenFile: settings.tokenFile } }
+  config.loadFromOptions({
+    clusters: [cluster],
+    users: [{ name: 'agent', authProvider }],
+    contexts: [{ name: 'agent', cluster: 'cluster', user: 'agent' }],
+    currentContext: 'agent',
+  })
+  return { config, found }
+}
+
+function sourcesOf({ server, caFile, kubeconfigs }: AccessSettings, env: NodeJS.ProcessEnv): ApiSources {
+  const kubeconfig = kubeconfigs.map(clusterOf).find((cluster) => cluster !== undefined)
+  const [host, port] = [env['KUBERNETES_SERVICE_HOST'], env['KUBERNETES_SERVICE_PORT']]
+  return {
+    flags: { ...(server === undefined ? {} : { server }), ...(caFile === undefined ? {} : { caFile }) },
+    ...(kubeconfig === undefined ? {} : { kubeconfig }),
+    environment: { ...(host ? { host } : {}), ...(port ? { port } : {}), caFile: `${serviceAccountDir}/ca.crt` },
+  }
+}
+
+/** Address and CA of a kubeconfig's current cluster; undefined where there is no such file, or nothing in it. */
+function clusterOf(file: string): ApiSources['kubeconfig'] {
+  try {
+    const config = new KubeConfig()
+    config.loadFromString(readFileSync(file, 'utf8'))
+    const cluster = config.getCurrentCluster()
+    if (cluster === null || !cluster.server) return undefined
+    const { server, caFile, caData } = cluster
+    return { server, ...(caFile ? { caFile } : {}), ...(caData ? { caData } : {}) }
+  } catch {
+    return undefined
+  }
+}

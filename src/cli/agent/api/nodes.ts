@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of the cluster, listed in pages and watched. What is kept of each is what is used; an API server that is gone
+// changes nothing of what is known.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Watch } from '@kubernetes/client-node'
+import { backoffMs } from '../../../plan/agent/backoff.ts'
+import { type ClusterNode, clusterNode, isSameNode } from '../../../plan/agent/cluster-node.ts'
+import type { Access } from './access.ts'
+import { ApiError, askApi } from './request.ts'
+
+/** Small pages: a page is read as a whole, and 5000 nodes of 15 KB would be 75 MB. */
+const pageSize = 100
+
+/** An event comes at least as bookmark, once a minute (watch.go, bookmarkFrequency); silence means a dead connection. */
+const silenceMs = 100_000
+
+/** The watch ends by itself, not at the same time as those of other agents. */
+const watchS = 480
+
+/** The nodes, kept up to date. `onChange`: something that the agent uses has changed; `onError`: the API server failed. */
+export interface NodeWatch {
+  readonly nodes: ReadonlyMap<string, ClusterNode>
+  /** Whether a whole list was read, and how many failures there were since the last answer. */
+  readonly state: { isListed: boolean; failures: number; lastError: string }
+}
+
+export interface WatchRequest {
+  readonly open: () => Access
+  readonly signal: AbortSignal
+  readonly onChange: () => void
+  readonly onError: (error: Error, failures: number) => void
+}
+
+/** Starts to list and watch, until the signal comes. */
+export function watchNodes(request: WatchRequest): NodeWatch {
+  const nodes = new Map<string, ClusterNode>()
+  const watch: NodeWatch = { nodes, state: { isListed: false, failures: 0, lastError: '' } }
+  void follow(watch, nodes, request)
+  return watch
+}
+
+/** Lists, watches, and begins again where what is known is too old. Access is opened anew each time. */
+async function follow(watch: NodeWatch, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<void> {
+  const { state } = watch
+  let version = ''
+  while (!request.signal.aborted) {
+    try {
+      const access = request.open()
+      if (version === '') version = await list(access, nodes, request)
+      if (!state.isListed) request.onChange()
+      Object.assign(state, { isListed: true })
+      const started = performance.now()
+      version = await watchOnce({ access, nodes, version, watch }, request)
+      // A server that ends each watch at once is asked less often.
+      if (performance.now() - started < 1000) await sleep(1000, undefined, { signal: request.signal })
+    } catch (error) {
+      if (request.signal.aborted) return
+      const { status, retryAfterMs } = error instanceof ApiError ? error : { status: 0, retryAfterMs: 0 }
+      // 410: what we know is too old for a watch (and 400 for a version that the server has never had).
+      if (status === 410 || status === 400) version = ''
+      Object.assign(state, { failures: state.failures + 1, lastError: (error as Error).message })
+      request.onError(error as Error, state.failures)
+      const waitMs = status === 410 && state.failures === 1 ? 0 : backoffMs(state.failures, Math.random(), retryAfterMs)
+      await sleep(waitMs, undefined, { signal: request.signal }).catch(() => undefined)
+    }
+  }
+}
+
+interface Page {
+  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
+  readonly items?: readonly unknown[]
+}
+
+/** Reads all nodes, and forgets those that are gone. Returns the version to watch from. */
+async function list({ config }: Access, nodes: Map<string, ClusterNode>, { onChange }: WatchRequest): Promise<string> {
+  const seen = new Set<string>()
+  let isChanged = false
+  let next = ''
+  for (;;) {
+    const query = new URLSearchParams({ limit: `${pageSize}`, ...(next === '' ? {} : { continue: next }) })
+    const page = (await askApi(config, { method: 'GET', path: `/api/v1/nodes?${query}` })) as Page
+    const { items, metadata } = page ?? {}
+    if (!Array.isArray(items) || typeof metadata?.resourceVersion !== 'string')
+      throw new ApiError('GET /api/v1/nodes: the answer is no NodeList')
+    for (const item of items) {
+      const node = clusterNode(item)
+      if (node === undefined) continue
+      seen.add(node.name)
+      isChanged = put(nodes, node) || isChanged
+    }
+    next = metadata.continue ?? ''
+    if (next !== '') continue
+    for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
+    if (isChanged) onChange()
+    return metadata.resourceVersion
+  }
+}
+
+interface Watching {
+  readonly access: Access
+  readonly nodes: Map<string, ClusterNode>
+  readonly version: string
+  readonly watch: NodeWatch
+}
+
+/** Watches from a version until the server ends it. Returns the version to go on from. Throws ApiError. */
+async function watchOnce({ access, nodes, version, watch }: Watching, request: WatchRequest): Promise<string> {
+  let last = version
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const onEvent = (
+    phase: string,
+    object: { metadata?: { resourceVersion?: string }; code?: number; message?: string },
+  ) => {
+    if (phase === 'ERROR') return reject(new ApiError(`watch of nodes: ${object?.message ?? ''}`, object?.code ?? 0))
+    Object.assign(watch.state, { failures: 0, lastError: '' })
+    const found = object?.metadata?.resourceVersion
+    if (typeof found === 'string') last = found
+    if (apply(nodes, phase, clusterNode(object))) request.onChange()
+  }
+  const done = (error: (Error & { statusCode?: number }) | null | undefined) => {
+    if (error === null || error === undefined || error.name === 'TimeoutError') resolve(last)
+    else reject(new ApiError(`watch of nodes: ${error.message}`, error.statusCode ?? 0))
+  }
+  const watching = new Watch(access.config)
+  // Its own limit of 30 s is shorter than the time between two bookmarks.
+  Object.assign(watching, { requestTimeoutMs: silenceMs })
+  const query = {
+    resourceVersion: version,
+    allowWatchBookmarks: true,
+    timeoutSeconds: Math.round(watchS * (0.75 + Math.random() / 2)),
+  }
+  const controller = await watching.watch('/api/v1/nodes', query, onEvent, done)
+  const end = () => controller.abort()
+  request.signal.addEventListener('abort', end, { once: true })
+  try {
+    return await promise
+  } finally {
+    request.signal.removeEventListener('abort', end)
+    end()
+  }
+}
+
+/** Whether the event changes something that is used. */
+function apply(nodes: Map<string, ClusterNode>, phase: string, node: ClusterNode | undefined): boolean {
+  if (node === undefined || phase === 'BOOKMARK') return false
+  return phase === 'DELETED' ? nodes.delete(node.name) : put(nodes, node)
+}
+
+function put(nodes: Map<string, ClusterNode>, node: ClusterNode): boolean {
+  const before = nodes.get(node.name)
+  if (before !== undefined && isSameNode(before, node)) return false
+  nodes.set(node.name, node)
+  return true
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle agent`: its words and options. The agent itself is a bundle of its own, loaded when it is asked for.
+
+import { loadBundle } from '../../system/process/load-bundle.ts'
+import type { Command } from '../shell/command.ts'
+import { requireRoot } from '../shell/self.ts'
+import { type Settings, settingsOf } from './settings/settings.ts'
+
+/** What the agent's bundle exports. Resolves with the exit code when a signal ends it. */
+export type AgentMain = (settings: Settings) => Promise<number>
+
+export const agentCommand: Command = {
+  name: 'agent',
+  words: '',
+  maxWords: 0,
+  summary: 'keep a Kubernetes node in its cluster: configuration, routes, repair',
+  description: [
+    "Runs on every node until it is told to end. Waits for the node's podCIDRs and writes the configuration, last of",
+    'all; keeps routes to the podCIDRs of all other nodes; makes again what others remove; collects garbage. Its log is',
+    'JSON, a line each. It needs the right to get, list and watch nodes, to patch the status of its own, and to create',
+    'events. When it ends, the network of pods stays as it is. docs/kubernetes.md has the manifest.',
+  ].join('\n'),
+  options: {
+    'node-name': { type: 'string', value: 'NAME', help: 'the own node; default: $NODE_NAME, else the host name' },
+    mode: { type: 'string', value: 'MODE', help: 'bridge (default), or ptp: a routed link for each pod' },
+    'cloud-routes': { type: 'boolean', help: "make no routes: the cloud's controller does, and keeps the condition" },
+    'api-server': {
+      type: 'string',
+      value: 'URL',
+      help: "default: that of the kubelet's kubeconfig, else the environment's",
+    },
+    'ca-file': { type: 'string', value: 'FILE', help: "who signed the API server's certificate" },
+    kubeconfig: { type: 'string', value: 'FILE', help: "the kubelet's, for address and CA alone" },
+    'token-file': { type: 'string', value: 'FILE', help: "default: the ServiceAccount's token" },
+    'conf-dir': { type: 'string', value: 'DIR', help: 'default: /etc/cni/net.d' },
+    'bin-dir': { type: 'string', value: 'DIR', help: 'default: /opt/cni/bin' },
+    'cni-version': { type: 'string', value: 'VERSION', help: 'of the configuration; default: 1.1.0' },
+    'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask before garbage is collected' },
+    listen: { type: 'string', value: 'ADDR:PORT', help: 'health and metrics; default: 127.0.0.1:9917; off: nowhere' },
+    look: { type: 'string', value: 'SECONDS', help: 'how often to look where nothing tells of a change; default: 60' },
+    gc: { type: 'string', value: 'SECONDS', help: 'how often to collect garbage; default: 600; 0: never' },
+  },
+  examples: ['trestle agent', 'trestle agent --mode ptp --node-name node-1', 'trestle agent --cloud-routes'],
+  run: async (input) => {
+    const settings = settingsOf(input)
+    requireRoot('agent', 'it changes routes and rules of the node')
+    return await loadBundle<AgentMain>('agent.cjs')(settings)
+  },
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's bundle: what `trestle agent` loads.
+
+import { removeCallFiles } from '../../system/process/call-file.ts'
+import { runAgent } from './run/agent.ts'
+import type { Settings } from './settings/settings.ts'
+
+/** Runs the agent until SIGTERM or SIGINT. Returns the exit code. */
+export async function main(settings: Settings): Promise<number> {
+  const interruption = new AbortController()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => interruption.abort())
+  try {
+    await runAgent(settings, interruption.signal)
+    return 0
+  } finally {
+    removeCallFiles()
+  }
+}

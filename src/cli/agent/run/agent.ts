@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's life: rounds, asked for by the cluster, by the kernel, by directories and by the clock, one at a time.
+
+import { backoffMs } from '../../../plan/agent/backoff.ts'
+import { type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
+import { changedProblems, type Problem } from '../../../plan/agent/problem.ts'
+import { allNetworks } from '../../../system/store/records.ts'
+import { type Access, openAccess } from '../api/access.ts'
+import { type NodeWatch, watchNodes } from '../api/nodes.ts'
+import { clearNetworkUnavailable, tellEvent } from '../api/own-node.ts'
+import { followDirectory, followLines } from '../node/watchers.ts'
+import type { Settings } from '../settings/settings.ts'
+import { collectGarbage } from './garbage.ts'
+import { type Log, openLog } from './log.ts'
+import { type Metrics, openMetrics } from './metrics.ts'
+import { type RoundResult, runRound } from './round.ts'
+import { serveHealth } from './server.ts'
+
+declare const TRESTLE_VERSION: string
+
+/** How soon after the asking a round begins, and how long after the last one: news come in bursts. Milliseconds. */
+const soonMs = { cluster: 10, routes: 200, all: 300 }
+const gapMs = { cluster: 0, routes: 1000, all: 2000 }
+type Asked = keyof typeof soonMs
+
+/** A round that takes longer than its calls may is stuck. */
+const stuckMs = 120_000
+
+interface Life {
+  readonly settings: Settings
+  readonly signal: AbortSignal
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly watch: NodeWatch
+  readonly open: () => Access
+  bridges: ReadonlySet<string>
+  asked: Asked | undefined
+  timer: NodeJS.Timeout | undefined
+  startedMs: number | undefined
+  endedMs: number
+  failures: number
+  problems: readonly Problem[]
+  last: RoundResult | undefined
+  isConditionSet: boolean
+}
+
+/** Runs the agent until the signal comes; what it has made stays. Throws CniError 50 where no API server can be found. */
+export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
+  const log = openLog()
+  const metrics = openMetrics(TRESTLE_VERSION)
+  const open = () => openAccess(settings.access)
+  const { found } = open()
+  log('info', 'started', { node: settings.node, apiServer: found.server, from: found.source, version: TRESTLE_VERSION })
+  const watch = watchNodes({
+    open,
+    signal,
+    onChange: () => ask(life, 'cluster'),
+    onError: (error, failures) => {
+      metrics.apiFailures.inc()
+      if (failures === 1 || failures % 20 === 0) log('warning', 'API server', { error: error.message, failures })
+    },
+  })
+  const life: Life = {
+    ...{ settings, signal, log, metrics, watch, open, bridges: new Set(), asked: undefined, timer: undefined },
+    ...{ startedMs: undefined, endedMs: 0, failures: 0, problems: [], last: undefined, isConditionSet: false },
+  }
+  const server = settings.listen && serveHealth(settings.listen, healthOf(life), log)
+  follow(life)
+  ask(life, 'all')
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  clearTimeout(life.timer)
+  server?.close()
+  server?.closeAllConnections()
+  log('info', 'ended: the network of pods stays as it is')
+}
+
+/** What tells of changes. */
+function follow(life: Life): void {
+  const { signal, settings } = life
+  const news = (found: News) => found !== undefined && ask(life, found)
+  followLines({ file: 'ip', args: ['-o', 'monitor', 'link', 'route', 'netconf'], signal }, (line) =>
+    news(newsOfIp(line, life.bridges)),
+  )
+  followLines({ file: 'nft', args: ['monitor', 'destroy'], signal }, (line) => news(newsOfNft(line)))
+  for (const directory of [settings.confDir, settings.binDir])
+    followDirectory(directory, signal, () => ask(life, 'routes'))
+  const look = setInterval(() => ask(life, 'all'), settings.lookMs)
+  const collect = () =>
+    void collectGarbage(life).catch((error: Error) => life.log('error', 'gc', { error: error.message }))
+  const garbage = settings.gcMs === 0 ? undefined : setInterval(collect, settings.gcMs)
+  if (settings.gcMs !== 0) collect()
+  signal.addEventListener('abort', () => {
+    clearInterval(look)
+    clearInterval(garbage)
+  })
+}
+
+/** Asks for a round. While one runs or waits, they become one. */
+function ask(life: Life, what: Asked): void {
+  const isMore = life.asked === undefined || (what === 'all' && life.asked !== 'all')
+  if (isMore || what === 'cluster') {
+    const kind = life.asked === 'all' ? 'all' : what
+    life.asked = kind
+    if (life.startedMs === undefined) schedule(life, what)
+  }
+}
+
+function schedule(life: Life, what: Asked): void {
+  if (life.signal.aborted) return
+  clearTimeout(life.timer)
+  const sinceMs = performance.now() - life.endedMs
+  const waitMs =
+    life.failures > 0 && what !== 'cluster'
+      ? backoffMs(life.failures, Math.random())
+      : Math.max(soonMs[what], gapMs[what] - sinceMs)
+  life.timer = setTimeout(() => void round(life), waitMs)
+}
+
+async function round(life: Life): Promise<void> {
+  const { settings, signal, log, metrics, watch } = life
+  const isWhole = life.asked === 'all'
+  life.asked = undefined
+  life.startedMs = performance.now()
+  const nodes = watch.state.isListed ? watch.nodes : undefined
+  const result = await runRound({ settings, nodes, isWhole, signal, log, metrics })
+  const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
+  if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
+  for (const failure of result.failures) log('error', 'round failed', { failure })
+  life.last = result
+  life.failures = result.failures.length > 0 ? life.failures + 1 : 0
+  life.bridges = new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? []))
+  count(life, result, performance.now() - life.startedMs)
+  await tellCluster(life, result)
+  life.endedMs = performance.now()
+  life.startedMs = undefined
+  if (result.failures.length > 0) life.asked = 'all'
+  if (life.asked !== undefined) schedule(life, life.asked)
+}
+
+function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): void {
+  metrics.rounds.inc()
+  metrics.roundSeconds.set(tookMs / 1000)
+  metrics.nodes.set(watch.nodes.size)
+  metrics.ready.set(result.isDone ? 1 : 0)
+  if (result.failures.length > 0) metrics.failedRounds.inc()
+  metrics.setProblems(result.problems)
+}
+
+/** At most so many events a round: a cluster that is wrong as a whole is not told by each node of each other. */
+const mostEvents = 10
+
+/** The condition, once, and events for what is new. An API server that is gone is told next time. */
+async function tellCluster(life: Life, { isDone, problems }: RoundResult): Promise<void> {
+  const { log, settings, open } = life
+  const { begun, over } = changedProblems(life.problems, problems)
+  for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
+  for (const { id, node, text } of over) log('info', `over: ${text}`, { problem: id, node })
+  life.problems = problems
+  try {
+    const status = life.watch.nodes.get(settings.node)?.networkUnavailable
+    if (isDone && !life.isConditionSet && !settings.isCloudRouted) {
+      if (status !== 'False') await clearNetworkUnavailable(open(), settings.node)
+      life.isConditionSet = true
+    }
+    for (const problem of begun.slice(0, mostEvents)) await tellEvent(open(), settings.node, problem)
+  } catch (error) {
+    life.metrics.apiFailures.inc()
+    log('warning', 'API server', { error: (error as Error).message })
+  }
+}
+
+function healthOf(life: Life) {
+  return {
+    metrics: life.metrics,
+    isStuck: () => {
+      const sinceMs = life.startedMs === undefined ? 0 : performance.now() - life.startedMs
+      return sinceMs > stuckMs ? `a round has been at work for ${Math.round(sinceMs / 1000)} s` : undefined
+    },
+    isUnready: () => {
+      if (life.last === undefined) return 'the first round is at work'
+      return life.last.isDone ? undefined : (life.last.waitsFor ?? life.last.failures.join('; '))
+    },
+  }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// One round: what the cluster says and state says, against what the node has. Every step can be done again at any time,
+// and what one cannot do keeps none of the others from being done.
+
+import { bareAddress } from '../../../cni/model/address.ts'
+import { toCniError } from '../../../cni/model/error.ts'
+import { setCluster } from '../../../commands/attach/cluster.ts'
+import { type CallContext, openContext } from '../../../commands/call/context.ts'
+import { restore } from '../../../commands/verbs/restore.ts'
+import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
+import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.ts'
+import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
+import type { Problem } from '../../../plan/agent/problem.ts'
+import { planRoutes } from '../../../plan/agent/routes.ts'
+import { allRecords } from '../../../system/store/records.ts'
+import { readMemory, writeMemory } from '../node/memory.ts'
+import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
+import type { Settings } from '../settings/settings.ts'
+import { settleFiles } from './files-step.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+/** What a round works with. `nodes`: absent until a whole list was read: then nothing of the cluster is changed. */
+export interface RoundInput {
+  readonly settings: Settings
+  readonly nodes: ReadonlyMap<string, ClusterNode> | undefined
+  /** Whether everything that state says is looked at, or the cluster's part alone. */
+  readonly isWhole: boolean
+  readonly signal: AbortSignal
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** `isDone`: configuration, rules and routes stand. `bridges`: names of those that are ours. */
+export interface RoundResult {
+  readonly isDone: boolean
+  readonly waitsFor: string | undefined
+  readonly problems: readonly Problem[]
+  readonly failures: readonly string[]
+}
+
+/** Runs a round. Never rejects. */
+export async function runRound(input: RoundInput): Promise<RoundResult> {
+  const failures: string[] = []
+  const problems: Problem[] = []
+  const attempt = async (what: string, step: () => Promise<readonly Problem[]>) => {
+    try {
+      problems.push(...(await step()))
+    } catch (thrown) {
+      const { message, details } = toCniError(thrown)
+      failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
+    }
+  }
+  const view = input.nodes === undefined ? undefined : await viewOf(input, input.nodes)
+  if (view !== undefined) {
+    problems.push(...view.problems)
+    await attempt('rules', () => settleRules(input, view))
+    if (!input.settings.isCloudRouted) await attempt('routes', () => settleRoutes(input, view))
+  }
+  if (input.isWhole) await attempt('repair', () => repair(input))
+  const hasRange = view !== undefined && view.own.length > 0
+  // Last: a node is ready as soon as it has a configuration.
+  if (failures.length === 0) await attempt('files', async () => settleFiles(input, hasRange ? view.own : undefined))
+  const waitsFor = waitingFor(input, view)
+  return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
+}
+
+function waitingFor({ nodes, settings }: RoundInput, view: ClusterView | undefined): string | undefined {
+  if (nodes === undefined) return 'waiting for the API server to list the nodes'
+  if (!nodes.has(settings.node)) return `waiting for a Node named ${settings.node}`
+  return view === undefined || view.own.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
+}
+
+async function viewOf({ settings }: RoundInput, nodes: ReadonlyMap<string, ClusterNode>): Promise<ClusterView> {
+  const memory = readMemory()
+  const today = nodes.get(settings.node)?.podCidrs ?? []
+  const earlierPods = rangesInUse(memory, today, liveAddresses(memory, today))
+  const view = clusterView({
+    self: settings.node,
+    nodes: [...nodes.values()],
+    remembered: memory.peers,
+    earlierPods,
+  })
+  const now = { peers: view.peers, own: view.own, nowMs: Date.now() }
+  writeMemory(remember(memory, now), memory)
+  return view
+}
+
+/** Addresses of attachments; not read where the node never had another range. */
+function liveAddresses(memory: Memory, today: readonly string[]): readonly string[] {
+  if (memory.own.every((range) => today.includes(range))) return []
+  return allRecords().flatMap(({ record }) => record.spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
+}
+
+async function settleRules(input: RoundInput, { pods, peers }: ClusterView): Promise<readonly Problem[]> {
+  const ranges = peers.flatMap((peer) => peer.ranges)
+  const addresses = peers.flatMap((peer) => peer.addresses)
+  await setCluster(contextOf(input), { pods, peers: [...ranges].sort(), addresses: [...new Set(addresses)].sort() })
+  return []
+}
+
+async function settleRoutes(input: RoundInput, { peers, pods }: ClusterView): Promise<readonly Problem[]> {
+  const { settings, metrics, log } = input
+  const { run } = contextOf(input)
+  const routes = await lookAtRoutes(run)
+  const plan = planRoutes({ self: settings.node, peers, pods, routes, isRouted: settings.mode === 'ptp' })
+  metrics.routes.set(plan.wanted)
+  const refused = await changeRoutes(run, plan.changes, settings.node)
+  if (plan.changes.length > 0) {
+    metrics.routeChanges.inc(plan.changes.length)
+    log('info', 'routes changed', {
+      changes: plan.changes.slice(0, 20).map(({ why }) => why),
+      count: plan.changes.length,
+    })
+  }
+  return [...plan.problems, ...refused]
+}
+
+/** What state says and the node does not have is made again, by the same code as `trestle restore`. */
+async function repair(input: RoundInput): Promise<readonly Problem[]> {
+  const { missing } = await restore(contextOf(input), true)
+  if (missing.length === 0) return []
+  input.metrics.repairs.inc(missing.length)
+  input.log('warning', 'repaired', { missing: missing.slice(0, 20), count: missing.length })
+  return []
+}
+
+function contextOf({ signal }: RoundInput): CallContext {
+  return openContext(signal)
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Health and metrics over HTTP, on loopback unless told otherwise.
+
+import { createServer, type Server } from 'node:http'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+/** Each answers in words what is wrong, or undefined. */
+export interface Health {
+  /** Whether the agent works at all; does not depend on the API server. */
+  readonly isStuck: () => string | undefined
+  readonly isUnready: () => string | undefined
+  readonly metrics: Metrics
+}
+
+/** Serves `/healthz`, `/readyz` and `/metrics`. A port that is taken is told, and the agent goes on. */
+export function serveHealth(
+  at: { host: string; port: number },
+  { isStuck, isUnready, metrics }: Health,
+  log: Log,
+): Server {
+  const verdict = (wrong: string | undefined) =>
+    wrong === undefined ? { code: 200, text: 'ok\n' } : { code: 503, text: `${wrong}\n` }
+  const answers: Readonly<Record<string, () => { code: number; text: string }>> = {
+    '/healthz': () => verdict(isStuck()),
+    '/readyz': () => verdict(isUnready()),
+  }
+  const server = createServer(async (request, response) => {
+    const path = request.url?.split('?')[0] ?? ''
+    if (request.method !== 'GET') response.writeHead(405).end()
+    else if (path === '/metrics')
+      response.writeHead(200, { 'Content-Type': metrics.contentType }).end(await metrics.text())
+    else {
+      const { code, text } = answers[path]?.() ?? { code: 404, text: 'there are /healthz, /readyz and /metrics\n' }
+      response.writeHead(code, { 'Content-Type': 'text/plain; charset=utf-8' }).end(text)
+    }
+  })
+  server.requestTimeout = 10_000
+  server.maxConnections = 64
+  server.on('error', (error) => log('error', 'health and metrics are not served', { ...at, error: error.message }))
+  server.listen(at.port, at.host)
+  return server
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's options, read and checked.
+
+import { hostname } from 'node:os'
+import { type Input, UsageError } from '../../shell/command.ts'
+
+/** The directory that every ServiceAccount's credentials are mounted at. */
+export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+/** Files and flags that tell where the API server is. `kubeconfigs`: the first that can be read counts. */
+export interface AccessSettings {
+  readonly server?: string
+  readonly caFile?: string
+  readonly tokenFile: string
+  readonly kubeconfigs: readonly string[]
+}
+
+/** `listen`: where health and metrics are served; absent: nowhere. Times in milliseconds; `gcMs` 0: never. */
+export interface Settings {
+  readonly node: string
+  readonly mode: 'bridge' | 'ptp'
+  readonly network: string
+  readonly cniVersion: string
+  readonly confDir: string
+  readonly confName: string
+  readonly binDir: string
+  readonly isCloudRouted: boolean
+  readonly listen?: { readonly host: string; readonly port: number }
+  readonly lookMs: number
+  readonly gcMs: number
+  readonly runtimeEndpoint?: string
+  readonly access: AccessSettings
+}
+
+/** Where kubelets have their kubeconfig: kubeadm and most others, k3s, k0s. */
+const kubeconfigs = [
+  '/etc/kubernetes/kubelet.conf',
+  '/var/lib/rancher/k3s/agent/kubelet.kubeconfig',
+  '/var/lib/k0s/kubelet.conf',
+]
+
+/** The settings. Throws UsageError for a value that makes no sense. */
+export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env): Settings {
+  const text = (name: string) => (typeof values[name] === 'string' && values[name] !== '' ? values[name] : undefined)
+  const [server, caFile, kubeconfig] = [text('api-server'), text('ca-file'), text('kubeconfig')]
+  const endpoint = text('runtime-endpoint')
+  const listen = listenOf(text('listen') ?? '127.0.0.1:9917')
+  return {
+    node: nameOf(text('node-name') ?? env['NODE_NAME'] ?? hostname().toLowerCase()),
+    mode: modeOf(text('mode') ?? 'bridge'),
+    network: 'pods',
+    cniVersion: text('cni-version') ?? '1.1.0',
+    confDir: pathOf('conf-dir', text('conf-dir') ?? '/etc/cni/net.d'),
+    confName: '10-trestle.conflist',
+    binDir: pathOf('bin-dir', text('bin-dir') ?? '/opt/cni/bin'),
+    isCloudRouted: values['cloud-routes'] === true,
+    ...(listen === undefined ? {} : { listen }),
+    lookMs: secondsOf('look', text('look') ?? '60', 1),
+    gcMs: secondsOf('gc', text('gc') ?? '600', 0),
+    ...(endpoint === undefined ? {} : { runtimeEndpoint: endpoint }),
+    access: {
+      ...(server === undefined ? {} : { server }),
+      ...(caFile === undefined ? {} : { caFile }),
+      tokenFile: text('token-file') ?? `${serviceAccountDir}/token`,
+      kubeconfigs: kubeconfig === undefined ? kubeconfigs : [kubeconfig],
+    },
+  }
+}
+
+function nameOf(name: string): string {
+  // A DNS subdomain (RFC 1123), as names of nodes are.
+  if (/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(name)) return name
+  throw new UsageError(`--node-name ${JSON.stringify(name)}: not a name of a node`)
+}
+
+function modeOf(mode: string): 'bridge' | 'ptp' {
+  if (mode === 'bridge' || mode === 'ptp') return mode
+  throw new UsageError(`--mode ${mode}: use bridge or ptp`)
+}
+
+function pathOf(option: string, path: string): string {
+  if (path.startsWith('/')) return path.replace(/\/+$/, '')
+  throw new UsageError(`--${option} ${path}: use an absolute path`)
+}
+
+function secondsOf(option: string, text: string, least: number): number {
+  const seconds = Number(text)
+  if (/^\d+$/.test(text) && seconds >= least && seconds <= 86_400) return seconds * 1000
+  throw new UsageError(`--${option} ${text}: use ${least} to 86400 seconds`)
+}
+
+/** `ADDRESS:PORT`, an IPv6 address in brackets; `off`. */
+function listenOf(text: string): Settings['listen'] {
+  if (text === 'off') return undefined
+  const [, v6, plain, digits] = /^(?:\[([0-9a-fA-F:]+)\]|([0-9.]+)):(\d{1,5})$/.exec(text) ?? []
+  const [host, port] = [v6 ?? plain, Number(digits)]
+  if (host !== undefined && port <= 65_535) return { host, port }
+  throw new UsageError(`--listen ${text}: use ADDRESS:PORT, like 127.0.0.1:9917, or off`)
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings what the agent knows of the cluster into state and rules, under the machine's lock: a setup beside it fills the
+// sets from state.
+
+import { isDeepStrictEqual } from 'node:util'
+import { CommandError } from '../../compile/command-error.ts'
+import { type Element, elementOps, keyText } from '../../plan/model/elements.ts'
+import { type Cluster, clusterElements } from '../../plan/rules/cluster-elements.ts'
+import { execute } from '../../system/kernel/execute.ts'
+import { readCluster, writeCluster } from '../../system/store/cluster.ts'
+import { withLock } from '../../system/store/lock.ts'
+import { allNetworks } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { machineLock } from '../call/machine-lock.ts'
+import { repairRules } from './shared-setup.ts'
+
+/**
+ * Writes the cluster down and changes the sets by what is different from before. Returns whether anything was. Without a
+ * network there is no table yet: its first ADD fills the sets. Throws CniError as `restore` does.
+ */
+export async function setCluster(context: CallContext, cluster: Cluster): Promise<boolean> {
+  const lock = { ...machineLock(context, 'write down the cluster'), deadline: context.work }
+  const done = await withLock(lock, async () => {
+    const before = readCluster()
+    if (isDeepStrictEqual(before, cluster)) return 'same' as const
+    writeCluster(cluster)
+    if (allNetworks().length === 0) return 'written' as const
+    const [old, now] = [before === undefined ? [] : clusterElements(before), clusterElements(cluster)]
+    try {
+      await execute({ run: context.run }, [
+        ...elementOps(without(old, now), 'nft.del'),
+        ...elementOps(without(now, old)),
+      ])
+      return 'written' as const
+    } catch (error) {
+      if (error instanceof CommandError) return 'misfit' as const
+      throw error
+    }
+  })
+  // The table was flushed, is another version's, or somebody else has changed the sets: all of it is filled anew.
+  if (done === 'misfit') await repairRules(context)
+  return done !== 'same'
+}
+
+function without(elements: readonly Element[], others: readonly Element[]): readonly Element[] {
+  const keys = new Set(others.map(keyOf))
+  return elements.filter((each) => !keys.has(keyOf(each)))
+}
+
+function keyOf(element: Element): string {
+  return `${element.set} ${keyText(element)}`
+}

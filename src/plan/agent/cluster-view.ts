@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// All nodes of the cluster as this one sees them: its own ranges, the ranges that lead to others, and what is wrong. The
+// same nodes give the same view, in whatever order they came: nothing flaps.
+
+import {
+  type Cidr,
+  formatAddress,
+  formatCidr,
+  includes,
+  networkOf,
+  overlaps,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
+import type { ClusterNode } from './cluster-node.ts'
+import type { Problem, ProblemId } from './problem.ts'
+
+/** Another node with the ranges that are routed to it. `addresses`: its InternalIPs, canonical. */
+export interface Peer {
+  readonly name: string
+  readonly ranges: readonly string[]
+  readonly addresses: readonly string[]
+}
+
+/** `own`: ranges for new pods, the cluster's order of families kept; empty until the cluster has given any. */
+export interface ClusterView {
+  readonly own: readonly string[]
+  /** Ranges of this node's pods: today's, and earlier ones that pods still have. */
+  readonly pods: readonly string[]
+  readonly peers: readonly Peer[]
+  readonly problems: readonly Problem[]
+}
+
+/** What is seen from. `remembered`: the peers of the last view, `earlierPods`: ranges of live pods here that are none of today's. */
+export interface Viewer {
+  readonly self: string
+  readonly nodes: readonly ClusterNode[]
+  readonly remembered: readonly Peer[]
+  readonly earlierPods: readonly string[]
+}
+
+interface Claimed {
+  readonly node: string
+  readonly cidr: Cidr
+}
+
+/** The view from one node. */
+export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): ClusterView {
+  const problems: Problem[] = []
+  const inOrder = [...nodes].sort(byAge)
+  const addresses = new Map(inOrder.map((node) => [node.name, addressesOf(node)]))
+  const claimed: Claimed[] = []
+  const ranges = new Map<string, string[]>()
+  // The own ranges first: whoever else has them, the pods here have their addresses from them.
+  for (const node of [...inOrder.filter(isSelf), ...inOrder.filter((each) => !isSelf(each))]) {
+    const found = rangesOf(node, { claimed, addresses })
+    ranges.set(node.name, found.ranges)
+    problems.push(...found.problems)
+  }
+  const own = ranges.get(self) ?? []
+  const earlier = earlierPods.flatMap((text) => claimEarlier(self, text, claimed))
+  if (earlier.length > 0) problems.push(moved(self, earlier, own))
+  const others = inOrder.filter((node) => !isSelf(node))
+  const peers = others.map((node) => ({
+    name: node.name,
+    ranges: [...(ranges.get(node.name) ?? []), ...kept(node)],
+    addresses: addresses.get(node.name) ?? [],
+  }))
+  return { own, pods: [...own, ...earlier], peers, problems }
+
+  function isSelf({ name }: ClusterNode): boolean {
+    return name === self
+  }
+
+  /** Pods of a node that got another range live on with addresses of the old one, until somebody else has it. */
+  function kept(node: ClusterNode): readonly string[] {
+    const before = remembered.find(({ name }) => name === node.name)
+    const now = addresses.get(node.name) ?? []
+    if (before === undefined || !before.addresses.some((address) => now.includes(address))) return []
+    return before.ranges.flatMap((text) => claimEarlier(node.name, text, claimed))
+  }
+}
+
+/** The range, claimed for the node, unless an address of it is anybody's by now. */
+function claimEarlier(node: string, text: string, claimed: Claimed[]): readonly string[] {
+  const cidr = parseCidr(text)
+  if (cidr === undefined || claimed.some((other) => overlaps(other.cidr, cidr))) return []
+  claimed.push({ node, cidr })
+  return [formatCidr(cidr)]
+}
+
+function moved(self: string, earlier: readonly string[], own: readonly string[]): Problem {
+  const text = `pods here have addresses of ${earlier.join(', ')}, new ones of ${own.join(', ')}: drain the node`
+  return { id: 'MovedPodCIDR', node: self, text }
+}
+
+/** The elder node keeps what two of them claim. */
+function byAge(a: ClusterNode, b: ClusterNode): number {
+  const [one, other] = [`${a.created} ${a.name}`, `${b.created} ${b.name}`]
+  return one < other ? -1 : one > other ? 1 : 0
+}
+
+function addressesOf({ addresses }: ClusterNode): readonly string[] {
+  return addresses.flatMap((text) => {
+    const address = parseAddress(text)
+    return address === undefined ? [] : [formatAddress(address)]
+  })
+}
+
+interface Around {
+  readonly claimed: Claimed[]
+  readonly addresses: ReadonlyMap<string, readonly string[]>
+}
+
+/** The sound ranges of a node, which are claimed for it, and what is wrong with the others. */
+function rangesOf(node: ClusterNode, { claimed, addresses }: Around): { ranges: string[]; problems: Problem[] } {
+  const problem = (id: ProblemId, text: string): Problem => ({ id, node: node.name, text })
+  if (node.podCidrs.length === 0)
+    return { ranges: [], problems: [problem('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')] }
+  const [ranges, problems]: [string[], Problem[]] = [[], []]
+  for (const text of node.podCidrs) {
+    const cidr = soundRange(text)
+    if (typeof cidr === 'string') {
+      problems.push(problem('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${cidr}`))
+      continue
+    }
+    const inside = [...addresses].find(([, all]) => all.some((address) => isInside(cidr, address)))
+    const other = claimed.find((each) => overlaps(each.cidr, cidr))
+    if (inside !== undefined)
+      problems.push(problem('BadPodCIDR', `podCIDR ${text} has the address of node ${inside[0]} in it`))
+    else if (other !== undefined)
+      problems.push(
+        problem('OverlappingPodCIDR', `podCIDR ${text} overlaps ${formatCidr(other.cidr)} of node ${other.node}`),
+      )
+    else {
+      claimed.push({ node: node.name, cidr })
+      ranges.push(formatCidr(cidr))
+    }
+  }
+  return { ranges, problems }
+}
+
+/** Ranges that no pod can have (RFC 6890, and multicast). */
+const special = [
+  '0.0.0.0/8',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/3',
+  '::/127',
+  'fe80::/10',
+  'ff00::/8',
+].flatMap((text) => parseCidr(text) ?? [])
+
+/** The range without host bits, or in words what is wrong with it. */
+function soundRange(text: string): Cidr | string {
+  const cidr = parseCidr(text)
+  if (cidr === undefined) return 'is no CIDR'
+  if (networkOf(cidr).value !== cidr.value) return 'has host bits'
+  if (special.some((other) => overlaps(other, cidr))) return 'is no range for pods'
+  return cidr
+}
+
+function isInside(cidr: Cidr, text: string): boolean {
+  const address = parseAddress(text)
+  return address !== undefined && includes(cidr, address)
+}

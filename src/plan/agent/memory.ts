@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent remembers over a restart: ranges that led to other nodes, and its own earlier ones. A Node that is
+// deleted and registered again has another range, and its pods live on.
+
+import { includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import type { Peer } from './cluster-view.ts'
+
+/** A peer, and since when the cluster has no such node (milliseconds since 1970). */
+export interface RememberedPeer extends Peer {
+  readonly goneSinceMs?: number
+}
+
+/** `own`: every range this node had, the newest last. */
+export interface Memory {
+  readonly peers: readonly RememberedPeer[]
+  readonly own: readonly string[]
+}
+
+export const emptyMemory: Memory = { peers: [], own: [] }
+
+/** A node that was replaced comes back within this time, or is another one. */
+const forgetAfterMs = 3_600_000
+
+/** More ranges than this a node has not had since its last boot. */
+const mostOwn = 16
+
+/** The memory after a view: its peers and ranges, and nodes that have just gone. */
+export function remember(
+  before: Memory,
+  now: { peers: readonly Peer[]; own: readonly string[]; nowMs: number },
+): Memory {
+  const there = new Set(now.peers.map(({ name }) => name))
+  const gone = before.peers
+    .filter(({ name, ranges }) => !there.has(name) && ranges.length > 0)
+    .map((peer) => ({ ...peer, goneSinceMs: peer.goneSinceMs ?? now.nowMs }))
+    .filter(({ goneSinceMs }) => now.nowMs - goneSinceMs < forgetAfterMs)
+  const own = [...before.own.filter((range) => !now.own.includes(range)), ...now.own].slice(-mostOwn)
+  return { peers: [...now.peers, ...gone], own }
+}
+
+/** The earlier ranges of this node that live pods have addresses of. */
+export function rangesInUse({ own }: Memory, today: readonly string[], live: readonly string[]): readonly string[] {
+  const addresses = live.flatMap((text) => parseAddress(text) ?? [])
+  return own.filter((text) => {
+    const cidr = parseCidr(text)
+    return cidr !== undefined && !today.includes(text) && addresses.some((address) => includes(cidr, address))
+  })
+}
+
+/** What was written down; an empty memory where the text is something else. */
+export function parseMemory(text: string): Memory {
+  try {
+    const { format, peers, own } = JSON.parse(text) as Record<string, unknown>
+    if (format !== 1 || !Array.isArray(peers) || !areTexts(own) || !peers.every(isPeer)) return emptyMemory
+    return { peers, own }
+  } catch {
+    return emptyMemory
+  }
+}
+
+function isPeer(value: unknown): value is RememberedPeer {
+  const { name, ranges, addresses, goneSinceMs } = (value ?? {}) as Record<string, unknown>
+  const isGoneSince = goneSinceMs === undefined || typeof goneSinceMs === 'number'
+  return typeof name === 'string' && areTexts(ranges) && areTexts(addresses) && isGoneSince
+}
+
+function areTexts(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string')
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which routes lead to the pods of other nodes, and what has to change for it. Only the agent's own routes are changed.
+
+import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import type { Peer } from './cluster-view.ts'
+import { isOwnRoute, type NodeRoute, type RouteChange, routeMetric } from './node-route.ts'
+import type { Problem, ProblemId } from './problem.ts'
+
+/** `routes`: the main table of both families. `isRouted`: pods have links of their own, no bridge (mode ptp). */
+export interface RouteFacts {
+  readonly self: string
+  readonly peers: readonly Peer[]
+  readonly pods: readonly string[]
+  readonly routes: readonly NodeRoute[]
+  readonly isRouted: boolean
+}
+
+/** `wanted`: routes that are to be there when all changes are made. */
+export interface RoutePlan {
+  readonly changes: readonly RouteChange[]
+  readonly wanted: number
+  readonly problems: readonly Problem[]
+}
+
+/** A route that should be: to a peer's range by its address, or an unreachable one to what is our own. */
+interface Wanted {
+  readonly dst: string
+  readonly gateway?: string
+  readonly dev?: string
+}
+
+interface Table {
+  readonly own: readonly NodeRoute[]
+  readonly foreign: readonly (NodeRoute & { readonly cidr: Cidr })[]
+  /** Of `foreign`: those of links, without the pods' own. */
+  readonly connected: readonly (NodeRoute & { readonly cidr: Cidr })[]
+}
+
+/** The difference between the routes that are wanted and those that are there. */
+export function planRoutes(facts: RouteFacts): RoutePlan {
+  const table = tableOf(facts)
+  const routed = facts.peers.map((peer) => routesTo(peer, table))
+  const wanted = [
+    ...routed.flatMap((each) => each.wanted),
+    ...(facts.isRouted ? facts.pods.map((dst) => ({ dst })) : []),
+  ]
+  const changes = [...removals(table.own, wanted), ...additions(table.own, wanted)]
+  return { changes, wanted: wanted.length, problems: routed.flatMap((each) => each.problems) }
+}
+
+function tableOf({ routes, pods }: RouteFacts): Table {
+  const own = routes.filter(isOwnRoute)
+  const foreign = routes
+    .filter((route) => !isOwnRoute(route))
+    .flatMap((route) => {
+      const cidr = parseCidr(route.dst)
+      return cidr === undefined ? [] : [{ ...route, cidr }]
+    })
+  const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
+  const isPods = (cidr: Cidr) =>
+    ranges.some((range) => cidr.prefixLength >= range.prefixLength && overlaps(range, cidr))
+  const connected = foreign.filter(
+    ({ gateway, dev, cidr }) => gateway === undefined && dev !== undefined && !isPods(cidr) && cidr.prefixLength > 0,
+  )
+  return { own, foreign, connected }
+}
+
+function routesTo(peer: Peer, table: Table): { wanted: readonly Wanted[]; problems: readonly Problem[] } {
+  const found = peer.ranges.map((dst) => routeTo(peer, dst, table))
+  return {
+    wanted: found.flatMap((each) => ('id' in each ? [] : [each])),
+    problems: found.flatMap((each) => ('id' in each ? [each] : [])),
+  }
+}
+
+/** The route to one range of a peer, or why there is none. */
+function routeTo(peer: Peer, dst: string, { foreign, connected }: Table): Wanted | Problem {
+  const problem = (id: ProblemId, text: string): Problem => ({ id, node: peer.name, text })
+  const cidr = parseCidr(dst)
+  if (cidr === undefined) return problem('BadPodCIDR', `podCIDR ${dst} is no CIDR`)
+  const inTheWay = connected.find((route) => overlaps(route.cidr, cidr))
+  if (inTheWay !== undefined)
+    return problem('OverlapsHost', `podCIDR ${dst} overlaps ${inTheWay.dst} of ${inTheWay.dev} on this node`)
+  // The same metric would be replaced, a smaller one wins over ours.
+  const other = foreign.find((route) => route.dst === dst && route.metric <= routeMetric)
+  if (other !== undefined)
+    return problem('ForeignRoute', `a route to ${dst} that is not trestle's is used: ${describe(other)}`)
+  const gateways = peer.addresses.flatMap((text) => {
+    const address = parseAddress(text)
+    return address?.family === cidr.family ? [{ text, address }] : []
+  })
+  if (gateways.length === 0)
+    return problem('NoInternalIP', `no InternalIP of IPv${cidr.family}: ${dst} is not routed to it`)
+  for (const { text, address } of gateways) {
+    const dev = segmentOf(address, foreign)
+    if (dev !== undefined) return { dst, gateway: text, dev }
+  }
+  // The overlay's place: what has no route here can be sent through a tunnel.
+  const addresses = gateways.map(({ text }) => text).join(', ')
+  return problem(
+    'NotOnSegment',
+    `${addresses} is not on a link of this node, but behind a router: ${dst} is not routed`,
+  )
+}
+
+/** The link that an address is on: the longest prefix that contains it has no gateway. */
+function segmentOf(address: Address, routes: Table['foreign']): string | undefined {
+  const matching = routes.filter(({ cidr }) => includes(cidr, address))
+  const [best] = matching.sort((a, b) => b.cidr.prefixLength - a.cidr.prefixLength || a.metric - b.metric)
+  const isDirect = best?.type === 'unicast' && best.gateway === undefined
+  return isDirect ? best.dev : undefined
+}
+
+function removals(own: readonly NodeRoute[], wanted: readonly Wanted[]): readonly RouteChange[] {
+  const kept = new Set(wanted.map(({ dst }) => dst))
+  const extra = own.filter(({ dst, metric }) => !kept.has(dst) || metric !== routeMetric)
+  return extra.map(({ dst, gateway, dev }) => ({
+    verb: 'del',
+    dst,
+    ...(gateway === undefined ? {} : { gateway }),
+    ...(dev === undefined || gateway === undefined ? {} : { dev }),
+    why: `remove the route to ${dst}`,
+  }))
+}
+
+function additions(own: readonly NodeRoute[], wanted: readonly Wanted[]): readonly RouteChange[] {
+  const there = new Set(own.map(textOf))
+  return wanted
+    .filter((route) => !there.has(textOf({ ...route, metric: routeMetric })))
+    .map((route) => ({
+      verb: 'replace',
+      ...route,
+      why: `route ${route.dst} ${route.gateway === undefined ? 'to nowhere' : `by ${route.gateway}`}`,
+    }))
+}
+
+/** IPv6 prints the loopback link with an unreachable route. */
+function textOf({ dst, gateway, dev, metric }: Wanted & { readonly metric: number }): string {
+  return JSON.stringify([dst, gateway, gateway === undefined ? undefined : dev, metric])
+}
+
+function describe({ dst, gateway, dev, metric }: NodeRoute): string {
+  const by = gateway === undefined ? '' : ` via ${gateway}`
+  return `${dst}${by}${dev === undefined ? '' : ` dev ${dev}`} metric ${metric}`
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster around this node as elements: what its pods send to pods of other nodes keeps their address, and other
+// nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it (system/store/cluster.ts).
+
+import { formatAddress, networkOf, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import type { Element } from '../model/elements.ts'
+import { subnetElements } from './masquerade.ts'
+
+/**
+ * What rules know of the cluster. `pods`: ranges of this node's pods; `peers`: those of other nodes', CIDRs without host
+ * bits, none of which overlaps one of `pods`; `addresses`: of other nodes.
+ */
+export interface Cluster {
+  readonly pods: readonly string[]
+  readonly peers: readonly string[]
+  readonly addresses: readonly string[]
+}
+
+/** Sets that hold nothing else. */
+export const clusterSets = ['ownPods4', 'ownPods6', 'peerPods4', 'peerPods6', 'peerNodes4', 'peerNodes6'] as const
+
+/** Every element of them. */
+export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
+  return [
+    ...subnetElements('ownPods', pods),
+    ...subnetElements('peerPods', peers),
+    ...[...new Set(addresses)].flatMap(addressElement),
+  ]
+}
+
+function addressElement(text: string): readonly Element[] {
+  const address = parseAddress(text)
+  return address === undefined ? [] : [{ set: `peerNodes${address.family}` as const, key: [formatAddress(address)] }]
+}
+
+/** What was written down; undefined where the text is something else. Nothing in it reaches nft unread. */
+export function parseCluster(text: string): Cluster | undefined {
+  const found = parsed(text)
+  if (found === undefined) return undefined
+  const [pods, peers, addresses] = [found['pods'], found['peers'], found['addresses']]
+  if (!areAll(pods, isRange) || !areAll(peers, isRange) || !areAll(addresses, isAddress)) return undefined
+  return isApart(pods, peers) ? { pods, peers, addresses } : undefined
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    const isOurs = typeof value === 'object' && value !== null && (value as { format?: unknown }).format === 1
+    return isOurs ? (value as Readonly<Record<string, unknown>>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function areAll(value: unknown, isMeant: (text: string) => boolean): value is readonly string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string' && isMeant(each))
+}
+
+function isRange(text: string): boolean {
+  const cidr = parseCidr(text)
+  return cidr !== undefined && networkOf(cidr).value === cidr.value
+}
+
+function isAddress(text: string): boolean {
+  return parseAddress(text) !== undefined
+}
+
+function isApart(pods: readonly string[], peers: readonly string[]): boolean {
+  const own = pods.flatMap((text) => parseCidr(text) ?? [])
+  return !peers.flatMap((text) => parseCidr(text) ?? []).some((peer) => own.some((each) => overlaps(each, peer)))
+}

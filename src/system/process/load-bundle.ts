@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads a second bundle: the commands for people, or the agent. The CNI path does not pay for them: each is an asset of
+// the executable, or a file beside the bundle when run unpacked.
+import { readFileSync, realpathSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { getAsset, isSea } from 'node:sea'
+import { compileFunction } from 'node:vm'
+
+/** The bundles, and their files in `dist/` (build.mjs). */
+export type BundleName = 'cli.cjs' | 'agent.cjs'
+
+/**
+ * Compiles a bundle and returns its `main`. Throws if the bundle is missing or has no `main`.
+ *
+ * The bundle gets a `require` for builtins only: in an executable started from a snapshot neither
+ * `import()` nor a `require` of files works (nodejs.org/api/single-executable-applications.html).
+ */
+export function loadBundle<Main>(asset: BundleName): Main {
+  const path = isSea() ? asset : join(dirname(realpathSync(process.argv[1] ?? '.')), asset)
+  const source = isSea() ? getAsset(asset, 'utf8') : readFileSync(path, 'utf8')
+  const module: { exports: { main?: Main } } = { exports: {} }
+  const run = compileFunction(source, ['exports', 'require', 'module'], { filename: path })
+  run(module.exports, requireBuiltinOf(asset), module)
+  if (typeof module.exports.main !== 'function') throw new Error(`${path}: no function main`)
+  return module.exports.main
+}
+
+function requireBuiltinOf(asset: BundleName) {
+  return (id: string): unknown => {
+    const found: unknown = process.getBuiltinModule(id)
+    if (found === undefined) throw new Error(`${asset}: '${id}' is not a builtin module`)
+    return found
+  }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `trestle agent` has written down of the cluster, for whoever sets rules up: also while no agent runs.
+
+import { type Cluster, parseCluster } from '../../plan/rules/cluster-elements.ts'
+import { readText, replaceText } from '../files/files.ts'
+import { setAside, stateRoot } from '../files/state.ts'
+
+/** The cluster as it was written last; undefined where there is none, or what is there cannot be read. */
+export function readCluster(): Cluster | undefined {
+  const found = readText(clusterFile())
+  if (found === undefined) return undefined
+  const cluster = found === 'unreadable' ? undefined : parseCluster(found.text)
+  if (cluster === undefined) setAside(clusterFile())
+  return cluster
+}
+
+/** Writes it. To be called under the machine's lock: a setup beside it fills the sets from here. */
+export function writeCluster(cluster: Cluster): void {
+  replaceText(clusterFile(), JSON.stringify({ format: 1, ...cluster }))
+}
+
+function clusterFile(): string {
+  return `${stateRoot()}/cluster.json`
+}

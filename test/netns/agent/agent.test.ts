@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle agent` on one node, from its start to its end: configuration, routes and sets follow the cluster, and only
+// what is the agent's own is ever changed.
+
+import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  type AgentFiles,
+  type ApiServer,
+  agentFiles,
+  isReady,
+  nodeObject,
+  openApiServer,
+  type Running,
+  startAgent,
+  until,
+} from '../../support/cluster/cluster.ts'
+import { type Host, openHost } from '../../support/host.ts'
+
+const own = nodeObject('self', {
+  cidrs: ['10.244.1.0/24', 'fd00:10:244:1::/64'],
+  addresses: ['192.0.2.11', '2001:db8::11'],
+})
+const two = nodeObject('two', {
+  cidrs: ['10.244.2.0/24', 'fd00:10:244:2::/64'],
+  addresses: ['192.0.2.12', '2001:db8::12'],
+})
+const three = nodeObject('three', { cidrs: ['10.244.3.0/24'], addresses: ['192.0.2.13', '2001:db8::13'] })
+
+let host: Host
+let files: AgentFiles
+let api: ApiServer
+const agents: Running[] = []
+
+beforeEach(async () => {
+  host = openHost()
+  files = agentFiles()
+  for (const line of [
+    'link set lo up',
+    'link add up0 type bridge',
+    'link set up0 up',
+    'addr add 192.0.2.11/24 dev up0',
+    'addr add 2001:db8::11/64 dev up0 nodad',
+    'route add default via 192.0.2.1',
+    'route add 10.250.0.0/16 via 192.0.2.99',
+  ])
+    expect(host.run('ip', line.split(' ')).stderr).toBe('')
+  api = await openApiServer(host)
+})
+
+afterEach(async () => {
+  for (const agent of agents.splice(0)) await agent.end('SIGKILL')
+  await api.end('SIGKILL')
+  files.remove()
+  host.close()
+})
+
+function agent(...more: string[]): Running {
+  const started = startAgent(host, files, more)
+  agents.push(started)
+  return started
+}
+
+/** The routes of the agent, both families. */
+function routes(): readonly string[] {
+  const all = [4, 6].map((family) => host.run('ip', [`-${family}`, 'route', 'show', 'proto', '116']).stdout)
+  return all
+    .join('')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.replace(/ (metric|pref|linkdown|error).*/, '').trim())
+    .sort()
+}
+
+const foreign = () => host.run('ip', ['route', 'show', 'proto', 'boot']).stdout
+const toTwo = ['10.244.2.0/24 via 192.0.2.12 dev up0', 'fd00:10:244:2::/64 via 2001:db8::12 dev up0']
+
+describe('trestle agent', () => {
+  it('waits for the range of its node, writes the configuration last, and follows the cluster', async () => {
+    const before = foreign()
+    await api.order({ put: [nodeObject('self', { cidrs: [], addresses: ['192.0.2.11'] }), two] })
+    const running = agent()
+    await until(() => routes().length === 2, 'routes to node two')
+    expect(existsSync(files.conflist)).toBe(false)
+    await running.seen(({ message }) => String(message).includes('waiting for a podCIDR'), 'the waiting')
+
+    await api.order({ put: [own] })
+    await running.seen(isReady, 'ready')
+    const [plugin] = files.configuration().plugins
+    expect(plugin).toMatchObject({ type: 'trestle', podcidr: ['10.244.1.0/24', 'fd00:10:244:1::/64'] })
+    expect(routes()).toEqual(toTwo)
+    const { mtimeMs, ino } = statSync(files.conflist)
+
+    await api.order({ put: [three] })
+    await until(() => routes().length === 3, 'a route to node three')
+    await api.order({ put: [nodeObject('two', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.22'] })] })
+    await until(() => routes().includes('10.244.2.0/24 via 192.0.2.22 dev up0'), 'the new address')
+    expect(routes()).toEqual(['10.244.2.0/24 via 192.0.2.22 dev up0', '10.244.3.0/24 via 192.0.2.13 dev up0'])
+    await api.order({ delete: ['two', 'three'] })
+    await until(() => routes().length === 0, 'no routes')
+    expect(statSync(files.conflist)).toMatchObject({ mtimeMs, ino })
+    expect(foreign()).toBe(before)
+  })
+
+  it('says once that the network is available, and takes heartbeats for nothing', async () => {
+    const unavailable = {
+      ...own,
+      status: { ...own.status, conditions: [{ type: 'NetworkUnavailable', status: 'True' }] },
+    }
+    await api.order({ put: [unavailable, two] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    const patched = await api.seen(({ method }) => method === 'PATCH', 'the condition')
+    expect(patched).toMatchObject({
+      path: '/api/v1/nodes/self/status',
+      token: 'Bearer token-1',
+      body: { status: { conditions: [{ type: 'NetworkUnavailable', status: 'False' }] } },
+    })
+    const said = running.lines.length
+    for (let beat = 0; beat < 5; beat++)
+      await api.order({
+        put: [{ ...two, status: { ...two.status, conditions: [{ type: 'Ready', status: `${beat}` }] } }],
+      })
+    await api.order({ put: [three] })
+    await until(() => routes().length === 3, 'a route to node three')
+    expect(running.lines.slice(said).filter(({ message }) => message === 'routes changed')).toHaveLength(1)
+    expect(api.lines.filter(({ method }) => method === 'PATCH')).toHaveLength(1)
+  })
+
+  it('leaves all as it is when it ends, and is right at once when it starts again', async () => {
+    await api.order({ put: [own, two, three] })
+    const first = agent()
+    await first.seen(isReady, 'ready')
+    const before = routes()
+    expect(await first.end()).toBe(0)
+    expect(routes()).toEqual(before)
+    await api.order({ delete: ['three'] })
+    const second = agent()
+    await second.seen(isReady, 'ready')
+    expect(routes()).toEqual(toTwo)
+    expect(await second.end()).toBe(0)
+  })
+
+  it('keeps the pods of a node reachable that was registered again with another range', async () => {
+    await api.order({ put: [own, two] })
+    await agent().seen(isReady, 'ready')
+    await api.order({ delete: ['two'] })
+    await until(() => routes().length === 0, 'no routes')
+    await api.order({
+      put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: ['192.0.2.12', '2001:db8::12'] })],
+    })
+    await until(() => routes().length === 3, 'routes to both ranges')
+    expect(routes()).toEqual([...toTwo, '10.244.9.0/24 via 192.0.2.12 dev up0'].sort())
+    // Somebody else has the old range now.
+    await api.order({ put: [nodeObject('four', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.14'] })] })
+    await until(() => routes().includes('10.244.2.0/24 via 192.0.2.14 dev up0'), 'the new owner')
+  })
+
+  it('names what is wrong with other nodes, in log and event, and programs the rest', async () => {
+    const bad = (name: string, cidr: string, address: string) =>
+      nodeObject(name, { cidrs: [cidr], addresses: [address] })
+    await api.order({
+      put: [
+        own,
+        two,
+        bad('malformed', '10.244.5.0/33', '192.0.2.15'),
+        bad('overlaps', '10.244.0.0/16', '192.0.2.16'),
+        nodeObject('same', { cidrs: ['10.244.2.0/24'], addresses: ['192.0.2.17'], created: '2026-02-01T00:00:00Z' }),
+        bad('behind', '10.244.8.0/24', '198.51.100.8'),
+        bad('foreign', '192.0.2.0/24', '192.0.2.19'),
+        bad('routed', '10.250.0.0/16', '192.0.2.20'),
+        bad('hostile', '$(reboot)\n10.244.1.0/24', '192.0.2.21'),
+        nodeObject('nothing', { cidrs: [], addresses: [] }),
+      ],
+    })
+    const before = foreign()
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    expect(routes()).toEqual(toTwo)
+    expect(foreign()).toBe(before)
+    const told = Object.fromEntries(
+      running.lines.filter(({ problem }) => problem !== undefined).map(({ node, problem }) => [node, problem]),
+    )
+    expect(told).toMatchObject({
+      malformed: 'BadPodCIDR',
+      overlaps: 'OverlappingPodCIDR',
+      same: 'OverlappingPodCIDR',
+      behind: 'NotOnSegment',
+      foreign: 'BadPodCIDR',
+      routed: 'ForeignRoute',
+      hostile: 'BadPodCIDR',
+      nothing: 'NoPodCIDR',
+    })
+    const event = await api.seen(({ body }) => (body as { reason?: string })?.reason === 'NotOnSegment', 'the event')
+    expect(event).toMatchObject({
+      method: 'POST',
+      body: { involvedObject: { kind: 'Node', name: 'self' }, message: expect.stringContaining('node behind') },
+    })
+  })
+
+  it('in ptp mode sends what is for no pod nowhere, and with --cloud-routes makes no routes at all', async () => {
+    await api.order({ put: [own, two] })
+    const routed = agent('--mode', 'ptp')
+    await routed.seen(isReady, 'ready')
+    expect(routes()).toEqual([...toTwo, 'unreachable 10.244.1.0/24', 'unreachable fd00:10:244:1::/64 dev lo'].sort())
+    await routed.end()
+    for (const family of ['-4', '-6']) host.run('ip', [family, 'route', 'flush', 'proto', '116'])
+    const cloudy = agent('--cloud-routes')
+    await cloudy.seen(isReady, 'ready')
+    expect(routes()).toEqual([])
+    expect(files.configuration().plugins[0].mode).toBeUndefined()
+    expect(api.lines.filter(({ method }) => method === 'PATCH')).toHaveLength(1)
+  })
+
+  it('reads its token again after it was rotated and refused', async () => {
+    await api.order({ put: [own] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    writeFileSync(files.token, 'token-2')
+    await api.order({ answer: 401, cut: true })
+    await running.seen(({ message }) => message === 'API server', 'the failure')
+    await api.order({ answer: 0, put: [two] })
+    await until(() => routes().length === 2, 'routes to node two')
+    await api.seen(({ token }) => token === 'Bearer token-2', 'the new token')
+  })
+})

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two nodes on one segment, an agent on each: pods reach each other by their own addresses, in both families, and what
+// others take away is made again within seconds while a stream goes on.
+
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { execaSync } from 'execa'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  type AgentFiles,
+  type ApiServer,
+  agentFiles,
+  isReady,
+  nodeObject,
+  openApiServer,
+  type Running,
+  startAgent,
+  until,
+} from '../../support/cluster/cluster.ts'
+import { type Host, openHost } from '../../support/host.ts'
+
+interface Side {
+  readonly host: Host
+  readonly files: AgentFiles
+  readonly api: ApiServer
+  readonly agent: Running
+  readonly pod: string
+  readonly address: { readonly v4: string; readonly v6: string }
+}
+
+const sides: Side[] = []
+const cidrs = (n: number) => [`10.244.${n}.0/24`, `fd00:10:244:${n}::/64`]
+const addresses = (n: number) => [`192.0.2.1${n}`, `2001:db8::1${n}`]
+
+/** A node with its agent and one pod, made by the configuration that the agent wrote. */
+async function openSide(n: number): Promise<Side> {
+  const host = openHost()
+  const files = agentFiles()
+  execaSync('ip', ['link', 'add', `n${n}`, 'type', 'veth', 'peer', 'name', 'up0', 'netns', host.name])
+  execaSync('ip', ['link', 'set', `n${n}`, 'master', 'segment', 'up'])
+  const [v4, v6] = addresses(n)
+  for (const line of [
+    'link set lo up',
+    'link set up0 up',
+    `addr add ${v4}/24 dev up0`,
+    `addr add ${v6}/64 dev up0 nodad`,
+  ])
+    expect(host.run('ip', line.split(' ')).stderr).toBe('')
+  const api = await openApiServer(host)
+  const others = [1, 2].filter((each) => each !== n)
+  const put = [
+    nodeObject('self', { cidrs: cidrs(n), addresses: addresses(n) }),
+    ...others.map((each) => nodeObject(`node-${each}`, { cidrs: cidrs(each), addresses: addresses(each) })),
+  ]
+  await api.order({ put })
+  const agent = startAgent(host, files, ['--look', '3600'])
+  await agent.seen(isReady, 'ready')
+  const netns = host.pod('p')
+  const { cniVersion, name, plugins } = files.configuration()
+  const conf = { cniVersion, name, ...plugins[0] }
+  const added = host.cni('ADD', conf, { id: `pod${n}`, netns })
+  expect(added.stderr).toBe('')
+  const [a = '', b = ''] = (added.json?.ips ?? []).map(({ address }) => address.split('/')[0] ?? '')
+  return { host, files, api, agent, pod: netns, address: { v4: a, v6: b } }
+}
+
+beforeEach(async () => {
+  execaSync('ip', ['link', 'add', 'segment', 'type', 'bridge'])
+  execaSync('ip', ['link', 'set', 'segment', 'up'])
+  for (const n of [1, 2]) sides.push(await openSide(n))
+})
+
+afterEach(async () => {
+  for (const { agent, api, files, host } of sides.splice(0)) {
+    await agent.end('SIGKILL')
+    await api.end('SIGKILL')
+    files.remove()
+    host.close()
+  }
+  // A namespace goes some time after its name.
+  for (const name of ['n1', 'n2', 'segment']) execaSync('ip', ['link', 'del', name], { reject: false })
+})
+
+const pair = (): readonly [Side, Side] => [sides[0] as Side, sides[1] as Side]
+
+function pings({ host, pod }: Side, to: string): boolean {
+  return host.inPod(pod, 'ping', ['-n', '-c', '1', '-W', '1', to]).code === 0
+}
+
+/** The source that a UDP datagram from one pod has where the other receives it. */
+function sourceSeen(from: Side, to: Side, family: 4 | 6): string {
+  const address = family === 4 ? to.address.v4 : to.address.v6
+  const script = [
+    `import socket,sys`,
+    `s=socket.socket(socket.AF_INET${family === 4 ? '' : '6'},socket.SOCK_DGRAM); s.bind(('${address}',7)); s.settimeout(10)`,
+    `print(s.recvfrom(9)[1][0])`,
+  ].join('\n')
+  const send = `import socket,time\ns=socket.socket(socket.AF_INET${family === 4 ? '' : '6'},socket.SOCK_DGRAM)\nfor _ in range(20):\n  s.sendto(b'x',('${address}',7)); time.sleep(0.1)`
+  const shell = `nsenter --net=${from.pod} python3 -c "$1" & nsenter --net=${to.pod} python3 -c "$2"; wait`
+  return execaSync('bash', ['-c', shell, 'sh', send, script]).stdout.trim()
+}
+
+describe('two nodes with trestle agent', () => {
+  it('pods of both reach each other by their own addresses, and are masqueraded beyond', () => {
+    const [one, two] = pair()
+    for (const to of [two.address.v4, two.address.v6]) expect(pings(one, to)).toBe(true)
+    for (const to of [one.address.v4, one.address.v6]) expect(pings(two, to)).toBe(true)
+    expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
+    expect(sourceSeen(two, one, 6)).toBe(two.address.v6)
+    // The other node itself is beyond: it may know no way to a pod.
+    const [, gateway = ''] = addresses(2)
+    expect(pings(one, gateway)).toBe(true)
+    const rules = one.host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
+    expect(rules).toContain('10.244.2.0/24')
+    expect(rules).toContain('192.0.2.12')
+  })
+
+  it.each([
+    ['the table flushed', ['nft flush ruleset']],
+    ['its rules flushed', ['nft flush table inet trestle']],
+    ['the bridge removed', ['ip link del cni0']],
+    ['forwarding off', ['sysctl -qw net.ipv4.ip_forward=0', 'sysctl -qw net.ipv6.conf.all.forwarding=0']],
+    ['routes flushed', ['ip route flush proto 116', 'ip -6 route flush proto 116']],
+    [
+      'the uplink down and up',
+      ['ip link set up0 down', 'ip link set up0 up', 'ip addr add 2001:db8::11/64 dev up0 nodad'],
+    ],
+  ])('%s: right again within five seconds', async (_, lines) => {
+    const [one, two] = pair()
+    const base = () => one.host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.replace(/ct .*|handle.*/g, '')
+    const before = base()
+    for (const line of lines) one.host.run(line.split(' ')[0] ?? '', line.split(' ').slice(1))
+    const isRight = () => base() === before && pings(one, two.address.v4) && pings(one, two.address.v6)
+    const ms = await until(isRight, 'the network', 5000)
+    expect(ms).toBeLessThan(5000)
+    expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
+  })
+
+  it('the configuration removed or changed, the executable removed or another: right again within five seconds', async () => {
+    const [{ files, host }] = pair()
+    const text = readFileSync(files.conflist, 'utf8')
+    const isThere = () => {
+      try {
+        return readFileSync(files.conflist, 'utf8') === text
+      } catch {
+        return false
+      }
+    }
+    rmSync(files.conflist)
+    await until(isThere, 'the configuration', 5000)
+    writeFileSync(files.conflist, '{}')
+    await until(isThere, 'the configuration', 5000)
+    const runs = () => host.run(files.program, ['version']).code === 0
+    rmSync(files.program)
+    await until(runs, 'the executable', 5000)
+    writeFileSync(files.program, '#!/bin/false\n')
+    await until(runs, 'the executable', 5000)
+  })
+
+  it('a configuration that sorts first is told, and left alone', async () => {
+    const [{ files, agent }] = pair()
+    const other = `${files.root}/net.d/05-other.conf`
+    writeFileSync(other, '{}')
+    await agent.seen(({ problem }) => problem === 'OtherConfiguration', 'the problem')
+    expect(readFileSync(other, 'utf8')).toBe('{}')
+    rmSync(other)
+    await agent.seen(({ message }) => String(message).startsWith('over: '), 'the end of it')
+  })
+
+  it('pods keep their network while the API server fails in every way, and the agent goes on when it is back', async () => {
+    const [one, two] = pair()
+    const routes = () => one.host.run('ip', ['route', 'show', 'proto', '116']).stdout
+    const before = routes()
+    for (const [at, order] of [
+      { answer: 401 },
+      { answer: 429 },
+      { answer: 500 },
+      { garbage: true },
+      { forget: true },
+    ].entries()) {
+      const failures = one.agent.lines.filter(({ message }) => message === 'API server').length
+      await one.api.order({ ...order, cut: true })
+      if (!('forget' in order))
+        await until(
+          () => one.agent.lines.filter(({ message }) => message === 'API server').length > failures,
+          'the failure',
+        )
+      expect(routes()).toBe(before)
+      expect(pings(one, two.address.v4)).toBe(true)
+      await one.api.order({ answer: 0, garbage: false })
+      const name = `late-${at}`
+      const late = nodeObject(name, { cidrs: [`10.244.${100 + at}.0/24`], addresses: [`192.0.2.${100 + at}`] })
+      await one.api.order({ put: [late] })
+      await until(() => routes().includes(`10.244.${100 + at}.0/24 via 192.0.2.${100 + at}`), 'the late node', 60_000)
+      await one.api.order({ delete: [name] })
+      await until(() => routes() === before, 'the node gone')
+    }
+  })
+})

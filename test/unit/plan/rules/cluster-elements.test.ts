@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent writes down of the cluster, as elements, and what of a damaged file reaches nft: nothing.
+
+import { describe, expect, it } from 'vitest'
+import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
+import { refilledRuleOps, ruleOps, steadyRuleOps } from '../../../../src/plan/modes/shared.ts'
+import { clusterElements, parseCluster } from '../../../../src/plan/rules/cluster-elements.ts'
+
+const cluster = {
+  pods: ['10.0.1.0/24', 'fd00:1::/64'],
+  peers: ['10.0.2.0/24', 'fd00:2::/64', '10.0.2.0/24'],
+  addresses: ['192.0.2.2', '2001:db8::2', '192.0.2.2'],
+}
+const network: NetworkSpec = {
+  name: 'pods',
+  forwarding: [4],
+  masquerade: { subnets: ['10.0.1.0/24'], keep: [] },
+  removeWhenEmpty: false,
+}
+
+describe('clusterElements', () => {
+  it('has each range and address once', () => {
+    expect(clusterElements(cluster).map(({ set, key }) => `${set} ${key.join(' ')}`)).toEqual([
+      'ownPods4 10.0.1.0/24',
+      'ownPods6 fd00:1::/64',
+      'peerPods4 10.0.2.0/24',
+      'peerPods6 fd00:2::/64',
+      'peerNodes4 192.0.2.2',
+      'peerNodes6 2001:db8::2',
+    ])
+  })
+
+  it('is set up and refilled with the networks, and is on no way of an ADD that finds them', () => {
+    const added = (ops: ReturnType<typeof ruleOps>) => ops.flatMap((op) => (op.kind === 'nft.add' ? [op.set] : []))
+    const source = { networks: [network], attachments: [], cluster }
+    expect(added(ruleOps(source))).toContain('peerPods4')
+    expect(added(refilledRuleOps(source))).toContain('peerNodes6')
+    expect(added(steadyRuleOps(source))).toEqual(['masquerade4'])
+    expect(ruleOps({ networks: [], attachments: [], cluster })).toEqual([])
+  })
+})
+
+describe('parseCluster', () => {
+  it('reads what was written', () => {
+    expect(parseCluster(JSON.stringify({ format: 1, ...cluster }))).toEqual(cluster)
+  })
+
+  it.each([
+    '',
+    '{',
+    'null',
+    '5',
+    JSON.stringify(cluster),
+    JSON.stringify({ format: 2, ...cluster }),
+    JSON.stringify({ format: 1, ...cluster, peers: ['10.0.2.0/24 } ; flush ruleset'] }),
+    JSON.stringify({ format: 1, ...cluster, peers: ['10.0.2.1/24'] }),
+    JSON.stringify({ format: 1, ...cluster, peers: ['10.0.0.0/16'] }),
+    JSON.stringify({ format: 1, ...cluster, addresses: [5] }),
+    JSON.stringify({ format: 1, ...cluster, addresses: undefined }),
+  ])('does not take %s', (text) => {
+    expect(parseCluster(text)).toBeUndefined()
+  })
+})
