@@ -12,12 +12,15 @@ import { toLanes } from '../compile/batches.ts'
 import { readDocuments, readLinks, readRoutes } from '../compile/read-ip.ts'
 import { readTable } from '../compile/read-nft.ts'
 import { difference } from '../plan/difference/difference.ts'
+import type { AttachmentSpec, NetworkSpec } from '../plan/model/attachment.ts'
 import type { Op } from '../plan/model/op.ts'
 import { afterRuleOps, detachOps, hostOps, podOps, queueingOps } from '../plan/modes/attach.ts'
 import { forwardingKey } from '../plan/modes/network.ts'
 import { attachmentSpec, mergeNetworks, networkSpec } from '../plan/modes/resolve.ts'
 import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../plan/modes/shared.ts'
 import { flowsAfterDel } from '../plan/recovery/stale-flows.ts'
+import { decodeNetwork, encodeNetwork } from '../plan/state/stored-network.ts'
+import { decodeRecord, encodeRecord } from '../plan/state/stored-record.ts'
 import { deleteEarlierFlows, deleteFlows } from '../system/kernel/conntrack.ts'
 import { writeAll } from '../system/process/output.ts'
 import { readStdin } from '../system/process/stdin.ts'
@@ -68,6 +71,7 @@ export async function warmUpPlan(context: CallContext, conf: NetConf): Promise<v
   const spec = attachmentSpec({ key, conf, lease: { ips, routes: [] }, mtu: 1500 })
   const wanted = networkSpec(conf, spec.ips, { mtu: 1500, machineId: '' })
   const network = mergeNetworks(wanted, wanted, true)
+  warmUpRecord(spec, network)
   const source = { networks: [network], attachments: [spec] }
   const links = [...bridgeOps(network, [spec]), ...hostOps(spec), ...queueingOps(spec), ...afterRuleOps(spec)]
   const ops: readonly Op[] = [...links, ...podOps(spec), ...ruleOps(source), ...steadyRuleOps(source)]
@@ -81,6 +85,16 @@ export async function warmUpPlan(context: CallContext, conf: NetConf): Promise<v
   const ports = spec.hostPorts?.ports ?? []
   await deleteEarlierFlows(context.run, ports)
   await deleteFlows(context.run, flowsAfterDel(ports))
+}
+
+/** A record is written and read; with all that a pod may have, and as one cut short. */
+function warmUpRecord(spec: AttachmentSpec, network: NetworkSpec): void {
+  const writer = { pid: 1, startTime: '', bootId: '', pidNamespace: '' }
+  const tuning = { sysctl: { 'net/ipv4/ip_unprivileged_port_start': '0' }, promisc: false }
+  const ids = { key: spec.key, writer, netns: { path: '', inode: 0 }, createdAt: '', configDigest: '' }
+  decodeRecord(encodeRecord({ ...ids, spec: { ...spec, tuning }, network }))
+  decodeNetwork(encodeNetwork(network))
+  decodeRecord('{}')
 }
 
 /** Reads a file as if it were standard input, and writes to where nobody reads. */

@@ -3,7 +3,7 @@
 // list, on failure DEL; DEL, then the namespace goes, then DEL once more without it.
 
 import { rmSync } from 'node:fs'
-import { parseRecord } from '../../src/plan/model/record.ts'
+import { decodeRecord } from '../../src/plan/state/stored-record.ts'
 import { readText } from '../../src/system/files/files.ts'
 import { openFaults } from '../support/faults/faults.ts'
 import { type Answer, type Finished, type Host, openHost, type Verb } from '../support/host.ts'
@@ -111,7 +111,7 @@ async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promi
 
 function isRecorded({ host }: World, { id, slot }: Pod): boolean {
   const found = readText(`${host.stateDir}/networks/${slot.network}/attachments/${id}:eth0`)
-  return typeof found === 'object' && parseRecord(found.text)?.key.containerId === id
+  return typeof found === 'object' && decodeRecord(found.text)?.key.containerId === id
 }
 
 async function delPod(world: World, call: PodCall, isStrict: boolean): Promise<void> {

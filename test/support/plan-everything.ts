@@ -14,7 +14,7 @@ import { type Lease, noLease } from '../../src/plan/model/lease.ts'
 import { aliasOf, ifbAlias } from '../../src/plan/model/names.ts'
 import type { ObservedLink, ObservedNamespace } from '../../src/plan/model/observed.ts'
 import type { Op } from '../../src/plan/model/op.ts'
-import { type AttachmentRecord, parseRecord } from '../../src/plan/model/record.ts'
+import type { AttachmentRecord } from '../../src/plan/model/record.ts'
 import { delegatedResult, resultOf } from '../../src/plan/modes/answer.ts'
 import {
   afterRuleOps,
@@ -29,6 +29,7 @@ import { chainedNetwork, chainedResult, chainedSpec } from '../../src/plan/modes
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/modes/loopback.ts'
 import { attachmentSpec, networkSpec } from '../../src/plan/modes/resolve.ts'
 import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../../src/plan/modes/shared.ts'
+import { decodeRecord, encodeRecord } from '../../src/plan/state/stored-record.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
 
 /** What an ADD would run and answer, and the record it would leave. */
@@ -109,8 +110,8 @@ function namesOf(key: AttachmentKey, links: readonly (string | undefined)[]): Kn
 function recordOf(key: AttachmentKey, spec: AttachmentSpec, network: NetworkSpec): AttachmentRecord {
   const writer = { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' }
   const netns = { path: '/run/netns/a', inode: 1 }
-  const record = { format: 1, key, writer, netns, createdAt: '', configDigest: '', spec, network } as const
-  const read = parseRecord(JSON.stringify(record))
+  const record = { key, writer, netns, createdAt: '', configDigest: '', spec, network } as const
+  const read = decodeRecord(encodeRecord(record))
   if (read?.spec === undefined) throw new Error('the record cannot be read back')
   return read
 }

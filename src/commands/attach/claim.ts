@@ -81,7 +81,6 @@ export function newRecord(
   netns: NetnsStamp,
 ): AttachmentRecord {
   return {
-    format: 1,
     key,
     writer: context.stamp,
     netns,

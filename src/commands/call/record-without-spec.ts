@@ -10,5 +10,5 @@ const unknown: NetnsStamp = { path: '', inode: 0 }
 
 /** As written by this call, now. `netns`: where it is known. */
 export function withoutSpec({ stamp }: CallContext, key: AttachmentKey, netns = unknown): AttachmentRecord {
-  return { format: 1, key, writer: stamp, netns, createdAt: new Date().toISOString(), configDigest: '' }
+  return { key, writer: stamp, netns, createdAt: new Date().toISOString(), configDigest: '' }
 }

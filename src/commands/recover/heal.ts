@@ -8,6 +8,7 @@ import { hostLinkName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
 import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/strays.ts'
+import { encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText, namesIn, replaceText } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, networkParts } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
@@ -182,7 +183,7 @@ async function reserve(
   await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
     if (!isStill() || !isNobodys(reservation)) return
     const { spec: _, network: __, ...claim } = record
-    const [file, text] = [reservationFile(reservation), JSON.stringify(claim)]
+    const [file, text] = [reservationFile(reservation), encodeRecord(claim)]
     // One that is there by now and can be read is somebody else's; one that cannot keeps its name, or an ADD would take it.
     if (!createText(file, text) && isNobodys(reservation)) replaceText(file, text)
   })

@@ -6,6 +6,7 @@ import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { rangeOf } from '../../plan/ipam/allocate.ts'
 import { reservationsOf } from '../../plan/recovery/strays.ts'
+import { encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText } from '../../system/files/files.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
@@ -31,7 +32,7 @@ export function reserveNeighbours(context: CallContext, conf: NetConf): void {
       continue
     const claim = withoutSpec(context, { ...key, network: name }, netns)
     for (const each of reservationsOf({ key: claim.key, ips, ports: [] })) {
-      createText(reservationFile(each), JSON.stringify(claim))
+      createText(reservationFile(each), encodeRecord(claim))
     }
   }
 }

@@ -8,6 +8,7 @@ import type { AttachmentKey, AttachmentSpec, HostPort } from '../../plan/model/a
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { isPortConflict, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
+import { encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText, replaceText } from '../../system/files/files.ts'
 import { chainedFiles, networkFiles } from '../../system/files/state.ts'
 import { observeTable } from '../../system/kernel/observe.ts'
@@ -59,7 +60,7 @@ async function refuse(
     const lock = { file: reservationLock({ name }), purpose: 'mend a reservation', owner: context.stamp }
     await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
       const { spec: _, network: __, ...claim } = record
-      const [file, text] = [reservationFile({ name }), JSON.stringify(claim)]
+      const [file, text] = [reservationFile({ name }), encodeRecord(claim)]
       const holder = portHolder(name)
       if (!createText(file, text) && (holder === undefined || sameKey(holder.key, key))) replaceText(file, text)
     })

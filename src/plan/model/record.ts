@@ -3,7 +3,6 @@
 // a record without `spec`: written before anything is reserved or made.
 
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from './attachment.ts'
-import { isSoundAttachment, isSoundNetwork } from './sound-spec.ts'
 
 /** Who wrote a file: tells a dead writer from a live one, and another machine state from this one. */
 export interface ProcessStamp {
@@ -27,7 +26,6 @@ export interface NetnsStamp {
 
 /** What is known of one attachment. Times are ISO 8601. */
 export interface AttachmentRecord {
-  readonly format: 1
   /** The record was written by a version with another format: only what every version has is read of it. */
   readonly otherFormat?: number
   readonly key: AttachmentKey
@@ -51,49 +49,6 @@ export interface AttachmentRecord {
   readonly owed?: readonly string[]
 }
 
-/**
- * A record from JSON text, or undefined when it is none: truncated or of another shape. One of another format, before
- * an upgrade or after a downgrade, is no damage: whose it is can be read, and DEL finds the rest by names, reservations
- * and rules, as for a record that was lost.
- */
-export function parseRecord(text: string): AttachmentRecord | undefined {
-  const value = parseObject(text)
-  const key = value?.['key'] as Partial<AttachmentKey> | undefined
-  const isRecord =
-    typeof value?.['format'] === 'number' &&
-    [key?.network, key?.containerId, key?.ifName, key?.role].every((part) => typeof part === 'string') &&
-    typeof (value['writer'] as Partial<ProcessStamp> | undefined)?.bootId === 'string' &&
-    typeof (value['netns'] as Partial<NetnsStamp> | undefined)?.path === 'string'
-  if (!isRecord) return undefined
-  const { format, spec, network, ...claim } = value as unknown as AttachmentRecord
-  if (format === 1) return withSoundParts(value as unknown as AttachmentRecord)
-  return withSoundParts({ ...claim, format: 1, otherFormat: format })
-}
-
-/** Parts that another version wrote differently are not acted on: the record still says whose the reservations are. */
-function withSoundParts(record: AttachmentRecord): AttachmentRecord {
-  const { spec, network, pod, owed, adopted, notOf, ...claim } = record
-  return {
-    ...claim,
-    ...(isSoundAttachment(spec) && sameKey(spec.key, claim.key) ? { spec } : {}),
-    ...(isSoundNetwork(network) ? { network } : {}),
-    ...(typeof pod?.name === 'string' && typeof pod.namespace === 'string' ? { pod } : {}),
-    ...(typeof adopted?.dataDir === 'string' ? { adopted } : {}),
-    ...(isTexts(notOf) ? { notOf } : {}),
-    ...(isTexts(owed) ? { owed } : {}),
-  }
-}
-
-function isTexts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((each) => typeof each === 'string')
-}
-
-/** A network's shared part from JSON text, or undefined when it is none. */
-export function parseNetwork(text: string): NetworkSpec | undefined {
-  const network: unknown = parseObject(text)
-  return isSoundNetwork(network) ? network : undefined
-}
-
 /** Whether two keys are the same attachment. */
 export function sameKey(a: AttachmentKey, b: AttachmentKey): boolean {
   return a.network === b.network && a.containerId === b.containerId && a.ifName === b.ifName && a.role === b.role
@@ -104,13 +59,4 @@ export function describeHolder(record: AttachmentRecord): string {
   const { containerId, ifName } = record.key
   const pod = record.pod ? `pod ${record.pod.namespace}/${record.pod.name}, ` : ''
   return `${pod}container ${containerId.slice(0, 13)}, ${ifName}`
-}
-
-function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
 }

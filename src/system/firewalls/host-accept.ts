@@ -16,12 +16,11 @@ import {
   type AcceptPlace,
   acceptedOf,
   type HostAccept,
-  hostAcceptsText,
-  parseHostAccepts,
   placeText,
   samePlace,
   trustedZone,
 } from '../../plan/rules/host-accept.ts'
+import { decodeHostAccepts, encodeHostAccepts } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
 import { lackNote, refusedFor } from '../process/capabilities.ts'
@@ -45,7 +44,7 @@ export async function settleHostAccept(
     readHostAccepts(files).map(({ of, places }) => ({ of, places: places.filter((place) => !isKept(of, place)) })),
   )
   if (wanted.length === 0) return rmSync(fileOf(files), { force: true })
-  writeText(fileOf(files), hostAcceptsText(wanted))
+  writeText(fileOf(files), encodeHostAccepts(wanted))
   for (const { of, places } of wanted) for (const place of places) await put(run, place, of)
 }
 
@@ -59,7 +58,7 @@ export async function removeHostAccept(run: Run, files: NetworkFiles): Promise<v
 export function readHostAccepts(files: NetworkFiles): readonly HostAccept[] {
   const found = readText(fileOf(files))
   if (found === undefined) return []
-  const accepts = found === 'unreadable' ? undefined : parseHostAccepts(found.text)
+  const accepts = found === 'unreadable' ? undefined : decodeHostAccepts(found.text)
   if (accepts === undefined) setAside(fileOf(files))
   return accepts ?? []
 }

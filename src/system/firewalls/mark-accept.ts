@@ -8,14 +8,8 @@ import { type AcceptCommand, deleteCommand, insertCommand } from '../../compile/
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { acceptMark, markText } from '../../plan/rules/accept-mark.ts'
 import { type AcceptSpot, ourRules } from '../../plan/rules/accept-place.ts'
-import {
-  acceptedOf,
-  type ChainPlace,
-  type MarkAccept,
-  parseMarkAccept,
-  placeText,
-  samePlace,
-} from '../../plan/rules/host-accept.ts'
+import { acceptedOf, type ChainPlace, type MarkAccept, placeText, samePlace } from '../../plan/rules/host-accept.ts'
+import { decodeMarkAccept, encodeMarkAccept } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
 import { lackNote, refusedFor } from '../process/capabilities.ts'
@@ -66,7 +60,7 @@ export async function removeMarkAccept(run: Run, networks: readonly NetworkSpec[
 export function readMarkAccept(): MarkAccept | undefined {
   const found = readText(markFile())
   if (found === undefined) return undefined
-  const accept = found === 'unreadable' ? undefined : parseMarkAccept(found.text)
+  const accept = found === 'unreadable' ? undefined : decodeMarkAccept(found.text)
   if (accept === undefined) setAside(markFile())
   return accept
 }
@@ -197,7 +191,7 @@ function markFile(): string {
 }
 
 function writeMarkAccept(content: MarkAccept): void {
-  writeText(markFile(), JSON.stringify(content))
+  writeText(markFile(), encodeMarkAccept(content))
 }
 
 async function tried(run: Run, command: AcceptCommand, place: ChainPlace): Promise<CniError | undefined> {

@@ -3,7 +3,7 @@
 // process, and knows it from there; of a file that has changed since it knows nothing until the next setup.
 
 import { statSync } from 'node:fs'
-import { asObject } from '../../cni/json/json-object.ts'
+import { decodeToolVersion, encodeToolVersion, type ToolFile } from '../../plan/state/stored-tool.ts'
 import { readText, writeText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
@@ -12,12 +12,6 @@ import { fileOf } from '../process/tools.ts'
 /** The oldest one that takes our rules: those before open /dev/stdin by name, which open(2) refuses for a socket. */
 const oldest = [1, 0, 2] as const
 
-interface NftFile {
-  readonly path: string
-  readonly inode: number
-  readonly mtimeMs: number
-}
-
 /** Asks nft for its version where that is not known of this file. Never throws: rules tell more of what is wrong. */
 export async function learnNftVersion(run: Run): Promise<void> {
   try {
@@ -25,7 +19,7 @@ export async function learnNftVersion(run: Run): Promise<void> {
     if (file === undefined || knownOf(file) !== undefined) return
     const { stdout } = await run({ file: 'nft', args: ['--version'] })
     const version = /\bv(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1]
-    if (version !== undefined) writeText(nftVersionFile(), JSON.stringify({ format: 1, ...file, version }))
+    if (version !== undefined) writeText(nftVersionFile(), encodeToolVersion({ ...file, version }))
   } catch {
     // A version that is not known is no reason to fail.
   }
@@ -44,26 +38,17 @@ export function nftVersionFile(): string {
   return `${stateRoot()}/nft.json`
 }
 
-function nftNow(): NftFile | undefined {
+function nftNow(): ToolFile | undefined {
   const path = fileOf('nft')
   const stat = path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })
   return path === undefined || stat === undefined ? undefined : { path, inode: stat.ino, mtimeMs: stat.mtimeMs }
 }
 
-function knownOf({ path, inode, mtimeMs }: NftFile): string | undefined {
-  const known = parsed()
-  const isIts = known['path'] === path && known['inode'] === inode && known['mtimeMs'] === mtimeMs
-  return isIts && typeof known['version'] === 'string' ? known['version'] : undefined
-}
-
-function parsed(): Readonly<Record<string, unknown>> {
+function knownOf({ path, inode, mtimeMs }: ToolFile): string | undefined {
   const found = readText(nftVersionFile())
-  if (found === undefined || found === 'unreadable') return {}
-  try {
-    return asObject(JSON.parse(found.text))
-  } catch {
-    return {}
-  }
+  const known = found === undefined || found === 'unreadable' ? undefined : decodeToolVersion(found.text)
+  const isIts = known?.path === path && known.inode === inode && known.mtimeMs === mtimeMs
+  return isIts ? known.version : undefined
 }
 
 function isOlder(version: string): boolean {

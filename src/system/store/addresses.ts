@@ -5,7 +5,8 @@
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import { bareAddress } from '../../cni/model/address.ts'
-import { type AttachmentRecord, parseRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { decodeRecord } from '../../plan/state/stored-record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, setAside } from '../files/state.ts'
 import type { Deadline } from '../process/runner.ts'
@@ -31,7 +32,7 @@ export function reserveAddress(files: NetworkFiles, claimFile: string, address: 
 /** The claim behind a reservation; undefined when there is none or it cannot be read. */
 export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
   const found = readText(`${files.addresses}/${address}`)
-  return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
+  return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)
 }
 
 /** The addresses whose reservation says that they are an attachment's. */

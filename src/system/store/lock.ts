@@ -11,14 +11,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import type { ProcessStamp } from '../../plan/model/record.ts'
+import { decodeHolder, encodeHolder, type LockHolder } from '../../plan/state/stored-lock.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../files/files.ts'
 import { endProcessesOf } from '../process/call-processes.ts'
 import type { Deadline } from '../process/runner.ts'
 import { hasEnded } from '../process/stamp.ts'
-
-interface Holder extends ProcessStamp {
-  readonly purpose: string
-}
 
 /**
  * How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. `deadline`: of the call
@@ -108,8 +105,7 @@ export async function removeAbandoned(request: LockRequest): Promise<void> {
 async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
   const { file, owner } = request
   const own = `${file}.${ownerMark()}.${depth}`
-  const holder: Holder = { ...owner, purpose: request.purpose }
-  writeNew(own, JSON.stringify(holder))
+  writeNew(own, encodeHolder({ ...owner, purpose: request.purpose }))
   try {
     linkSync(own, file)
     return true
@@ -183,15 +179,10 @@ function isDirectory(file: string): boolean {
 }
 
 /** What cannot be read now (files.ts throws) may well be held; only what is no holder's text is nobody's. */
-function holderOf(file: string): Holder | 'unreadable' | undefined {
+function holderOf(file: string): LockHolder | 'unreadable' | undefined {
   const found = readText(file)
   if (found === undefined || found === 'unreadable') return found
-  try {
-    const holder = JSON.parse(found.text) as Holder
-    return typeof holder?.pid === 'number' && typeof holder.bootId === 'string' ? holder : 'unreadable'
-  } catch {
-    return 'unreadable'
-  }
+  return decodeHolder(found.text) ?? 'unreadable'
 }
 
 function interrupted({ file, purpose }: LockRequest): CniError {

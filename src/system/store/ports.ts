@@ -5,8 +5,9 @@
 import { existsSync, rmSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, describeHolder, parseRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
 import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
+import { decodeRecord } from '../../plan/state/stored-record.ts'
 import { linkOnce, namesIn, readText } from '../files/files.ts'
 import type { Deadline } from '../process/runner.ts'
 import { withLock } from './lock.ts'
@@ -65,7 +66,7 @@ export async function releasePorts(
 /** The claim behind a reserved port; undefined when there is none or it cannot be read. */
 export function portHolder(name: string): AttachmentRecord | undefined {
   const found = readText(`${portsDirectory()}/${name}`)
-  return found === undefined || found === 'unreadable' ? undefined : parseRecord(found.text)
+  return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)
 }
 
 /** The names of the ports that an attachment has reserved. */

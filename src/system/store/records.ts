@@ -6,9 +6,11 @@ import { existsSync, renameSync, rmSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { networkDirName, recordFileName } from '../../plan/model/names.ts'
-import { type AttachmentRecord, parseNetwork, parseRecord } from '../../plan/model/record.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { sharesRules } from '../../plan/modes/shared.ts'
 import { acceptedOf } from '../../plan/rules/host-accept.ts'
+import { decodeNetwork, encodeNetwork } from '../../plan/state/stored-network.ts'
+import { decodeRecord, encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
 import {
   asideBelow,
@@ -43,7 +45,7 @@ export function writePending(files: NetworkFiles, record: AttachmentRecord): voi
 
 /** Throws CniError 7 for a record that could not be read again: a DEL would not know what to remove. */
 function textOf(record: AttachmentRecord): string {
-  const text = JSON.stringify(record)
+  const text = encodeRecord(record)
   if (Buffer.byteLength(text) <= limitBytes) return text
   throw new CniError(
     'attachment-too-large',
@@ -164,7 +166,7 @@ export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
 export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   const found = readText(files.network)
   if (found === undefined) return undefined
-  const network = found === 'unreadable' ? undefined : parseNetwork(found.text)
+  const network = found === 'unreadable' ? undefined : decodeNetwork(found.text)
   if (network !== undefined && isOf(files, network)) return network
   setAside(files.network)
   return undefined
@@ -199,7 +201,7 @@ const roleSuffix = /:(chained|ipam)$/
 
 /** Writes what the network's attachments share. */
 export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
-  writeText(files.network, JSON.stringify(network))
+  writeText(files.network, encodeNetwork(network))
 }
 
 /** The shared parts of all networks. */
@@ -230,7 +232,7 @@ function recordsIn(directory: string, isPending: boolean, isMeant = (_: string) 
 function readStored(file: string, isPending: boolean): StoredRecord | undefined {
   const found = readText(file)
   if (found === undefined) return undefined
-  const record = found === 'unreadable' ? undefined : parseRecord(found.text)
+  const record = found === 'unreadable' ? undefined : decodeRecord(found.text)
   if (record !== undefined && recordFileName(record.key) === file.slice(file.lastIndexOf('/') + 1)) {
     return { file, isPending, record }
   }

@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the version of nft is kept whatever file is there',
     file: 'src/system/kernel/nft-version.ts',
-    find: "known['path'] === path && known['inode'] === inode && known['mtimeMs'] === mtimeMs",
-    replace: "known['path'] === path && (known['inode'] !== 0 || inode === mtimeMs)",
+    find: 'known?.path === path && known.inode === inode && known.mtimeMs === mtimeMs',
+    replace: 'known?.path === path && (known.inode !== 0 || inode === mtimeMs)',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/processes.test.ts',

@@ -5,20 +5,20 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a part of any shape is believed',
-    file: 'src/plan/model/record.ts',
-    find: '...(isSoundAttachment(spec) && sameKey(spec.key, claim.key) ? { spec } : {}),',
-    replace: '...(spec !== undefined ? { spec } : {}),',
+    file: 'src/plan/state/stored.ts',
+    find: 'if (!z.safeParse(schema, value).success) return undefined',
+    replace: 'z.safeParse(schema, value)',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/model/record.property.test.ts',
+      file: 'test/unit/plan/state/stored-record.property.test.ts',
       test: 'with anything in any one place is used without a crash',
     },
   },
   {
     name: 'a record of another version is no record',
-    file: 'src/plan/model/record.ts',
-    find: "typeof value?.['format'] === 'number' &&",
-    replace: "value?.['format'] === 1 &&",
+    file: 'src/plan/state/stored-record.ts',
+    find: "typeof found === 'number' ?",
+    replace: 'found === 1 ?',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/record-format.test.ts',

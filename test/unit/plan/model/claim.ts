@@ -4,7 +4,6 @@
 import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
 
 export const claim: AttachmentRecord = {
-  format: 1,
   key: { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' },
   writer: { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' },
   netns: { path: '/run/netns/x', inode: 1 },

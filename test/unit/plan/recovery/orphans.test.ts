@@ -19,7 +19,7 @@ const tableOf = (...elements: readonly Element[]): ObservedTable => ({
   elements: indexElements(elements),
 })
 const recordOf = (spec?: object): AttachmentRecord => ({
-  ...{ format: 1, key, netns: { path: '', inode: 0 }, createdAt: '', configDigest: '' },
+  ...{ key, netns: { path: '', inode: 0 }, createdAt: '', configDigest: '' },
   writer: { pid: 1, startTime: '', bootId: '', pidNamespace: '' },
   ...(spec === undefined ? {} : { spec: { ips: [], ...spec } as unknown as NonNullable<AttachmentRecord['spec']> }),
 })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose packets other firewalls are to let pass, from the configuration; and what is written down of it.
+// Whose packets other firewalls are to let pass, from the configuration.
 
 import { describe, expect, it } from 'vitest'
 import type { NetConf } from '../../../../src/cni/model/net-conf.ts'
@@ -7,14 +7,7 @@ import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
 import { describeElement } from '../../../../src/plan/model/elements.ts'
 import { acceptElements } from '../../../../src/plan/rules/accept-elements.ts'
 import { acceptMark } from '../../../../src/plan/rules/accept-mark.ts'
-import {
-  acceptChained,
-  acceptOf,
-  hostAcceptsText,
-  mergedAccepts,
-  parseHostAccepts,
-  parseMarkAccept,
-} from '../../../../src/plan/rules/host-accept.ts'
+import { acceptChained, acceptOf, mergedAccepts } from '../../../../src/plan/rules/host-accept.ts'
 
 const confOf = (more: Partial<NetConf>, firewall: object = {}) =>
   ({
@@ -106,35 +99,5 @@ describe('the mark', () => {
   it('is the lowest of those that configurations name, in any order', () => {
     expect(acceptMark([asking(), asking(20), asking(31)])).toBe(2 ** 20)
     expect(acceptMark([asking(31), asking(20), asking()])).toBe(2 ** 20)
-  })
-})
-
-describe('what was put', () => {
-  const bad = ['', '{', 'null', '[null]', '{"bridge":"cni0"}', '{"bridge":1,"places":[]}', '[{"subnet":"10.1.0.0/24"}]']
-  const forward = { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' } as const
-  it('is not read from a place whose names are no texts, or options', () => {
-    const read = (place: object) => parseHostAccepts(JSON.stringify({ bridge: 'cni0', places: [place] }))
-    expect(read({ ...forward, program: ['iptables-nft'] })).toBeUndefined()
-    expect(read({ ...forward, chain: '-F' })).toBeUndefined()
-    expect(read(forward)).toBeDefined()
-  })
-  it.each(bad)('is not read from %j', (text) => {
-    expect(parseHostAccepts(text)).toBeUndefined()
-    expect(parseMarkAccept(text)).toBeUndefined()
-  })
-  it.each([
-    ['a bridge', [{ of: 'cni0', places: [forward] }]],
-    ['subnets', subnets.map((of) => ({ of, places: [{ kind: 'firewalld', zone: 'trusted' } as const] }))],
-  ])('for %s is read as it was written', (_, accepts) => {
-    expect(parseHostAccepts(hostAcceptsText(accepts))).toEqual(accepts)
-  })
-  it('for a bridge is one object, as versions before read it', () => {
-    expect(hostAcceptsText([{ of: 'cni0', places: [] }])).toBe('{"bridge":"cni0","places":[]}')
-  })
-  it('of the mark is in chains only', () => {
-    const accept = { mark: 0x1000, places: [forward] }
-    expect(parseMarkAccept(JSON.stringify(accept))).toEqual(accept)
-    const zone = { kind: 'firewalld', zone: 'trusted' }
-    expect(parseMarkAccept(JSON.stringify({ ...accept, places: [zone] }))).toBeUndefined()
   })
 })

@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest'
 import { CniError } from '../../../../src/cni/model/error.ts'
 import { toLanes } from '../../../../src/compile/batches.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../../../src/plan/model/attachment.ts'
-import { parseNetwork, parseRecord } from '../../../../src/plan/model/record.ts'
+import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
 import {
   afterRuleOps,
   attachmentRuleOps,
@@ -21,6 +21,8 @@ import {
 } from '../../../../src/plan/modes/attach.ts'
 import { bridgeOps, refilledRuleOps } from '../../../../src/plan/modes/shared.ts'
 import { recordReservations } from '../../../../src/plan/recovery/strays.ts'
+import { decodeNetwork, encodeNetwork } from '../../../../src/plan/state/stored-network.ts'
+import { decodeRecord, encodeRecord } from '../../../../src/plan/state/stored-record.ts'
 
 const key = { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' } as const
 const route = { dst: '10.9.0.0/16', gw: '10.1.0.1', src: '10.1.0.2', table: 100 }
@@ -80,8 +82,7 @@ const network: NetworkSpec = {
   acceptSubnets: ['10.1.0.0/24'],
   removeWhenEmpty: false,
 }
-const record = {
-  format: 1,
+const record: AttachmentRecord = {
   key,
   writer: { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' },
   netns: { path: '/run/netns/x', inode: 1 },
@@ -108,7 +109,7 @@ function replaced(value: unknown, [name, ...rest]: readonly string[], by: unknow
 }
 
 /** Everything that a verb, gc or restore makes of a record. */
-function use(parsed: ReturnType<typeof parseRecord>): void {
+function use(parsed: AttachmentRecord | undefined): void {
   if (parsed === undefined) return
   recordReservations(parsed)
   if (parsed.spec !== undefined) useSpec(parsed.spec)
@@ -141,26 +142,28 @@ function expectKnown(body: () => void): void {
 
 describe('a damaged record', () => {
   it('as it was written is believed in full', () => {
-    expect(parseRecord(JSON.stringify(record))).toEqual(record)
-    expect(parseNetwork(JSON.stringify(network))).toEqual(network)
+    expect(decodeRecord(encodeRecord(record))).toStrictEqual(record)
+    expect(decodeNetwork(encodeNetwork(network))).toStrictEqual(network)
   })
 
   it('with anything in any one place is used without a crash', () => {
-    const places = placesOf(record)
+    const places = placesOf(JSON.parse(encodeRecord(record)))
     fc.assert(
       fc.property(fc.constantFrom(...places), instead, (place, by) =>
-        expectKnown(() => use(parseRecord(JSON.stringify(replaced(record, place, by)) ?? ''))),
+        expectKnown(() =>
+          use(decodeRecord(JSON.stringify(replaced(JSON.parse(encodeRecord(record)), place, by)) ?? '')),
+        ),
       ),
       { numRuns: 5000 },
     )
   })
 
   it('of a network likewise', () => {
-    const places = placesOf(network)
+    const places = placesOf(JSON.parse(encodeNetwork(network)))
     fc.assert(
       fc.property(fc.constantFrom(...places), instead, (place, by) =>
         expectKnown(() => {
-          const found = parseNetwork(JSON.stringify(replaced(network, place, by)) ?? '')
+          const found = decodeNetwork(JSON.stringify(replaced(JSON.parse(encodeNetwork(network)), place, by)) ?? '')
           if (found !== undefined) useNetwork(found)
         }),
       ),

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a type of ours stands on disk: a table of its fields, each with its name and its kind there. Names on disk stay as
+// they are when a field gets another one: what another release wrote is read, and it reads what we write.
+// Every call reads and writes records, so the schemas are of the few kinds that a configuration needs as well (others
+// cost 1 ms of each call), and what is the same on both sides is not copied.
+
+import * as z from 'zod/mini'
+import { asObject, isObject } from '../../cni/json/json-object.ts'
+
+type Turn = (value: unknown) => unknown
+
+/** What a T is on disk. `read` and `write` turn one into the other, where they differ. */
+export interface Stored<T> {
+  readonly schema: z.ZodMiniType
+  readonly read?: Turn | undefined
+  readonly write?: Turn | undefined
+  /** For the compiler alone. */
+  readonly of?: T
+}
+
+/** Every field of T: its name on disk and its kind. */
+export type StoredFields<T> = {
+  readonly [K in keyof T]-?: readonly [
+    name: string,
+    kind: object extends Pick<T, K> ? Stored<T[K] | undefined> : Stored<T[K]>,
+  ]
+}
+
+/** A field on its way: from which name to which. */
+type Way = readonly [from: string, to: string, turn: Turn | undefined]
+
+/** An object with these fields. Those that no field names are kept as they are, for the release that wrote them. */
+export function stored<T extends object>(fields: StoredFields<T>): Stored<T> {
+  const table = Object.entries(fields) as unknown as readonly [string, readonly [string, Stored<unknown>]][]
+  return {
+    schema: z.object(Object.fromEntries(table.map(([, [name, kind]]) => [name, kind.schema]))),
+    read: turned(table.map(([field, [name, kind]]) => [name, field, kind.read])),
+    write: turned(table.map(([field, [name, kind]]) => [field, name, kind.write])),
+  }
+}
+
+/** A name that only the other side uses is left out: what has it on this side would pass for a field, unchecked. */
+function turned(table: readonly Way[]): Turn | undefined {
+  if (table.every(([from, to, turn]) => from === to && turn === undefined)) return undefined
+  const names = new Set([...table.map(([from]) => from), ...table.map(([, to]) => to)])
+  return (value) => {
+    const unknown = Object.entries(value as object).filter(([name]) => !names.has(name))
+    const fields = table.map(([from, to, turn]) => {
+      const each = (value as Readonly<Record<string, unknown>>)[from]
+      return [to, turn === undefined ? each : turn(each)] as const
+    })
+    return Object.fromEntries([...fields.filter(([, each]) => each !== undefined), ...unknown])
+  }
+}
+
+/** A value for which `accepts` is true. */
+export function only<T>(accepts: (value: unknown) => boolean): Stored<T> {
+  return { schema: z.custom(accepts) }
+}
+
+/** A field that may be missing. */
+export function optional<T>({ schema, read, write }: Stored<T>): Stored<T | undefined> {
+  const there = (turn: Turn | undefined): Turn | undefined => turn && ((value) => value && turn(value))
+  return { schema: z.optional(schema), read: there(read), write: there(write) }
+}
+
+const anything = z.optional(z.custom())
+
+/** A part that is missing where it has not the shape that we write: the rest of the file holds without it. */
+export function believed<T>(kind: Stored<T>): Stored<T | undefined> {
+  return { ...optional(kind), schema: anything, read: (value) => decoded(kind, value) }
+}
+
+/** A value that is `otherwise` where it is missing or of another kind. */
+export function or<T>(kind: Stored<T>, otherwise: T): Stored<T> {
+  return { schema: anything, read: (value) => decoded(kind, value) ?? otherwise, write: kind.write }
+}
+
+export function listOf<T>({ schema, read, write }: Stored<T>): Stored<readonly T[]> {
+  const each = (turn: Turn | undefined): Turn | undefined => turn && ((list) => (list as readonly unknown[]).map(turn))
+  return { schema: z.array(schema), read: each(read), write: each(write) }
+}
+
+/** One word in place of an object. */
+export function wordOr<W extends string, T extends object>(word: W, kind: Stored<T>): Stored<W | T> {
+  const object = (turn: Turn | undefined): Turn | undefined =>
+    turn && ((value) => (value === word ? value : turn(value)))
+  const schema = z.custom((value) => value === word || z.safeParse(kind.schema, value).success)
+  return { schema, read: object(kind.read), write: object(kind.write) }
+}
+
+/** One of several objects, told by their `kind`. */
+export function byKind<T extends { readonly kind: string }>(
+  kinds: {
+    readonly [K in T['kind']]: Stored<Extract<T, { kind: K }>>
+  },
+): Stored<T> {
+  const kindOf = (value: unknown) => new Map(Object.entries<Stored<T>>(kinds)).get(String(asObject(value)['kind']))
+  const turn =
+    (way: 'read' | 'write'): Turn =>
+    (value) =>
+      kindOf(value)?.[way]?.(value) ?? value
+  const accepts = (value: unknown) => z.safeParse(kindOf(value)?.schema ?? z.never(), value).success
+  return { schema: z.custom(accepts), read: turn('read'), write: turn('write') }
+}
+
+export const text = only<string>((value) => typeof value === 'string')
+export const optionalText = optional(text)
+export const texts = listOf(text)
+export const optionalTexts = optional(texts)
+export const textMap = only<Readonly<Record<string, string>>>(
+  (value) => isObject(value) && Object.values(value).every((each) => typeof each === 'string'),
+)
+export const number = only<number>(Number.isFinite)
+export const optionalNumber = optional(number)
+export const optionalFlag = optional(only<boolean>((value) => typeof value === 'boolean'))
+export const isTrue = only<true>((value) => value === true)
+
+/** Off where it is missing: an older release had no such switch. */
+export const flag = optionalFlag as Stored<boolean>
+
+/** Of a union of words, any text: another release knows others, and whoever acts on it looks. */
+export const word = text as Stored<never>
+export const optionalWord = optionalText as Stored<never>
+
+/** What an unknown value is as `kind`; undefined where it has another shape. */
+export function decoded<T>({ schema, read }: Stored<T>, value: unknown): T | undefined {
+  if (!z.safeParse(schema, value).success) return undefined
+  return (read === undefined ? value : read(value)) as T
+}
+
+/** The value as it stands on disk. */
+export function encoded<T>({ write }: Stored<T>, value: T): unknown {
+  return write === undefined ? value : write(value)
+}
+
+/** A value of JSON text; undefined where it is none. */
+export function parsedJson(json: string): unknown {
+  try {
+    return JSON.parse(json) as unknown
+  } catch {
+    return undefined
+  }
+}
