@@ -2,6 +2,7 @@
 // A plan's operations to the steps that run them, and a failed step back to its operation.
 // Order is kept within a lane; nftables and links do not depend on each other, so they are two lanes.
 
+import { familyOf } from '../cni/model/address.ts'
 import type { Op } from '../plan/model/op.ts'
 import { toBatchLine } from './batch-line.ts'
 import { bridgeWords, type VlanOp } from './bridge-tool.ts'
@@ -83,7 +84,7 @@ function toBatch(op: Op): Batch {
       return { tool: 'tc', in: op.in, ops: [op], stdin: `${toBatchLine(tcWords(op))}\n` }
     case 'rule.add':
     case 'rule.del': {
-      const tool = op.from.includes(':') ? 'ip6' : 'ip'
+      const tool = familyOf(op.from) === 6 ? 'ip6' : 'ip'
       return { tool, in: op.in, ops: [op], stdin: `${toBatchLine(ipWords(op))}\n` }
     }
     case 'vlan.add':

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations to the arguments of one `ip` command each (ip-link(8), ip-address(8), ip-route(8)).
 
+import { familyOf } from '../cni/model/address.ts'
 import type { PodRoute } from '../plan/model/attachment.ts'
 import type { Op } from '../plan/model/op.ts'
 
@@ -137,7 +138,7 @@ function routeWords(op: RouteOp): readonly string[] {
 }
 
 function addrWords(op: Extract<IpOp, { kind: 'addr.replace' }>): readonly string[] {
-  const isV6 = op.cidr.includes(':')
+  const isV6 = familyOf(op.cidr) === 6
   // Waiting for duplicate address detection once cost users 2-3 s a pod (kubernetes#54800).
   const flags = isV6 ? (op.dad ? [] : ['nodad']) : ['broadcast', '+']
   return ['addr', 'replace', op.cidr, ...flags, ...(op.noPrefixRoute ? ['noprefixroute'] : []), 'dev', op.dev]

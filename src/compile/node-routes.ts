@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's routes to and from `ip -batch` (ip-route(8)).
 
+import { bitsOf, familyOf } from '../cni/model/address.ts'
 import { type NodeRoute, type RouteChange, routeMetric, routeProtocol } from '../plan/agent/node-route.ts'
 import { mainTable } from '../plan/model/rtnetlink.ts'
 import { toBatchLine } from './batch-line.ts'
@@ -43,7 +44,7 @@ export function readNodeRoutes(stdout: string): readonly NodeRoute[] {
       const via = hop['via'] as { readonly host?: unknown } | undefined
       const gateway = hop['gateway'] ?? via?.host
       return {
-        dst: cidrOf(String(entry['dst']), 'pref' in entry || String(gateway ?? '').includes(':')),
+        dst: cidrOf(String(entry['dst']), 'pref' in entry || familyOf(String(gateway ?? '')) === 6),
         type: typeOf(entry['type']),
         ...(gateway === undefined ? {} : { gateway: String(gateway) }),
         ...(hop['dev'] === undefined ? {} : { dev: String(hop['dev']) }),
@@ -70,5 +71,5 @@ function typeOf(type: unknown): string {
 function cidrOf(dst: string, isIpv6: boolean): string {
   if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
   if (dst.includes('/')) return dst
-  return dst.includes(':') ? `${dst}/128` : `${dst}/32`
+  return `${dst}/${bitsOf(familyOf(dst))}`
 }

@@ -2,6 +2,7 @@
 // What `ip -j -d` prints, to observed links and routes. A batch prints one JSON array a line for
 // each query that found something (ip/ipaddress.c, ip/iproute.c of iproute2).
 
+import { bitsOf, familyOf } from '../cni/model/address.ts'
 import type { ObservedLink, ObservedRoute, ObservedRule } from '../plan/model/observed.ts'
 import { linkScope, mainTable } from '../plan/model/rtnetlink.ts'
 
@@ -37,7 +38,7 @@ export function readRules(documents: readonly Json[]): readonly ObservedRule[] {
     .filter((entry) => 'priority' in entry && 'table' in entry)
     .map((entry) => {
       const src = text(entry['src'])
-      const bits = number(entry['srclen']) ?? (src.includes(':') ? 128 : 32)
+      const bits = number(entry['srclen']) ?? bitsOf(familyOf(src))
       return { from: src === 'all' ? 'all' : `${src}/${bits}`, table: tableNumber(entry['table']) }
     })
 }
@@ -75,7 +76,7 @@ function toRoutes(entry: Json): readonly ObservedRoute[] {
   return hops.map((hop) => {
     const gw = hop['gateway'] ?? object(hop['via'])['host']
     return {
-      dst: toCidr(text(entry['dst']), 'pref' in entry || text(gw ?? '').includes(':')),
+      dst: toCidr(text(entry['dst']), 'pref' in entry || familyOf(text(gw ?? '')) === 6),
       ...optional('gw', gw, text),
       ...optional('dev', hop['dev'], text),
       ...optional('priority', entry['metric'], number),
@@ -91,7 +92,7 @@ function toRoutes(entry: Json): readonly ObservedRoute[] {
 function toCidr(dst: string, isIpv6: boolean): string {
   if (dst === 'default') return isIpv6 ? '::/0' : '0.0.0.0/0'
   if (dst.includes('/')) return dst
-  return dst.includes(':') ? `${dst}/128` : `${dst}/32`
+  return `${dst}/${bitsOf(familyOf(dst))}`
 }
 
 /** 0, which is `global`, is no scope worth saying again. */

@@ -113,6 +113,10 @@ describe('src/', () => {
     ])
   })
 
+  it('tells the family of an address in one place', () => {
+    expect(offenders(({ text }) => text.includes("includes(':')"))).toEqual(['cni/model/address.ts'])
+  })
+
   it(`has no file over ${longest} lines`, () => {
     expect(offenders(({ text }) => text.split('\n').length - 1 > longest)).toEqual([])
   })

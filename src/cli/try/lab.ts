@@ -4,7 +4,7 @@
 
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
-import { overlaps, parseCidr } from '../../cni/model/address.ts'
+import { familyOf, overlaps, parseCidr } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { pathWithTools, type Run } from '../../system/process/runner.ts'
 import { thisProgram } from '../shell/self.ts'
@@ -62,7 +62,7 @@ export async function addNetns(run: Run, name: string): Promise<string> {
 
 /** Makes the outside answer to `address`, whatever its source: it has a route back through the node. */
 export async function addRouteBack(run: Run, uplink: Uplink, address: string): Promise<void> {
-  const via = address.includes(':') ? uplink.node[6] : uplink.node[4]
+  const via = familyOf(address) === 6 ? uplink.node[6] : uplink.node[4]
   await must(run, ['ip', '-n', outside, 'route', 'replace', address, 'via', via])
 }
 

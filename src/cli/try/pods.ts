@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CNI calls of `try`: what a runtime does for two pods, each call one finding.
 
+import { familyOf } from '../../cni/model/address.ts'
 import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import type { ResultIp } from '../../cni/model/result.ts'
 import { atLeast, isSupported } from '../../cni/model/version.ts'
@@ -106,7 +107,7 @@ function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
     attachment,
     printed,
     ips: ips.filter(isOfPod),
-    defaultFamilies: defaults.map((route) => (route.dst.includes(':') ? 6 : 4)),
+    defaultFamilies: defaults.map((route) => familyOf(route.dst)),
     hostLinks: interfaces.filter((each) => !each.sandbox).map((each) => each.name),
   }
 }

@@ -2,7 +2,7 @@
 // What the pods of `try` can reach. Each probe is one TCP connection that tells which source address
 // arrived; the far side's listener runs in its own namespace.
 
-import { bareAddress } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Finding } from '../shell/report.ts'
 import { thisProgram } from '../shell/self.ts'
 import { addRouteBack, hasIpv6, must, outside, startListener } from './lab.ts'
@@ -126,8 +126,4 @@ async function inNetns(trial: Trial, netns: string, [file = '', ...args]: readon
 function skip(trial: Trial, summary: string, detail: string): void {
   const finding: Finding = { status: 'skip', summary, detail }
   trial.report.add(finding)
-}
-
-function familyOf(address: string): 4 | 6 {
-  return address.includes(':') ? 6 : 4
 }

@@ -3,7 +3,7 @@
 // order are those of the reference host-local and static plugins.
 
 import { isPluginType } from '../json/config-json.ts'
-import { type Cidr, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../model/address.ts'
+import { type Cidr, familyOf, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../model/address.ts'
 import { CniError } from '../model/error.ts'
 import { configError, type KeyPath, notA, quote } from '../model/invalid-config.ts'
 import type { Invocation } from '../model/invocation.ts'
@@ -97,7 +97,7 @@ function readPool(raw: IpamSource, sets: readonly SourceSet[], call: IpamCall): 
         sets.map((set) => set.ranges),
         pathOf,
       )
-  const families = rangeSets.map(([first]) => (first?.subnet.includes(':') === true ? 6 : 4))
+  const families = rangeSets.map(([first]) => (first === undefined ? 4 : familyOf(first.subnet)))
   checkFamilies(families, raw.ipam === undefined ? ['podcidr'] : ['ipam', 'ranges'], call.cniVersion)
   return {
     kind: 'pool',
@@ -116,7 +116,7 @@ function readPodcidr(raw: IpamSource, call: IpamCall): PoolIpam {
   const hint = 'use one range, or one of IPv4 and one of IPv6; for others use ipam.ranges'
   const refuse = (message: string) => configError(['podcidr'], message, { id: 'podcidr-count', hint })
   if (list.length === 0 || list.length > 2) throw refuse(`${list.length} ranges given`)
-  const families = new Set(list.map((text) => text.includes(':')))
+  const families = new Set(list.map(familyOf))
   if (families.size < list.length) throw refuse('two ranges of one address family')
   const sets = list.map((subnet, index) => {
     const path = typeof raw.podcidr === 'string' ? ['podcidr'] : ['podcidr', index]

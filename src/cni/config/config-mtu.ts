@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An MTU that is too small for the addresses: IPv6 is not there on such a link.
 
+import { familyOf } from '../model/address.ts'
 import { configError } from '../model/invalid-config.ts'
 import type { IpamConf, NetConf } from '../model/net-conf.ts'
 
@@ -9,8 +10,8 @@ const LEAST_IPV6_MTU = 1280
 
 /** Whether the configuration gives pods IPv6 addresses; a delegated plugin's are not known. */
 export function hasIpv6(ipam: IpamConf): boolean {
-  if (ipam.kind === 'pool') return ipam.rangeSets.some((ranges) => ranges.some(({ subnet }) => subnet.includes(':')))
-  return ipam.kind === 'static' && ipam.addresses.some(({ address }) => address.includes(':'))
+  if (ipam.kind === 'pool') return ipam.rangeSets.some((ranges) => ranges.some(({ subnet }) => familyOf(subnet) === 6))
+  return ipam.kind === 'static' && ipam.addresses.some(({ address }) => familyOf(address) === 6)
 }
 
 /** Throws CniError invalidConfig where the pod is to have an IPv6 address and an MTU that allows none. */

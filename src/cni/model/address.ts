@@ -160,7 +160,7 @@ export function subtract(cidr: Cidr, hole: Cidr): readonly Cidr[] {
   return rest
 }
 
-/** The family of an address or a CIDR in text that one of the readers took: nothing but IPv6 has a colon. */
+/** The family of an address or a CIDR in text as this file writes it: IPv6 has a colon. */
 export function familyOf(text: string): Family {
   return text.includes(':') ? 6 : 4
 }

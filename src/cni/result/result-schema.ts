@@ -55,6 +55,6 @@ const shapeFamilies: readonly (readonly CniVersion[])[] = [
 ]
 
 /** The versions with the shape of `version`. */
-export function familyOf(version: CniVersion): readonly CniVersion[] {
+export function versionsLike(version: CniVersion): readonly CniVersion[] {
   return shapeFamilies.find((family) => family.includes(version)) ?? []
 }

@@ -5,14 +5,14 @@
 import { readAs } from '../json/config-fields.ts'
 import { lookUp, withKnownKeys } from '../json/json-keys.ts'
 import { isObject } from '../json/json-object.ts'
-import { formatAddress, formatCidr, parseAddress, parseCidr } from '../model/address.ts'
+import { familyOf, formatAddress, formatCidr, parseAddress, parseCidr } from '../model/address.ts'
 import { CniError } from '../model/error.ts'
 import { configError, type KeyPath, notA } from '../model/invalid-config.ts'
 import type { NetConf } from '../model/net-conf.ts'
 import type { Result, ResultInterface, ResultIp } from '../model/result.ts'
 import type { Dns, Route } from '../model/route.ts'
 import { atLeast, type CniVersion, isSupported } from '../model/version.ts'
-import { familyOf, listKeys, listSchema, pairKeys, pairSchema } from './result-schema.ts'
+import { listKeys, listSchema, pairKeys, pairSchema, versionsLike } from './result-schema.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -122,7 +122,7 @@ export function readResult(value: unknown, version: CniVersion, path: KeyPath = 
 export function readPrevResult(value: unknown, version: CniVersion): Result {
   try {
     const own = typeof value === 'object' && value !== null ? (lookUp(value as Fields, 'cniVersion') ?? '') : ''
-    const family: readonly unknown[] = familyOf(version)
+    const family: readonly unknown[] = versionsLike(version)
     if (own !== '' && !family.includes(own)) {
       const message = `result type supports [${family.join(' ')}] but unmarshalled CNIVersion is ${JSON.stringify(own)}`
       throw new CniError('prev-result-invalid', message, { path: ['prevResult'] })
@@ -142,7 +142,7 @@ function writeInterface(entry: ResultInterface, version: CniVersion): Fields {
 
 function writeIp(ip: ResultIp, version: CniVersion): Fields {
   if (atLeast(version, '1.0.0')) return withoutEmpty({ ...ip })
-  return withoutEmpty({ version: ip.address.includes(':') ? '6' : '4', ...ip })
+  return withoutEmpty({ version: familyOf(ip.address) === 6 ? '6' : '4', ...ip })
 }
 
 function writeRoute(route: Route): Fields {
@@ -172,8 +172,8 @@ function pairOf(result: Result, version: CniVersion): Fields {
     const routes = result.routes.filter((route) => isFamily(route.dst)).map(({ dst, gw }) => withoutEmpty({ dst, gw }))
     return withoutEmpty({ ip: ip.address, gateway: ip.gateway, routes })
   }
-  const ip6 = entryOf((text) => text.includes(':'))
-  const ip4 = entryOf((text) => !text.includes(':'))
+  const ip6 = entryOf((text) => familyOf(text) === 6)
+  const ip4 = entryOf((text) => familyOf(text) === 4)
   return { ...withoutEmpty({ ip4, ip6 }), ...writeDns(result.dns, version) }
 }
 

@@ -3,7 +3,7 @@
 // looked at first and everything is decided; only then is anything changed.
 
 import { isDeepStrictEqual } from 'node:util'
-import { bareAddress } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
@@ -88,7 +88,7 @@ async function change(chaining: Chaining): Promise<Result> {
 /** Pod and host side by side: a process each, and one more for IPv6 rules where sbr is set. */
 async function look({ context, conf, key, netns, prevResult }: Chaining): Promise<ChainedSurroundings> {
   const ips = addressesOf(prevResult, key.ifName)
-  const isV6 = ips.some(({ address }) => address.includes(':'))
+  const isV6 = ips.some(({ address }) => familyOf(address) === 6)
   const families = conf.sbr === undefined ? [] : isV6 ? ([4, 6] as const) : ([4] as const)
   const addresses = conf.portMappings.length === 0 ? [] : ips.map(({ address }) => bareAddress(address))
   const [pod, { host, ways }] = await Promise.all([

@@ -2,6 +2,7 @@
 // The pod's own namespace: one process as a rule. Two things found there are no failure: a default
 // route that someone else made, and IPv6 switched off where we are to add an address.
 
+import { familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
 import { CommandError } from '../../compile/command-error.ts'
 import { podNetns } from '../../compile/ip.ts'
@@ -29,7 +30,7 @@ export async function configurePod(
   { netnsFd, spec, beside }: PodSide,
 ): Promise<readonly Route[]> {
   const place = { run: context.run, netnsFd }
-  const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => address.includes(':'))
+  const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => familyOf(address) === 6)
   if (detectsDuplicates) await execute(place, dadSysctlOps(spec.key.ifName))
   const [ours] = await Promise.all([configureLinks(context, netnsFd, podOps(spec)), beside('ip')])
   await Promise.all([execute(place, podSysctlOps(spec)), beside('sysctl')])
@@ -98,7 +99,7 @@ function isSameDefault(op: Op, taken: Op): boolean {
 
 /** EACCES from an IPv6 address means disable_ipv6 (net/ipv6/addrconf.c, addrconf_add_dev). */
 function isIpv6Off(error: CommandError): boolean {
-  return error.op?.kind === 'addr.replace' && error.op.cidr.includes(':') && error.reason === 'denied'
+  return error.op?.kind === 'addr.replace' && familyOf(error.op.cidr) === 6 && error.reason === 'denied'
 }
 
 async function enableIpv6(context: CallContext, netnsFd: number, op: Op): Promise<void> {

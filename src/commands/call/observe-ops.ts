@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at everything that a list of operations is about, side by side, a process for each kind.
 
+import { familyOf } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import type { Observed } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
@@ -58,7 +59,7 @@ function hostRouteOf(op: Op): readonly string[] {
 }
 
 function ruleFamilies(ops: readonly Op[]): readonly (4 | 6)[] {
-  return ops.flatMap((op) => (op.kind === 'rule.add' ? [op.from.includes(':') ? 6 : 4] : []))
+  return ops.flatMap((op) => (op.kind === 'rule.add' ? [familyOf(op.from)] : []))
 }
 
 function sysctlOf(op: Op): readonly string[] {

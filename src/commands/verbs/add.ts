@@ -2,6 +2,7 @@
 // ADD: claim, lease, decide, make, finish. The claim is on disk before anything is reserved, and
 // the whole record before anything is made: a later call can settle a killed one from it alone.
 
+import { familyOf } from '../../cni/model/address.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
@@ -138,7 +139,7 @@ async function withRanges(connection: Connection): Promise<Connection> {
 async function withTables(connection: Connection, { ips }: Lease): Promise<Connection> {
   const { conf, context, netns } = connection
   if (conf.sbr === undefined || conf.sbr.table !== undefined) return connection
-  const isV4Only = conf.ipam.kind !== 'delegated' && !ips.some(({ address }) => address.includes(':'))
+  const isV4Only = conf.ipam.kind !== 'delegated' && !ips.some(({ address }) => familyOf(address) === 6)
   const pod = await observePod(context.run, netns.fd, isV4Only ? [4] : [4, 6])
   return { ...connection, usedTables: tablesInUse(pod) }
 }

@@ -2,6 +2,8 @@
 // Where the API server is, found without Service, DNS or kube-proxy: what is given, else what the kubelet uses, else what
 // the pod's environment says.
 
+import { parseAddress } from '../../cni/model/address.ts'
+
 /** `server`: a URL without a path. `caFile` or `caData` (base64): who signed its certificate; neither for http. */
 export interface ApiServer {
   readonly server: string
@@ -32,7 +34,7 @@ export function apiServer({ flags, kubeconfig, environment }: ApiSources): ApiSe
   }
   const { host, port = '443', caFile } = environment
   if (host === undefined) return 'no --api-server, no kubeconfig of a kubelet, and KUBERNETES_SERVICE_HOST is not set'
-  const name = host.includes(':') ? `[${host}]` : host
+  const name = parseAddress(host)?.family === 6 ? `[${host}]` : host
   return checked({ server: `https://${name}:${port}`, caFile: flags.caFile ?? caFile, source: 'environment' })
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The routes of a pod, from what IPAM gave: which have a gateway, and which is the default one.
 
+import { familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { PodAddress } from '../model/attachment.ts'
 import { linkScope } from '../model/rtnetlink.ts'
@@ -37,7 +38,7 @@ function withoutZeros({ priority, mtu, advmss, table, ...route }: Route): Route 
 
 function throughGateway(route: Route, ips: readonly PodAddress[]): Route {
   // On the link, the kernel takes no gateway (net/ipv4/fib_semantics.c, fib_check_nh). IPv6 routes have no scope.
-  const isOnLink = route.scope !== undefined && route.scope >= linkScope && !route.dst.includes(':')
+  const isOnLink = route.scope !== undefined && route.scope >= linkScope && familyOf(route.dst) === 4
   if (route.gw !== undefined || isOnLink) return route
   const gateway = ips.find((ip) => ip.gateway !== undefined && sameFamily(ip.gateway, route.dst))?.gateway
   return gateway === undefined ? route : { ...route, gw: gateway }
@@ -45,7 +46,7 @@ function throughGateway(route: Route, ips: readonly PodAddress[]): Route {
 
 function defaultThrough(ip: PodAddress): readonly Route[] {
   if (ip.gateway === undefined) return []
-  return [{ dst: ip.gateway.includes(':') ? '::/0' : '0.0.0.0/0', gw: ip.gateway }]
+  return [{ dst: familyOf(ip.gateway) === 6 ? '::/0' : '0.0.0.0/0', gw: ip.gateway }]
 }
 
 /** A default route in the main table with the default metric; another table or metric is asked for on purpose. */
@@ -70,5 +71,5 @@ function distinct(routes: readonly Route[]): readonly Route[] {
 }
 
 function sameFamily(a: string, b: string): boolean {
-  return a.includes(':') === b.includes(':')
+  return familyOf(a) === familyOf(b)
 }

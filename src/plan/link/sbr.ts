@@ -2,7 +2,16 @@
 // Source-based routing: what leaves by an address of this interface is routed by a table of its own, so that
 // answers go back the way the question came (docs/design.md, "Upstream sbr").
 
-import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import {
+  bareAddress,
+  bitsOf,
+  familyOf,
+  formatCidr,
+  includes,
+  networkOf,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
 import type { SbrConf } from '../../cni/model/net-conf.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { PodAddress, PodRoute, SbrSpec } from '../model/attachment.ts'
@@ -135,11 +144,11 @@ function describe({ dst, gw, table }: PodRoute): string {
 
 /** A gateway of the configuration wins over the main table's default route. */
 function tableRoutes(ip: PodAddress, { conf, routes }: Routing): readonly PodRoute[] {
-  const isV6 = ip.address.includes(':')
-  const fixed = conf.gateways.find((gateway) => gateway.includes(':') === isV6)
+  const family = familyOf(ip.address)
+  const fixed = conf.gateways.find((gateway) => familyOf(gateway) === family)
   const usable = routes.filter((route) => isUsable(route, ip) && !(fixed !== undefined && isDefault(route)))
   const gw = fixed ?? (usable.some(isDefault) ? undefined : ip.gateway)
-  const added: readonly PodRoute[] = gw === undefined ? [] : [{ dst: isV6 ? '::/0' : '0.0.0.0/0', gw }]
+  const added: readonly PodRoute[] = gw === undefined ? [] : [{ dst: family === 6 ? '::/0' : '0.0.0.0/0', gw }]
   return ordered([...usable, ...added])
 }
 
@@ -151,7 +160,7 @@ function ordered(routes: readonly PodRoute[]): readonly PodRoute[] {
 /** The reference's rule: source or gateway in the address's subnet, or neither given. */
 function isUsable(route: PodRoute, ip: PodAddress): boolean {
   const subnet = parseCidr(ip.address)
-  if (subnet === undefined || route.dst.includes(':') !== ip.address.includes(':')) return false
+  if (subnet === undefined || familyOf(route.dst) !== familyOf(ip.address)) return false
   const given = [route.src, route.gw].filter((text) => text !== undefined)
   if (given.length === 0) return true
   return given.some((text) => {
@@ -174,5 +183,5 @@ function freeTables(count: number, used: ReadonlySet<number>): readonly number[]
 }
 
 function hostCidr(address: string): string {
-  return `${bareAddress(address)}/${address.includes(':') ? 128 : 32}`
+  return `${bareAddress(address)}/${bitsOf(familyOf(address))}`
 }

@@ -2,7 +2,7 @@
 // The operations that make one attachment, in order. ADD runs them without looking; CHECK and
 // repair compare them with the kernel (difference.ts).
 
-import { bareAddress } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
 import { ifbOps, queueOps } from '../link/bandwidth.ts'
 import { sbrOps, sbrUndoOps } from '../link/sbr.ts'
@@ -201,7 +201,7 @@ function markOp(spec: AttachmentSpec, { name }: LinkEnd): Op {
 }
 
 function hasIpv6(spec: AttachmentSpec): boolean {
-  return spec.ips.some(({ address }) => address.includes(':'))
+  return spec.ips.some(({ address }) => familyOf(address) === 6)
 }
 
 function podAddress(cidr: string, spec: AttachmentSpec, dev: string): Op {
@@ -223,7 +223,7 @@ function portFlags(host: LinkEnd, port: BridgePort): Op {
 }
 
 function showDefault(route: Route): Op {
-  const family = route.dst.includes(':') ? 6 : 4
+  const family = familyOf(route.dst)
   return { in: 'pod', kind: 'route.show-default', family, why: `see the pod's IPv${family} default routes` }
 }
 
@@ -242,7 +242,7 @@ function isFirst(route: PodRoute, at: number, all: readonly PodRoute[]): boolean
 
 function announce(cidr: string, dev: string): readonly Op[] {
   // IPv6 neighbours: the gateway learns from the pod's first solicitation, and the MAC follows the address.
-  if (cidr.includes(':')) return []
+  if (familyOf(cidr) === 6) return []
   const address = bareAddress(cidr)
   return [{ in: 'pod', kind: 'neigh.announce', dev, address, why: `announce ${address}` }]
 }

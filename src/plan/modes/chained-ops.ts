@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of a chained attachment on what another plugin made. Its rules are in attach.ts, with everybody's.
 
-import { bareAddress } from '../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { ifbOps, unqueueOps } from '../link/bandwidth.ts'
 import { moveOps, sbrOps } from '../link/sbr.ts'
 import { tunedLinkOps } from '../link/tuning.ts'
@@ -40,7 +40,7 @@ function isolation(dev: string, isolated: boolean): Op {
 
 /** Neighbours know the address by the old MAC. IPv6 neighbours learn from the pod's first packet. */
 function announcements({ ips }: AttachmentSpec, dev: string): readonly Op[] {
-  const ipv4 = ips.filter(({ address }) => !address.includes(':'))
+  const ipv4 = ips.filter(({ address }) => familyOf(address) === 4)
   return ipv4.map(({ address }) => {
     const bare = bareAddress(address)
     return { in: 'pod', kind: 'neigh.announce', dev, address: bare, why: `announce ${bare}` }

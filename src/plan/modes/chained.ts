@@ -2,7 +2,7 @@
 // Chained: what the configuration asks for, on the interface of prevResult (docs/design.md, "Attachments"). Decided
 // before anything is changed; where a feature cannot act on this interface, the call is refused.
 
-import { bareAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
+import { bareAddress, familyOf, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
@@ -188,8 +188,7 @@ function hostEndOf(link: ObservedLink, host: ObservedNamespace): ObservedLink | 
 
 /** 127.0.0.1 needs the way of the IPv4 address; IPv6 has no such translation. */
 function wayTo(ips: readonly PodAddress[], ways: ReadonlyMap<string, string>): string | undefined {
-  const isV6 = (ip: PodAddress) => ip.address.includes(':')
-  const first = ips.find((ip) => !isV6(ip)) ?? ips.find(isV6)
+  const first = ips.find(({ address }) => familyOf(address) === 4) ?? ips[0]
   return first && ways.get(bareAddress(first.address))
 }
 

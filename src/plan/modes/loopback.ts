@@ -2,6 +2,7 @@
 // mode `loopback`: the pod's lo, as the reference loopback plugin sets it up (docs/design.md, "Upstream loopback").
 // Nothing of it is on the host and nothing is reserved, so there is no record of it.
 
+import { familyOf } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink } from '../model/observed.ts'
@@ -26,7 +27,7 @@ export function loopbackResult(link: ObservedLink, sandbox: string): Result {
       details: `take it off: nsenter --net=${sandbox} ip addr del ${foreign} dev lo`,
     })
   }
-  const first = [4, 6].map((family) => link.addresses.find((address) => address.includes(':') === (family === 6)))
+  const first = [4, 6].map((family) => link.addresses.find((address) => familyOf(address) === family))
   const ips = first.filter((address) => address !== undefined).map((address) => ({ address, interface: 0 }))
   return { interfaces: [{ name: dev, mac: link.mac, sandbox }], ips, routes: [] }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations for what a network's attachments share: forwarding, the bridge, its addresses.
 
+import { familyOf } from '../../cni/model/address.ts'
 import { vlanGatewayOps } from '../link/vlan.ts'
 import type { BridgeSpec, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac, linkLocalCidr } from '../model/names.ts'
@@ -58,7 +59,7 @@ function gatewayOp(cidr: string, dev: string): Op {
 }
 
 function hasIpv6(bridge: BridgeSpec): boolean {
-  return bridge.addresses.some((cidr) => cidr.includes(':'))
+  return bridge.addresses.some((cidr) => familyOf(cidr) === 6)
 }
 
 /** Kernel settings of a bridge and its gateway link. */

@@ -2,7 +2,7 @@
 // From a configuration and a lease to what is to be made: every name, MAC, gateway and route is
 // decided here, so that the operations (attach.ts, network.ts) only spell it out.
 
-import { formatAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
+import { familyOf, formatAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
 import type { NetConf, Range } from '../../cni/model/net-conf.ts'
 import type { GatewaySide } from '../ipam/range-overlap.ts'
@@ -190,7 +190,7 @@ function withGateway(ip: PodAddress, isGateway: boolean): PodAddress {
 }
 
 function familiesOf(cidrs: readonly string[]): readonly (4 | 6)[] {
-  return [...new Set(cidrs.map((cidr) => (cidr.includes(':') ? 6 : 4)))].sort()
+  return [...new Set(cidrs.map(familyOf))].sort()
 }
 
 function subnetOf(address: string): string {

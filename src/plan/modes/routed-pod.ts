@@ -2,7 +2,16 @@
 // Addresses on the host and routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway
 // by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
-import { bareAddress, formatCidr, includes, networkOf, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import {
+  bareAddress,
+  bitsOf,
+  familyOf,
+  formatCidr,
+  includes,
+  networkOf,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { Route } from '../../cni/model/route.ts'
 import type { AttachmentSpec, LinkEnd, PodAddress, PodRoute } from '../model/attachment.ts'
@@ -34,11 +43,11 @@ export function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: 
  * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
  */
 export function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
-  const local = spec.ips.some(({ address }) => address.includes(':'))
+  const local = spec.ips.some(({ address }) => familyOf(address) === 6)
     ? [hostAddress(linkLocalCidr(host.mac), host.name)]
     : []
   const perAddress = spec.ips.flatMap(({ address, gateway }): readonly Op[] => {
-    const bits = address.includes(':') ? 128 : 32
+    const bits = bitsOf(familyOf(address))
     const dst = `${bareAddress(address)}/${bits}`
     return [
       ...(gateway === undefined ? [] : [hostAddress(`${gateway}/${bits}`, host.name)]),
@@ -54,11 +63,11 @@ function hostAddress(cidr: string, dev: string): Op {
 
 function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly PodRoute[] {
   if (gateway === undefined) throw noGateway(address)
-  const source = dad && address.includes(':') ? {} : { src: bareAddress(address) }
+  const source = dad && familyOf(address) === 6 ? {} : { src: bareAddress(address) }
   const cidr = parseCidr(address)
   const subnet = cidr === undefined ? address : formatCidr(networkOf(cidr))
   const isHost = /\/(32|128)$/.test(subnet)
-  const toGateway = { dst: `${gateway}/${gateway.includes(':') ? 128 : 32}`, ...source, scope: linkScope }
+  const toGateway = { dst: `${gateway}/${bitsOf(familyOf(gateway))}`, ...source, scope: linkScope }
   return isHost ? [toGateway] : [toGateway, { dst: subnet, gw: gateway, ...source }]
 }
 

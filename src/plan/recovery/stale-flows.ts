@@ -3,6 +3,7 @@
 // the old translation, or on none, as long as it sends (plugins#123, plugins#1190). Only flows to the
 // node's own addresses and the port, or into the pod that goes: nobody else's are touched.
 
+import { familyOf } from '../../cni/model/address.ts'
 import type { HostPort } from '../model/attachment.ts'
 
 /** Entries of one family, as conntrack(8) arguments without the command and the family: each selection by itself. */
@@ -42,8 +43,7 @@ export function flowsBeforeAdd(
   const wanted = new Set(listed.map(({ protocol, address, port }) => `${protocol} ${address} ${port}`))
   return byFamily(ports, (own) => {
     const places = own.flatMap(({ family, protocol, hostIp, hostPort }) => {
-      const possible =
-        hostIp === undefined ? addresses.filter((each) => each.includes(':') === (family === 6)) : [hostIp]
+      const possible = hostIp === undefined ? addresses.filter((each) => familyOf(each) === family) : [hostIp]
       return possible.map((address) => ({ protocol, address, port: hostPort }))
     })
     return places

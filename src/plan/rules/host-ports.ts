@@ -2,7 +2,7 @@
 // Host ports: one map element per port, whatever the number of ports on the machine. What the
 // reference portmap does with a dozen rules per pod (docs/design.md, "Upstream portmap").
 
-import { bareAddress, isUnspecified, parseAddress } from '../../cni/model/address.ts'
+import { bareAddress, familyOf, isUnspecified, parseAddress } from '../../cni/model/address.ts'
 import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
@@ -74,7 +74,7 @@ export function isPortConflict(a: string, b: string): boolean {
 export function hostPortsOf(mapping: PortMapping, ips: readonly PodAddress[]): readonly HostPort[] {
   const hostIp = mapping.hostIP === undefined ? undefined : parseAddress(mapping.hostIP)
   return ([4, 6] as const).flatMap((family) => {
-    const ip = ips.find(({ address }) => address.includes(':') === (family === 6))
+    const ip = ips.find(({ address }) => familyOf(address) === family)
     if (ip === undefined || (hostIp !== undefined && hostIp.family !== family)) return []
     const { protocol, hostPort, containerPort } = mapping
     const podIp = bareAddress(ip.address)

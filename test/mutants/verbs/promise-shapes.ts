@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an address before 1.0.0 says the other family',
     file: 'src/cni/result/result-shapes.ts',
-    find: "version: ip.address.includes(':') ? '6' : '4', ...ip",
-    replace: "version: ip.address.includes(':') ? '4' : '6', ...ip",
+    find: "version: familyOf(ip.address) === 6 ? '6' : '4', ...ip",
+    replace: "version: familyOf(ip.address) === 6 ? '4' : '6', ...ip",
     caughtBy: { project: 'unit', file: 'test/unit/cni/result/result-shapes.test.ts', test: 'writeResult' },
   },
   {

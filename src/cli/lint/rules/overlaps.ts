@@ -3,7 +3,7 @@
 
 import { IPv4CidrRange, IPv6CidrRange } from 'ip-num'
 import { isObject } from '../../../cni/json/json-object.ts'
-import { formatCidr, networkOf, parseCidr } from '../../../cni/model/address.ts'
+import { familyOf, formatCidr, networkOf, parseCidr } from '../../../cni/model/address.ts'
 import type { PluginEntry } from './list.ts'
 
 /** The subnets of the pools of a plugin, whoever allocates from them, in canonical text. */
@@ -29,8 +29,8 @@ export function overlapOf(ours: readonly string[], theirs: readonly string[]): r
 
 /** Of two prefixes that share an address one contains the other. */
 function isOverlap(a: string, b: string): boolean {
-  if (a.includes(':') !== b.includes(':')) return false
-  if (a.includes(':')) {
+  if (familyOf(a) !== familyOf(b)) return false
+  if (familyOf(a) === 6) {
     const [one, other] = [IPv6CidrRange.fromCidr(a), IPv6CidrRange.fromCidr(b)]
     return one.contains(other) || other.contains(one)
   }
