@@ -61,10 +61,13 @@ function markRemarks(plugin: Json): readonly Remark[] {
   const chain = lookUp(plugin, 'externalSetMarkChain') ?? ''
   return [
     ...(bit === 13 ? [] : [note('portmap.markMasqBit', `bit ${String(bit)} is left out: no packet is marked`)]),
-    ...(chain === '' || chain === 'KUBE-MARK-MASQ'
-      ? []
-      : [warning('portmap.externalSetMarkChain', `"${String(chain)}" is left out: no packet goes through that chain`)]),
+    ...(chain === '' ? [] : [warning('portmap.externalSetMarkChain', chainText(String(chain)))]),
   ]
+}
+
+function chainText(chain: string): string {
+  const why = chain === 'KUBE-MARK-MASQ' ? ': trestle masquerades host ports itself, without a mark of kube-proxy' : ''
+  return `"${chain}" is left out, and no packet goes through that chain${why}`
 }
 
 function convertFirewall(plugin: Json): Converted {
@@ -81,7 +84,8 @@ function convertFirewall(plugin: Json): Converted {
       },
     },
     remarks: [
-      note(
+      // One that has a name of its own has rules; backend firewalld has no chain.
+      (admin === '' || lookUp(plugin, 'backend') === 'firewalld' ? note : warning)(
         'firewall.iptablesAdminChainName',
         `rules in ${chain} are not passed by pods any more: put them into FORWARD, where trestle's accept stands behind them`,
       ),

@@ -21,51 +21,78 @@ export interface Conversion {
 }
 
 /**
- * Converts a configuration list, or a single configuration, from its text. Throws CniError 6 when it is
- * not JSON, 7 when it is no list or its first plugin is neither bridge nor ptp.
+ * Converts a configuration list, or a single configuration, from its text: one trestle in place of bridge or ptp and what
+ * follows it, or, behind a plugin that stays, one chained trestle in place of the rest. Throws CniError 6 when it is not
+ * JSON, 7 when it is no list or nothing in it can be converted.
  */
 export function convert(text: string): Conversion {
   const list = readNetworkList(text)
   const root = parseConfig(text)
-  const plugins = 'plugins' in root ? (root['plugins'] as readonly Json[]) : [root]
-  const { head, parts, rest, remarks } = split(plugins)
-  const { trestle, remarks: more } = merge([head, ...parts])
+  const all = 'plugins' in root ? (root['plugins'] as readonly Json[]) : [root]
+  const { plugins, remarks: ofLoopback } = withoutLoopback(all)
+  const { before, parts, after, remarks } = split(plugins)
+  const { trestle, remarks: more } = merge(parts, before.length > 0 ? { mode: 'chained' } : {})
   const { plugins: _, ...top } = root
   const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
-  const conflist = { ...outer, plugins: [trestle, ...rest] }
-  return { conflist, remarks: [...remarks, ...more, ...problems(conflist)] }
+  const conflist = { ...outer, plugins: [...before, trestle, ...after] }
+  return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...problems(conflist, before.length)] }
+}
+
+/** Runtimes bring `lo` up before they call a list (containerd go-cni, CRI-O ocicni: a list of their own). */
+function withoutLoopback(all: readonly Json[]): {
+  readonly plugins: readonly Json[]
+  readonly remarks: readonly Remark[]
+} {
+  const plugins = all.filter((plugin) => typeOf(plugin) !== 'loopback')
+  if (plugins.length === all.length || plugins.length === 0) return { plugins: all, remarks: [] }
+  const text = 'is left out: containerd and CRI-O bring lo up themselves'
+  return { plugins, remarks: [note('loopback', text)] }
 }
 
 interface Split {
-  readonly head: Json
+  /** Stay in front of ours; it is chained then. */
+  readonly before: readonly Json[]
   readonly parts: readonly Json[]
-  readonly rest: readonly Json[]
+  readonly after: readonly Json[]
   readonly remarks: readonly Remark[]
 }
 
-/** What becomes part of ours, and what stays after it. */
-function split([head, ...others]: readonly Json[]): Split {
-  if (head === undefined || !isMainType(typeOf(head))) throw notConvertible(head)
+/** What becomes part of ours, and what stays before and after it. */
+function split(plugins: readonly Json[]): Split {
+  const [head] = plugins
+  if (head === undefined || plugins.some((plugin) => isOwnType(typeOf(plugin)))) throw notConvertible(head, plugins)
+  const isHeadOurs = isMainType(typeOf(head))
+  const first = isHeadOurs ? 0 : plugins.findIndex((plugin) => converterOf(typeOf(plugin)) !== undefined)
+  if (first < 0 || (first === 0 && !isHeadOurs)) throw notConvertible(head, plugins)
+  const before = plugins.slice(0, first)
+  const stays = before.map((plugin) => note(String(typeOf(plugin)), 'stays as it is; trestle is chained after it'))
+  const { parts, after, remarks } = partsOf(plugins.slice(first), isHeadOurs)
+  return { before, parts, after, remarks: [...stays, ...remarks] }
+}
+
+function partsOf(plugins: readonly Json[], isHeadOurs: boolean): Omit<Split, 'before'> {
   const parts: Json[] = []
-  const rest: Json[] = []
+  const after: Json[] = []
   const remarks: Remark[] = []
-  for (const plugin of others) {
+  for (const [at, plugin] of plugins.entries()) {
     const type = String(typeOf(plugin))
     const isSecond = parts.some((part) => typeOf(part) === type)
-    if (converterOf(type) === undefined || isSecond) {
-      rest.push(plugin)
+    const isOurs = converterOf(type) !== undefined || (at === 0 && isHeadOurs)
+    if (!isOurs || isSecond) {
+      after.push(plugin)
       remarks.push(
         note(type, isSecond ? `a second ${type} stays as it is, after trestle` : 'stays as it is, after trestle'),
       )
       continue
     }
-    if (rest.length > 0) remarks.push(note(type, `is done before ${rest.map(typeOf).join(', ')} now, which came first`))
+    if (after.length > 0)
+      remarks.push(note(type, `is done before ${after.map(typeOf).join(', ')} now, which came first`))
     parts.push(plugin)
   }
-  return { head, parts, rest, remarks }
+  return { parts, after, remarks }
 }
 
-function merge(plugins: readonly Json[]): { trestle: Json; remarks: readonly Remark[] } {
+function merge(plugins: readonly Json[], mode: Json): { trestle: Json; remarks: readonly Remark[] } {
   const converted = plugins.map((plugin): Converted => {
     const type = typeOf(plugin)
     return isMainType(type) ? convertMain(plugin) : (converterOf(type)?.(plugin) ?? { keys: {}, remarks: [] })
@@ -73,11 +100,23 @@ function merge(plugins: readonly Json[]): { trestle: Json; remarks: readonly Rem
   const capabilities = Object.assign({}, ...plugins.map(capabilitiesOf)) as Json
   const trestle = {
     type: 'trestle',
+    ...mode,
     ...Object.assign({}, ...converted.map(({ keys }) => keys)),
     ...(Object.keys(capabilities).length === 0 ? {} : { capabilities }),
     ...argsOf(converted),
   }
-  return { trestle, remarks: converted.flatMap(({ remarks }) => remarks) }
+  return { trestle, remarks: [...converted.flatMap(({ remarks }) => remarks), ...plugins.flatMap(valueRemarks)] }
+}
+
+/** What a runtime puts in, and stands in the file: it was in force for every pod for which the runtime gave nothing. */
+function valueRemarks(plugin: Json): readonly Remark[] {
+  const type = String(typeOf(plugin))
+  return ['runtimeConfig', 'prevResult'].flatMap((key) => {
+    const value = lookUp(plugin, key)
+    if (value === undefined || value === null) return []
+    const text = `${JSON.stringify(value)} is left out: write what every pod is to have as keys of its own, like "bandwidth": {…}`
+    return [warning(`${type}.${key}`, text)]
+  })
 }
 
 /** `args` of several plugins are one here; both read `args.cni`. */
@@ -95,21 +134,29 @@ function capabilitiesOf(plugin: Json): Json {
   return Object.fromEntries(entries.filter(([, isOn]) => isOn === true))
 }
 
-/** What trestle itself says of the result: a key whose value it refuses. */
-function problems(conflist: Json): readonly Remark[] {
+/** What trestle itself says of the result: a key whose value it refuses. `at`: its place in the list. */
+function problems(conflist: Json, at: number): readonly Remark[] {
   try {
     const list = readNetworkList(JSON.stringify(conflist))
-    const [first] = list.plugins
+    const ours = list.plugins[at]
+    if (ours === undefined) return []
     const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'x', CNI_NETNS: '/run/netns/x', CNI_IFNAME: 'eth0' }
     const given = { ipRanges: [[{ subnet: '192.0.2.0/24' }]], ips: ['192.0.2.2/24'] }
-    const capabilityArgs = namesAddresses(first?.['ipam']) ? {} : given
-    if (first !== undefined)
-      readConfig(JSON.stringify(requestConf(list, first, { capabilityArgs })), readInvocation(env))
+    const capabilityArgs = namesAddresses(ours['ipam']) ? {} : given
+    const prevResult = at === 0 ? {} : { prevResult: resultBefore(list.cniVersion) }
+    readConfig(JSON.stringify(requestConf(list, ours, { capabilityArgs, ...prevResult })), readInvocation(env))
     return []
   } catch (thrown) {
     const { message, details } = toCniError(thrown)
     return [warning('trestle', `refuses this: ${message}${details === undefined ? '' : ` (${details})`}`)]
   }
+}
+
+/** What a plugin before ours prints, in the shape of the version. */
+function resultBefore(cniVersion: string): Json {
+  if (cniVersion === '0.1.0' || cniVersion === '0.2.0') return { cniVersion, ip4: { ip: '192.0.2.2/24' } }
+  const interfaces = [{ name: 'eth0', sandbox: '/run/netns/x' }]
+  return { cniVersion, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
 }
 
 /** Where the ranges come from the runtime alone, the configuration is complete without. */
@@ -122,13 +169,18 @@ function typeOf(plugin: Json): unknown {
   return lookUp(plugin, 'type')
 }
 
-function notConvertible(head: Json | undefined): CniError {
+function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniError {
   const type = head === undefined ? 'nothing' : String(typeOf(head))
-  return new CniError(
-    'list-not-convertible',
-    `only a list that starts with bridge or ptp can be converted, not "${type}"`,
-    {
-      details: isOwnType(type) ? 'it is trestle already' : 'trestle can follow such a plugin as a chained one',
-    },
-  )
+  if (plugins.some((plugin) => isOwnType(typeOf(plugin)))) {
+    const details = 'trestle does what a second entry would do in its first one: put the keys there'
+    return new CniError('list-not-convertible', 'the list has trestle already', { details })
+  }
+  if (converterOf(type) !== undefined) {
+    const details = 'put the plugin that makes the interface first'
+    const message = `"${type}" is first, and works on the interface of a plugin before it`
+    return new CniError('list-not-convertible', message, { details })
+  }
+  return new CniError('list-not-convertible', `nothing in this list of "${type}" can be converted`, {
+    details: 'converted are bridge and ptp, and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
+  })
 }

@@ -2,7 +2,8 @@
 // The reference bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of ours.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
-import { note, type Remark } from './remarks.ts'
+import { isRemark } from '../lint/rules/unknown-keys.ts'
+import { note, type Remark, warning } from './remarks.ts'
 
 /** Keys of a plugin's object, with what was to be said about those that are left out. */
 export interface Converted {
@@ -86,11 +87,14 @@ export function convertMain(plugin: Json): Converted {
   }
 }
 
-/** What is said of keys that the plugin itself does not know: it ignored them, and here they could mean something. */
+/** What is said of keys that are not known and go: a person's remarks need no word, all else may be meant. */
 export function unknownRemarks(plugin: Json, about: { type: string; known: readonly string[] }): readonly Remark[] {
   const known = about.known.map((key) => key.toLowerCase())
-  const unknown = Object.keys(plugin).filter((key) => !known.includes(key.toLowerCase()))
-  return unknown.map((key) => note(`${about.type}.${key}`, `the ${about.type} plugin knows no such key: left out`))
+  const unknown = Object.keys(plugin).filter((key) => !known.includes(key.toLowerCase()) && !isRemark(key))
+  return unknown.map((key) => {
+    const text = `${JSON.stringify(plugin[key])} is left out: neither the ${about.type} plugin nor trestle knows this key`
+    return warning(`${about.type}.${key}`, text)
+  })
 }
 
 function mtuRemarks(plugin: Json, type: string): readonly Remark[] {

@@ -6,6 +6,7 @@ import { convert } from '../../../../src/cli/convert/conflist.ts'
 import { readNetworkList, requestConf } from '../../../../src/cli/node/network-list.ts'
 import { readConfig } from '../../../../src/cni/config/config.ts'
 import { readInvocation } from '../../../../src/cni/model/invocation.ts'
+import { publicLists } from './public-lists.ts'
 
 const ipam = { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00:1::/64' }]] }
 const list = (...plugins: object[]) => JSON.stringify({ cniVersion: '1.0.0', name: 'net', disableCheck: true, plugins })
@@ -112,6 +113,10 @@ describe('convert', () => {
   it.each([
     ['portmap.conditionsV4', { type: 'portmap', conditionsV4: ['!', '-s', '10.0.0.0/8'] }],
     ['portmap.externalSetMarkChain', { type: 'portmap', externalSetMarkChain: 'MY-MARK' }],
+    ['portmap.externalSetMarkChain', { type: 'portmap', externalSetMarkChain: 'KUBE-MARK-MASQ' }],
+    ['bandwidth.runtimeConfig', { type: 'bandwidth', runtimeConfig: { bandwidth: { ingressRate: 8000 } } }],
+    ['bandwidth.ingresRate', { type: 'bandwidth', ingresRate: 8000 }],
+    ['firewall.iptablesAdminChainName', { type: 'firewall', iptablesAdminChainName: 'MY-ADMIN' }],
     ['trestle', { type: 'tuning', sysctl: { 'kernel.shmmax': '1' } }],
   ])('warns of %s, which has no equivalent', (about, plugin) => {
     expect(converted({ type: 'bridge', ipam }, plugin).warnings.map((each) => each.about)).toEqual([about])
@@ -130,7 +135,7 @@ describe('convert', () => {
 
   it.each([
     { type: 'portmap', backend: 'iptables', markMasqBit: 5 },
-    { type: 'portmap', conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'], externalSetMarkChain: 'KUBE-MARK-MASQ' },
+    { type: 'portmap', conditionsV4: ['ip', 'saddr', '!=', '10.0.0.0/8'] },
     { type: 'firewall', backend: 'firewalld', iptablesAdminChainName: 'MY-ADMIN', ingressPolicy: 'same-bridge' },
     { type: 'tuning', dataDir: '/run/other', mac: '02:00:00:00:00:01' },
     { type: 'bandwidth', ingressRate: 8000, ingressBurst: 800 },
@@ -151,6 +156,56 @@ describe('convert', () => {
   it('delegates an IPAM plugin that is not in-process, and layer 2 stays layer 2', () => {
     expect(asRead(list({ type: 'bridge', ipam: { type: 'dhcp' } })).ipam).toEqual({ kind: 'delegated', type: 'dhcp' })
     expect(asRead(list({ type: 'bridge', vlan: 100 }))).toMatchObject({ ipam: { kind: 'none' }, bridge: { vlan: 100 } })
+  })
+
+  it.each(publicLists)('of $from', ({ plugins, types, warnings }) => {
+    const { conflist, remarks } = convert(list(...plugins))
+    const made = conflist['plugins'] as readonly { type: string; mode?: string }[]
+    expect(made.map(({ type }) => type)).toEqual(types)
+    expect(remarks.filter(({ level }) => level === 'warning').map(({ about }) => about)).toEqual(warnings)
+    const isBehind = types[0] !== 'trestle'
+    expect(made.find(({ type }) => type === 'trestle')?.mode === 'chained').toBe(isBehind)
+  })
+
+  it('chains trestle in place of the rest behind a plugin that stays, with its limits and capabilities', () => {
+    const { conflist, remarks } = converted(
+      { type: 'flannel', delegate: { isDefaultGateway: true } },
+      { type: 'other' },
+      { type: 'portmap', capabilities: { portMappings: true } },
+      { type: 'late' },
+      { type: 'bandwidth', ingressRate: 8000, ingressBurst: 800, capabilities: { bandwidth: true } },
+    )
+    expect(conflist['plugins']).toEqual([
+      { type: 'flannel', delegate: { isDefaultGateway: true } },
+      { type: 'other' },
+      {
+        type: 'trestle',
+        mode: 'chained',
+        portmap: { snat: true, masqAll: false },
+        bandwidth: { ingressRate: 8000, ingressBurst: 800 },
+        capabilities: { portMappings: true, bandwidth: true },
+      },
+      { type: 'late' },
+    ])
+    expect(remarks.map(({ about, level }) => `${level} ${about}`)).toEqual([
+      'note flannel',
+      'note other',
+      'note late',
+      'note bandwidth',
+    ])
+  })
+
+  it('says that loopback is left out, and keeps remarks of a person without a word', () => {
+    const { remarks } = converted({ type: 'loopback' }, { type: 'ptp', mtu: 1400, ipam, _comment: 'x', '//': 'y' })
+    expect(remarks).toEqual([{ level: 'note', about: 'loopback', text: expect.stringContaining('bring lo up') }])
+  })
+
+  it.each([
+    [[{ type: 'loopback' }], 'loopback'],
+    [[{ type: 'cilium-cni' }], 'cilium-cni'],
+    [[{ type: 'flannel' }, { type: 'trestle', mode: 'chained' }], 'trestle already'],
+  ])('refuses %j', (plugins, said) => {
+    expect(() => convert(list(...plugins))).toThrow(said)
   })
 
   it.each([[{ type: 'macvlan' }], [{ type: 'trestle' }], [{ type: 'portmap' }]])(
