@@ -109,8 +109,8 @@ export const callErrors = {
     cure: 'use a list with trestle, or `trestle convert` for one of the upstream plugins',
   },
   'list-not-convertible': {
-    cause: 'the list starts with a plugin that trestle does not replace',
-    cure: 'keep that plugin; trestle can follow it as a chained one',
+    cause: 'the list has no plugin that trestle replaces, or has trestle already',
+    cure: 'keep it as it is; converted are bridge and ptp, and behind any plugin portmap, firewall, bandwidth, tuning, sbr',
   },
   'runtime-silent': {
     cause: 'the runtime does not answer on its socket',
