@@ -7,7 +7,8 @@ import type { Found } from '../checks/finding.ts'
 import type { Step } from '../json/json-places.ts'
 import { keyPathOf, shown } from '../json/key-path.ts'
 
-const templates = /__[A-Z][A-Z0-9_]*__|\{\{[^{}]*\}\}|\$\{[A-Za-z_][^}]*\}|\$\([A-Z_][A-Z0-9_]*\)|\$[A-Z_][A-Z0-9_]{2,}/
+const templates =
+  /__[A-Z][A-Z0-9_]*__|\{\{-?\s*[\w.$(][^{}]*\}\}|\$\{[A-Za-z_][^}]*\}|\$\([A-Z_][A-Z0-9_]*\)|\$[A-Z_][A-Z0-9_]{2,}/
 
 /** Keys whose values are addresses: no word in capitals can be one. */
 const addresses = ['subnet', 'rangestart', 'rangeend', 'gateway', 'podcidr', 'address', 'dst', 'gw']

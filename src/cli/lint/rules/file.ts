@@ -125,9 +125,15 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   if (shape === undefined) return found
   found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
-  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1))))
+  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asLeftover)
   // What is not there because it is misspelt is one finding.
-  return [...(misspelt.length > 0 ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
+  const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
+  return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
+}
+
+/** kubenet's key in the bridge plugin, which never read it; minikube and AKS write it to this day. */
+function asLeftover(found: Found): Found {
+  return found.steps?.at(-1) === 'addIf' ? { ...found, severity: 'note' } : found
 }
 
 function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[] {

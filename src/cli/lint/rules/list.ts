@@ -171,6 +171,12 @@ const whole = { keys: new Map([['plugins', { name: 'plugins', shape: { items: pl
 
 function keyProblems(root: Source['root'], form: Form): readonly Found[] {
   if (form !== 'list') return []
+  // One plugin where a list belongs is one finding.
+  if (root['plugins'] === undefined && lookUp(root, 'type') !== undefined) return []
   const unknown = Object.keys(root).filter((key) => !listKeys.includes(key) && !isRemark(key))
-  return unknown.map((key) => unknownKey([key], key, { shape: shapeOf(listKeys), whole, what: 'a list' }))
+  return unknown.map((key) => {
+    const found = unknownKey([key], key, { shape: shapeOf(listKeys), whole, what: 'a list' })
+    // nerdctl and podman keep what they need to know of a network there.
+    return found.cure === undefined ? { ...found, severity: 'note' } : found
+  })
 }
