@@ -34,6 +34,7 @@ export const agentCommand: Command = {
     'token-file': { type: 'string', value: 'FILE', help: "default: the ServiceAccount's token" },
     'conf-dir': { type: 'string', value: 'DIR', help: 'default: /etc/cni/net.d' },
     'bin-dir': { type: 'string', value: 'DIR', help: 'default: /opt/cni/bin' },
+    'host-root': { type: 'string', value: 'DIR', help: "in a container: where the host's root is, /proc/1/root" },
     'cni-version': { type: 'string', value: 'VERSION', help: 'of the configuration; default: 1.1.0' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask before garbage is collected' },
     listen: { type: 'string', value: 'ADDR:PORT', help: 'health and metrics; default: 127.0.0.1:9917; off: nowhere' },

@@ -3,15 +3,16 @@
 // same nodes give the same view, in whatever order they came: nothing flaps.
 
 import {
+  type Address,
   type Cidr,
   formatAddress,
   formatCidr,
-  includes,
   networkOf,
   overlaps,
   parseAddress,
   parseCidr,
 } from '../../cni/model/address.ts'
+import { type ClaimedRanges, claimedRanges } from './claimed-ranges.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
@@ -39,21 +40,17 @@ export interface Viewer {
   readonly earlierPods: readonly string[]
 }
 
-interface Claimed {
-  readonly node: string
-  readonly cidr: Cidr
-}
-
 /** The view from one node. */
 export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): ClusterView {
   const problems: Problem[] = []
   const inOrder = [...nodes].sort(byAge)
-  const addresses = new Map(inOrder.map((node) => [node.name, addressesOf(node)]))
-  const claimed: Claimed[] = []
+  const addresses = new Map(inOrder.map((node) => [node.name, addressesOf(node).map(formatAddress)]))
+  const claimed = claimedRanges(lengthsOf({ nodes, remembered, earlierPods }))
+  for (const node of inOrder) for (const address of addressesOf(node)) claimed.settle(node.name, address)
   const ranges = new Map<string, string[]>()
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
   for (const node of [...inOrder.filter(isSelf), ...inOrder.filter((each) => !isSelf(each))]) {
-    const found = rangesOf(node, { claimed, addresses })
+    const found = rangesOf(node, claimed)
     ranges.set(node.name, found.ranges)
     problems.push(...found.problems)
   }
@@ -61,6 +58,7 @@ export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): C
   const earlier = earlierPods.flatMap((text) => claimEarlier(self, text, claimed))
   if (earlier.length > 0) problems.push(moved(self, earlier, own))
   const others = inOrder.filter((node) => !isSelf(node))
+  const before = new Map(remembered.map((peer) => [peer.name, peer]))
   const peers = others.map((node) => ({
     name: node.name,
     ranges: [...(ranges.get(node.name) ?? []), ...kept(node)],
@@ -74,18 +72,18 @@ export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): C
 
   /** Pods of a node that got another range live on with addresses of the old one, until somebody else has it. */
   function kept(node: ClusterNode): readonly string[] {
-    const before = remembered.find(({ name }) => name === node.name)
+    const known = before.get(node.name)
     const now = addresses.get(node.name) ?? []
-    if (before === undefined || !before.addresses.some((address) => now.includes(address))) return []
-    return before.ranges.flatMap((text) => claimEarlier(node.name, text, claimed))
+    if (known === undefined || !known.addresses.some((address) => now.includes(address))) return []
+    return known.ranges.flatMap((text) => claimEarlier(node.name, text, claimed))
   }
 }
 
 /** The range, claimed for the node, unless an address of it is anybody's by now. */
-function claimEarlier(node: string, text: string, claimed: Claimed[]): readonly string[] {
+function claimEarlier(node: string, text: string, claimed: ClaimedRanges): readonly string[] {
   const cidr = parseCidr(text)
-  if (cidr === undefined || claimed.some((other) => overlaps(other.cidr, cidr))) return []
-  claimed.push({ node, cidr })
+  if (cidr === undefined || claimed.overlapping(cidr) !== undefined) return []
+  claimed.claim({ node, cidr })
   return [formatCidr(cidr)]
 }
 
@@ -100,20 +98,21 @@ function byAge(a: ClusterNode, b: ClusterNode): number {
   return one < other ? -1 : one > other ? 1 : 0
 }
 
-function addressesOf({ addresses }: ClusterNode): readonly string[] {
-  return addresses.flatMap((text) => {
-    const address = parseAddress(text)
-    return address === undefined ? [] : [formatAddress(address)]
-  })
+function addressesOf({ addresses }: ClusterNode): readonly Address[] {
+  return addresses.flatMap((text) => parseAddress(text) ?? [])
 }
 
-interface Around {
-  readonly claimed: Claimed[]
-  readonly addresses: ReadonlyMap<string, readonly string[]>
+function lengthsOf({ nodes, remembered, earlierPods }: Omit<Viewer, 'self'>): readonly number[] {
+  const texts = [
+    ...nodes.flatMap((node) => node.podCidrs),
+    ...remembered.flatMap((peer) => peer.ranges),
+    ...earlierPods,
+  ]
+  return texts.flatMap((text) => parseCidr(text)?.prefixLength ?? [])
 }
 
 /** The sound ranges of a node, which are claimed for it, and what is wrong with the others. */
-function rangesOf(node: ClusterNode, { claimed, addresses }: Around): { ranges: string[]; problems: Problem[] } {
+function rangesOf(node: ClusterNode, claimed: ClaimedRanges): { ranges: string[]; problems: Problem[] } {
   const problem = (id: ProblemId, text: string): Problem => ({ id, node: node.name, text })
   if (node.podCidrs.length === 0)
     return { ranges: [], problems: [problem('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')] }
@@ -124,16 +123,16 @@ function rangesOf(node: ClusterNode, { claimed, addresses }: Around): { ranges: 
       problems.push(problem('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${cidr}`))
       continue
     }
-    const inside = [...addresses].find(([, all]) => all.some((address) => isInside(cidr, address)))
-    const other = claimed.find((each) => overlaps(each.cidr, cidr))
+    const inside = claimed.nodeIn(cidr)
+    const other = claimed.overlapping(cidr)
     if (inside !== undefined)
-      problems.push(problem('BadPodCIDR', `podCIDR ${text} has the address of node ${inside[0]} in it`))
+      problems.push(problem('BadPodCIDR', `podCIDR ${text} has the address of node ${inside} in it`))
     else if (other !== undefined)
       problems.push(
         problem('OverlappingPodCIDR', `podCIDR ${text} overlaps ${formatCidr(other.cidr)} of node ${other.node}`),
       )
     else {
-      claimed.push({ node: node.name, cidr })
+      claimed.claim({ node: node.name, cidr })
       ranges.push(formatCidr(cidr))
     }
   }
@@ -158,9 +157,4 @@ function soundRange(text: string): Cidr | string {
   if (networkOf(cidr).value !== cidr.value) return 'has host bits'
   if (special.some((other) => overlaps(other, cidr))) return 'is no range for pods'
   return cidr
-}
-
-function isInside(cidr: Cidr, text: string): boolean {
-  const address = parseAddress(text)
-  return address !== undefined && includes(cidr, address)
 }

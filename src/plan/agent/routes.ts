@@ -31,9 +31,11 @@ interface Wanted {
 
 interface Table {
   readonly own: readonly NodeRoute[]
-  readonly foreign: readonly (NodeRoute & { readonly cidr: Cidr })[]
-  /** Of `foreign`: those of links, without the pods' own. */
-  readonly connected: readonly (NodeRoute & { readonly cidr: Cidr })[]
+  readonly foreign: ReadonlyMap<string, readonly NodeRoute[]>
+  /** Of `foreign`, without those to the node's own pods. */
+  readonly beyond: readonly (NodeRoute & { readonly cidr: Cidr })[]
+  /** Of `beyond`: subnets of links. */
+  readonly connected: Table['beyond']
 }
 
 /** The difference between the routes that are wanted and those that are there. */
@@ -59,10 +61,10 @@ function tableOf({ routes, pods }: RouteFacts): Table {
   const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
   const isPods = (cidr: Cidr) =>
     ranges.some((range) => cidr.prefixLength >= range.prefixLength && overlaps(range, cidr))
-  const connected = foreign.filter(
-    ({ gateway, dev, cidr }) => gateway === undefined && dev !== undefined && !isPods(cidr) && cidr.prefixLength > 0,
-  )
-  return { own, foreign, connected }
+  const beyond = foreign.filter(({ cidr }) => !isPods(cidr))
+  const isSubnet = ({ gateway, dev, cidr }: Table['beyond'][number]) =>
+    gateway === undefined && dev !== undefined && cidr.prefixLength > 0
+  return { own, foreign: Map.groupBy(foreign, ({ dst }) => dst), beyond, connected: beyond.filter(isSubnet) }
 }
 
 function routesTo(peer: Peer, table: Table): { wanted: readonly Wanted[]; problems: readonly Problem[] } {
@@ -74,7 +76,7 @@ function routesTo(peer: Peer, table: Table): { wanted: readonly Wanted[]; proble
 }
 
 /** The route to one range of a peer, or why there is none. */
-function routeTo(peer: Peer, dst: string, { foreign, connected }: Table): Wanted | Problem {
+function routeTo(peer: Peer, dst: string, { foreign, beyond, connected }: Table): Wanted | Problem {
   const problem = (id: ProblemId, text: string): Problem => ({ id, node: peer.name, text })
   const cidr = parseCidr(dst)
   if (cidr === undefined) return problem('BadPodCIDR', `podCIDR ${dst} is no CIDR`)
@@ -82,7 +84,7 @@ function routeTo(peer: Peer, dst: string, { foreign, connected }: Table): Wanted
   if (inTheWay !== undefined)
     return problem('OverlapsHost', `podCIDR ${dst} overlaps ${inTheWay.dst} of ${inTheWay.dev} on this node`)
   // The same metric would be replaced, a smaller one wins over ours.
-  const other = foreign.find((route) => route.dst === dst && route.metric <= routeMetric)
+  const other = foreign.get(dst)?.find((route) => route.metric <= routeMetric)
   if (other !== undefined)
     return problem('ForeignRoute', `a route to ${dst} that is not trestle's is used: ${describe(other)}`)
   const gateways = peer.addresses.flatMap((text) => {
@@ -92,7 +94,7 @@ function routeTo(peer: Peer, dst: string, { foreign, connected }: Table): Wanted
   if (gateways.length === 0)
     return problem('NoInternalIP', `no InternalIP of IPv${cidr.family}: ${dst} is not routed to it`)
   for (const { text, address } of gateways) {
-    const dev = segmentOf(address, foreign)
+    const dev = segmentOf(address, beyond)
     if (dev !== undefined) return { dst, gateway: text, dev }
   }
   // The overlay's place: what has no route here can be sent through a tunnel.
@@ -104,7 +106,7 @@ function routeTo(peer: Peer, dst: string, { foreign, connected }: Table): Wanted
 }
 
 /** The link that an address is on: the longest prefix that contains it has no gateway. */
-function segmentOf(address: Address, routes: Table['foreign']): string | undefined {
+function segmentOf(address: Address, routes: Table['beyond']): string | undefined {
   const matching = routes.filter(({ cidr }) => includes(cidr, address))
   const [best] = matching.sort((a, b) => b.cidr.prefixLength - a.cidr.prefixLength || a.metric - b.metric)
   const isDirect = best?.type === 'unicast' && best.gateway === undefined

@@ -2,7 +2,17 @@
 // The cluster around this node as elements: what its pods send to pods of other nodes keeps their address, and other
 // nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it (system/store/cluster.ts).
 
-import { formatAddress, networkOf, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import {
+  bitsOf,
+  type Cidr,
+  compare,
+  formatAddress,
+  formatCidr,
+  networkOf,
+  overlaps,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
 import type { Element } from '../model/elements.ts'
 import { subnetElements } from './masquerade.ts'
 
@@ -23,9 +33,27 @@ export const clusterSets = ['ownPods4', 'ownPods6', 'peerPods4', 'peerPods6', 'p
 export function clusterElements({ pods, peers, addresses }: Cluster): readonly Element[] {
   return [
     ...subnetElements('ownPods', pods),
-    ...subnetElements('peerPods', peers),
+    ...outermost(peers).map((cidr) => ({ set: `peerPods${cidr.family}` as const, key: [rangeText(cidr)] })),
     ...[...new Set(addresses)].flatMap(addressElement),
   ]
+}
+
+/** Those that no other contains: sorted, each comes right behind what contains it. There may be thousands. */
+function outermost(texts: readonly string[]): readonly Cidr[] {
+  const sorted = texts
+    .flatMap((text) => parseCidr(text) ?? [])
+    .sort((a, b) => compare(a, b) || a.prefixLength - b.prefixLength)
+  const kept: Cidr[] = []
+  for (const cidr of sorted) {
+    const last = kept.at(-1)
+    if (last === undefined || !overlaps(last, cidr)) kept.push(cidr)
+  }
+  return kept
+}
+
+/** As nft lists it: a prefix of one address is the address. */
+function rangeText(cidr: Cidr): string {
+  return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 
 function addressElement(text: string): readonly Element[] {

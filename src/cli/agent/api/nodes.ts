@@ -10,7 +10,7 @@ import type { Access } from './access.ts'
 import { ApiError, askApi } from './request.ts'
 
 /** Small pages: a page is read as a whole, and 5000 nodes of 15 KB would be 75 MB. */
-const pageSize = 100
+const pageSize = 50
 
 /** An event comes at least as bookmark, once a minute (watch.go, bookmarkFrequency); silence means a dead connection. */
 const silenceMs = 100_000

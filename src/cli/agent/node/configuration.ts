@@ -2,7 +2,6 @@
 // The executable and the configuration where the runtime looks for them: the executable first, the configuration last,
 // each as a whole.
 
-import { createHash } from 'node:crypto'
 import {
   accessSync,
   chmodSync,
@@ -13,7 +12,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
+  readSync,
   renameSync,
   rmSync,
   statSync,
@@ -21,32 +20,45 @@ import {
 import { dirname } from 'node:path'
 import { ownerMark, readText, writeText } from '../../../system/files/files.ts'
 
-/** What has the executable: its digest, and the file's own marks, by which a changed one is noticed without reading it. */
-interface Known {
-  readonly digest: string
-  readonly marks: string
-}
+/** The files that had the same bytes, by the marks that both had then: a changed file is noticed without reading it. */
+const same = new Map<string, string>()
 
-const known = new Map<string, Known>()
-
-/** Whether `file` has the same bytes as `own`, and may be started. Reads 120 MB only where a file has changed. */
+/** Whether `file` has the same bytes as `own`, and may be started. Reads 120 MB, only where a file has changed. */
 export function isSameProgram(file: string, own: string): boolean {
   try {
     accessSync(file, constants.X_OK)
-    return statSync(file).size === statSync(own).size && digestOf(file) === digestOf(own)
+    const marks = marksOf(file, own)
+    if (same.get(file) === marks) return true
+    if (statSync(file).size !== statSync(own).size || !haveSameBytes(file, own)) return false
+    same.set(file, marks)
+    return true
   } catch {
     return false
   }
 }
 
-function digestOf(file: string): string {
-  const { dev, ino, size, mtimeMs, ctimeMs } = statSync(file)
-  const marks = [dev, ino, size, mtimeMs, ctimeMs].join(' ')
-  const found = known.get(file)
-  if (found?.marks === marks) return found.digest
-  const digest = createHash('sha256').update(readFileSync(file)).digest('hex')
-  known.set(file, { digest, marks })
-  return digest
+function marksOf(...files: readonly string[]): string {
+  return files
+    .map((file) => statSync(file))
+    .map(({ dev, ino, size, mtimeMs, ctimeMs }) => [dev, ino, size, mtimeMs, ctimeMs].join(' '))
+    .join(', ')
+}
+
+const blockBytes = 1024 * 1024
+
+/** A block at a time: as a whole, both would be most of the agent's memory. */
+function haveSameBytes(a: string, b: string): boolean {
+  const fds = [a, b].map((file) => openSync(file, 'r'))
+  const [one, other] = [Buffer.alloc(blockBytes), Buffer.alloc(blockBytes)]
+  try {
+    for (;;) {
+      const [read = 0, alike = 0] = [readSync(fds[0] ?? -1, one), readSync(fds[1] ?? -1, other)]
+      if (read !== alike || !one.subarray(0, read).equals(other.subarray(0, alike))) return false
+      if (read === 0) return true
+    }
+  } finally {
+    for (const fd of fds) closeSync(fd)
+  }
 }
 
 /** Puts `own` at `file`: beside it under another name, then in its place. One that is running goes on with the old file. */
@@ -60,6 +72,7 @@ export function installProgram(file: string, own: string): void {
     fsyncSync(fd)
     closeSync(fd)
     renameSync(temporary, file)
+    same.set(file, marksOf(file, own))
   } finally {
     rmSync(temporary, { force: true })
   }

@@ -13,7 +13,7 @@ export function settleFiles(
   { settings, log, metrics }: Pick<RoundInput, 'settings' | 'log' | 'metrics'>,
   podCidrs: readonly string[] | undefined,
 ): readonly Problem[] {
-  const { node, binDir, confDir, confName, network, mode, cniVersion } = settings
+  const { binDir, confDir, confName, network, mode, cniVersion } = settings
   const program = `${binDir}/trestle`
   // Unpacked, in development, there is no executable of ours to put there.
   if (isSea() && process.execPath !== program && !isSameProgram(program, process.execPath)) {
@@ -26,7 +26,7 @@ export function settleFiles(
   const file = `${confDir}/${confName}`
   if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs })))
     log('info', 'configuration written', { file, podCidrs })
-  return [...otherConfigurations(settings), ...missingPrograms(node)]
+  return [...otherConfigurations(settings), ...missingPrograms(settings)]
 }
 
 function otherConfigurations({ node, confDir, confName }: RoundInput['settings']): readonly Problem[] {
@@ -37,11 +37,11 @@ function otherConfigurations({ node, confDir, confName }: RoundInput['settings']
   return [{ id: 'OtherConfiguration', node, text }]
 }
 
-/** The plugin runs on the host, not in the agent's container: process 1 is the host's (hostPID). */
-const hostDirs = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin']
+const programDirs = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-function missingPrograms(node: string): readonly Problem[] {
-  const isThere = (tool: string) => hostDirs.some((directory) => existsSync(`/proc/1/root${directory}/${tool}`))
+/** The plugin runs on the host, not in the agent's container. */
+function missingPrograms({ node, hostRoot }: RoundInput['settings']): readonly Problem[] {
+  const isThere = (tool: string) => programDirs.some((directory) => existsSync(`${hostRoot}${directory}/${tool}`))
   const missing = ['ip', 'nft', 'tc'].filter((tool) => !isThere(tool))
   if (missing.length === 0) return []
   const text = `the host has no ${missing.join(', ')}: pods get no network; install nftables and iproute2 there`

@@ -24,6 +24,8 @@ export interface Settings {
   readonly confDir: string
   readonly confName: string
   readonly binDir: string
+  /** Where the host's root directory is; empty for the agent's own. */
+  readonly hostRoot: string
   readonly isCloudRouted: boolean
   readonly listen?: { readonly host: string; readonly port: number }
   readonly lookMs: number
@@ -53,6 +55,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
     confDir: pathOf('conf-dir', text('conf-dir') ?? '/etc/cni/net.d'),
     confName: '10-trestle.conflist',
     binDir: pathOf('bin-dir', text('bin-dir') ?? '/opt/cni/bin'),
+    hostRoot: pathOf('host-root', text('host-root') ?? '/'),
     isCloudRouted: values['cloud-routes'] === true,
     ...(listen === undefined ? {} : { listen }),
     lookMs: secondsOf('look', text('look') ?? '60', 1),

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has which range, found without comparing each with each: a cluster of 5000 nodes has 10,000 of them. Two ranges
+// overlap when one is the other's beginning, so each is kept under all beginnings of a length that is asked for.
+
+import { type Address, bitsOf, type Cidr, overlaps } from '../../cni/model/address.ts'
+
+/** A range and the node that has it. */
+export interface Claimed {
+  readonly node: string
+  readonly cidr: Cidr
+}
+
+/** Ranges that nodes have. `lengths`: the prefix lengths of every range that will be claimed or asked for. */
+export function claimedRanges(lengths: Iterable<number>) {
+  const all = [...new Set(lengths)]
+  const exact = new Map<string, Claimed>()
+  const inside = new Map<string, Claimed>()
+  const addresses = new Map<string, string>()
+  const upTo = (length: number) => all.filter((each) => each <= length)
+  return {
+    /** The range that overlaps this one, whichever contains the other. */
+    overlapping: (cidr: Cidr): Claimed | undefined => {
+      const within = inside.get(keyOf(cidr, cidr.prefixLength))
+      if (within !== undefined) return within
+      for (const length of upTo(cidr.prefixLength)) {
+        const around = exact.get(keyOf(cidr, length))
+        if (around !== undefined && overlaps(around.cidr, cidr)) return around
+      }
+      return undefined
+    },
+    claim: (claimed: Claimed): void => {
+      const { cidr } = claimed
+      exact.set(keyOf(cidr, cidr.prefixLength), claimed)
+      for (const length of upTo(cidr.prefixLength)) inside.set(keyOf(cidr, length), claimed)
+    },
+    /** Says which node has an address. */
+    settle: (node: string, address: Address): void => {
+      for (const length of upTo(bitsOf(address.family))) addresses.set(keyOf(address, length), node)
+    },
+    /** The node whose address is in the range. */
+    nodeIn: (cidr: Cidr): string | undefined => addresses.get(keyOf(cidr, cidr.prefixLength)),
+  }
+}
+
+export type ClaimedRanges = ReturnType<typeof claimedRanges>
+
+function keyOf({ family, value }: Address, length: number): string {
+  return `${family}/${length} ${value >> BigInt(bitsOf(family) - length)}`
+}
