@@ -4,7 +4,7 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
 import type { CallContext } from '../../commands/call/context.ts'
-import { settleLeftovers } from '../../commands/teardown/detach.ts'
+import { settleKilledCalls } from '../../commands/teardown/detach.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import { addressesOf } from '../../plan/upstream/libcni-cache.ts'
 import { iptablesRemovals } from '../../plan/upstream/reference-iptables.ts'
@@ -59,7 +59,7 @@ export async function applyNetwork(context: CallContext, plan: NetworkPlan): Pro
     const outcome = failure ? { status: 'cannot' as const, detail: failure.message } : { status: success }
     entries.set(keyText(entry), { ...old, ...outcome })
   }
-  await settleLeftovers(context, networkFiles(plan.target.list.name))
+  await settleKilledCalls(context, networkFiles(plan.target.list.name))
   await takeOver(context, plan, settle)
   const [failure] = await clearLeaks(context.run, plan.leaks, plan.dataDir)
   for (const leak of plan.leaks) settle(leakEntry(leak), failure, 'cleared')

@@ -5,12 +5,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { openContext } from '../../commands/call/context.ts'
 import { heal } from '../../commands/recover/heal.ts'
-import { collectOrphans, judgeOrphans } from '../../commands/recover/orphans.ts'
-import { collectStrays, judgeStrays, misplaced, setAsideMisplaced } from '../../commands/recover/strays.ts'
+import { collectOrphans, judgeOrphans } from '../../commands/recover/kernel-orphans.ts'
+import { collectReservations, judgeReservations } from '../../commands/recover/orphan-reservations.ts'
 import { collect, judgeAll } from '../../commands/teardown/collect.ts'
 import type { Verdict } from '../../plan/recovery/garbage.ts'
-import { type OrphanVerdict, orphanText } from '../../plan/recovery/orphans.ts'
-import { reservationText, type StrayVerdict } from '../../plan/recovery/strays.ts'
+import { type OrphanVerdict, orphanText } from '../../plan/recovery/kernel-orphans.ts'
+import { type ReservationVerdict, reservationText } from '../../plan/recovery/orphan-reservations.ts'
+import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { type Tell, withProgress } from '../shell/progress.ts'
 import { requireRoot } from '../shell/self.ts'
@@ -79,27 +80,27 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, tell
     verdicts = await judgeAll(context, living.listed)
   }
   tell(`looking at reservations of ${verdicts.length} attachments, and others`)
-  const judged = await judgeStrays(context, living.listed)
+  const judged = await judgeReservations(context, living.listed)
   const orphans = await judgeOrphans(context, living.listed)
   const collected = isApplied ? await collect(context, verdicts, tell) : []
   // What their records had in the name of others is nobody's only now.
-  const latest = collected.length === 0 ? judged : await judgeStrays(context, living.listed)
+  const latest = collected.length === 0 ? judged : await judgeReservations(context, living.listed)
   const toCollect = judged.filter(({ verdict }) => verdict === 'collect')
-  const isNew = ({ reservation }: StrayVerdict) =>
+  const isNew = ({ reservation }: ReservationVerdict) =>
     !toCollect.some((each) => isDeepStrictEqual(each.reservation, reservation))
-  const strays = [...toCollect, ...latest.filter(isNew)]
+  const reservations = [...toCollect, ...latest.filter(isNew)]
   const failures = [
     ...collected.flatMap((each) => each.failures),
-    ...(isApplied ? await collectStrays(context, strays) : []),
+    ...(isApplied ? await collectReservations(context, reservations) : []),
     ...(isApplied ? await collectOrphans(context, orphans) : []),
   ]
-  return { verdicts, strays, orphans, inTheWay, collected: collected.length, failures, living, isApplied }
+  return { verdicts, reservations, orphans, inTheWay, collected: collected.length, failures, living, isApplied }
 }
 
 /** What was found, and what was done about it. `collected`: attachments. */
 export interface Swept {
   readonly verdicts: readonly Verdict[]
-  readonly strays: readonly StrayVerdict[]
+  readonly reservations: readonly ReservationVerdict[]
   readonly orphans: readonly OrphanVerdict[]
   readonly inTheWay: readonly string[]
   readonly collected: number
@@ -108,22 +109,22 @@ export interface Swept {
   readonly isApplied: boolean
 }
 
-function exitCodeFor({ verdicts, strays, orphans, inTheWay, failures, isApplied }: Swept): number {
-  const all = [...verdicts, ...strays, ...orphans]
+function exitCodeFor({ verdicts, reservations, orphans, inTheWay, failures, isApplied }: Swept): number {
+  const all = [...verdicts, ...reservations, ...orphans]
   const toDo = all.some(({ verdict }) => verdict === 'collect') || inTheWay.length > 0
   const isOpen = all.some(({ verdict }) => verdict === 'report') || (toDo && !isApplied) || failures.length > 0
   return isOpen ? exitCode.findings : exitCode.fine
 }
 
 function asDocument(swept: Swept, code: number) {
-  const { verdicts, strays, orphans, inTheWay, failures, living, isApplied } = swept
+  const { verdicts, reservations, orphans, inTheWay, failures, living, isApplied } = swept
   return {
     formatVersion: 1,
     command: 'gc',
     runtime: living.source,
     applied: isApplied,
     attachments: verdicts.map(({ record, verdict, why }) => ({ ...record.key, pod: record.pod, verdict, why })),
-    reservations: strays
+    reservations: reservations
       .filter(({ verdict }) => verdict !== 'keep')
       .map(({ reservation, verdict, why }) => ({ ...reservation, verdict, why })),
     orphans: orphans.map(({ orphan, verdict, why }) => ({ ...orphan, verdict, why })),
@@ -133,7 +134,7 @@ function asDocument(swept: Swept, code: number) {
   }
 }
 
-function asText({ verdicts, strays, orphans, inTheWay, collected, failures, living, isApplied }: Swept): string {
+function asText({ verdicts, reservations, orphans, inTheWay, collected, failures, living, isApplied }: Swept): string {
   const attachments = verdicts
     .filter(({ verdict }) => verdict !== 'keep')
     .map(({ record, verdict, why }) => {
@@ -141,18 +142,18 @@ function asText({ verdicts, strays, orphans, inTheWay, collected, failures, livi
       const pod = record.pod ? ` (${record.pod.namespace}/${record.pod.name})` : ''
       return `  ${verdict.padEnd(7)}  ${network}  ${containerId.slice(0, 13)}  ${ifName}${pod}: ${why}\n`
     })
-  const reservations = strays
+  const reserved = reservations
     .filter(({ verdict }) => verdict !== 'keep')
     .map(({ reservation, verdict, why }) => `  ${verdict.padEnd(7)}  ${reservationText(reservation)}: ${why}\n`)
   const unnamed = orphans.map(({ orphan, verdict, why }) => `  ${verdict.padEnd(7)}  ${orphanText(orphan)}: ${why}\n`)
   const paths = inTheWay.map((path) => `  collect  ${path}: no directory, though one belongs there\n`)
   const owed = failures.map((failure) => `  owed     ${failure}\n`)
-  const all = [...verdicts, ...strays, ...orphans]
+  const all = [...verdicts, ...reservations, ...orphans]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
   const ending = isApplied ? `${collected + others} collected` : countToCollect(count('collect') + inTheWay.length)
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
-  const lines = [...attachments, ...reservations, ...unnamed, ...paths, ...owed].join('')
+  const lines = [...attachments, ...reserved, ...unnamed, ...paths, ...owed].join('')
   return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
 }
 

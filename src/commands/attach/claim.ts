@@ -17,9 +17,9 @@ import { reservePorts } from '../../system/store/ports.ts'
 import { claim, findRecords, pendingFile, type StoredRecord } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
 import { type CallContext, contextOfUndo, requireUninterrupted } from '../call/context.ts'
-import { reclaimOrphans } from '../recover/reclaim.ts'
+import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
-import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleLeftovers } from '../teardown/detach.ts'
+import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleKilledCalls } from '../teardown/detach.ts'
 
 /** One ADD under way. */
 export interface Addition {
@@ -35,7 +35,7 @@ export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<A
   const { context, files, key } = addition
   const release =
     addition.conf.ipam.kind === 'delegated' ? releaseWith(context, addition.call, addition.conf.stdin) : undefined
-  await settleLeftovers(context, files, release)
+  await settleKilledCalls(context, files, release)
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
     requireOwnHost(stored.record, context.stamp)

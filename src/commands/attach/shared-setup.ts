@@ -30,7 +30,7 @@ import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs } from '../call/in-use.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { refuseOwnedPorts } from '../recover/port-owners.ts'
-import { executeWithRules } from '../teardown/lost-elements.ts'
+import { executeWithRules } from '../teardown/orphan-elements.ts'
 import { requireStillApart } from './range-overlap.ts'
 
 /** How often everything is looked at: of pods that go, a few at once are many. */

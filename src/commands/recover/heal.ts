@@ -6,8 +6,8 @@ import { existsSync } from 'node:fs'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/orphan-reservations.ts'
 import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
-import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/strays.ts'
 import { encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText, namesIn, replaceText } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, networkParts } from '../../system/files/state.ts'
@@ -23,8 +23,7 @@ import {
   writeFinished,
   writeNetwork,
 } from '../../system/store/records.ts'
-import { reservationHolder } from '../../system/store/reservation-holders.ts'
-import { reservationFile, reservationLock } from '../../system/store/reservations.ts'
+import { isReserved, reservationFile, reservationHolder, reservationLock } from '../../system/store/reservations.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
@@ -166,8 +165,7 @@ export async function reserveFound(context: CallContext, found: Rediscovered): P
   // An address alone is worth a new reservation only while the pod lives.
   const isWorthNew = found.netns.path !== '' || found.ports.length > 0
   for (const reservation of rediscoveredReservations(found)) {
-    const isThere = () => namesIn(directoryOf(reservation)).includes(reservation.name)
-    const isStill = () => (isThere() ? found.isCertain : isWorthNew)
+    const isStill = () => (isReserved(reservation) ? found.isCertain : isWorthNew)
     await reserve(context, { reservation, record, isStill })
   }
 }
@@ -197,9 +195,4 @@ function isNobodys(reservation: Reservation): boolean {
   const has = (record: AttachmentRecord) =>
     record.spec === undefined || recordReservations(record).some(({ name }) => name === reservation.name)
   return stored.length > 0 && !stored.some(({ isPending, record }) => isPending || has(record))
-}
-
-function directoryOf(reservation: Reservation): string {
-  const file = reservationFile(reservation)
-  return file.slice(0, file.lastIndexOf('/'))
 }

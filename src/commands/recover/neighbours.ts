@@ -5,7 +5,7 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { rangeOf } from '../../plan/ipam/allocate.ts'
-import { reservationsOf } from '../../plan/recovery/strays.ts'
+import { reservationsOf } from '../../plan/recovery/orphan-reservations.ts'
 import { encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText } from '../../system/files/files.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'

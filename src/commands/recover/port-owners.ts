@@ -57,7 +57,7 @@ async function refuse(
   for (const port of ports) {
     const name = own.find((each) => isPortConflict(each, reservationName(port)))
     if (name === undefined) continue
-    const lock = { file: reservationLock({ name }), purpose: 'mend a reservation', owner: context.stamp }
+    const lock = { file: reservationLock({}), purpose: 'mend a reservation', owner: context.stamp }
     await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
       const { spec: _, network: __, ...claim } = record
       const [file, text] = [reservationFile({ name }), encodeRecord(claim)]

@@ -22,13 +22,13 @@ import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import { keyOf, rolesOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
-import { detachLost } from '../teardown/detach.ts'
-import { isGuarded } from '../teardown/lost-elements.ts'
+import { detachWithoutRecord } from '../teardown/detach.ts'
+import { isGuarded } from '../teardown/orphan-elements.ts'
 import { reserveFound } from './heal.ts'
 import { cachedParts, rediscover } from './rediscover.ts'
 
 /** A DEL, and how one of its attachments is taken down: what fails is told where it could be written down (del.ts). */
-export interface LostDel {
+export interface DelWithoutRecord {
   readonly call: Invocation
   readonly conf: DelConf
   /** Roles that have a record: of a list, any part may have lost its record while the other has one. */
@@ -37,7 +37,11 @@ export interface LostDel {
 }
 
 /** State was lost: what can be told from the ids, the host and prevResult goes. Throws CniError 111 as del.ts does. */
-export async function removeUnrecorded(context: CallContext, files: NetworkFiles, of: LostDel): Promise<void> {
+export async function removeWithoutRecord(
+  context: CallContext,
+  files: NetworkFiles,
+  of: DelWithoutRecord,
+): Promise<void> {
   const { call, conf, recorded, orOwed } = of
   for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
     const key = keyOf(call, conf, role)
@@ -49,7 +53,7 @@ export async function removeUnrecorded(context: CallContext, files: NetworkFiles
     const isThere = isLinked || (role === 'main' && guardsMacs(conf) && (await isGuarded(context, key)))
     if (isThere || reserved.length > 0) {
       const record = withoutSpec(context, key)
-      await orOwed(record, () => detachLost(context, files, record))
+      await orOwed(record, () => detachWithoutRecord(context, files, record))
     }
     forgetUnreadable(files, key)
   }

@@ -13,7 +13,7 @@ import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isOlder } from '../../system/process/stamp.ts'
 import { allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { detachAll, settleLeftovers } from './detach.ts'
+import { detachAll, settleKilledCalls } from './detach.ts'
 import { removeWhenEmpty } from './remove-network.ts'
 
 /** Container ids that the runtime lists, or undefined when no runtime could be asked. */
@@ -75,7 +75,7 @@ export async function collect(
   }
   for (const files of networkDirectories()) {
     tell(`settling what killed calls left in ${files.directory}`)
-    await settleLeftovers(context, files)
+    await settleKilledCalls(context, files)
     await removeWhenEmpty(context, files)
   }
   return collected

@@ -30,7 +30,7 @@ import { attachmentLock, waitForTakeDowns } from '../call/attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
 import { keepApart } from '../call/other-names.ts'
 import type { Release } from './delegated-lease.ts'
-import { removeLostElements } from './lost-elements.ts'
+import { removeOrphanElements } from './orphan-elements.ts'
 import { bareClaim, takeDown, undo } from './take-down.ts'
 
 const lockWaitMs = 10_000
@@ -71,7 +71,7 @@ export async function detach(
  * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a full
  * disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
  */
-export async function detachLost(
+export async function detachWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
   record: AttachmentRecord,
@@ -91,7 +91,7 @@ function removalLock(context: CallContext, { key }: AttachmentRecord): LockReque
   return { ...attachmentLock(context, key, 'take an attachment down'), isDispensable: true }
 }
 
-/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (detachLost). */
+/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (detachWithoutRecord). */
 function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt }: AttachmentRecord): boolean {
   const same = stored.filter((each) => each.record.createdAt === createdAt)
   return configDigest !== '' && same.every((each) => each.isPending && each.record.owed === undefined)
@@ -117,9 +117,9 @@ function storedNow(
  * Settles what earlier calls left on this network: killed ones, and what is owed. Calls in progress
  * are left alone. Never fails the call it is part of. `release`: gives back what a delegated plugin has leased.
  */
-export async function settleLeftovers(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
+export async function settleKilledCalls(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
   await endKilledCalls(release !== undefined)
-  const find = () => pendingRecords(files).filter((stored) => isLeftover(context, stored))
+  const find = () => pendingRecords(files).filter((stored) => isOfKilledCall(context, stored))
   const leftovers = find()
   if (leftovers.length > 0) {
     const stuck = await stillAtWork(leftovers)
@@ -146,11 +146,11 @@ export async function reclaimDead(context: CallContext, files: NetworkFiles): Pr
   if (dead().length > 0) await oneAtATime(context, files, { find: dead })
   await waitForTakeDowns(context, files)
   requireUninterrupted(context)
-  await reclaimUnrecorded(context, files)
+  await reclaimWithoutRecord(context, files)
 }
 
 /** Reservations whose record was lost, of attachments that are dead. */
-async function reclaimUnrecorded(context: CallContext, files: NetworkFiles): Promise<void> {
+async function reclaimWithoutRecord(context: CallContext, files: NetworkFiles): Promise<void> {
   const claims = namesIn(files.addresses).flatMap((address) => holderOf(files, address) ?? [])
   const lost = claims.filter(
     (record) => findRecords(files, record.key).length === 0 && isDead({ file: '', isPending: false, record }, context),
@@ -168,7 +168,7 @@ export async function reclaimClaim(
   await endProcessesOf(lost.writer, context.waits)
   // The veth went with the pod; an ifb did not.
   if ((await undo(context, { ...lost, spec: bareSpec(lost.key) })).length > 0) return false
-  if (!(await removeLostElements(context, files, lost.key))) return false
+  if (!(await removeOrphanElements(context, files, lost.key))) return false
   const releasing = { ...bareClaim(lost), writer: context.stamp }
   await releasePorts(releasing, undefined, context.whole)
   await releaseAddresses(files, releasing, context.whole)
@@ -232,7 +232,7 @@ export async function delegateDel(
 }
 
 /** What a killed call of this host left, or a DEL that owes something: not what a running one is taking down. */
-function isLeftover({ stamp }: CallContext, { file, record }: StoredRecord): boolean {
+function isOfKilledCall({ stamp }: CallContext, { file, record }: StoredRecord): boolean {
   // An ADD may have finished and ended since its record was read: only what is pending after its end was left.
   return isWriterGone(record) && hostStateOf(record.writer, stamp) !== 'elsewhere' && existsSync(file)
 }

@@ -24,7 +24,7 @@ import { removeReference } from '../../system/upstream/reference-chain.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { unusedChains } from './condition-chains.ts'
-import { removeLostElements } from './lost-elements.ts'
+import { removeOrphanElements } from './orphan-elements.ts'
 
 /** Undoes and forgets the attachment, or writes down what is owed and returns the failures. Its lock is held (detach.ts). */
 export async function takeDown(
@@ -42,7 +42,7 @@ export async function takeDown(
     forgetFinished(files, record.key)
     return failures
   }
-  if (record.isLost && !(await removeLostElements(context, files, record.key))) return [elementsLeft(record)]
+  if (record.isLost && !(await removeOrphanElements(context, files, record.key))) return [elementsLeft(record)]
   const releasing = { ...(record.isLost ? bareClaim(record) : record), writer: context.stamp }
   const ports = record.isLost ? undefined : (record.spec?.hostPorts?.ports ?? [])
   await deleteFlows(context.cleanup, flowsAfterDel(ports ?? []))

@@ -29,7 +29,7 @@ import { addLoopback } from '../attach/loopback.ts'
 import { requireApart } from '../attach/range-overlap.ts'
 import type { CallContext } from '../call/context.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
-import { reclaimOrphans } from '../recover/reclaim.ts'
+import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { reclaimDead } from '../teardown/detach.ts'
 
 /** MTU of Ethernet, where no default route tells better. */

@@ -79,8 +79,10 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
 
 async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
   const { call, conf, files, record } = subject
-  if (record.otherFormat !== undefined) {
-    process.stderr.write(`trestle: CHECK: record of format ${record.otherFormat}: only reservations are compared\n`)
+  if (record.spec === undefined) {
+    const why =
+      record.otherFormat === undefined ? 'the record was lost' : `the record is of format ${record.otherFormat}`
+    process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
   }
   const owed = (record.owed ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
   const reserved = [...reservationLacks(files, record), ...portLacks(record)]

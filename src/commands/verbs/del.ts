@@ -16,9 +16,9 @@ import { findReference, removeReference } from '../../system/upstream/reference-
 import { delLoopback } from '../attach/loopback.ts'
 import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeUnrecorded, reserveWhatItHas } from '../recover/without-record.ts'
+import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
 import { releaseWith } from '../teardown/delegated-lease.ts'
-import { delegateDel, detach, settleLeftovers } from '../teardown/detach.ts'
+import { delegateDel, detach, settleKilledCalls } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
 /**
@@ -44,9 +44,9 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   }
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))
-  if (!isCertain) await removeUnrecorded(context, files, { call, conf, recorded, orOwed })
+  if (!isCertain) await removeWithoutRecord(context, files, { call, conf, recorded, orOwed })
   const release = conf.delegatedIpam === undefined ? undefined : releaseWith(context, call, conf.stdin)
-  await settleLeftovers(context, files, release)
+  await settleKilledCalls(context, files, release)
   const networks = new Set([conf.name, ...meant.map(({ record }) => record.key.network)])
   for (const network of networks) await removeWhenEmpty(context, networkFiles(network))
   // The configuration may have changed since: the lease is with whoever gave it.

@@ -12,7 +12,7 @@ import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { isWriterGone } from '../../system/process/stamp.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { removeUnlisted } from '../recover/orphans.ts'
+import { removeUnlisted } from '../recover/kernel-orphans.ts'
 import { detachAll } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 

@@ -29,7 +29,7 @@ import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call
 import { machineLock } from '../call/machine-lock.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
 import { stateLacks } from '../recover/heal.ts'
-import { executeWithRules } from '../teardown/lost-elements.ts'
+import { executeWithRules } from '../teardown/orphan-elements.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
 export interface Restored {

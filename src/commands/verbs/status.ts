@@ -27,7 +27,7 @@ import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { isOldFile } from '../recover/strays.ts'
+import { isOldFile } from '../recover/orphan-reservations.ts'
 import { isDead } from '../teardown/detach.ts'
 
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */

@@ -22,7 +22,7 @@ import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
-import { isDead, reclaimDead, settleLeftovers } from '../teardown/detach.ts'
+import { isDead, reclaimDead, settleKilledCalls } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
 const tableFamilies = ['inet', 'bridge'] as const
@@ -73,7 +73,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
 
 async function takeDownDead(context: CallContext): Promise<void> {
   for (const files of networkDirectories()) {
-    await settleLeftovers(context, files)
+    await settleKilledCalls(context, files)
     await reclaimDead(context, files)
     await removeWhenEmpty(context, files)
   }

@@ -5,7 +5,7 @@
 import type { AttachmentKey } from '../model/attachment.ts'
 import { networkDirName } from '../model/names.ts'
 import { type NetnsStamp, sameKey } from '../model/record.ts'
-import type { Reservation } from './strays.ts'
+import type { Reservation } from './orphan-reservations.ts'
 
 /** An attachment without a record that can be read. `addresses` without prefix length; `ports`: names of reservations. */
 export interface Rediscovered {

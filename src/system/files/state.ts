@@ -62,6 +62,11 @@ export function networkFiles(name: string, root = stateRoot()): NetworkFiles {
   }
 }
 
+/** The name of a network's directory: `networkFiles` takes it, as the network's own name. */
+export function directoryNameOf({ directory }: NetworkFiles): string {
+  return directory.slice(directory.lastIndexOf('/') + 1)
+}
+
 /** The same with what the chained attachments of the network share in place of what the main ones do. */
 export function chainedFiles(files: NetworkFiles): NetworkFiles {
   return { ...files, network: `${files.directory}/chained.json` }

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations on disk. A reservation is a link(2) of the attachment's claim under the address's
-// name: the kernel says who was first, without a lock, and the file says who it was (docs/design.md, "State").
-// Releasing looks at the owner and removes the name in two steps, so that one takes the network's lock.
+// Reserved addresses of a network (reservations.ts), and those that are in their cooldown.
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import { bareAddress } from '../../cni/model/address.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
-import { decodeRecord } from '../../plan/state/stored-record.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
-import { type NetworkFiles, setAside } from '../files/state.ts'
+import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
 import type { Deadline } from '../process/runner.ts'
-import { withLock } from './lock.ts'
-
-const lockWaitMs = 5000
+import { isHeldBy, release, reservationHolder, reservationsIn } from './reservations.ts'
 
 /** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
 export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<string> {
@@ -31,16 +26,13 @@ export function reserveAddress(files: NetworkFiles, claimFile: string, address: 
 
 /** The claim behind a reservation; undefined when there is none or it cannot be read. */
 export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
-  const found = readText(`${files.addresses}/${address}`)
-  return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)
+  return reservationHolder({ network: directoryNameOf(files), name: address })
 }
 
 /** The addresses whose reservation says that they are an attachment's. */
 export function addressesOf(files: NetworkFiles, key: AttachmentRecord['key']): readonly string[] {
-  return namesIn(files.addresses).filter((address) => {
-    const holder = holderOf(files, address)
-    return holder !== undefined && sameKey(holder.key, key)
-  })
+  const own = reservationsIn(directoryNameOf(files)).filter((each) => isHeldBy(each, key))
+  return own.map(({ name }) => name)
 }
 
 /** The address last given out from a range set: the start of the round robin. Only a hint. */
@@ -63,33 +55,10 @@ export async function releaseAddresses(
   record: AttachmentRecord,
   deadline?: Deadline,
 ): Promise<void> {
+  const network = directoryNameOf(files)
   const known = record.spec?.ips.map((ip) => bareAddress(ip.address))
-  const reserved = namesIn(files.addresses)
-  const candidates =
-    known === undefined
-      ? reserved.filter((address) => isHeldBy(files, address, record))
-      : known.filter((address) => reserved.includes(address))
-  if (candidates.length === 0) return
-  const lock = {
-    file: files.lock,
-    purpose: 'release addresses',
-    owner: record.writer,
-    waitMs: lockWaitMs,
-    isDispensable: true,
-  } as const
-  await withLock({ ...lock, ...(deadline && { deadline }) }, () => {
-    for (const address of candidates) {
-      const holder = holderOf(files, address)
-      // One that cannot be read any more is ours where our record says so.
-      const isOurs = holder === undefined ? known !== undefined : sameKey(holder.key, record.key)
-      if (isOurs) drop(files, address, record.spec?.cooldownS ?? 0)
-    }
-  })
-}
-
-function isHeldBy(files: NetworkFiles, address: string, record: AttachmentRecord): boolean {
-  const holder = holderOf(files, address)
-  return holder !== undefined && sameKey(holder.key, record.key)
+  const remove = (address: string) => drop(files, address, record.spec?.cooldownS ?? 0)
+  await release({ record, network, known, purpose: 'release addresses', deadline, remove })
 }
 
 function drop(files: NetworkFiles, address: string, cooldownS: number): void {

@@ -7,13 +7,16 @@ import { CniError } from '../../cni/model/error.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
 import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
-import { decodeRecord } from '../../plan/state/stored-record.ts'
-import { linkOnce, namesIn, readText } from '../files/files.ts'
+import { linkOnce, namesIn } from '../files/files.ts'
 import type { Deadline } from '../process/runner.ts'
-import { withLock } from './lock.ts'
-import { portsDirectory, portsLock } from './reservations.ts'
-
-const lockWaitMs = 5000
+import {
+  isHeldBy,
+  portsDirectory,
+  release,
+  reservationFile,
+  reservationHolder,
+  reservationsIn,
+} from './reservations.ts'
 
 /** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
 export interface PortRequest {
@@ -35,43 +38,26 @@ export async function reservePorts(request: PortRequest, ports: readonly HostPor
   }
 }
 
-/** Gives back every port of an attachment. */
+/** Gives back every port of an attachment: `ports`, or where it is absent those that say they are its. */
 export async function releasePorts(
   record: AttachmentRecord,
   ports: readonly HostPort[] | undefined,
   deadline?: Deadline,
 ): Promise<void> {
-  const reserved = new Set(namesIn(portsDirectory()))
-  const wanted = ports?.map(reservationName)
-  const candidates = wanted === undefined ? [...reserved] : wanted.filter((name) => reserved.has(name))
-  if (candidates.length === 0) return
-  const lock = {
-    file: portsLock(),
-    purpose: 'release host ports',
-    owner: record.writer,
-    waitMs: lockWaitMs,
-    isDispensable: true,
-    ...(deadline && { deadline }),
-  } as const
-  await withLock(lock, () => {
-    for (const name of candidates) {
-      const holder = portHolder(name)
-      // One that cannot be read any more is ours where our record says so.
-      const isOurs = holder === undefined ? wanted !== undefined : sameKey(holder.key, record.key)
-      if (isOurs) rmSync(`${portsDirectory()}/${name}`, { force: true, recursive: true })
-    }
-  })
+  const known = ports?.map(reservationName)
+  const remove = (name: string) => rmSync(reservationFile({ name }), { force: true, recursive: true })
+  await release({ record, network: undefined, known, purpose: 'release host ports', deadline, remove })
 }
 
 /** The claim behind a reserved port; undefined when there is none or it cannot be read. */
 export function portHolder(name: string): AttachmentRecord | undefined {
-  const found = readText(`${portsDirectory()}/${name}`)
-  return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)
+  return reservationHolder({ name })
 }
 
 /** The names of the ports that an attachment has reserved. */
 export function portsOf(key: AttachmentRecord['key']): readonly string[] {
-  return namesIn(portsDirectory()).filter((name) => isHeldBy(key, name))
+  const own = reservationsIn(undefined).filter((each) => isHeldBy(each, key))
+  return own.map(({ name }) => name)
 }
 
 async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {
@@ -82,12 +68,7 @@ async function isReserved(request: PortRequest, port: HostPort): Promise<boolean
 }
 
 function isOurs(request: PortRequest, name: string): boolean {
-  return isHeldBy(request.key, name)
-}
-
-function isHeldBy(key: AttachmentRecord['key'], name: string): boolean {
-  const holder = portHolder(name)
-  return holder !== undefined && sameKey(holder.key, key)
+  return isHeldBy({ name }, request.key)
 }
 
 /** Whether the port's holder was dead and has been taken down, or has given it back meanwhile. */

@@ -1,25 +1,83 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where reserved addresses and host ports are kept (state.ts): of a network the former, of the node the latter.
+// Reserved addresses and host ports on disk: of a network the former, of the node the latter. A reservation is a link(2)
+// of the attachment's claim under its name: the kernel says who was first, without a lock, and the file says who it was
+// (docs/design.md, "State"). Releasing looks at the holder and removes the name in two steps, so that one takes a lock.
 
-import type { Reservation } from '../../plan/recovery/strays.ts'
+import { lstatSync } from 'node:fs'
+import type { AttachmentKey } from '../../plan/model/attachment.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import type { Reservation } from '../../plan/recovery/orphan-reservations.ts'
+import { decodeRecord } from '../../plan/state/stored-record.ts'
+import { namesIn, readText } from '../files/files.ts'
 import { networkFiles, stateRoot } from '../files/state.ts'
+import type { Deadline } from '../process/runner.ts'
+import { withLock } from './lock.ts'
+
+const lockWaitMs = 5000
 
 /** The directory of reserved host ports. */
 export function portsDirectory(): string {
   return `${stateRoot()}/ports`
 }
 
-/** Held while a host port is released, or reserved again. */
-export function portsLock(): string {
-  return `${stateRoot()}/ports.lock`
-}
-
 /** The file that is the reservation. */
 export function reservationFile({ network, name }: Reservation): string {
-  return network === undefined ? `${portsDirectory()}/${name}` : `${networkFiles(network).addresses}/${name}`
+  return `${directoryOf(network)}/${name}`
 }
 
 /** The lock under which the reservation is released, or made again. */
-export function reservationLock({ network }: Reservation): string {
-  return network === undefined ? portsLock() : networkFiles(network).lock
+export function reservationLock({ network }: { readonly network?: string | undefined }): string {
+  return network === undefined ? `${stateRoot()}/ports.lock` : networkFiles(network).lock
+}
+
+/** The claim behind it; undefined when there is none or it cannot be read. */
+export function reservationHolder(reservation: Reservation): AttachmentRecord | undefined {
+  const found = readText(reservationFile(reservation))
+  return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)
+}
+
+/** Whether the name is taken, by whatever is there. */
+export function isReserved(reservation: Reservation): boolean {
+  return lstatSync(reservationFile(reservation), { throwIfNoEntry: false }) !== undefined
+}
+
+/** All of a network, or of the node's host ports. */
+export function reservationsIn(network: string | undefined): readonly Reservation[] {
+  return namesIn(directoryOf(network)).map((name) => (network === undefined ? { name } : { network, name }))
+}
+
+/** Whether the reservation says that it is the attachment's. */
+export function isHeldBy(reservation: Reservation, key: AttachmentKey): boolean {
+  const holder = reservationHolder(reservation)
+  return holder !== undefined && sameKey(holder.key, key)
+}
+
+/** What to give back. `known`: the names that its record has; absent: those that say they are its. */
+export interface Release {
+  readonly record: AttachmentRecord
+  readonly network: string | undefined
+  readonly known: readonly string[] | undefined
+  readonly purpose: string
+  readonly deadline?: Deadline | undefined
+  readonly remove: (name: string) => void
+}
+
+/** Gives back every reservation of an attachment; those that changed hands meanwhile are left alone. */
+export async function release({ record, network, known, purpose, deadline, remove }: Release): Promise<void> {
+  const isMeant = (each: Reservation) => (known === undefined ? isHeldBy(each, record.key) : known.includes(each.name))
+  const candidates = reservationsIn(network).filter(isMeant)
+  if (candidates.length === 0) return
+  const lock = { file: reservationLock({ network }), purpose, owner: record.writer, waitMs: lockWaitMs } as const
+  await withLock({ ...lock, isDispensable: true, ...(deadline && { deadline }) }, () => {
+    for (const each of candidates) {
+      const holder = reservationHolder(each)
+      // One that cannot be read any more is its own where its record says so.
+      const isOwn = holder === undefined ? known !== undefined : sameKey(holder.key, record.key)
+      if (isOwn) remove(each.name)
+    }
+  })
+}
+
+function directoryOf(network: string | undefined): string {
+  return network === undefined ? portsDirectory() : networkFiles(network).addresses
 }

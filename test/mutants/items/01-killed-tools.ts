@@ -45,12 +45,12 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'rules are collected although a pod without a record may use them',
-    file: 'src/plan/recovery/orphans.ts',
-    find: '    return facts.mayBeUnrecorded\n',
+    file: 'src/plan/recovery/kernel-orphans.ts',
+    find: '    return facts.mayBeOfUnknownPod\n',
     replace: '    return facts.isListed\n',
     caughtBy: {
       project: 'unit',
-      file: 'test/unit/plan/recovery/orphans.test.ts',
+      file: 'test/unit/plan/recovery/kernel-orphans.test.ts',
       test: 'rules where a pod may have lost its record',
     },
   },

@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'trestle gc collects what live pods without a record have',
-    file: 'src/commands/recover/strays.ts',
+    file: 'src/commands/recover/orphan-reservations.ts',
     find: '        alive.has(textOf(reservation)) ||\n',
     replace: '',
     caughtBy: {

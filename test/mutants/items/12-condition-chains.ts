@@ -14,7 +14,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a chain stays where the record of its pod is lost',
-    file: 'src/commands/teardown/lost-elements.ts',
+    file: 'src/commands/teardown/orphan-elements.ts',
     find: "[...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]",
     replace: "elementOps(elements, 'nft.del')",
     caughtBy: { project: 'netns', file, test: 'that go where the record is lost' },

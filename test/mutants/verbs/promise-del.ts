@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'without a record DEL does nothing',
     file: 'src/commands/verbs/del.ts',
-    find: 'if (!isCertain) await removeUnrecorded(',
-    replace: 'if (isCertain) await removeUnrecorded(',
+    find: 'if (!isCertain) await removeWithoutRecord(',
+    replace: 'if (isCertain) await removeWithoutRecord(',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/teardown/del-matrix.test.ts',

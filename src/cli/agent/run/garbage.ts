@@ -19,7 +19,7 @@ export async function collectGarbage({
 }): Promise<void> {
   const request = { endpoint: settings.runtimeEndpoint, isAsked: true }
   const found = await sweep({ ...request, isApplied: false }, () => undefined)
-  const all = [...found.verdicts, ...found.strays, ...found.orphans]
+  const all = [...found.verdicts, ...found.reservations, ...found.orphans]
   const count = (verdict: string) => all.filter((each) => each.verdict === verdict).length
   metrics.orphans.set(count('report'))
   if (found.living.listed === undefined || count('collect') + found.inTheWay.length === 0) return

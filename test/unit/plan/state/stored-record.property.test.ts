@@ -20,7 +20,7 @@ import {
   queueingOps,
 } from '../../../../src/plan/modes/attach.ts'
 import { bridgeOps, refilledRuleOps } from '../../../../src/plan/modes/shared.ts'
-import { recordReservations } from '../../../../src/plan/recovery/strays.ts'
+import { recordReservations } from '../../../../src/plan/recovery/orphan-reservations.ts'
 import { decodeNetwork, encodeNetwork } from '../../../../src/plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../../../../src/plan/state/stored-record.ts'
 

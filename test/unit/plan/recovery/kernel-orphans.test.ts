@@ -5,7 +5,12 @@ import { type Element, indexElements } from '../../../../src/plan/model/elements
 import { aliasOf, hostLinkName, ifbAlias, ifbName } from '../../../../src/plan/model/names.ts'
 import type { ObservedLink, ObservedTable } from '../../../../src/plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
-import { hasUnrecordedPod, judgeOrphan, orphansOf, orphanText } from '../../../../src/plan/recovery/orphans.ts'
+import {
+  hasPodWithoutRecord,
+  judgeOrphan,
+  orphansOf,
+  orphanText,
+} from '../../../../src/plan/recovery/kernel-orphans.ts'
 import { goldenKey as key } from '../../../support/golden.ts'
 
 const chained = { ...key, role: 'chained' } as const
@@ -72,7 +77,7 @@ describe('an orphan', () => {
   const judged = (orphan: object, facts: object) =>
     judgeOrphan(
       { kind: 'link', name: ifb.name, key, ...orphan },
-      { links: linksOf(), isListed: undefined, mayBeUnrecorded: false, ...facts },
+      { links: linksOf(), isListed: undefined, mayBeOfUnknownPod: false, ...facts },
     ).verdict
   it.each([
     ['an ifb without its pair', {}, {}, 'collect'],
@@ -86,7 +91,7 @@ describe('an orphan', () => {
     [
       'rules where a pod may have lost its record',
       { kind: 'elements', name: '10.9.0.4', key: undefined },
-      { mayBeUnrecorded: true },
+      { mayBeOfUnknownPod: true },
       'report',
     ],
   ])('%s', (_, orphan, facts, verdict) => {
@@ -94,7 +99,7 @@ describe('an orphan', () => {
   })
 
   it('of a pod that may live is the end of a pair alone', () => {
-    expect(hasUnrecordedPod([{ kind: 'link', name: host.name, key }])).toBe(true)
-    expect(hasUnrecordedPod([{ kind: 'link', name: ifb.name, key }])).toBe(false)
+    expect(hasPodWithoutRecord([{ kind: 'link', name: host.name, key }])).toBe(true)
+    expect(hasPodWithoutRecord([{ kind: 'link', name: ifb.name, key }])).toBe(false)
   })
 })

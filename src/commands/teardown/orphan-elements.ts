@@ -26,7 +26,7 @@ import type { CallContext } from '../call/context.ts'
  * Removes the elements of an attachment that has no record, found by its reservations and the name of its link. False
  * when something may be left, which is told on stderr: then the reservations must stay, for a later DEL to try again.
  */
-export async function removeLostElements(
+export async function removeOrphanElements(
   context: CallContext,
   files: NetworkFiles,
   key: AttachmentKey,

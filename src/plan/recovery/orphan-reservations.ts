@@ -22,7 +22,7 @@ export interface Reserving {
 }
 
 /** What is known of a reservation. */
-export interface StrayFacts {
+export interface ReservationFacts {
   readonly reservation: Reservation
   /** Some attachment's record has it. */
   readonly isClaimed: boolean
@@ -36,11 +36,11 @@ export interface StrayFacts {
   /** Whether it was made more than `youngestMs` ago (garbage.ts). */
   readonly isOld: boolean
   /** Whether there may be attachments that no record is known of. */
-  readonly mayBeUnrecorded: boolean
+  readonly mayBeOfUnknownPod: boolean
 }
 
 /** What becomes of a reservation, and why. */
-export interface StrayVerdict {
+export interface ReservationVerdict {
   readonly reservation: Reservation
   readonly holder: AttachmentRecord | undefined
   readonly verdict: 'collect' | 'report' | 'keep'
@@ -48,13 +48,18 @@ export interface StrayVerdict {
 }
 
 /** Decides about one reservation. */
-export function judgeStray(facts: StrayFacts): StrayVerdict {
+export function judgeReservation(facts: ReservationFacts): ReservationVerdict {
   const { reservation, holder } = facts
-  const say = (verdict: StrayVerdict['verdict'], why: string): StrayVerdict => ({ reservation, holder, verdict, why })
+  const say = (verdict: ReservationVerdict['verdict'], why: string): ReservationVerdict => ({
+    reservation,
+    holder,
+    verdict,
+    why,
+  })
   if (facts.isClaimed) return say('keep', 'its attachment has it')
   if (holder === undefined || facts.holderHas === 'others') {
     const what = holder === undefined ? 'it cannot be read' : 'the attachment it names has others'
-    if (facts.mayBeUnrecorded) return say('report', `${what}, and a pod without a record may use it`)
+    if (facts.mayBeOfUnknownPod) return say('report', `${what}, and a pod without a record may use it`)
     return facts.isOld ? say('collect', `${what}, and no attachment has it`) : say('keep', 'younger than five minutes')
   }
   if (facts.holderHas === 'pending') return say('keep', 'a call in progress has it')

@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// gc of reservations that no attachment accounts for, and of what stands where a directory of state belongs.
+// Reservations that no attachment has, for `trestle gc` and an ADD that needs them.
 
 import { lstatSync, rmSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { networkDirName } from '../../plan/model/names.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { youngestMs } from '../../plan/recovery/garbage.ts'
-import { rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
-import { judgeStray, type Reservation, recordReservations, type StrayVerdict } from '../../plan/recovery/strays.ts'
-import { namesIn } from '../../system/files/files.ts'
 import {
-  chainedFiles,
-  type NetworkFiles,
-  networkDirectories,
-  networkFiles,
-  setAside,
-  stateRoot,
-} from '../../system/files/state.ts'
+  judgeReservation,
+  type Reservation,
+  type ReservationVerdict,
+  recordReservations,
+} from '../../plan/recovery/orphan-reservations.ts'
+import { rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
+import { chainedFiles, directoryNameOf, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { isOlder } from '../../system/process/stamp.ts'
-import { holderOf } from '../../system/store/addresses.ts'
 import { withLock } from '../../system/store/lock.ts'
-import { portHolder } from '../../system/store/ports.ts'
-import { allRecords, knownNetwork, type StoredRecord, unreadableRoles } from '../../system/store/records.ts'
-import { portsDirectory, reservationFile, reservationLock } from '../../system/store/reservations.ts'
+import {
+  allRecords,
+  findRecords,
+  knownNetwork,
+  type StoredRecord,
+  unreadableRoles,
+} from '../../system/store/records.ts'
+import { reservationFile, reservationHolder, reservationLock, reservationsIn } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 import type { Listed } from '../teardown/collect.ts'
 import { isDead, reclaimClaim } from '../teardown/detach.ts'
+import { heal } from './heal.ts'
 import { rediscover } from './rediscover.ts'
 
 const lockWaitMs = 5000
@@ -40,15 +42,15 @@ interface Kept {
 }
 
 /**
- * Judges every reservation of every network and every host port. One process, and more for each pod without a record. Reservations are read before the records:
- * an ADD writes its record first. Those that a DEL gave back meanwhile are left out. `main`: the directory name of a
- * network that an ADD makes a link of ours for.
+ * Judges every reservation of every network and every host port. One process, and more for each pod without a record.
+ * Reservations are read before the records: an ADD writes its record first. Those that a DEL gave back meanwhile are left
+ * out. `main`: the directory name of a network that an ADD makes a link of ours for.
  */
-export async function judgeStrays(
+export async function judgeReservations(
   context: CallContext,
   listed: Listed,
   main?: string,
-): Promise<readonly StrayVerdict[]> {
+): Promise<readonly ReservationVerdict[]> {
   const reserved = kept()
   const { found, unsure } = await rediscover(context, {})
   const stored = allRecords()
@@ -60,7 +62,7 @@ export async function judgeStrays(
   const isStill = ({ file, inode }: Kept) => inodeOf(file) === inode
   return reserved.filter(isStill).map(({ reservation, file, holder }) => {
     const { network } = reservation
-    return judgeStray({
+    return judgeReservation({
       reservation,
       holder,
       isClaimed: claimed.has(textOf(reservation)),
@@ -69,7 +71,7 @@ export async function judgeStrays(
       isListed: holder && listed?.has(holder.key.containerId),
       isOld: isOldFile(context, file, holder),
       // What cannot be read may be of a pod of the other host, whose links are not seen from here.
-      mayBeUnrecorded:
+      mayBeOfUnknownPod:
         isShared ||
         alive.has(textOf(reservation)) ||
         (network === undefined ? hasLostPorts : lost.has(network) || isForOthers(network, stored, main)),
@@ -77,10 +79,10 @@ export async function judgeStrays(
   })
 }
 
-/** Gives back what is judged stray. Returns what failed. */
-export async function collectStrays(
+/** Gives back the orphans among them. Returns what failed. */
+export async function collectReservations(
   context: CallContext,
-  verdicts: readonly StrayVerdict[],
+  verdicts: readonly ReservationVerdict[],
 ): Promise<readonly string[]> {
   const failures: string[] = []
   for (const { reservation, holder } of verdicts.filter(({ verdict }) => verdict === 'collect')) {
@@ -95,22 +97,38 @@ export async function collectStrays(
   return failures
 }
 
-/** Sets aside what stands where a directory of state belongs: every call would stumble over it. Returns the paths. */
-export function misplaced(): readonly string[] {
-  const ofNetworks = namesIn(`${stateRoot()}/networks`).flatMap((name) => {
-    const files = networkFiles(name)
-    return [files.directory, files.locks, files.pending, files.attachments, files.addresses, files.cooling]
-  })
-  return [`${stateRoot()}/networks`, portsDirectory(), ...ofNetworks].filter(isNoDirectory)
+/** `network`: whose addresses; absent: the node's host ports. `isMain`: its pods have links of ours. */
+export interface Scope {
+  readonly network?: string
+  readonly isMain?: boolean
 }
 
-/** Moves them out of the way. */
-export function setAsideMisplaced(paths: readonly string[]): void {
-  for (const path of paths) setAside(path)
+/**
+ * Of an ADD that finds its pool full, or its host port taken by what cannot be read: gives back the orphans of the scope,
+ * as `trestle gc` would. What live pods without a record have is theirs again before that. Nothing is looked at where
+ * every reservation has its record. What fails is told on stderr.
+ */
+export async function reclaimOrphans(context: CallContext, { network, isMain }: Scope): Promise<void> {
+  const directory = network === undefined ? undefined : networkDirName(network)
+  if (!reservationsIn(directory).some(isWithoutRecord)) return
+  try {
+    await heal(context, {})
+    const verdicts = await judgeReservations(context, undefined, isMain ? directory : undefined)
+    const meant = verdicts.filter(({ reservation }) => reservation.network === directory)
+    for (const failure of await collectReservations(context, meant))
+      process.stderr.write(`trestle: an orphan stays: ${failure}\n`)
+  } catch (error) {
+    process.stderr.write(`trestle: cannot tell orphans from what is in use: ${(error as Error).message}\n`)
+  }
+}
+
+function isWithoutRecord(reservation: Reservation): boolean {
+  const holder = reservationHolder(reservation)
+  return holder === undefined || findRecords(networkFiles(holder.key.network), holder.key).length === 0
 }
 
 /** One that changed hands since it was judged is left alone: that of an ADD is in no record at first. */
-async function drop({ stamp }: CallContext, judged: Pick<StrayVerdict, 'reservation' | 'holder'>): Promise<void> {
+async function drop({ stamp }: CallContext, judged: Pick<ReservationVerdict, 'reservation' | 'holder'>): Promise<void> {
   const { reservation, holder } = judged
   const lock = {
     file: reservationLock(reservation),
@@ -123,36 +141,30 @@ async function drop({ stamp }: CallContext, judged: Pick<StrayVerdict, 'reservat
     const claimed = allRecords()
       .flatMap(({ record }) => recordReservations(record))
       .map(textOf)
-    const isSame = isDeepStrictEqual(holderNow(reservation), holder)
+    const isSame = isDeepStrictEqual(ownHolder(reservation), holder)
     if (isSame && !claimed.includes(textOf(reservation)))
       rmSync(reservationFile(reservation), { force: true, recursive: true })
   })
 }
 
+/** Addresses of every network, and host ports. */
 function kept(): readonly Kept[] {
-  const addresses = networkDirectories().flatMap((files) =>
-    namesIn(files.addresses).map((name) => keptAs({ network: nameOf(files), name }, addressHolder(files, name))),
-  )
-  return [...addresses, ...namesIn(portsDirectory()).map((name) => keptAs({ name }, portHolder(name)))]
-}
-
-function keptAs(reservation: Reservation, holder: AttachmentRecord | undefined): Kept {
-  const file = reservationFile(reservation)
-  return { reservation, file, inode: inodeOf(file), holder }
+  const networks = [...networkDirectories().map(directoryNameOf), undefined]
+  return networks.flatMap(reservationsIn).map((reservation) => {
+    const file = reservationFile(reservation)
+    return { reservation, file, inode: inodeOf(file), holder: ownHolder(reservation) }
+  })
 }
 
 function inodeOf(file: string): number | undefined {
   return lstatSync(file, { throwIfNoEntry: false })?.ino
 }
 
-function holderNow({ network, name }: Reservation): AttachmentRecord | undefined {
-  return network === undefined ? portHolder(name) : addressHolder(networkFiles(network), name)
-}
-
-/** A claim of another network is nobody's here. */
-function addressHolder(files: NetworkFiles, name: string): AttachmentRecord | undefined {
-  const holder = holderOf(files, name)
-  return holder !== undefined && networkFiles(holder.key.network).directory === files.directory ? holder : undefined
+/** The claim of another network is nobody's here. */
+function ownHolder(reservation: Reservation): AttachmentRecord | undefined {
+  const holder = reservationHolder(reservation)
+  const isOther = reservation.network !== undefined && networkDirName(holder?.key.network ?? '') !== reservation.network
+  return isOther ? undefined : holder
 }
 
 function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredRecord[]) {
@@ -183,17 +195,8 @@ export function isOldFile({ stamp }: CallContext, file: string, holder: Attachme
   )
 }
 
-function isNoDirectory(path: string): boolean {
-  const stat = lstatSync(path, { throwIfNoEntry: false })
-  return stat !== undefined && !stat.isDirectory()
-}
-
 function isThere(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined
-}
-
-function nameOf({ directory }: NetworkFiles): string {
-  return directory.slice(directory.lastIndexOf('/') + 1)
 }
 
 function textOf({ network, name }: Reservation): string {

@@ -49,19 +49,19 @@ export function orphansOf({ links, table, records, reserved }: OrphanFacts): rea
 }
 
 /** Whether a pod without a record may live: its end of a pair of ours is there. */
-export function hasUnrecordedPod(orphans: readonly Orphan[]): boolean {
+export function hasPodWithoutRecord(orphans: readonly Orphan[]): boolean {
   return orphans.some(isHostLink)
 }
 
-/** Decides about one for `trestle gc`. `isListed`: by the runtime, where one was asked; `mayBeUnrecorded`: whether a pod without a record may live. */
+/** Decides about one for `trestle gc`. `isListed`: by the runtime, where one was asked; `mayBeOfUnknownPod`: whether a pod without a record may live. */
 export function judgeOrphan(
   orphan: Orphan,
-  facts: { links: ReadonlyMap<string, unknown>; isListed: boolean | undefined; mayBeUnrecorded: boolean },
+  facts: { links: ReadonlyMap<string, unknown>; isListed: boolean | undefined; mayBeOfUnknownPod: boolean },
 ): OrphanVerdict {
   const { kind, name, key } = orphan
   const say = (verdict: OrphanVerdict['verdict'], why: string): OrphanVerdict => ({ orphan, verdict, why })
   if (kind === 'elements')
-    return facts.mayBeUnrecorded
+    return facts.mayBeOfUnknownPod
       ? say('report', 'no record has it, and a pod without a record may use it')
       : say('collect', 'no record has it')
   if (key === undefined)

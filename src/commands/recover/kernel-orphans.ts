@@ -8,12 +8,12 @@ import type { NetConf } from '../../cni/model/net-conf.ts'
 import { elementOps } from '../../plan/model/elements.ts'
 import type { Op } from '../../plan/model/op.ts'
 import {
-  hasUnrecordedPod,
+  hasPodWithoutRecord,
   judgeOrphan,
   type Orphan,
   type OrphanVerdict,
   orphansOf,
-} from '../../plan/recovery/orphans.ts'
+} from '../../plan/recovery/kernel-orphans.ts'
 import { remainingElements } from '../../plan/rules/orphan-elements.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
@@ -23,16 +23,16 @@ import { allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 import type { Listed } from '../teardown/collect.ts'
-import { detachLost } from '../teardown/detach.ts'
-import { bothTables } from '../teardown/lost-elements.ts'
+import { detachWithoutRecord } from '../teardown/detach.ts'
+import { bothTables } from '../teardown/orphan-elements.ts'
 
 /** Judges everything of ours that no record names. Three processes, six where there is any. */
 export async function judgeOrphans(context: CallContext, listed: Listed): Promise<readonly OrphanVerdict[]> {
   const { links, orphans } = await findOrphans(context)
   const isChained = networkDirectories().some((files) => existsSync(chainedFiles(files).network))
-  const mayBeUnrecorded = hasUnrecordedPod(orphans) || isChained
+  const mayBeOfUnknownPod = hasPodWithoutRecord(orphans) || isChained
   return orphans.map((orphan) =>
-    judgeOrphan(orphan, { links, isListed: orphan.key && listed?.has(orphan.key.containerId), mayBeUnrecorded }),
+    judgeOrphan(orphan, { links, isListed: orphan.key && listed?.has(orphan.key.containerId), mayBeOfUnknownPod }),
   )
 }
 
@@ -64,9 +64,9 @@ export async function removeUnlisted(
   try {
     const { orphans } = await findOrphans(context)
     const stale = orphans.filter(({ key }) => key?.network === conf.name && !isListed(key))
-    const mayBeUnrecorded = hasUnrecordedPod(orphans.filter((orphan) => !stale.includes(orphan)))
+    const mayBeOfUnknownPod = hasPodWithoutRecord(orphans.filter((orphan) => !stale.includes(orphan)))
     const elements = orphans.filter(({ kind, name }) => kind === 'elements' && isOwn(conf, name))
-    return await remove(context, [...stale, ...(mayBeUnrecorded ? [] : elements)])
+    return await remove(context, [...stale, ...(mayBeOfUnknownPod ? [] : elements)])
   } catch (error) {
     return [toCniError(error)]
   }
@@ -104,7 +104,7 @@ async function remove(context: CallContext, orphans: readonly Orphan[]): Promise
 /** A main attachment goes as by DEL of a lost record: what is reserved for it goes, too. */
 async function removeOne(context: CallContext, { kind, name, key }: Orphan): Promise<readonly Error[]> {
   if (kind === 'link' && key?.role === 'main') {
-    return await detachLost(context, networkFiles(key.network), withoutSpec(context, key))
+    return await detachWithoutRecord(context, networkFiles(key.network), withoutSpec(context, key))
   }
   if (kind === 'link') {
     const ops: readonly Op[] = [{ in: 'host', kind: 'link.del', dev: name, why: `remove the orphan ${name}` }]

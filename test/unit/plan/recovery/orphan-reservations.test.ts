@@ -3,16 +3,16 @@
 
 import { describe, expect, it } from 'vitest'
 import {
-  judgeStray,
+  judgeReservation,
+  type ReservationFacts,
   recordReservations,
   reservationText,
-  type StrayFacts,
-} from '../../../../src/plan/recovery/strays.ts'
+} from '../../../../src/plan/recovery/orphan-reservations.ts'
 import { mappingsOf } from '../../../../src/plan/upstream/remembered-ports.ts'
 import { claim as holder } from '../model/claim.ts'
 
 /** Of a pod that is gone, with its record. */
-const lost: StrayFacts = {
+const lost: ReservationFacts = {
   reservation: { network: 'n', name: '10.1.0.2' },
   isClaimed: false,
   holder,
@@ -20,11 +20,11 @@ const lost: StrayFacts = {
   isHolderDead: true,
   isListed: undefined,
   isOld: true,
-  mayBeUnrecorded: false,
+  mayBeOfUnknownPod: false,
 }
 
-describe('judgeStray', () => {
-  it.each<[string, Partial<StrayFacts>, string]>([
+describe('judgeReservation', () => {
+  it.each<[string, Partial<ReservationFacts>, string]>([
     ['its pod and its record are gone', {}, 'collect'],
     ['the same, but young', { isOld: false }, 'keep'],
     ['the same, but the runtime lists it', { isListed: true }, 'report'],
@@ -34,10 +34,10 @@ describe('judgeStray', () => {
     ['the attachment it names has others', { holderHas: 'others' }, 'collect'],
     ['it cannot be read', { holder: undefined }, 'collect'],
     ['it cannot be read, and is young', { holder: undefined, isOld: false }, 'keep'],
-    ['it cannot be read, and a pod has no record', { holder: undefined, mayBeUnrecorded: true }, 'report'],
-    ['it names another, and a pod has no record', { holderHas: 'others', mayBeUnrecorded: true }, 'report'],
+    ['it cannot be read, and a pod has no record', { holder: undefined, mayBeOfUnknownPod: true }, 'report'],
+    ['it names another, and a pod has no record', { holderHas: 'others', mayBeOfUnknownPod: true }, 'report'],
   ])('%s', (_, changes, verdict) => {
-    expect(judgeStray({ ...lost, ...changes }).verdict).toBe(verdict)
+    expect(judgeReservation({ ...lost, ...changes }).verdict).toBe(verdict)
   })
 })
 
