@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts of a call that the build cannot run as a whole: a network with a gateway would switch this machine's
-// forwarding on, and a usual ADD needs a bridge that is there. They run here one by one, on made-up data.
+// forwarding on, and a usual ADD needs a bridge that is there. Here orders are carried out without such settings.
 
-import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Invocation } from '../cni/model/invocation.ts'
 import type { NetConf } from '../cni/model/net-conf.ts'
-import { sayRules } from '../commands/attach/say-rules.ts'
+import { claimFor } from '../commands/attach/claim.ts'
+import { doorOf } from '../commands/attach/door.ts'
+import { carryOut } from '../commands/call/carry-out.ts'
 import type { CallContext } from '../commands/call/context.ts'
 import { toLanes } from '../compile/batches.ts'
 import { readDocuments, readLinks, readRoutes } from '../compile/read-ip.ts'
@@ -14,14 +17,21 @@ import { readTable } from '../compile/read-nft.ts'
 import { difference } from '../plan/difference/difference.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/model/attachment.ts'
 import type { Op } from '../plan/model/op.ts'
-import { afterRuleOps, detachOps, hostOps, podOps, queueingOps } from '../plan/modes/attach.ts'
+import { detachOps } from '../plan/modes/attach.ts'
+import { expectedOps } from '../plan/modes/expected.ts'
 import { forwardingKey } from '../plan/modes/network.ts'
-import { attachmentSpec, mergeNetworks, networkSpec } from '../plan/modes/resolve.ts'
-import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../plan/modes/shared.ts'
+import { attachmentSpec, networkSpec } from '../plan/modes/resolve.ts'
+import type { AddFacts } from '../plan/order/facts.ts'
+import { nextOfAdd } from '../plan/order/next.ts'
+import type { Step } from '../plan/order/stage.ts'
 import { flowsAfterDel } from '../plan/recovery/stale-flows.ts'
 import { decodeNetwork, encodeNetwork } from '../plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../plan/state/stored-record.ts'
-import { deleteEarlierFlows, deleteFlows } from '../system/kernel/conntrack.ts'
+import { networkFiles } from '../system/files/state.ts'
+import { deleteFlows } from '../system/kernel/conntrack.ts'
+import { linkCommands } from '../system/kernel/execute.ts'
+import type { Door } from '../system/kernel/run-plan.ts'
+import { startAhead } from '../system/process/ahead.ts'
 import { writeAll } from '../system/process/output.ts'
 import { readStdin } from '../system/process/stdin.ts'
 
@@ -61,30 +71,57 @@ export const tableListing = JSON.stringify({
   ],
 })
 
-/** Plans `conf` as ADD, CHECK and DEL do, and says rules and flows with the context's harmless tools. */
-export async function warmUpPlan(context: CallContext, conf: NetConf): Promise<void> {
+/** A call whose tools are harmless: two ADDs of `conf`, the first of the network and a usual one; then what CHECK and DEL plan. */
+export async function warmUpOrders(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  for (const containerId of ['warm-up-1', 'warm-up-2']) {
+    const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
+    const addition = { context, call, conf, key, files: networkFiles(conf.name) }
+    const netns = context.openNetns(call.netns)
+    const record = await claimFor(addition, netns.stamp)
+    const real = doorOf({ ...addition, record, netns })
+    const door: Door = async (run) => {
+      const learnt = await real(run)
+      // As if the bridge were there: the second ADD finds the network as it is to be.
+      return learnt?.known ? { known: { ...learnt.known, hasBridge: true, forwarding: [4, 6] } } : learnt
+    }
+    const facts: AddFacts = { key, conf, netns: call.netns, mtu: 1500, machineId: '', learnt: {}, runs: [] }
+    const ahead = startAhead(context.run, linkCommands(netns.fd))
+    const place = { run: ahead.run, netnsFd: netns.fd, ahead }
+    await carryOut(context, { place, door, next: (now: AddFacts) => withoutFiles(nextOfAdd(now)) }, facts)
+    await ahead.discard()
+    closeSync(netns.fd)
+  }
+  await warmUpComparing(context, conf)
+}
+
+/** The build must not change a setting of this machine. */
+function withoutFiles(step: Step): Step {
+  if (!('stages' in step)) return step
+  const isFile = ({ kind }: Op) => kind === 'forwarding.on' || kind === 'sysctl.write'
+  const stages = step.stages.map(({ run, ...stage }) => ({
+    ...stage,
+    run: run.kind === 'batch' ? { ...run, ops: run.ops.filter((op) => !isFile(op)) } : run,
+  }))
+  return { ...step, stages }
+}
+
+async function warmUpComparing(context: CallContext, conf: NetConf): Promise<void> {
   const key = { network: conf.name, containerId: 'warm-up', ifName: 'eth0', role: 'main' } as const
   const ips = [
     { address: '10.240.0.2/24', gateway: '10.240.0.1' },
     { address: 'fd00:240::2/64', gateway: 'fd00:240::1' },
   ]
   const spec = attachmentSpec({ key, conf, lease: { ips, routes: [] }, mtu: 1500 })
-  const wanted = networkSpec(conf, spec.ips, { mtu: 1500, machineId: '' })
-  const network = mergeNetworks(wanted, wanted, true)
+  const network = networkSpec(conf, spec.ips, { mtu: 1500, machineId: '' })
   warmUpRecord(spec, network)
-  const source = { networks: [network], attachments: [spec] }
-  const links = [...bridgeOps(network, [spec]), ...hostOps(spec), ...queueingOps(spec), ...afterRuleOps(spec)]
-  const ops: readonly Op[] = [...links, ...podOps(spec), ...ruleOps(source), ...steadyRuleOps(source)]
-  toLanes([...steadyBridgeOps(network), ...ops])
+  const ops = expectedOps(spec, network, { all: [network] })
+  toLanes(ops)
   toLanes(detachOps(spec, 1))
   const documents = readDocuments(linkListing)
   const seen = { links: readLinks(documents), routes: readRoutes(documents) }
   const sysctls = new Map([[forwardingKey(4), '0']])
   difference(ops, { host: seen, pod: seen, sysctls, table: readTable(tableListing) })
-  await sayRules(context, spec)
-  const ports = spec.hostPorts?.ports ?? []
-  await deleteEarlierFlows(context.run, ports)
-  await deleteFlows(context.run, flowsAfterDel(ports))
+  await deleteFlows(context.run, flowsAfterDel(spec.hostPorts?.ports ?? []))
 }
 
 /** A record is written and read; with all that a pod may have, and as one cut short. */

@@ -19,7 +19,7 @@ import { declarationsOf } from '../plan/rules/ruleset.ts'
 import { openNetns } from '../system/kernel/netns.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import type { Command, Run } from '../system/process/runner.ts'
-import { podNetwork, tableListing, warmUpEdge, warmUpPlan } from './warm-up-parts.ts'
+import { podNetwork, tableListing, warmUpEdge, warmUpOrders } from './warm-up-parts.ts'
 
 /** No gateway: the build must not switch this machine's forwarding on. */
 const config = {
@@ -104,21 +104,21 @@ async function everyVerb(): Promise<readonly string[]> {
   // Ends at a setting of the bridge, which is not there: the way back is warm as well.
   await dispatch(inputOf('ADD', pods, features), handlers())
   await warmUpEdge()
-  await warmUpPodNetwork()
-  return problems
+  return [...problems, ...(await warmUpPodNetwork())]
 }
 
-/** STATUS starts no process, so it is asked for real; an ADD of the same configuration is only planned. */
-async function warmUpPodNetwork(): Promise<void> {
+/** STATUS starts no process, so it is asked for real; ADDs of the same configuration change no setting. */
+async function warmUpPodNetwork(): Promise<readonly string[]> {
   const input = (verb: string) => ({ ...inputOf(verb, pods, {}), stdin: () => JSON.stringify(podNetwork) })
   const { signal } = new AbortController()
   await dispatch(input('STATUS'), realHandlers(signal, performance.now()))
   const context = harmless(openContext(signal))
-  const add: Handlers['add'] = async (_, conf) => {
-    await warmUpPlan(context, conf)
+  const add: Handlers['add'] = async (call, conf) => {
+    await warmUpOrders(context, call, conf)
     return { interfaces: [], ips: [], routes: [] }
   }
-  await dispatch(input('ADD'), { ...handlers(), add })
+  const { exitCode, stdout } = await dispatch(input('ADD'), { ...handlers(), add })
+  return exitCode === 0 ? [] : [`ADD: ${stdout.trim()}`]
 }
 
 function inputOf(verb: string, pod: number, more: object) {

@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest'
 const src = new URL('../../src/', import.meta.url).pathname
 const layers = ['cni', 'plan', 'compile', 'system', 'commands', 'snapshot', 'main'] as const
 const pure = ['cni', 'plan', 'compile']
-const pureBuiltins = ['node:crypto', 'node:path']
+const pureBuiltins = ['node:crypto', 'node:path', 'node:util']
 const impure = /\basync\b|\bawait\b|\bDate\b|\bMath\.random\b|\bprocess[.[?]|\bsetTimeout\b|\bperformance\b/
 /** Statements, expressions, types and the separator of fields of nft(8). */
 const nftText = new RegExp(

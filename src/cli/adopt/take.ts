@@ -17,7 +17,6 @@ import type { ReferenceOwner } from '../../plan/upstream/reference-chain.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { defaultDataDir } from '../../system/ipam/reference-leases.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
-import { closeNetns, openNetns } from '../../system/kernel/netns.ts'
 import { machineId } from '../../system/process/stamp.ts'
 import { holderOf, releaseAddresses, reserveAddress } from '../../system/store/addresses.ts'
 import { releasePorts, reservePorts } from '../../system/store/ports.ts'
@@ -75,13 +74,7 @@ export async function serve(
 ): Promise<readonly Error[]> {
   const [first] = takings
   if (first === undefined) return []
-  const netns = openNetns(first.live.netns.path)
-  try {
-    const files = networkFiles(network.name)
-    await setUpShared(context, { files, network, own: [], netnsFd: netns.fd, namesSubnets: false })
-  } finally {
-    closeNetns(netns)
-  }
+  await setUpShared(context, { files: networkFiles(network.name), network })
   const failures = await executeAll({ run: context.run }, takings.flatMap(markOps))
   return [...failures, ...(await removeReferenceRules(context.run, takings.map(ownerOf)))]
 }

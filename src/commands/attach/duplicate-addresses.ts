@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// enabledad: IPv6 duplicate address detection on the pod's interface, and the wait for its answer.
+// enabledad: the wait for the answer of IPv6 duplicate address detection on the pod's interface.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
-import type { Op } from '../../plan/model/op.ts'
 import type { CallContext } from '../call/context.ts'
 
 /** As the reference (plugins/pkg/ipam/ipam_linux.go): five seconds, looked at every 50 ms. */
 const settleMs = 5000
 const pauseMs = 50
-
-/** enhanced_dad: on a hairpin port the pod hears its own question, which carries a nonce then (RFC 7527). */
-export function dadSysctlOps(ifName: string): readonly Op[] {
-  return ['enhanced_dad', 'accept_dad'].map((name) => ({
-    in: 'pod',
-    kind: 'sysctl.pod',
-    key: `net/ipv6/conf/${ifName}/${name}`,
-    value: '1',
-    why: 'switch on duplicate address detection',
-  }))
-}
 
 /** Waits until no address is tentative. Throws CniError 100 for a duplicate, or when it takes longer than 5 s. */
 export async function waitForDad(context: CallContext, netnsFd: number, ifName: string): Promise<void> {

@@ -8,19 +8,24 @@ import type { Result } from '../../cni/model/result.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
-import { loopbackDownOps, loopbackLacks, loopbackOps, loopbackResult } from '../../plan/modes/loopback.ts'
+import { loopbackDownOps, loopbackLacks, loopbackOps } from '../../plan/modes/loopback.ts'
+import type { AddFacts } from '../../plan/order/facts.ts'
+import { nextOfAdd } from '../../plan/order/next.ts'
 import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, type OpenNetns } from '../../system/kernel/netns.ts'
+import { carryOut } from '../call/carry-out.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 
-/** Sets lo up. A prevResult is passed on as it is. Throws CniError 7 when lo has a foreign address. */
+/** Sets lo up, as the order says. Nothing is reserved, so there is no claim. */
 export async function addLoopback(
   context: CallContext,
   of: { call: Invocation; conf: NetConf; netns: OpenNetns },
 ): Promise<Result> {
-  const link = await showLo(context, of.netns, loopbackOps)
-  const result = loopbackResult(link, of.call.netns)
-  return of.conf.prevResult ?? result
+  const { call, conf, netns } = of
+  const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+  const facts: AddFacts = { key, conf, netns: call.netns, mtu: 0, machineId: '', learnt: {}, runs: [] }
+  const order = { place: { run: context.run, netnsFd: netns.fd }, door: async () => undefined, next: nextOfAdd }
+  return await carryOut(context, order, facts)
 }
 
 /** Throws CniError 107 when lo is down. */

@@ -9,21 +9,14 @@ import {
   type GatewaySide,
   hasOtherPods,
   hostRanges,
-  networkOverlaps,
   overlapError,
   rangeOverlaps,
 } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
-import { linkExists } from '../../system/kernel/kernel-files.ts'
+import type { Ranges } from '../../plan/order/facts.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-
-/** What was found. `excluded`: addresses that no pod may have; `mayOverlap`: the administrator wants it, or pods live with it. */
-export interface Ranges {
-  readonly excluded: readonly string[]
-  readonly mayOverlap: boolean
-}
 
 /**
  * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up. Throws CniError 110 for an overlap;
@@ -46,10 +39,4 @@ export async function requireApart(
   if (first !== undefined && !isLive) throw overlapError(network.name, first, more)
   for (const each of found) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may lose their way\n`)
   return { excluded: addressesInRanges({ network, host }), mayOverlap: conf.allowOverlap || isLive }
-}
-
-/** Throws CniError 110 where another first ADD has set up a network in the way since the look. Looks at no process. */
-export function requireStillApart(network: NetworkSpec, others: readonly NetworkSpec[]): void {
-  const [first, ...more] = networkOverlaps(network, others).filter(({ link }) => linkExists(link))
-  if (first !== undefined) throw overlapError(network.name, first, more)
 }

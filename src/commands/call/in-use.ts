@@ -33,11 +33,13 @@ export function networksHere(elsewhere: readonly AttachmentRecord[]): readonly N
 
 /** What live attachments need beyond `current`, the networks as they are configured now. */
 export function earlierInUse(context: CallContext, current: readonly NetworkSpec[]): readonly NetworkSpec[] {
+  return earlierNetworks(current, networksMade(context))
+}
+
+/** The networks as live attachments were made with them, newest first. */
+export function networksMade(context: CallContext): readonly NetworkSpec[] {
   const newest = liveRecords(context).sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
-  return earlierNetworks(
-    current,
-    newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : [])),
-  )
+  return newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : []))
 }
 
 function liveRecords({ stamp }: CallContext): AttachmentRecord[] {

@@ -5,20 +5,23 @@ import { networkInterfaces } from 'node:os'
 import { oneLine } from '../../cni/model/error.ts'
 import { readFlows } from '../../compile/read-flows.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
-import { type Flow, type FlowSelections, flowsBeforeAdd, flowsToList } from '../../plan/recovery/stale-flows.ts'
+import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../plan/recovery/stale-flows.ts'
 import { isDiskRefusal, withTextFile } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import type { Output, Run } from '../process/runner.ts'
 
 /**
- * Deletes the flows to a new pod's host ports that began before its rules were in place. They are looked for first: as
- * a rule there are none. A failure is told on stderr and is no error: the pod's network is complete without.
+ * The flows to a new pod's host ports that began before its rules were in place; as a rule there are none. A failure is
+ * told on stderr and is no error: the pod's network is complete without. `asked`: flowsToList of the ports.
  */
-export async function deleteEarlierFlows(run: Run, ports: readonly HostPort[]): Promise<void> {
-  const asked = flowsToList(ports)
+export async function earlierFlows(
+  run: Run,
+  asked: readonly FlowSelections[],
+  ports: readonly HostPort[],
+): Promise<readonly FlowSelections[]> {
   const listed = (await Promise.all(asked.map((each) => listFamily(run, each)))).flat()
   // The node's addresses are a dump of all links: not where there is nothing to compare them with.
-  if (listed.length > 0) await deleteFlows(run, flowsBeforeAdd(ports, nodeAddresses(), listed))
+  return listed.length > 0 ? flowsBeforeAdd(ports, nodeAddresses(), listed) : []
 }
 
 /** Deletes the flows. A failure is told on stderr and is no error. */

@@ -5,9 +5,9 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'sysctls are set with the interface and again with the addresses of a delegated plugin',
-    file: 'src/commands/verbs/add.ts',
-    find: 'await connect(connection, withoutSysctls(bare))',
-    replace: 'await connect(connection, withoutSysctls(bare) && bare)',
+    file: 'src/plan/order/decided.ts',
+    find: 'return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }',
+    replace: 'return spec',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/processes.test.ts',

@@ -10,16 +10,16 @@ const caughtBy = {
 /** What makes an ADD wait for the list of sockets, and the test that sees it. */
 export const mutants: readonly Mutant[] = [
   {
-    name: 'the look is beside each tool, so the next one waits for it',
-    file: 'src/commands/attach/listener-look.ts',
-    find: '    if (tool !== last) return\n',
-    replace: '',
+    name: 'the look is beside an earlier tool, so the next one waits for it',
+    file: 'src/plan/order/stages.ts',
+    find: "beside: 'flows' }",
+    replace: "beside: 'pod' }",
     caughtBy,
   },
   {
     name: 'the look comes before a tool that was started ahead has its input',
-    file: 'src/commands/attach/listener-look.ts',
-    find: '    await new Promise((resolve) => setImmediate(resolve))\n',
+    file: 'src/commands/attach/door.ts',
+    find: '      await new Promise((resolve) => setImmediate(resolve))\n',
     replace: '',
     caughtBy,
   },

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an ADD does apart from operations, as its order asks (plan/order): looks, state, a delegated plugin, waits.
+
+import type { Invocation } from '../../cni/model/invocation.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { withExcluded } from '../../plan/ipam/range-overlap.ts'
+import { tablesInUse } from '../../plan/link/sbr.ts'
+import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.ts'
+import { ifbName } from '../../plan/model/names.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { gatewaySide } from '../../plan/modes/resolve.ts'
+import type { Learnt, Ranges } from '../../plan/order/facts.ts'
+import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
+import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
+import { delegatedLease, ownLease } from '../../system/ipam/ipam.ts'
+import { deleteFlows, earlierFlows } from '../../system/kernel/conntrack.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { tellListeners } from '../../system/kernel/listening.ts'
+import type { OpenNetns } from '../../system/kernel/netns.ts'
+import { observeHost, observePod, observeQueues } from '../../system/kernel/observe.ts'
+import type { Door } from '../../system/kernel/run-plan.ts'
+import { waitForHolder } from '../../system/store/lock.ts'
+import { finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { machineLock } from '../call/machine-lock.ts'
+import { healBeforeAdd } from '../recover/heal.ts'
+import { reclaimOrphans } from '../recover/orphan-reservations.ts'
+import { reclaimDead } from '../teardown/detach.ts'
+import { lookAround } from './chained-look.ts'
+import { reservePortsOf } from './claim.ts'
+import { waitForDad } from './duplicate-addresses.ts'
+import { requireApart } from './range-overlap.ts'
+import { lookAtKnown, sharedDoor } from './shared-door.ts'
+
+/** An attachment being made. */
+export interface Attaching {
+  readonly context: CallContext
+  readonly call: Invocation
+  readonly conf: NetConf
+  readonly files: NetworkFiles
+  readonly key: AttachmentKey
+  readonly record: AttachmentRecord
+  readonly netns: OpenNetns
+}
+
+/** The door of one ADD. */
+export function doorOf(attaching: Attaching): Door {
+  const ranges: { latest?: Ranges } = {}
+  return async (run) => {
+    const { context, files, netns } = attaching
+    // Chained attachments share other things than those we made.
+    const sharing = attaching.key.role === 'chained' ? chainedFiles(files) : files
+    const shared = await sharedDoor(context, sharing, { run: context.run, netnsFd: netns.fd }, run)
+    if (shared !== 'other') return shared
+    const learnt = await ownDoor(attaching, run, ranges.latest)
+    if (learnt?.ranges !== undefined) ranges.latest = learnt.ranges
+    return learnt
+  }
+}
+
+async function ownDoor(attaching: Attaching, run: OtherRun, ranges: Ranges | undefined): Promise<Learnt | undefined> {
+  const { context, call, conf } = attaching
+  switch (run.kind) {
+    case 'look':
+      return await look(attaching, run)
+    case 'state':
+      return await write(attaching, run, ranges)
+    case 'delegate':
+      return { delegated: await delegatedLease(context.run, conf, { type: run.type, path: call.path }) }
+    case 'wait':
+      if (run.until === 'refill') return await waitForRefill(context, run.spec)
+      return await waitForDad(context, attaching.netns.fd, run.spec.key.ifName).then(() => undefined)
+    case 'flows':
+      if (run.verb === 'list') return { flows: await earlierFlows(context.run, run.flows, run.ports) }
+      return await deleteFlows(context.run, run.flows).then(() => undefined)
+    default:
+      throw new Error(`an ADD has nothing to do with ${run.kind}`)
+  }
+}
+
+async function look({ context, conf, key, files, netns }: Attaching, run: LookRun): Promise<Learnt | undefined> {
+  switch (run.what) {
+    case 'ranges':
+      return {
+        ranges: await requireApart(context, conf, { key, network: gatewaySide(conf, []), known: readNetwork(files) }),
+      }
+    case 'ranges of addresses':
+      return { ranges: await requireApart(context, conf, { key, network: run.network, known: readNetwork(files) }) }
+    case 'routing tables':
+      return { usedTables: tablesInUse(await observePod(context.run, netns.fd, run.families)) }
+    case 'known':
+      return { known: lookAtKnown(key.role === 'chained' ? chainedFiles(files) : files, conf.bridge.name) }
+    case 'chained':
+      return { seen: await lookAround({ run: context.run, netnsFd: netns.fd }, conf, key.ifName) }
+    case 'queues': {
+      const othersQueue = (await observeQueues(context.run, [run.dev])).get(run.dev)
+      return othersQueue && { othersQueue }
+    }
+    case 'listeners':
+      // A tool that was started ahead gets its input in a microtask.
+      await new Promise((resolve) => setImmediate(resolve))
+      tellListeners(run.spec.hostPorts?.ports ?? [])
+      return undefined
+    case 'leftover':
+      return { leftover: await lookAtLeftover(context, key, run.dev) }
+    default:
+      throw new Error(`an ADD does not look at ${run.what}`)
+  }
+}
+
+async function write(attaching: Attaching, run: StateRun, ranges: Ranges | undefined): Promise<Learnt | undefined> {
+  const { files, key, record } = attaching
+  switch (run.what) {
+    case 'addresses':
+      return { lease: await leaseOf(attaching, ranges?.excluded ?? []) }
+    case 'ports':
+      await reservePortsOf(attaching, run.spec)
+      return undefined
+    case 'intent':
+      writePending(files, { ...record, spec: run.spec, ...(run.network && { network: run.network }) })
+      return undefined
+    case 'finished':
+      finish(files, key)
+      return undefined
+    default:
+      throw new Error(`${run.what} are written with everything shared`)
+  }
+}
+
+/** Addresses of our own. `excluded`: what other interfaces have of the ranges. */
+export async function leaseOf(
+  { context, conf, files, key }: Pick<Attaching, 'context' | 'conf' | 'files' | 'key'>,
+  excluded: readonly string[],
+) {
+  const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
+  if (perPod > 0 || conf.portMappings.length > 0) await healBeforeAdd(context, { files, conf, perPod })
+  const reclaim = async () => {
+    await reclaimDead(context, files)
+    await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
+  }
+  const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
+  return await ownLease({ conf: { ...conf, ipam }, files, claimFile: pendingFile(files, key), reclaim })
+}
+
+async function lookAtLeftover({ run }: CallContext, key: AttachmentKey, dev: string) {
+  if (!linkExists(dev)) return { alias: undefined, links: [] }
+  const found = (await observeHost(run, [dev])).links.get(dev)
+  // Of a limited pod the ifb stays when its veth goes.
+  return { alias: found?.alias, links: [dev, ifbName(key)].filter(linkExists) }
+}
+
+/**
+ * Who empties sets and fills them reads the records under the machine's lock: perhaps ours was not there yet. Whoever takes
+ * the lock later finds it.
+ */
+async function waitForRefill(context: CallContext, { key }: AttachmentSpec): Promise<undefined> {
+  const purpose = `say the rules of ${key.ifName} of container ${key.containerId}`
+  await waitForHolder({ ...machineLock(context, purpose), deadline: context.work })
+}

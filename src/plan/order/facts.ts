@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an ADD knows. It only grows: what a stage learns is added to it, a later look of the same kind in place of the
+// earlier one.
+
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Lease } from '../model/lease.ts'
+import type { ObservedNamespace, ObservedQueue } from '../model/observed.ts'
+import type { ChainedSurroundings } from '../modes/chained.ts'
+import type { FlowSelections } from '../recovery/stale-flows.ts'
+import type { Cluster } from '../rules/cluster-elements.ts'
+import type { PlanRun } from './stage.ts'
+
+/** What the network's ranges meet on the host. `mayOverlap`: the administrator wants it, or pods live with it. */
+export interface Ranges {
+  readonly excluded: readonly string[]
+  readonly mayOverlap: boolean
+}
+
+/** State of the network, and what files tell of what it shares. `forwarding`: the families that are forwarded. */
+export interface Known {
+  readonly network: NetworkSpec | undefined
+  readonly hasBridge: boolean
+  readonly forwarding: readonly (4 | 6)[]
+}
+
+/**
+ * What everything shared is made from: networks and live attachments from state, links from the kernel. `host`: absent
+ * where there is nothing to look at. `made`: networks as live attachments were made with them, newest first.
+ */
+export interface SharedFacts {
+  readonly isMade: boolean
+  readonly before: NetworkSpec | undefined
+  readonly networks: readonly NetworkSpec[]
+  readonly made: readonly NetworkSpec[]
+  readonly attachments: readonly AttachmentSpec[]
+  readonly host: ObservedNamespace | undefined
+  readonly cluster: Cluster | undefined
+  readonly links: ReadonlySet<string>
+  readonly sysctls: ReadonlyMap<string, string | undefined>
+}
+
+/** What stages learn. */
+export interface Learnt {
+  readonly ranges?: Ranges
+  /** Of our own pool or the configuration; none for a delegated plugin. */
+  readonly lease?: Lease
+  /** Of a delegated plugin. */
+  readonly delegated?: Lease
+  readonly usedTables?: ReadonlySet<number>
+  readonly known?: Known
+  /** All networks, after the intent was written. */
+  readonly networks?: readonly NetworkSpec[]
+  /** The names of those that are there once the rules are said. */
+  readonly networksLeft?: ReadonlySet<string>
+  readonly shared?: SharedFacts
+  readonly vlans?: ReadonlyMap<string, readonly number[]>
+  /** A link of the pod's name on the host: its alias, and which of the pod's links are there. */
+  readonly leftover?: { readonly alias: string | undefined; readonly links: readonly string[] }
+  /** Flows that began before the rules. */
+  readonly flows?: readonly FlowSelections[]
+  /** Chained: what is around the interface, and what is on its host end already. */
+  readonly seen?: ChainedSurroundings
+  readonly othersQueue?: ObservedQueue
+}
+
+/** An ADD under way. `mtu`: of the configuration, "auto" already chosen; `netns`: the path of CNI_NETNS. */
+export interface AddFacts {
+  readonly key: AttachmentKey
+  readonly conf: NetConf
+  readonly netns: string
+  readonly mtu: number
+  readonly machineId: string
+  readonly learnt: Learnt
+  readonly runs: readonly PlanRun[]
+}
+
+/** The facts after a plan was run. */
+export function afterRun<Facts extends Pick<AddFacts, 'learnt' | 'runs'>>(facts: Facts, run: PlanRun): Facts {
+  const learnt: Learnt = Object.assign({}, facts.learnt, ...run.outcomes.map((outcome) => outcome.learnt))
+  return { ...facts, learnt, runs: [...facts.runs, run] }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which what attachments share is set up and repaired: bridge, forwarding, rules. Under the machine's lock,
+// from state and from what the kernel has: everything of every live attachment, not only the caller's part
+// (docs/design.md, "ADD").
+
+import { difference } from '../difference/difference.ts'
+import { networkOverlaps, overlapError } from '../ipam/range-overlap.ts'
+import { agreeOnAddresses } from '../link/bridge-addresses.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { bridgeMac } from '../model/names.ts'
+import type { Op } from '../model/op.ts'
+import { bridgeSysctlOps } from '../modes/network.ts'
+import { mergeNetworks } from '../modes/resolve.ts'
+import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../modes/shared.ts'
+import { acceptingAll, earlierNetworks } from '../recovery/earlier-networks.ts'
+import type { AddFacts, SharedFacts } from './facts.ts'
+import { type Failure, failureIn, type Plan, type PlanRun, planOf, type Step } from './stage.ts'
+
+/** How often everything is looked at: of pods that go, a few at once are many. */
+const mostLooks = 5
+
+/** What to set up. `own`: operations of the caller's attachment. */
+export interface SetUp {
+  readonly network: NetworkSpec
+  /** Whether the configuration names the subnets; else they are learnt, and kept. */
+  readonly namesSubnets: boolean
+  readonly own: readonly Op[]
+  /** The ranges are those of a network that is there, or may overlap others'. */
+  readonly mayOverlap: boolean
+}
+
+type SetUpFacts = Pick<AddFacts, 'learnt' | 'runs' | 'machineId'>
+
+/** `unlessMade`: of many first ADDs one sets the network up. `spec`: of the call; its ports may be a live pod's. */
+interface HostLook {
+  readonly unlessMade?: boolean
+  readonly spec?: AttachmentSpec
+}
+
+/** The look that a set-up begins with. */
+export function lookAtHost(network: NetworkSpec, { unlessMade = false, spec }: HostLook): Plan {
+  return {
+    id: 'look at the host',
+    because: `set up what the attachments of network ${network.name} share`,
+    lock: 'machine',
+    stages: [
+      { id: 'host', run: { kind: 'look', what: 'host', network, unlessMade, ...(spec && { spec }) }, after: [] },
+    ],
+  }
+}
+
+/** After the look: what is missing. Throws CniError 108 for an address of another network on the bridge, 110 for a network in the way. */
+export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
+  const { shared, vlans } = facts.learnt
+  if (shared === undefined) return lookAtHost(setting.network, {})
+  const network = asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
+  const others = shared.networks.filter(({ name }) => name !== network.name)
+  if (!setting.mayOverlap) requireApart(network, others, shared.links)
+  const links = bridgeOps(network, portsThere(shared))
+  // VLANs of ports are looked at where there are any.
+  const looksAtVlans = shared.host !== undefined && links.some(({ kind }) => kind === 'vlan.add')
+  if (looksAtVlans && facts.runs.at(-1)?.plan.id !== 'look at VLANs') return lookAtVlans(network)
+  const { host, sysctls } = shared
+  const seen = { sysctls, ...(looksAtVlans && vlans ? { vlans } : {}) }
+  const ownMac = bridgeMac(network.bridge?.name ?? '', facts.machineId)
+  const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac })
+  const missing = host === undefined ? links : difference(links, { host, ...seen }).map(({ op }) => op)
+  const settings = network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
+  return settingUp({ network, others, shared }, [...corrections, ...missing, ...settings], setting.own)
+}
+
+interface Around {
+  readonly network: NetworkSpec
+  readonly others: readonly NetworkSpec[]
+  readonly shared: SharedFacts
+}
+
+function settingUp({ network, others, shared }: Around, links: readonly Op[], own: readonly Op[]): Plan {
+  const earlier = earlierNetworks([...others, network], shared.made)
+  const source = {
+    networks: [...others, network, ...earlier],
+    attachments: shared.attachments,
+    cluster: shared.cluster,
+  }
+  // Elements of other networks may overlap ours, and those of our own may be over: then the sets are filled anew.
+  const hadRules = shared.before !== undefined && sharesRules(shared.before)
+  const rules = others.length === 0 && !hadRules ? ruleOps(source) : refilledRuleOps(source, hadRules)
+  const made = ['links', 'own', 'rules']
+  return planOf({
+    id: 'set up',
+    because: `make what network ${network.name} lacks`,
+    lock: 'machine',
+    stages: [
+      { id: 'rules', run: { kind: 'rules', ops: rules }, after: [] },
+      { id: 'links', run: { kind: 'batch', ops: links }, after: [] },
+      { id: 'own', run: { kind: 'batch', ops: own }, after: ['links'] },
+      // STATUS is to know of an nft that is too old, also where that is why the rules fail.
+      ...(rules.length > 0 ? [{ id: 'nft', run: { kind: 'look', what: 'nft' }, after: [] } as const] : []),
+      {
+        id: 'accepts',
+        run: { kind: 'state', what: 'accepts', accepting: acceptingAll(network, earlier), all: source.networks },
+        after: [...made, ...(rules.length > 0 ? ['nft'] : [])],
+      },
+      // Last: a set-up that was cut short is not taken for a finished one by the next ADD.
+      { id: 'network', run: { kind: 'state', what: 'network', network }, after: ['accepts'] },
+    ],
+  })
+}
+
+function lookAtVlans({ name }: NetworkSpec): Plan {
+  return {
+    id: 'look at VLANs',
+    because: `see which VLANs the ports of network ${name} have`,
+    lock: 'machine',
+    stages: [{ id: 'vlans', run: { kind: 'look', what: 'vlans' }, after: [] }],
+  }
+}
+
+/** A pod's link was there at the look and has gone with its DEL, which takes no lock; it is looked at once more. */
+export function isOvertaken(facts: Pick<AddFacts, 'runs'>, run: PlanRun, failed: Failure): boolean {
+  const isOfLinks = run.outcomes.some(({ id, failed: each }) => id === 'links' && each === failed)
+  const isGone = failed.reason === 'absent' && ['port.master', 'port.flags', 'vlan.add'].includes(failed.op?.kind ?? '')
+  return isOfLinks && isGone && facts.runs.filter(({ plan }) => plan.id === 'set up').length < mostLooks
+}
+
+/** The network as the last set-up made it: an existing bridge keeps its MAC and MTU. Undefined where there was none. */
+export function networkSetUp(runs: readonly PlanRun[]): NetworkSpec | undefined {
+  const last = runs.findLast(({ plan }) => plan.id === 'set up')
+  return last?.plan.stages.flatMap(({ run }) =>
+    run.kind === 'state' && run.what === 'network' ? [run.network] : [],
+  )[0]
+}
+
+/** All rules of all networks, built anew after a flush, or after an overlap of networks. */
+export function rebuiltRules({ learnt }: Pick<AddFacts, 'learnt'>): Plan {
+  const { networks = [], made = [], attachments = [], cluster } = learnt.shared ?? {}
+  const source = { networks: [...networks, ...earlierNetworks(networks, made)], attachments, cluster }
+  return planOf({
+    id: 'rebuild the rules',
+    because: 'the rules were not as they should be',
+    lock: 'machine',
+    stages: [
+      { id: 'rules', run: { kind: 'rules', ops: refilledRuleOps(source) }, after: [] },
+      { id: 'accepts', run: { kind: 'state', what: 'accepts of all' }, after: ['rules'] },
+    ],
+  })
+}
+
+/** The look before the rules are built anew. `spec`: of the call, where it has one. */
+export function lookAtRules(spec: AttachmentSpec | undefined): Plan {
+  return {
+    id: 'look at the rules',
+    because: 'the rules are not as they should be',
+    lock: 'machine',
+    stages: [{ id: 'rules', run: { kind: 'look', what: 'rules', ...(spec && { spec }) }, after: [] }],
+  }
+}
+
+function portsThere({ attachments, host }: SharedFacts) {
+  return attachments.filter((spec) => spec.host !== undefined && host?.links.has(spec.host.name) === true)
+}
+
+function asFound(network: NetworkSpec, { host }: SharedFacts): NetworkSpec {
+  const { bridge } = network
+  const link = bridge && host?.links.get(bridge.name)
+  return bridge === undefined || link === undefined
+    ? network
+    : { ...network, bridge: { ...bridge, mac: link.mac, mtu: link.mtu } }
+}
+
+/** Another first ADD may have set up a network in the way since the ranges were looked at. */
+function requireApart(network: NetworkSpec, others: readonly NetworkSpec[], there: ReadonlySet<string>): void {
+  const [first, ...more] = networkOverlaps(network, others).filter(({ link }) => there.has(link))
+  if (first !== undefined) throw overlapError(network.name, first, more)
+}
+
+/** The order of a set-up by itself, for attachments that are there. The result is the network as it is then. */
+export function nextOfSetUp(facts: SetUpFacts & { readonly setting: SetUp }): Step<NetworkSpec> {
+  const last = facts.runs.at(-1)
+  const failed = last && failureIn(last)
+  if (last === undefined) return lookAtHost(facts.setting.network, {})
+  if (failed !== undefined)
+    return isOvertaken(facts, last, failed) ? lookAtHost(facts.setting.network, {}) : failed.error
+  const made = networkSetUp(facts.runs)
+  return last.plan.id === 'set up' && made !== undefined ? { result: made } : setUp(facts, facts.setting)
+}
+
+/** The order in which the rules of all networks are built anew by themselves. */
+export function nextOfRules(facts: SetUpFacts): Step<undefined> {
+  const last = facts.runs.at(-1)
+  if (last === undefined) return lookAtRules(undefined)
+  const failed = failureIn(last)
+  if (failed !== undefined) return failed.error
+  return last.plan.id === 'look at the rules' ? rebuiltRules(facts) : { result: undefined }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages that plans of an ADD have in common: rules on its way, the pod's side, and what follows from both.
+
+import { familyOf } from '../../cni/model/address.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Op } from '../model/op.ts'
+import { setSpec, type TableFamily } from '../model/sets.ts'
+import { afterRuleOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
+import { hasRefilledElements, steadyRuleOps, tablesOf } from '../modes/shared.ts'
+import { flowsToList } from '../recovery/stale-flows.ts'
+import { acceptMark } from '../rules/accept-mark.ts'
+import type { Stage } from './stage.ts'
+
+/** IPv6 duplicate address detection: a router or another pod may have the address (enabledad). */
+const dadKeys = ['enhanced_dad', 'accept_dad']
+
+/**
+ * The rules on the way of an ADD, said again without a lock. A process for each table: of two `list table` in one input,
+ * nft 1.0.6 looks at the last one's table only (src/cache.c, the filter), and does not find the other. `networks`: all
+ * of the machine, read after the attachment's intent was written.
+ */
+export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[]): readonly Stage[] {
+  const ops = steadyRuleOps({ networks, attachments: [spec] })
+  const tables = ops.length === 0 ? [] : tablesOf(ops)
+  const mark = acceptMark(networks)
+  const said = tables.map(
+    (table): Stage => ({
+      id: `rules ${table}`,
+      run: { kind: 'batch', ops: ops.filter((op) => isOfTable(op, table)) },
+      after: hasRefilledElements(spec) ? ['refill'] : [],
+      proof: { kind: 'rules', table, mark: table === 'inet' ? mark : undefined },
+    }),
+  )
+  // Elements of a network that has gone meanwhile, said with ours, would stay (remove-network.ts).
+  const mayGo = tables.length > 0 && networks.some(({ removeWhenEmpty }) => removeWhenEmpty)
+  return [
+    // Who empties sets and fills them may have read the records before ours was there.
+    ...(tables.length > 0 && hasRefilledElements(spec)
+      ? [{ id: 'refill', run: { kind: 'wait', until: 'refill', spec }, after: [] } as const]
+      : []),
+    ...said,
+    ...(mayGo
+      ? [{ id: 'networks', run: { kind: 'look', what: 'networks left' }, after: said.map(({ id }) => id) } as const]
+      : []),
+  ]
+}
+
+/** How the pod's side begins. `after`: what makes its links; `starts`: what its tools start beside. */
+interface PodSide {
+  readonly after: readonly string[]
+  readonly starts: readonly string[]
+  /** Its limits are set already: a second plan of the same interface. */
+  readonly isLimited: boolean
+}
+
+/** The pod's side, and the queueing on the host beside it. */
+export function podStages(spec: AttachmentSpec, { after, starts, isLimited }: PodSide): readonly Stage[] {
+  const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => familyOf(address) === 6)
+  return [
+    { id: 'detection', run: { kind: 'batch', ops: detectsDuplicates ? dadOps(spec.key.ifName) : [] }, after },
+    { id: 'pod', run: { kind: 'batch', ops: podOps(spec), tolerates: 'pod' }, after: [...after, 'detection'] },
+    { id: 'limits', run: { kind: 'batch', ops: isLimited ? [] : queueingOps(spec) }, after, starts },
+    { id: 'pod settings', run: { kind: 'batch', ops: podSysctlOps(spec) }, after: [...after, 'pod'], starts },
+    ...(detectsDuplicates
+      ? [{ id: 'addresses', run: { kind: 'wait', until: 'addresses', spec }, after: ['pod settings'] } as const]
+      : []),
+  ]
+}
+
+/** What guards come first for: settings of the host's links, and flows that began without the rules. */
+export function lastStages(spec: AttachmentSpec, after: readonly string[], warns: boolean): readonly Stage[] {
+  const ports = spec.hostPorts?.ports ?? []
+  return [
+    { id: 'settings', run: { kind: 'batch', ops: afterRuleOps(spec) }, after },
+    { id: 'flows', run: { kind: 'flows', verb: 'list', flows: flowsToList(ports), ports }, after: ['settings'] },
+    ...(warns && ports.length > 0 ? [listenerLook(spec)] : []),
+  ]
+}
+
+/** Beside the last tool: the kernel walks a large table of sockets, and no tool waits for us (listener-look.ts). */
+function listenerLook(spec: AttachmentSpec): Stage {
+  const run = { kind: 'look', what: 'listeners', spec } as const
+  if (flowsToList(spec.hostPorts?.ports ?? []).length > 0) return { id: 'listeners', run, after: [], beside: 'flows' }
+  if (spec.chained) return { id: 'listeners', run, after: ['host', 'pod'] }
+  return { id: 'listeners', run, after: [], beside: podSysctlOps(spec).length > 0 ? 'pod settings' : 'pod' }
+}
+
+/** enhanced_dad: on a hairpin port the pod hears its own question, which carries a nonce then (RFC 7527). */
+function dadOps(ifName: string): readonly Op[] {
+  return dadKeys.map((name) => ({
+    in: 'pod',
+    kind: 'sysctl.pod',
+    key: `net/ipv6/conf/${ifName}/${name}`,
+    value: '1',
+    why: 'switch on duplicate address detection',
+  }))
+}
+
+function isOfTable(op: Op, table: TableFamily): boolean {
+  if (op.kind === 'nft.base.show') return op.table === table
+  return (op.kind === 'nft.add' ? setSpec(op.set).table : 'inet') === table
+}

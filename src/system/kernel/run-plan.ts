@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs one plan: each stage when those before it have ended well, its tools started beforehand where the plan says so.
+
+import { CommandError } from '../../compile/command-error.ts'
+import { readDocuments, readLinks, readRoutes } from '../../compile/read-ip.ts'
+import { readBase } from '../../compile/read-nft.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { mainTable } from '../../plan/model/rtnetlink.ts'
+import type { Learnt } from '../../plan/order/facts.ts'
+import { isProven } from '../../plan/order/proof.ts'
+import type { Failure, OtherRun, Outcome, Plan, PlanRun, Shown, Stage, StageRun } from '../../plan/order/stage.ts'
+import { cureInPod } from '../../plan/order/tolerance.ts'
+import type { Ahead } from '../process/ahead.ts'
+import { execute, laterCommands, type Place } from './execute.ts'
+
+/** How to run a plan. `ahead`: where tools are started before their input is known. */
+export interface PlanPlace extends Place {
+  readonly ahead?: Pick<Ahead, 'start' | 'discard'> | undefined
+}
+
+/** Does what a stage does apart from operations, and returns what it learnt. */
+export type Door = (run: OtherRun) => Promise<Learnt | undefined>
+
+/**
+ * Runs every stage that can be run, and resolves when all have come to rest: nothing runs on while the caller decides
+ * what is next. Never rejects: what failed is in the outcomes.
+ */
+export async function runPlan(place: PlanPlace, plan: Plan, door: Door): Promise<PlanRun> {
+  const under = { place, door, plan, begun: new Begun(place, plan), ended: new Map<string, Promise<Outcome>>() }
+  for (const stage of plan.stages) under.ended.set(stage.id, runStage(under, stage))
+  const outcomes = await Promise.all(under.ended.values())
+  // Started for what does not come now. They learn of links when they start: the next plan has its own.
+  if (outcomes.some(({ failed }) => failed !== undefined)) await place.ahead?.discard()
+  return { plan, outcomes }
+}
+
+interface Running {
+  readonly place: PlanPlace
+  readonly door: Door
+  readonly begun: Begun
+  readonly ended: ReadonlyMap<string, Promise<Outcome>>
+}
+
+async function runStage(under: Running, stage: Stage): Promise<Outcome> {
+  const waits = stage.after.length > 0 || stage.beside !== undefined
+  if (waits && !(await mayBegin(under, stage))) {
+    under.begun.skip(stage.id)
+    return { id: stage.id, done: [], skipped: true }
+  }
+  const ending = runIt(under, stage.run)
+  under.begun.add(stage.id)
+  const { failed, ...rest } = await ending
+  const failure = failed ?? unproven(stage, rest.shown)
+  return { id: stage.id, ...rest, ...(failure && { failed: failure }) }
+}
+
+async function mayBegin({ ended, begun }: Running, { after, beside }: Stage): Promise<boolean> {
+  if (beside !== undefined && !(await begun.of(beside))) return false
+  const before = await Promise.all(after.map((id) => ended.get(id)))
+  return before.every((outcome) => outcome?.failed === undefined && !outcome?.skipped)
+}
+
+type Ended = Omit<Outcome, 'id' | 'skipped'>
+
+async function runIt({ place, door }: Running, run: StageRun): Promise<Ended> {
+  if (run.kind === 'batch') return await runOps(place, run.ops, run.tolerates === 'pod')
+  const done = run.kind === 'rules' ? run.ops : []
+  try {
+    const learnt = await door(run)
+    return { done, ...(learnt && { learnt }) }
+  } catch (error) {
+    return { done: [], failed: failureOf(error) }
+  }
+}
+
+async function runOps(place: Place, ops: readonly Op[], isInPod: boolean): Promise<Ended> {
+  const done: Op[] = []
+  const printed: string[] = []
+  let rest = ops
+  let isFixed = false
+  while (rest.length > 0) {
+    try {
+      printed.push(...(await execute(place, rest)).map(({ stdout }) => stdout))
+      done.push(...rest)
+      break
+    } catch (error) {
+      const failed = failureOf(error)
+      const { op, reason } = failed
+      if (error instanceof CommandError) printed.push(error.stdout)
+      const at = op === undefined ? 0 : rest.indexOf(op)
+      done.push(...rest.slice(0, at))
+      const isTool = isInPod && op !== undefined && reason !== undefined && reason !== 'unproven'
+      const cure = isTool ? cureInPod(op, reason, isFixed) : undefined
+      if (cure === undefined) return { done, failed, shown: shownBy(ops, printed) }
+      if ('fix' in cure) {
+        isFixed = true
+        // Where it does not help, the same operation fails once more and tells why.
+        await execute(place, cure.fix).catch(() => undefined)
+        rest = rest.slice(at)
+      } else rest = rest.slice(at).filter((each) => !cure.skips(each))
+    }
+  }
+  return { done, shown: shownBy(ops, printed) }
+}
+
+/** Read only where the operations ask for it. */
+function shownBy(ops: readonly Op[], printed: readonly string[]): Shown {
+  const text = printed.join('\n')
+  const isAsked = ops.some(({ kind }) => kind === 'addr.show' || kind === 'route.show-default')
+  const documents = isAsked ? readDocuments(text) : []
+  const routes = (readRoutes(documents).get(mainTable) ?? []).map(({ dst }) => dst)
+  const rules = ops.some(({ kind }) => kind === 'nft.base.show') ? { rules: readBase(text) } : {}
+  return { links: readLinks(documents), routes, ...rules }
+}
+
+function failureOf(error: unknown): Failure {
+  if (!(error instanceof CommandError)) return { error: error instanceof Error ? error : new Error(String(error)) }
+  return { error, reason: error.reason, ...(error.op && { op: error.op }) }
+}
+
+function unproven({ proof, id }: Stage, shown: Shown | undefined): Failure | undefined {
+  if (proof === undefined || (shown !== undefined && isProven(proof, shown))) return undefined
+  return { error: new Error(`${id}: not as it was set up`), reason: 'unproven' }
+}
+
+/** Which stages have got their input, and the tools that may start then. */
+class Begun {
+  readonly #stages = new Map<string, PromiseWithResolvers<boolean>>()
+  readonly #there = new Set<string>()
+  readonly #place: PlanPlace
+  #waiting: readonly Stage[]
+
+  constructor(place: PlanPlace, { stages }: Plan) {
+    this.#place = place
+    this.#waiting = stages.filter(({ starts }) => starts !== undefined)
+    for (const { id } of stages) this.#stages.set(id, Promise.withResolvers())
+  }
+
+  of(id: string): Promise<boolean> {
+    return this.#stages.get(id)?.promise ?? Promise.resolve(true)
+  }
+
+  skip(id: string): void {
+    this.#stages.get(id)?.resolve(false)
+  }
+
+  add(id: string): void {
+    this.#there.add(id)
+    this.#stages.get(id)?.resolve(true)
+    const due = this.#waiting.filter(({ starts }) => starts?.every((each) => this.#there.has(each)))
+    this.#waiting = this.#waiting.filter((stage) => !due.includes(stage))
+    for (const { id: own, run } of due) if (!this.#there.has(own)) this.#start(run)
+  }
+
+  #start(run: StageRun): void {
+    const { netnsFd, ahead } = this.#place
+    if (run.kind === 'batch' && netnsFd !== undefined) ahead?.start(laterCommands(netnsFd, run.ops))
+  }
+}
