@@ -8,6 +8,7 @@ import { atLeast, isSupported } from '../../cni/model/version.ts'
 import { readResult } from '../../cni/result/result-shapes.ts'
 import { type Attachment, addList, checkList, delList, type Runtime, statusList } from '../node/runtime.ts'
 import type { Finding, Report } from '../shell/report.ts'
+import { causeOfError } from './causes.ts'
 import { addNetns, type Uplink } from './lab.ts'
 import { probePort } from './probe.ts'
 
@@ -26,6 +27,7 @@ export interface Pod {
   readonly defaultFamilies: readonly (4 | 6)[]
   /** Links on the node that the result names. */
   readonly hostLinks: readonly string[]
+  readonly gateways: readonly string[]
 }
 
 /** The host port of the second pod, for networks with the capability portMappings. */
@@ -80,7 +82,9 @@ async function step<T>(trial: Trial, summary: string, body: () => Promise<T>): P
   } catch (error) {
     const failure = toCniError(error)
     const what = `code ${failure.code}: ${messageWithId(failure)}`
-    finding({ status: 'fail', detail: [what, failure.details].filter(Boolean).join('\n') })
+    const hint = causeOfError([failure.message, failure.details].filter(Boolean).join('\n'))
+    const detail = [what, failure.details].filter(Boolean).join('\n')
+    finding({ status: 'fail', detail, ...(hint === undefined ? {} : { hint }) })
     return undefined
   }
 }
@@ -109,6 +113,7 @@ function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
     ips: ips.filter(isOfPod),
     defaultFamilies: defaults.map((route) => familyOf(route.dst)),
     hostLinks: interfaces.filter((each) => !each.sandbox).map((each) => each.name),
+    gateways: ips.flatMap(({ gateway }) => gateway ?? []),
   }
 }
 

@@ -5,6 +5,7 @@
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Finding } from '../shell/report.ts'
 import { thisProgram } from '../shell/self.ts'
+import { causeOf, type Target } from './causes.ts'
 import { addRouteBack, hasIpv6, must, outside, startListener } from './lab.ts'
 import { hostPort, type Pod, type Trial } from './pods.ts'
 import { probePort } from './probe.ts'
@@ -16,6 +17,9 @@ interface Probe {
   readonly address: string
   readonly port?: number
   readonly source?: string
+  /** What it is to reach, and from and to which pods: for the cause where it fails. */
+  readonly target: Target
+  readonly pods: { readonly from?: Pod; readonly to?: Pod }
 }
 
 /** Whether every pod's interface is up and has a carrier: all there is to see without addresses. */
@@ -52,7 +56,10 @@ async function gatewaySteps(trial: Trial, pod: Pod): Promise<void> {
     const summary = `${label} to gateway ${gateway ?? `(of ${address})`}`
     const isOurs = ours.some((word) => word.startsWith(`${gateway}/`))
     if (gateway === undefined || !isOurs) skip(trial, summary, 'the node has no gateway address (isGateway is off)')
-    else await tryProbe(trial, { summary, from: attachment.netns, address: gateway, source: bareAddress(address) })
+    else {
+      const probe = { summary, from: attachment.netns, address: gateway, source: bareAddress(address) }
+      await tryProbe(trial, { ...probe, target: 'gateway', pods: { from: pod } })
+    }
   }
 }
 
@@ -60,7 +67,8 @@ async function podSteps(trial: Trial, from: Pod, to: Pod): Promise<void> {
   for (const [at, { address }] of to.ips.entries()) {
     const source = from.ips[at]?.address
     const summary = `${from.label} to ${to.label} (${bareAddress(address)})`
-    const probe = { summary, from: from.attachment.netns, address: bareAddress(address) }
+    const pods = { from, to }
+    const probe = { summary, from: from.attachment.netns, address: bareAddress(address), target: 'pod', pods } as const
     await tryProbe(trial, source === undefined ? probe : { ...probe, source: bareAddress(source) })
   }
 }
@@ -82,7 +90,8 @@ async function outsideSteps(trial: Trial, pod: Pod): Promise<void> {
       continue
     }
     await addRouteBack(trial.run, trial.uplink, own)
-    await tryProbe(trial, { summary, from: pod.attachment.netns, address: target, source })
+    const probe = { summary, from: pod.attachment.netns, address: target, source }
+    await tryProbe(trial, { ...probe, target: 'outside', pods: { from: pod } })
   }
 }
 
@@ -94,23 +103,36 @@ async function hostPortSteps(trial: Trial, other: Pod, owner: Pod): Promise<void
     const address = trial.uplink.node[family]
     const to = `host port ${hostPort} (${address})`
     const probe = { address, port: hostPort }
-    await tryProbe(trial, { ...probe, summary: `outside to ${owner.label}'s ${to}`, from: `/run/netns/${outside}` })
-    await tryProbe(trial, {
-      ...probe,
-      summary: `${other.label} to ${owner.label}'s ${to}`,
-      from: other.attachment.netns,
-    })
-    await tryProbe(trial, { ...probe, summary: `${owner.label} to its own ${to}`, from: owner.attachment.netns })
+    const ends = [
+      { summary: `outside to ${owner.label}'s ${to}`, from: `/run/netns/${outside}`, pods: { to: owner } },
+      { summary: `${other.label} to ${owner.label}'s ${to}`, pods: { from: other, to: owner } },
+    ]
+    for (const end of ends) {
+      const from = end.from ?? other.attachment.netns
+      await tryProbe(trial, { ...probe, ...end, from, target: 'host-port' })
+    }
+    const summary = `${owner.label} to its own ${to}`
+    const own = { target: 'own-port', pods: { from: owner, to: owner } } as const
+    await tryProbe(trial, { ...probe, ...own, summary, from: owner.attachment.netns })
   }
 }
 
-async function tryProbe(trial: Trial, { summary, from, address, port = probePort, source }: Probe): Promise<void> {
+async function tryProbe(trial: Trial, probe: Probe): Promise<void> {
+  const { summary, from, address, port = probePort, source } = probe
   const { file, args } = thisProgram()
   const start = performance.now()
   const ran = await inNetns(trial, from, [file, ...args, '__probe', 'connect', address, `${port}`])
   const seen = ran.stdout.trim()
   const ms = Math.round((performance.now() - start) * 10) / 10
-  trial.report.add({ summary, ms, ...judge(ran, seen, source) })
+  const judged = judge(ran, seen, source)
+  const hint = judged.status === 'fail' ? await hintFor(trial, probe) : undefined
+  trial.report.add({ summary, ms, ...judged, ...(hint === undefined ? {} : { hint }) })
+}
+
+async function hintFor(trial: Trial, { target, address, pods }: Probe): Promise<string | undefined> {
+  const printed = await must(trial.run, ['ip', '-o', 'addr', 'show'])
+  const nodeAddresses = [...printed.matchAll(/ inet6? ([^\s/]+)/g)].map((match) => match[1] ?? '')
+  return causeOf({ target, family: familyOf(address), ...pods, network: trial.network, nodeAddresses })
 }
 
 function judge(ran: { code: number | undefined; stderr: string }, seen: string, source: string | undefined) {

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { trestle } from '../../support/host.ts'
+import { missingPlugins, referencePlugins } from '../../support/reference.ts'
 
 /** Everything of this (private) machine that `try` must not touch. */
 function surroundings() {
@@ -86,6 +87,60 @@ describe('trestle try', () => {
     expect(exitCode).toBe(1)
     expect(stdout).toContain('FAIL  ADD pod a\n        code 123: not today')
     expect(stdout).toContain('ok    nothing is left')
+  })
+
+  const pool = { type: 'host-local', subnet: '10.9.0.0/24' }
+  const ports = { capabilities: { portMappings: true } }
+  const bridge = { type: 'bridge', isDefaultGateway: true, ipMasq: true, hairpinMode: true, ipam: pool }
+  const ours = { ...bridge, ...ports, type: 'trestle', mode: 'bridge' }
+  const upstream = missingPlugins(['bridge', 'host-local', 'portmap'])
+  const causes = [
+    ['hairpin-off', [{ ...ours, hairpinMode: false }], ['pod b to its own host port']],
+    ['ports-isolated', [{ ...ours, portIsolation: true }], ['pod a to pod b', "pod a to pod b's host port"]],
+    ['policy-isolated', [{ ...ours, firewall: { ingressPolicy: 'isolated' } }], ['pod a to pod b']],
+    ...(upstream === undefined
+      ? ([
+          [
+            'hairpin-off',
+            [
+              { ...bridge, hairpinMode: false },
+              { type: 'portmap', ...ports },
+            ],
+            ['pod b to its own host port'],
+          ],
+          [
+            'no-default-route',
+            [
+              { ...bridge, isDefaultGateway: false, isGateway: true },
+              { type: 'portmap', ...ports },
+            ],
+            ["outside to pod b's host port"],
+          ],
+          [
+            'gateway-of-nobody',
+            [{ type: 'bridge', ipMasq: true, ipam: { ...pool, routes: [{ dst: '0.0.0.0/0' }] } }],
+            ['pod a to outside'],
+          ],
+        ] as const)
+      : []),
+  ] as const
+
+  it.each(causes)('says %s of a FAIL: %j', (id, plugins, failed) => {
+    const text = list(...plugins).replace('1.1.0', '1.0.0')
+    const { exitCode, stdout } = run(['try', '-', '-o', 'json'], text, { CNI_PATH: referencePlugins })
+    const { checks } = JSON.parse(stdout) as { checks: { status: string; summary: string; hint?: string }[] }
+    expect(exitCode, stdout).toBe(1)
+    for (const summary of failed) {
+      const found = checks.find((check) => check.status === 'fail' && check.summary.startsWith(summary))
+      expect(found?.hint, stdout).toContain(`[${id}]`)
+    }
+  })
+
+  it.skipIf(upstream !== undefined)('says what a plugin of others means by its error', () => {
+    const taken = list({ ...bridge, bridge: 'uplink' }).replace('1.1.0', '1.0.0')
+    const { exitCode, stdout } = run(['try', '-'], taken, { CNI_PATH: referencePlugins })
+    expect(exitCode).toBe(1)
+    expect(stdout).toMatch(/FAIL {2}ADD pod a\n[\s\S]*hint: .* \[bridge-is-none\]/)
   })
 
   it.each([

@@ -10,6 +10,7 @@ import { kernelErrors } from './kernel.ts'
 import type { KnownError } from './known-error.ts'
 import { linkErrors } from './links.ts'
 import { programErrors } from './programs.ts'
+import { reachErrors } from './reach.ts'
 import { runtimeErrors } from './runtime.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
@@ -36,4 +37,5 @@ export const knownErrors: readonly KnownError[] = [
   ...kernelErrors,
   ...apiServerErrors,
   ...runtimeErrors,
+  ...reachErrors,
 ]

@@ -158,6 +158,11 @@ const texts: readonly (readonly [text: string, ids: readonly string[], codes?: r
     [103],
   ],
   [`${sandbox}: plugin type="trestle" failed (add): host port 8080/tcp is taken [port-reserved]; by ns/web`, [], [104]],
+  // As `trestle try` prints what it sees.
+  ['hint: hairpin_mode of vethb5c0de is 0 [hairpin-off]: add', ['hairpin-off']],
+  ['hint: isolated of vethb5c0de and vethc5c0de is 1 [ports-isolated]', ['ports-isolated']],
+  ['hint: ingressPolicy is "isolated" [policy-isolated]', ['policy-isolated']],
+  ['hint: net.ipv4.ip_forward is 0 [forwarding-off]', ['forwarding-off']],
   ['{"cniVersion":"1.1.0","code":108,"msg":"\\"cni0\\" already exists but is not a bridge"}', [], [108]],
   ['msg="{\\"cniVersion\\":\\"1.1.0\\",\\"code\\":109}"', [], [109]],
 ]

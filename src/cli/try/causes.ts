@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a probe of `try` failed, by the same knowledge as `trestle explain` and `trestle lint`: what is seen of bridge
+// ports, routes and forwarding now, and what the configuration says.
+
+import { readFileSync } from 'node:fs'
+import { isObject } from '../../cni/json/json-object.ts'
+import { familyOf } from '../../cni/model/address.ts'
+import { type ReachId, reachErrors } from '../explain/known/reach.ts'
+import { recognise } from '../explain/recognise.ts'
+import { type CheckId, checks } from '../lint/checks/checks.ts'
+import type { NetworkList } from '../node/network-list.ts'
+
+/** What a probe is to reach. `own-port`: a pod its own host port, by way of the node. */
+export type Target = 'gateway' | 'pod' | 'outside' | 'host-port' | 'own-port'
+
+/** A probe that failed, and what its pods have. `to` is absent where the other end is no pod. */
+export interface FailedProbe {
+  readonly target: Target
+  readonly family: 4 | 6
+  readonly from?: ProbedPod
+  readonly to?: ProbedPod
+  readonly network: NetworkList
+  /** Addresses of the node, without lengths. */
+  readonly nodeAddresses: readonly string[]
+}
+
+/** What is known of a pod from its result. */
+export interface ProbedPod {
+  readonly hostLinks: readonly string[]
+  readonly defaultFamilies: readonly (4 | 6)[]
+  readonly gateways: readonly string[]
+}
+
+/** A fact, and whose text explains it. */
+interface Cause {
+  readonly fact: string
+  readonly id: ReachId | CheckId
+}
+
+/** The cause with what to do, a line; undefined where nothing is seen that explains it. */
+export function causeOf(probe: FailedProbe): string | undefined {
+  const [cause] = [...routes(probe), ...policies(probe), ...ports(probe), ...forwarding(probe)]
+  return cause === undefined ? undefined : `${cause.fact} [${cause.id}]: ${cureOf(cause.id)}`
+}
+
+/** The same of the error of a call: what others print is explained; ours says itself what to do. */
+export function causeOfError(text: string): string | undefined {
+  const { errors, own } = recognise(text)
+  const known = errors.find(({ role }) => role === 'cause')
+  return known === undefined || own.length > 0 ? undefined : `${known.meaning} [${known.id}]: ${known.cure}`
+}
+
+function cureOf(id: Cause['id']): string {
+  return reachErrors.find((known) => known.id === id)?.cure ?? checks[id as CheckId].cure
+}
+
+/** Of both ends: an answer goes the other way. */
+function routes({ target, family, from, to, nodeAddresses }: FailedProbe): readonly Cause[] {
+  if (target === 'gateway' || target === 'pod') return []
+  return [from, to].flatMap((pod): readonly Cause[] => {
+    if (pod === undefined) return []
+    const fact = `the pod has no IPv${family} default route`
+    if (!pod.defaultFamilies.includes(family)) return [{ id: 'no-default-route', fact }]
+    const gateway = pod.gateways.find((each) => familyOf(each) === family)
+    if (gateway === undefined || nodeAddresses.includes(gateway)) return []
+    return [
+      { id: 'gateway-of-nobody', fact: `the pod's default route goes to ${gateway}, which the node does not have` },
+    ]
+  })
+}
+
+function ports({ target, from, to }: FailedProbe): readonly Cause[] {
+  const [port, other] = [from, to].map((pod) => pod?.hostLinks.find((link) => portSetting(link, 'state') !== undefined))
+  if (port === undefined) return []
+  if (target === 'own-port') {
+    const isOff = portSetting(port, 'hairpin_mode') === '0'
+    return isOff ? [{ id: 'hairpin-off', fact: `hairpin_mode of ${port} is 0` }] : []
+  }
+  const areBoth = [port, other].every((link) => link !== undefined && portSetting(link, 'isolated') === '1')
+  return areBoth ? [{ id: 'ports-isolated', fact: `isolated of ${port} and ${other} is 1` }] : []
+}
+
+/** Of a bridge port; undefined for a link that is none. */
+function portSetting(link: string, name: string): string | undefined {
+  return link.includes('/') ? undefined : textOf(`/sys/class/net/${link}/brport/${name}`)
+}
+
+function policies({ target, from, to, network }: FailedProbe): readonly Cause[] {
+  const areBothPods = from !== undefined && to !== undefined
+  if (target === 'gateway' || target === 'outside' || !areBothPods) return []
+  const policy = network.plugins
+    .flatMap((plugin) => [plugin['firewall'], plugin])
+    .map((conf) => (isObject(conf) ? conf['ingressPolicy'] : undefined))
+    .find((each) => each === 'isolated')
+  return policy === undefined ? [] : [{ id: 'policy-isolated', fact: `ingressPolicy is "${policy}"` }]
+}
+
+function forwarding({ target, family }: FailedProbe): readonly Cause[] {
+  if (target === 'gateway' || target === 'pod') return []
+  const key = family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
+  if (textOf(`/proc/sys/${key}`) !== '0') return []
+  return [{ id: 'forwarding-off', fact: `${key.replaceAll('/', '.')} is 0` }]
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8').trim()
+  } catch {
+    return undefined
+  }
+}
