@@ -10,7 +10,9 @@ const src = new URL('../../src/', import.meta.url).pathname
 const layers = ['cni', 'plan', 'compile', 'system', 'commands', 'snapshot', 'main'] as const
 const pure = ['cni', 'plan', 'compile']
 const pureBuiltins = ['node:crypto', 'node:path', 'node:util']
-const impure = /\basync\b|\bawait\b|\bDate\b|\bMath\.random\b|\bprocess[.[?]|\bsetTimeout\b|\bperformance\b/
+/** A built-in module that is loaded when it is needed counts as an import, and as nothing else. */
+const impure =
+  /\basync\b|\bawait\b|\bDate\b|\bMath\.random\b|\bprocess(?!\.getBuiltinModule\(''\))[.[?]|\bsetTimeout\b|\bperformance\b/
 /** Statements, expressions, types and the separator of fields of nft(8). */
 const nftText = new RegExp(
   [
@@ -166,7 +168,9 @@ function mayImport(from: string, to: string): boolean {
 
 /** What is imported, types included: an arrow in the types is an arrow. */
 function importsOf(text: string): readonly string[] {
-  const found = text.matchAll(/^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\bimport\('([^']+)'\)/gm)
+  const found = text.matchAll(
+    /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'|\b(?:import|getBuiltinModule)\('([^']+)'\)/gm,
+  )
   return [...found].map((match) => match[1] ?? match[2] ?? match[3] ?? '')
 }
 

@@ -8,7 +8,6 @@ import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { networkDirName, recordFileName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { sharesRules } from '../../plan/modes/shared.ts'
-import { acceptedOf } from '../../plan/rules/host-accept.ts'
 import { decodeNetwork, encodeNetwork } from '../../plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
@@ -190,8 +189,7 @@ function chainedNetworkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
   const names = namesIn(files.attachments).filter((name) => name.endsWith(':chained'))
   for (const name of names) {
     const network = readStored(`${files.attachments}/${name}`, false)?.record.network
-    if (network !== undefined && isOf(files, network))
-      return sharesRules(network) || acceptedOf(network).length > 0 ? network : undefined
+    if (network !== undefined && isOf(files, network)) return sharesRules(network) ? network : undefined
   }
   return undefined
 }
