@@ -46,24 +46,3 @@ export function rangesInUse({ own }: Memory, today: readonly string[], live: rea
     return cidr !== undefined && !today.includes(text) && addresses.some((address) => includes(cidr, address))
   })
 }
-
-/** What was written down; an empty memory where the text is something else. */
-export function parseMemory(text: string): Memory {
-  try {
-    const { format, peers, own } = JSON.parse(text) as Record<string, unknown>
-    if (format !== 1 || !Array.isArray(peers) || !areTexts(own) || !peers.every(isPeer)) return emptyMemory
-    return { peers, own }
-  } catch {
-    return emptyMemory
-  }
-}
-
-function isPeer(value: unknown): value is RememberedPeer {
-  const { name, ranges, addresses, goneSinceMs } = (value ?? {}) as Record<string, unknown>
-  const isGoneSince = goneSinceMs === undefined || typeof goneSinceMs === 'number'
-  return typeof name === 'string' && areTexts(ranges) && areTexts(addresses) && isGoneSince
-}
-
-function areTexts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((each) => typeof each === 'string')
-}

@@ -8,7 +8,6 @@ import {
   compare,
   formatAddress,
   formatCidr,
-  networkOf,
   overlaps,
   parseAddress,
   parseCidr,
@@ -59,41 +58,4 @@ function rangeText(cidr: Cidr): string {
 function addressElement(text: string): readonly Element[] {
   const address = parseAddress(text)
   return address === undefined ? [] : [{ set: `peerNodes${address.family}` as const, key: [formatAddress(address)] }]
-}
-
-/** What was written down; undefined where the text is something else. Nothing in it reaches nft unread. */
-export function parseCluster(text: string): Cluster | undefined {
-  const found = parsed(text)
-  if (found === undefined) return undefined
-  const [pods, peers, addresses] = [found['pods'], found['peers'], found['addresses']]
-  if (!areAll(pods, isRange) || !areAll(peers, isRange) || !areAll(addresses, isAddress)) return undefined
-  return isApart(pods, peers) ? { pods, peers, addresses } : undefined
-}
-
-function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    const isOurs = typeof value === 'object' && value !== null && (value as { format?: unknown }).format === 1
-    return isOurs ? (value as Readonly<Record<string, unknown>>) : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function areAll(value: unknown, isMeant: (text: string) => boolean): value is readonly string[] {
-  return Array.isArray(value) && value.every((each) => typeof each === 'string' && isMeant(each))
-}
-
-function isRange(text: string): boolean {
-  const cidr = parseCidr(text)
-  return cidr !== undefined && networkOf(cidr).value === cidr.value
-}
-
-function isAddress(text: string): boolean {
-  return parseAddress(text) !== undefined
-}
-
-function isApart(pods: readonly string[], peers: readonly string[]): boolean {
-  const own = pods.flatMap((text) => parseCidr(text) ?? [])
-  return !peers.flatMap((text) => parseCidr(text) ?? []).some((peer) => own.some((each) => overlaps(each, peer)))
 }

@@ -4,7 +4,7 @@
 
 import type { AcceptPlace, ChainPlace, HostAccept, MarkAccept } from '../rules/host-accept.ts'
 import { byKind, listOf, only, optionalText, parsedJson, stored } from './stored.ts'
-import { decodeFile, encodeFile, withFormat, withoutFormat } from './versioned.ts'
+import { decodeEarlier, encodeFile, withFormat, withoutFormat } from './versioned.ts'
 
 type PlaceOf<K extends AcceptPlace['kind']> = Extract<AcceptPlace, { kind: K }>
 
@@ -71,7 +71,7 @@ export function encodeHostAccepts(accepts: readonly HostAccept[]): string {
 
 /** Where the accept of the mark was put, from JSON text; undefined when it is none. */
 export function decodeMarkAccept(json: string): MarkAccept | undefined {
-  return decodeFile(markAccept, json)
+  return decodeEarlier(markAccept, json)
 }
 
 /** Where the accept of the mark was put, as JSON text. */

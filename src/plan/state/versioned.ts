@@ -10,10 +10,16 @@ export const format = 1
 
 /** A file's value; undefined where it is no JSON, has another shape, or another format. */
 export function decodeFile<T>(kind: Stored<T>, json: string): T | undefined {
+  const { format: found, ...rest } = asObject(parsedJson(json))
+  return found === format ? decoded(kind, rest) : undefined
+}
+
+/** The same of a kind of file that release 0.1 wrote without a format: such a one counts as of this. */
+export function decodeEarlier<T>(kind: Stored<T>, json: string): T | undefined {
   return withoutFormat(kind, parsedJson(json))
 }
 
-/** The same of a value in a list, each of which says its format. */
+/** The same of a value, which may be in a list: then each says its format. */
 export function withoutFormat<T>(kind: Stored<T>, value: unknown): T | undefined {
   const { format: found = format, ...rest } = asObject(value)
   return found === format ? decoded(kind, rest) : undefined

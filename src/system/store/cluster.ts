@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `trestle agent` has written down of the cluster, for whoever sets rules up: also while no agent runs.
 
-import { type Cluster, parseCluster } from '../../plan/rules/cluster-elements.ts'
+import type { Cluster } from '../../plan/rules/cluster-elements.ts'
+import { decodeCluster, encodeCluster } from '../../plan/state/stored-cluster.ts'
 import { readText, replaceText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
 
@@ -9,14 +10,14 @@ import { setAside, stateRoot } from '../files/state.ts'
 export function readCluster(): Cluster | undefined {
   const found = readText(clusterFile())
   if (found === undefined) return undefined
-  const cluster = found === 'unreadable' ? undefined : parseCluster(found.text)
+  const cluster = found === 'unreadable' ? undefined : decodeCluster(found.text)
   if (cluster === undefined) setAside(clusterFile())
   return cluster
 }
 
 /** Writes it. To be called under the machine's lock: a setup beside it fills the sets from here. */
 export function writeCluster(cluster: Cluster): void {
-  replaceText(clusterFile(), JSON.stringify({ format: 1, ...cluster }))
+  replaceText(clusterFile(), encodeCluster(cluster))
 }
 
 function clusterFile(): string {

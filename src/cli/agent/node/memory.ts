@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's memory on disk: for the next agent on this node, until the node boots.
 
-import { emptyMemory, type Memory, parseMemory } from '../../../plan/agent/memory.ts'
+import { emptyMemory, type Memory } from '../../../plan/agent/memory.ts'
+import { decodeMemory, encodeMemory } from '../../../plan/state/stored-cluster.ts'
 import { readText, replaceText } from '../../../system/files/files.ts'
 import { stateRoot } from '../../../system/files/state.ts'
 
@@ -10,11 +11,11 @@ const file = () => `${stateRoot()}/agent.json`
 /** What the last agent remembered; nothing where there is none, or it cannot be read. */
 export function readMemory(): Memory {
   const found = readText(file())
-  return found === undefined || found === 'unreadable' ? emptyMemory : parseMemory(found.text)
+  return found === undefined || found === 'unreadable' ? emptyMemory : decodeMemory(found.text)
 }
 
 /** Writes it, where it differs from `before`. */
 export function writeMemory(memory: Memory, before: Memory): void {
-  const text = JSON.stringify({ format: 1, ...memory })
-  if (text !== JSON.stringify({ format: 1, ...before })) replaceText(file(), text)
+  const text = encodeMemory(memory)
+  if (text !== encodeMemory(before)) replaceText(file(), text)
 }

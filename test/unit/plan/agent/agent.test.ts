@@ -11,8 +11,9 @@ import { apiServer } from '../../../../src/plan/agent/access.ts'
 import { backoffMs } from '../../../../src/plan/agent/backoff.ts'
 import { conflistText } from '../../../../src/plan/agent/conflist.ts'
 import { newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
-import { emptyMemory, parseMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
+import { emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
 import { problemIds } from '../../../../src/plan/agent/problem.ts'
+import { decodeMemory, encodeMemory } from '../../../../src/plan/state/stored-cluster.ts'
 
 const call = {
   CNI_COMMAND: 'ADD',
@@ -100,7 +101,7 @@ describe('memory', () => {
     const gone = remember(first, { peers: [], own: ['10.0.9.0/24'], nowMs: 1000 })
     expect(gone).toEqual({ peers: [{ ...peer, goneSinceMs: 1000 }], own: ['10.0.1.0/24', '10.0.9.0/24'] })
     expect(remember(gone, { peers: [], own: ['10.0.9.0/24'], nowMs: 3_602_000 }).peers).toEqual([])
-    expect(parseMemory(JSON.stringify({ format: 1, ...gone }))).toEqual(gone)
+    expect(decodeMemory(encodeMemory(gone))).toEqual(gone)
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.1.7', '10.0.9.3'])).toEqual(['10.0.1.0/24'])
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.9.3'])).toEqual([])
   })
@@ -114,7 +115,7 @@ describe('memory', () => {
     '{"format":1,"peers":[{}],"own":[]}',
     '{"format":1,"peers":[],"own":[5]}',
   ])('is empty where the file has %s', (text) => {
-    expect(parseMemory(text)).toEqual(emptyMemory)
+    expect(decodeMemory(text)).toEqual(emptyMemory)
   })
 })
 

@@ -4,7 +4,8 @@
 import { describe, expect, it } from 'vitest'
 import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
 import { refilledRuleOps, ruleOps, steadyRuleOps } from '../../../../src/plan/modes/shared.ts'
-import { clusterElements, parseCluster } from '../../../../src/plan/rules/cluster-elements.ts'
+import { clusterElements } from '../../../../src/plan/rules/cluster-elements.ts'
+import { decodeCluster, encodeCluster } from '../../../../src/plan/state/stored-cluster.ts'
 
 const cluster = {
   pods: ['10.0.1.0/24', 'fd00:1::/64'],
@@ -40,9 +41,10 @@ describe('clusterElements', () => {
   })
 })
 
-describe('parseCluster', () => {
+describe('a written cluster', () => {
   it('reads what was written', () => {
-    expect(parseCluster(JSON.stringify({ format: 1, ...cluster }))).toEqual(cluster)
+    expect(JSON.parse(encodeCluster(cluster))).toEqual({ format: 1, ...cluster })
+    expect(decodeCluster(encodeCluster(cluster))).toEqual(cluster)
   })
 
   it.each([
@@ -58,6 +60,6 @@ describe('parseCluster', () => {
     JSON.stringify({ format: 1, ...cluster, addresses: [5] }),
     JSON.stringify({ format: 1, ...cluster, addresses: undefined }),
   ])('does not take %s', (text) => {
-    expect(parseCluster(text)).toBeUndefined()
+    expect(decodeCluster(text)).toBeUndefined()
   })
 })
