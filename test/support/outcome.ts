@@ -15,7 +15,7 @@ export function expectOneDocument(finished: Finished): void {
   expect(finished.json, finished.stdout).toBeTypeOf('object')
 }
 
-/** Fails unless the call printed one error of this code, whose text holds `text`. */
+/** Fails unless the call printed one error of this code, whose text holds `text` and whose message ends with an id. */
 export function expectError(finished: Finished, code: number, text: string | RegExp = ''): void {
   expectOneDocument(finished)
   expect(finished.json, finished.stdout).toMatchObject({
@@ -25,5 +25,5 @@ export function expectError(finished: Finished, code: number, text: string | Reg
   })
   expect(finished.code).toBe(1)
   expect(`${finished.json?.msg}\n${finished.json?.details ?? ''}`).toMatch(text)
-  expect(finished.json?.msg).not.toContain('\n')
+  expect(finished.json?.msg).toMatch(/^.* \[[a-z\d, -]+\]$/)
 }

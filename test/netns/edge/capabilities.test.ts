@@ -53,7 +53,7 @@ describe.each(['net_admin', 'sys_admin'] as const)('without CAP_%s', (capability
     const before = snapshot(host)
     const failed = without(capability, 'ADD', { conf: each, netns: host.pod('a') })
     expectError(failed, 100, needs[capability])
-    expect(failed.json?.msg).toMatch(new RegExp(` \\(CAP_${capability.toUpperCase()} is missing\\)$`))
+    expect(failed.json?.msg).toMatch(new RegExp(` \\(CAP_${capability.toUpperCase()} is missing\\) \\[[a-z-]+\\]$`))
     expectSilent(host.cni('DEL', each))
     expectNothingLeft(host, before)
   })
