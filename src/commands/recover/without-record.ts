@@ -23,7 +23,7 @@ import { keyOf, rolesOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 import { detachWithoutRecord } from '../teardown/detach.ts'
-import { isGuarded } from '../teardown/orphan-elements.ts'
+import { hasMacCheck } from '../teardown/orphan-elements.ts'
 import { reserveFound } from './heal.ts'
 import { cachedParts, rediscover } from './rediscover.ts'
 
@@ -50,7 +50,7 @@ export async function removeWithoutRecord(
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     const reserved = reservationsOf(files, key)
     for (const holder of reserved) requireOwnHost(holder, context.stamp)
-    const isThere = isLinked || (role === 'main' && guardsMacs(conf) && (await isGuarded(context, key)))
+    const isThere = isLinked || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
     if (isThere || reserved.length > 0) {
       const record = withoutSpec(context, key)
       await orOwed(record, () => detachWithoutRecord(context, files, record))
@@ -123,7 +123,7 @@ function rememberedParts({ network, containerId, ifName }: AttachmentKey, conf: 
 }
 
 /** Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing. */
-function guardsMacs({ stdin }: DelConf): boolean {
+function asksForMacCheck({ stdin }: DelConf): boolean {
   try {
     return lookUp(asObject(JSON.parse(stdin)), 'macspoofchk') === true
   } catch {

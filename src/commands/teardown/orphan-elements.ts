@@ -59,13 +59,15 @@ function isRecorded(key: AttachmentKey, address: string): boolean {
 }
 
 /** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is told on stderr. */
-export async function isGuarded({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
+export async function hasMacCheck({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
   try {
     const table = await observeTable(cleanup, 'bridge')
     const remains = { portNames: [], addresses: [], link: hostLinkName(key) }
     return table !== 'absent' && remainingElements(table, remains).length > 0
   } catch (error) {
-    process.stderr.write(`trestle: DEL: cannot tell whether ${key.ifName} is guarded: ${(error as Error).message}\n`)
+    process.stderr.write(
+      `trestle: DEL: cannot tell whether the MAC of ${key.ifName} is checked: ${(error as Error).message}\n`,
+    )
     return false
   }
 }

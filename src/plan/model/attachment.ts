@@ -119,7 +119,7 @@ export interface ChainedSpec {
   /** The bridge port was isolated by us. */
   readonly isolated?: true
   /** ingressPolicy of a link that is on no bridge. */
-  readonly fence?: 'same-bridge' | 'isolated'
+  readonly ingressPolicy?: 'same-bridge' | 'isolated'
 }
 
 /** A route of the pod; `src` and `onlink` as in ip-route(8). */
@@ -145,7 +145,7 @@ export interface AttachmentSpec {
   /** Masquerade what the pod sends to itself through a translation. */
   readonly selfHairpin: boolean
   /** ingressPolicy of a routed pod's own link; that of a bridge is the network's. */
-  readonly fence?: 'same-bridge' | 'isolated'
+  readonly ingressPolicy?: 'same-bridge' | 'isolated'
   readonly hostPorts?: HostPortSpec
   readonly bandwidth?: BandwidthSpec
   readonly tuning?: TuningSpec
@@ -185,13 +185,13 @@ export interface NetworkSpec {
   /** Families to forward. */
   readonly forwarding: readonly (4 | 6)[]
   /** Source subnets that are masqueraded, and destinations that never are. */
-  readonly masquerade?: { readonly subnets: readonly string[]; readonly keep: readonly string[] }
+  readonly masquerade?: { readonly subnets: readonly string[]; readonly noMasquerade: readonly string[] }
   /** Subnets of one bridge: what is translated and routed back to it, from one of them to another, is masqueraded. */
   readonly hairpin?: readonly string[]
   /** ingressPolicy of the bridge, where it is not open. */
-  readonly fence?: 'same-bridge' | 'isolated'
+  readonly ingressPolicy?: 'same-bridge' | 'isolated'
   /** The bridge that it is on, where that is not ours. */
-  readonly fenceOn?: string
+  readonly ingressPolicyLink?: string
   /** The bridge whose packets other firewalls are to let pass (accept-elements.ts). */
   readonly hostAccept?: string
   /** The same for routed pods, which have no bridge: their subnets. */

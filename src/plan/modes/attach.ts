@@ -152,7 +152,7 @@ function ownElements(spec: AttachmentSpec): readonly Element[] {
         ]
   const ports = spec.hostPorts === undefined ? [] : ownPortElements(spec.hostPorts)
   const ownLink = spec.chained === undefined ? host?.name : spec.chained.hostLink
-  const policy = spec.chained?.fence ?? spec.fence
+  const policy = spec.chained?.ingressPolicy ?? spec.ingressPolicy
   const isolation = ownLink === undefined || policy === undefined ? [] : isolateLink(ownLink, policy)
   return [
     ...macCheck,

@@ -33,13 +33,13 @@ export interface ChainedSurroundings {
 }
 
 /**
- * Whether there is anything to do but to pass prevResult on. `known`: what the network shares; a fence or masquerade
+ * Whether there is anything to do but to pass prevResult on. `known`: what the network shares; a policy or masquerade
  * that the configuration no longer has is taken away by the next ADD.
  */
 export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): boolean {
   const { portMappings, bandwidth, tuning, mac, sbr, ipMasq } = conf
   const features = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
-  const isOver = known !== undefined && (known.fence ?? known.masquerade ?? acceptedOf(known)[0]) !== undefined
+  const isOver = known !== undefined && (known.ingressPolicy ?? known.masquerade ?? acceptedOf(known)[0]) !== undefined
   return portMappings.length > 0 || features || ipMasq || policyOf(conf) !== undefined || isAccepted(conf) || isOver
 }
 
@@ -118,13 +118,13 @@ function hostPortsOf(
 }
 
 function actsOn(dev: string, host: ObservedLink | undefined, policy: ReturnType<typeof policyOf>): ChainedSpec {
-  if (policy !== undefined && host === undefined) throw noFence(dev, policy)
+  if (policy !== undefined && host === undefined) throw policyWithoutVeth(dev, policy)
   const isBridged = host?.master !== undefined
   return {
     dev,
     ...(host === undefined ? {} : { hostLink: host.name }),
     ...(policy === 'isolated' && isBridged ? { isolated: true } : {}),
-    ...(policy === undefined || isBridged ? {} : { fence: policy }),
+    ...(policy === undefined || isBridged ? {} : { ingressPolicy: policy }),
   }
 }
 
@@ -135,19 +135,20 @@ function actsOn(dev: string, host: ObservedLink | undefined, policy: ReturnType<
 export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec {
   const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
   const subnets = subnetsOf(spec.ips)
-  const keep = [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort()
-  const masquerade = conf.ipMasq && subnets.length > 0 ? { subnets, keep } : undefined
+  const noMasquerade = [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort()
+  const masquerade = conf.ipMasq && subnets.length > 0 ? { subnets, noMasquerade } : undefined
   // Pods of one bridge that reach each other through a host port: only where the host routes to that bridge.
   const isBridged = bridge !== undefined && spec.hostPorts?.link === bridge
   const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
   const policy = policyOf(conf)
-  const fence = bridge === undefined || policy === undefined ? {} : { fence: policy, fenceOn: bridge }
+  const ingressPolicy =
+    bridge === undefined || policy === undefined ? {} : { ingressPolicy: policy, ingressPolicyLink: bridge }
   return {
     name: `${conf.name}/chained`,
     forwarding: [],
     ...defined({ masquerade, hairpin }),
     ...acceptChained(conf, { bridge, hostLink: spec.chained?.hostLink }, subnets),
-    ...fence,
+    ...ingressPolicy,
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
@@ -225,7 +226,7 @@ function noVeth(dev: string, link: ObservedLink): CniError {
   })
 }
 
-function noFence(dev: string, policy: string): CniError {
+function policyWithoutVeth(dev: string, policy: string): CniError {
   return new CniError('policy-without-veth', `firewall.ingressPolicy: "${policy}" needs a veth, and ${dev} is none`, {
     details: 'use it after ptp or bridge, or set "ingressPolicy": "open"',
   })

@@ -67,7 +67,7 @@ export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
       hostPorts,
       bandwidth: bandwidthSpec(conf.bandwidth, { key, link: host.name, mtu }),
       tuning: tuningSpec(conf),
-      fence: isRouted ? fenceOf(conf) : undefined,
+      ingressPolicy: isRouted ? ingressPolicyOf(conf) : undefined,
     }),
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
@@ -92,10 +92,10 @@ export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: S
     ...(isRouted ? {} : { bridge: bridgeSpec(conf, gateways, around) }),
     forwarding: familiesOf(isRouted ? subnets : gateways),
     ...(conf.ipMasq && subnets.length > 0
-      ? { masquerade: { subnets, keep: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
+      ? { masquerade: { subnets, noMasquerade: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
       : {}),
     ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
-    ...(isRouted ? {} : defined({ fence: fenceOf(conf) })),
+    ...(isRouted ? {} : defined({ ingressPolicy: ingressPolicyOf(conf) })),
     ...acceptOf(conf, subnets),
     ...(isRouted && subnets.length > 0 ? { ranges: subnets } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
@@ -114,7 +114,7 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
   const masquerade = now.masquerade && {
     subnets: unique([...(old.masquerade?.subnets ?? []), ...now.masquerade.subnets]),
-    keep: unique([...(old.masquerade?.keep ?? []), ...now.masquerade.keep]),
+    noMasquerade: unique([...(old.masquerade?.noMasquerade ?? []), ...now.masquerade.noMasquerade]),
   }
   return {
     ...now,
@@ -146,7 +146,7 @@ function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
   }
 }
 
-function fenceOf({ firewall }: NetConf): NetworkSpec['fence'] {
+function ingressPolicyOf({ firewall }: NetConf): NetworkSpec['ingressPolicy'] {
   return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
 }
 

@@ -88,8 +88,8 @@ export function steadyRuleOps(source: RuleSource): readonly Op[] {
 
 /** Whether a network has rules of its own, apart from those of its attachments. */
 export function sharesRules(network: NetworkSpec): boolean {
-  const { masquerade, hairpin, fence } = network
-  return (masquerade ?? hairpin ?? fence) !== undefined || acceptedOf(network).length > 0
+  const { masquerade, hairpin, ingressPolicy } = network
+  return (masquerade ?? hairpin ?? ingressPolicy) !== undefined || acceptedOf(network).length > 0
 }
 
 function baseOps({ networks, all = networks }: RuleSource, elements: readonly Op[]): readonly Op[] {

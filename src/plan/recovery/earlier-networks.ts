@@ -69,15 +69,17 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
   const hairpin = isLeft(today.hairpin) ? without(old.hairpin, current, (each) => each.hairpin) : []
   const accepts = acceptsOf({ old, today, current, isMoved }, isOther)
   if (!isMoved && subnets.length + hairpin.length === 0 && accepts === undefined) return []
-  const keep = [...new Set([...(old.masquerade?.keep ?? []), ...(today.masquerade?.keep ?? [])])]
+  const noMasquerade = [
+    ...new Set([...(old.masquerade?.noMasquerade ?? []), ...(today.masquerade?.noMasquerade ?? [])]),
+  ]
   const part: NetworkSpec = {
     name: old.name,
     forwarding: old.forwarding,
     ...(isMoved && old.bridge ? { bridge: old.bridge } : {}),
-    ...(subnets.length > 0 ? { masquerade: { subnets, keep } } : {}),
+    ...(subnets.length > 0 ? { masquerade: { subnets, noMasquerade } } : {}),
     // Without subnets it is for the bridge's name alone (hairpin.ts).
     ...(hairpin.length > 0 || (isMoved && old.hairpin && isLeft(today.hairpin)) ? { hairpin } : {}),
-    ...(old.fence && (isOther || (isMoved && today.fence)) ? { fence: old.fence } : {}),
+    ...(old.ingressPolicy && (isOther || (isMoved && today.ingressPolicy)) ? { ingressPolicy: old.ingressPolicy } : {}),
     ...accepts,
     removeWhenEmpty: false,
   }

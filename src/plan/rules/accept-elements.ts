@@ -37,7 +37,7 @@ export function newConnections(network: NetworkSpec): NewConnections {
   if (acceptNew === 'none' || acceptedOf(network).length === 0) return { to: [], from: [] }
   const routed = acceptSubnets.filter((of) => of.includes('/'))
   const to = masquerade?.subnets ?? (routed.length > 0 ? routed : (bridge?.addresses ?? []).map(subnetOf))
-  return { to, from: masquerade?.keep ?? [] }
+  return { to, from: masquerade?.noMasquerade ?? [] }
 }
 
 /** The gateway of a bridge on a VLAN is a link of its own, and packets of pods come in by that. */

@@ -8,13 +8,17 @@ import type { Element } from '../model/elements.ts'
  * `same-bridge`: pods of this bridge and of other isolated bridges do not reach each other.
  * `isolated`: nor do pods of this bridge among themselves.
  */
-export function isolationElements({ bridge, fence: policy, fenceOn }: NetworkSpec): readonly Element[] {
-  const link = bridge?.name ?? fenceOn
+export function isolationElements({
+  bridge,
+  ingressPolicy: policy,
+  ingressPolicyLink,
+}: NetworkSpec): readonly Element[] {
+  const link = bridge?.name ?? ingressPolicyLink
   return link === undefined || policy === undefined ? [] : isolateLink(link, policy)
 }
 
 /** The elements for one link: a bridge, or a pod's own. */
-export function isolateLink(link: string, policy: NonNullable<NetworkSpec['fence']>): readonly Element[] {
+export function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {
   const isolated: Element = { set: 'isolatedLinks', key: [link] }
   return policy === 'isolated' ? [isolated] : [isolated, { set: 'isolationExempt', key: [link, link] }]
 }

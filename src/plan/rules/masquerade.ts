@@ -25,7 +25,7 @@ interface Pair {
 /** Every masquerade element of these networks together. */
 export function masqueradeElements(networks: readonly NetworkSpec[]): readonly Element[] {
   const rules = networks.flatMap((network) => (network.masquerade ? [network.masquerade] : []))
-  const kept = rules.map(({ subnets, keep }) => ({ first: subnets, second: keep }))
+  const kept = rules.map(({ subnets, noMasquerade }) => ({ first: subnets, second: noMasquerade }))
   const same = networks.map(({ hairpin = [] }) => ({ first: hairpin, second: hairpin }))
   return [
     ...subnetElements(
@@ -78,11 +78,11 @@ function prefixText(cidr: Cidr): string {
   return cidr.prefixLength === bitsOf(cidr.family) ? formatAddress(cidr) : formatCidr(cidr)
 }
 
-function pairsOf(subnets: readonly string[], keep: readonly string[]): readonly Pair[] {
-  return subnets
+function pairsOf(first: readonly string[], second: readonly string[]): readonly Pair[] {
+  return first
     .flatMap(toCidr)
     .flatMap((source) =>
-      keep
+      second
         .flatMap(toCidr)
         .flatMap((destination) => (source.family === destination.family ? [{ source, destination }] : [])),
     )

@@ -151,7 +151,7 @@ const chained = stored<ChainedSpec>({
   dev: ['dev', text],
   hostLink: ['hostLink', optionalText],
   isolated: ['isolated', optional(isTrue)],
-  fence: ['fence', optionalWord],
+  ingressPolicy: ['fence', optionalWord],
 })
 
 export const attachment = stored<AttachmentSpec>({
@@ -168,7 +168,7 @@ export const attachment = stored<AttachmentSpec>({
   dad: ['dad', flag],
   dns: ['dns', believed(dns)],
   selfHairpin: ['selfHairpin', flag],
-  fence: ['fence', optionalWord],
+  ingressPolicy: ['fence', optionalWord],
   hostPorts: ['hostPorts', optional(hostPorts)],
   bandwidth: ['bandwidth', optional(bandwidth)],
   tuning: ['tuning', optional(tuning)],

@@ -39,7 +39,7 @@ const bridge = stored<BridgeSpec>({
 
 const masquerade = stored<NonNullable<NetworkSpec['masquerade']>>({
   subnets: ['subnets', texts],
-  keep: ['keep', texts],
+  noMasquerade: ['keep', texts],
 })
 
 const newConnections = stored<Exclude<NetworkSpec['acceptNew'], 'none' | undefined>>({
@@ -57,8 +57,8 @@ export const network = stored<NetworkSpec>({
   forwarding: ['forwarding', listOf(family)],
   masquerade: ['masquerade', optional(masquerade)],
   hairpin: ['hairpin', optionalTexts],
-  fence: ['fence', optionalWord],
-  fenceOn: ['fenceOn', optionalText],
+  ingressPolicy: ['fence', optionalWord],
+  ingressPolicyLink: ['fenceOn', optionalText],
   hostAccept: ['hostAccept', optionalText],
   acceptSubnets: ['acceptSubnets', optionalTexts],
   ranges: ['ranges', optionalTexts],

@@ -77,12 +77,12 @@ const ports = { runtimeConfig: { portMappings: [{ hostPort: 80, containerPort: 8
 const bandwidth = { bandwidth: { egressRate: 8000, egressBurst: 8000 } }
 
 describe('chained', () => {
-  it('asks for nothing without features, and for something where a fence is over', () => {
+  it('asks for nothing without features, and for something where a policy is over', () => {
     expect(asksForAnything(confOf({ mtu: 1400, firewall: { hostAccept: 'off' } }), undefined)).toBe(false)
     for (const more of [ports, bandwidth, { ipMasq: true }, { sbr: {} }, { tuning: { mtu: 1400 } }]) {
       expect(asksForAnything(confOf(more), undefined)).toBe(true)
     }
-    const known = { name: 'net/chained', forwarding: [], fence: 'isolated', removeWhenEmpty: false } as const
+    const known = { name: 'net/chained', forwarding: [], ingressPolicy: 'isolated', removeWhenEmpty: false } as const
     expect(asksForAnything(confOf({}), known)).toBe(true)
   })
 
@@ -143,12 +143,12 @@ describe('chained', () => {
     expect(codeOf(() => specOf({ sbr: {} }, { ...seen, pod: { ...seen.pod, links: new Map() } }))).toBe(4)
   })
 
-  it('isolates a bridge port, and fences a link that is on no bridge', () => {
+  it('isolates a bridge port, and from others a link that is on no bridge', () => {
     const more = { firewall: { ingressPolicy: 'isolated' } }
     expect(specOf(more).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', isolated: true })
     const seen = seenOf()
     const veth1 = linkOf('veth1', { index: 7, kind: 'veth', peerIndex: 2 })
     const routed = { ...seen, host: { links: new Map([['veth1', veth1]]), routes: new Map() } }
-    expect(specOf(more, routed).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', fence: 'isolated' })
+    expect(specOf(more, routed).chained).toEqual({ dev: 'eth0', hostLink: 'veth1', ingressPolicy: 'isolated' })
   })
 })

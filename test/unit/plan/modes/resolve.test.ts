@@ -109,7 +109,7 @@ describe('addresses and MACs', () => {
 describe('a network', () => {
   it('of layer 2 is a bridge and nothing else', () => {
     expect(networkOf({}, noIps)).toMatchObject({ forwarding: [], bridge: { addresses: [], vlanFiltering: false } })
-    for (const key of ['masquerade', 'hairpin', 'fence', 'hostAccept'])
+    for (const key of ['masquerade', 'hairpin', 'ingressPolicy', 'hostAccept'])
       expect(networkOf({}, noIps)).not.toHaveProperty(key)
   })
 
@@ -117,7 +117,10 @@ describe('a network', () => {
     expect(networkOf({ podcidr: ['10.1.0.0/24', 'fd00:1::/64'], nonMasqueradeCIDRs: ['10.0.0.0/8'] })).toMatchObject({
       bridge: { addresses: ['10.1.0.1/24', 'fd00:1::1/64'] },
       forwarding: [4, 6],
-      masquerade: { subnets: ['10.1.0.0/24', 'fd00:1::/64'], keep: ['10.0.0.0/8', '10.1.0.0/24', 'fd00:1::/64'] },
+      masquerade: {
+        subnets: ['10.1.0.0/24', 'fd00:1::/64'],
+        noMasquerade: ['10.0.0.0/8', '10.1.0.0/24', 'fd00:1::/64'],
+      },
       hairpin: ['10.1.0.0/24', 'fd00:1::/64'],
     })
   })
@@ -133,7 +136,7 @@ describe('a network', () => {
     const network = networkOf({ mode: 'ptp', ipMasq: true, firewall: { ingressPolicy: 'isolated' }, ...bridged })
     expect(network).toMatchObject({ forwarding: [4], masquerade: { subnets: ['10.1.0.0/24'] } })
     expect(network.acceptSubnets).toEqual(['10.1.0.0/24'])
-    for (const key of ['bridge', 'fence', 'hostAccept']) expect(network).not.toHaveProperty(key)
+    for (const key of ['bridge', 'ingressPolicy', 'hostAccept']) expect(network).not.toHaveProperty(key)
   })
 
   it('has its bridge or its subnets accepted by other firewalls, with a firewall key only', () => {

@@ -25,7 +25,7 @@ describe('earlierNetworks', () => {
   it('a range that has moved, with its bridge and what it does not masquerade', () => {
     const [part, ...more] = earlierNetworks([moved], [small, small])
     expect(part?.bridge).toEqual(small.bridge)
-    expect(part?.masquerade).toEqual({ subnets: ['10.1.0.0/24'], keep: ['10.1.0.0/24', '10.2.0.0/24'] })
+    expect(part?.masquerade).toEqual({ subnets: ['10.1.0.0/24'], noMasquerade: ['10.1.0.0/24', '10.2.0.0/24'] })
     expect(part?.hairpin).toEqual(['10.1.0.0/24'])
     expect(more).toEqual([])
   })
@@ -46,14 +46,19 @@ describe('earlierNetworks', () => {
     const old = networkOf({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'isolated' } })
     const [part] = earlierNetworks([networkOf({ podcidr: '10.1.0.0/16', bridge: 'br7', ipMasq: false })], [old])
     expect(part).toMatchObject({ bridge: { name: 'cni0' } })
-    for (const each of [part?.masquerade, part?.hairpin, part?.fence, part?.acceptSubnets]) expect(each).toBeUndefined()
+    for (const each of [part?.masquerade, part?.hairpin, part?.ingressPolicy, part?.acceptSubnets])
+      expect(each).toBeUndefined()
   })
 
   it('all, where today is another network under the same name: another bridge, another range', () => {
     const old = networkOf({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'isolated' } })
     const now = networkOf({ podcidr: '10.2.0.0/24', bridge: 'br7', ipMasq: false })
     const [part] = earlierNetworks([now], [old])
-    expect(part).toMatchObject({ masquerade: { subnets: ['10.1.0.0/24'] }, fence: 'isolated', acceptSubnets: ['cni0'] })
+    expect(part).toMatchObject({
+      masquerade: { subnets: ['10.1.0.0/24'] },
+      ingressPolicy: 'isolated',
+      acceptSubnets: ['cni0'],
+    })
   })
 
   it('of two with one bridge the newest, and none of a bridge that another network has', () => {

@@ -15,7 +15,7 @@ const cluster = {
 const network: NetworkSpec = {
   name: 'pods',
   forwarding: [4],
-  masquerade: { subnets: ['10.0.1.0/24'], keep: [] },
+  masquerade: { subnets: ['10.0.1.0/24'], noMasquerade: [] },
   removeWhenEmpty: false,
 }
 

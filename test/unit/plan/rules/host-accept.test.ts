@@ -79,7 +79,7 @@ describe('the elements', () => {
     ])
   })
   it('of a record of release 0.1 come from what the network masquerades', () => {
-    const masquerade = { subnets: ['10.1.0.0/24'], keep: ['10.0.0.0/8', '10.1.0.0/24'] }
+    const masquerade = { subnets: ['10.1.0.0/24'], noMasquerade: ['10.0.0.0/8', '10.1.0.0/24'] }
     expect(texts(specOf({ hostAccept: 'cni0', masquerade }))).toEqual([
       'acceptLinks cni0',
       'acceptNew4 10.1.0.0/24 10.0.0.0/8',

@@ -31,8 +31,8 @@ it('is the foreign bridge that a chained network is on, where it has none of its
     name: 'n',
     forwarding: [],
     removeWhenEmpty: false,
-    fence: 'isolated',
-    fenceOn: 'br9',
+    ingressPolicy: 'isolated',
+    ingressPolicyLink: 'br9',
   } as const
   expect(isolationElements(network)).toEqual([{ set: 'isolatedLinks', key: ['br9'] }])
 })

@@ -26,7 +26,10 @@ const cidrs = fc
   })
 const networks: fc.Arbitrary<readonly NetworkSpec[]> = fc.array(
   fc
-    .record({ subnets: fc.array(cidrs, { minLength: 1, maxLength: 3 }), keep: fc.array(cidrs, { maxLength: 4 }) })
+    .record({
+      subnets: fc.array(cidrs, { minLength: 1, maxLength: 3 }),
+      noMasquerade: fc.array(cidrs, { maxLength: 4 }),
+    })
     .map((masquerade): NetworkSpec => ({ name: 'n', forwarding: [], removeWhenEmpty: false, masquerade })),
   { maxLength: 4 },
 )
@@ -76,7 +79,8 @@ describe('masqueradeElements', () => {
         const rules = specs.flatMap(({ masquerade }) => (masquerade ? [masquerade] : []))
         const isSource = rules.some(({ subnets }) => subnets.some((subnet) => holds(subnet, from)))
         const isKept = rules.some(
-          ({ subnets, keep }) => subnets.some((subnet) => holds(subnet, from)) && keep.some((each) => holds(each, to)),
+          ({ subnets, noMasquerade }) =>
+            subnets.some((subnet) => holds(subnet, from)) && noMasquerade.some((each) => holds(each, to)),
         )
         const sameFamily = from.includes(':') === to.includes(':')
         expect(sourcesOf(elements).some((source) => holds(source, from))).toBe(isSource)
