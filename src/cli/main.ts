@@ -6,6 +6,7 @@ import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
 import { convertCommand } from './convert/convert.ts'
+import { doctorCommand } from './doctor/command.ts'
 import { explainCommand } from './explain/explain.ts'
 import { gcCommand } from './gc/gc.ts'
 import { lintCommand } from './lint/command.ts'
@@ -26,6 +27,7 @@ import { versionCommand } from './version/version.ts'
 export const commands: readonly Command[] = [
   tryCommand,
   lintCommand,
+  doctorCommand,
   planCommand,
   convertCommand,
   adoptCommand,

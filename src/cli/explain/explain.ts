@@ -2,6 +2,7 @@
 // `trestle explain`: an error code, the id of a finding, or a pasted error of kubelet or a runtime, in words.
 
 import { isErrorId } from '../../cni/model/error-code.ts'
+import { doctorChecks, isDoctorCheckId } from '../doctor/checks/checks.ts'
 import { checks, isCheckId } from '../lint/checks/checks.ts'
 import { nearestWord } from '../lint/json/nearest-word.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -19,10 +20,10 @@ export const explainCommand: Command = {
   maxWords: 10_000,
   summary: 'tell what an error means, why it comes and what to do',
   description: [
-    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint`, or a text with an error as kubelet,',
-    'containerd, CRI-O or cnitool print it (- reads it from standard input), also of other plugins and their agents:',
-    'what it means, the usual causes, the likely one first, what to look at and what to do; which words were',
-    'recognised and which were not. Without CODE: all codes. An unknown code or text: exit code 1.',
+    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a text with',
+    'an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of other plugins',
+    'and their agents: what it means, the usual causes, the likely one first, what to look at and what to do; which',
+    'words were recognised and which were not. Without CODE: all codes. An unknown code or text: exit code 1.',
   ].join('\n'),
   options: {},
   examples: [
@@ -55,7 +56,7 @@ function run({ words, isJson, output }: Input): number {
   if (word === '-') return explainText(readInputText('-'), out)
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
-  if (isErrorId(word) || isCheckId(word)) return explainId(word, out)
+  if (isErrorId(word) || isCheckId(word) || isDoctorCheckId(word)) return explainId(word, out)
   const known = knownError(word)
   if (known !== undefined) return told({ errors: [documentOf(known)] }, knownText(known), out)
   if (!isEmpty(recognise(word))) return explainText(word, out)
@@ -79,12 +80,17 @@ function explainCode(number: number, out: Out): number {
   return told({ codes, ids }, text || `${number} is none of trestle's codes; a delegated plugin may use it\n`, out)
 }
 
-/** An id that an error and a finding of lint share means the same in both. */
+/** An id that an error and a finding share means the same in both. */
 function explainId(word: string, out: Out): number {
   const ids = isErrorId(word) ? [ownError(word)] : []
   const found = isCheckId(word) ? [{ id: word, ...checks[word] }] : []
-  const texts = [...ids.map(idText), ...found.map((check) => checkText(check.id, check))]
-  return told({ ids, checks: found }, texts.join('\n'), out)
+  const ofDoctor = isDoctorCheckId(word) ? [{ id: word, ...doctorChecks[word] }] : []
+  const texts = [
+    ...ids.map(idText),
+    ...found.map((check) => checkText(check.id, check)),
+    ...ofDoctor.map((check) => checkText(check.id, check, 'trestle doctor')),
+  ]
+  return told({ ids, checks: [...found, ...ofDoctor] }, texts.join('\n'), out)
 }
 
 function explainText(text: string, out: Out): number {
@@ -108,9 +114,14 @@ function documentOf({ id, who, meaning, causes, look, cure, ...more }: KnownErro
 }
 
 function unknownWord(word: string): UsageError {
-  const ids = [...ownErrors.map(({ id }) => id), ...Object.keys(checks), ...knownErrors.map(({ id }) => id)]
+  const ids = [
+    ...ownErrors.map(({ id }) => id),
+    ...Object.keys(checks),
+    ...Object.keys(doctorChecks),
+    ...knownErrors.map(({ id }) => id),
+  ]
   const meant = nearestWord(word, ids)
   const hint =
-    meant === undefined ? 'use a number, an id that `trestle lint` prints, or the text' : `did you mean "${meant}"?`
+    meant === undefined ? 'use a number, an id that lint or doctor prints, or the text' : `did you mean "${meant}"?`
   return new UsageError(`"${word}" is no error code and no id of an error or a finding: ${hint}`)
 }

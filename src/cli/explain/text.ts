@@ -28,9 +28,9 @@ export function idText({ id, code, cause, cure }: OwnError): string {
   return `${id}: an error of trestle (${number})\n  cause: ${cause}\n  what to do: ${cure}\n`
 }
 
-/** All of a finding of lint. */
-export function checkText(id: string, { severity, meaning, cause, cure }: Check): string {
-  return `${id}: ${meaning} (${severity}, trestle lint)\n  cause: ${cause}\n  what to do: ${cure}\n`
+/** All of a finding. `of`: the command that has it. */
+export function checkText(id: string, { severity, meaning, cause, cure }: Check, of = 'trestle lint'): string {
+  return `${id}: ${meaning} (${severity}, ${of})\n  cause: ${cause}\n  what to do: ${cure}\n`
 }
 
 /** All of a known error. */

@@ -16,6 +16,12 @@ function buildInfo(): { readonly version: string; readonly commit: string } {
   }
 }
 
+/** Name, version and commit, for a line of another command. */
+export function versionText(): string {
+  const { version, commit } = buildInfo()
+  return `trestle ${version} (${commit})`
+}
+
 export const versionCommand: Command = {
   name: 'version',
   words: '',
@@ -29,10 +35,7 @@ export const versionCommand: Command = {
     const node = process.version.slice(1)
     const build = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
     const document = { formatVersion: 1, command: 'version', ...build, exitCode: exitCode.fine }
-    const text = [
-      `trestle ${version} (${commit}), Node ${node}, ${process.arch}`,
-      `CNI ${supportedVersions.join(', ')}`,
-    ]
+    const text = [`${versionText()}, Node ${node}, ${process.arch}`, `CNI ${supportedVersions.join(', ')}`]
     output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : `${text.join('\n')}\n`)
     return exitCode.fine
   },

@@ -37,6 +37,15 @@ export interface Restored {
   readonly lost: readonly string[]
   /** Attachments of another host network namespace: left alone. */
   readonly elsewhere: readonly string[]
+  readonly parts: RestoredParts
+}
+
+/** The same by what it is of, for `trestle doctor`. `lost`: their attachments. */
+export interface RestoredParts {
+  readonly state: readonly string[]
+  readonly differences: readonly Difference[]
+  readonly accepts: readonly string[]
+  readonly lost: readonly AttachmentSpec[]
 }
 
 /** How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows from it. */
@@ -55,12 +64,14 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
     const state = await stateLacks(context)
     if (apply) for (const { mend } of state) await mend()
-    const { found, lost } = await reconcile(context, { apply, others })
+    const { differences, lost } = await reconcile(context, { apply, others })
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
+    const texts = state.map(({ text }) => text)
     // Several operations may say the same of one link.
-    const missing = [...new Set([...state.map(({ text }) => text), ...found, ...accepts])]
-    return { missing, lost: lost.map(describe), elsewhere: others.map(describe) }
+    const missing = [...new Set([...texts, ...differences.flatMap(({ found }) => found), ...accepts])]
+    const parts = { state: texts, differences, accepts, lost }
+    return { missing, lost: lost.map(describe), elsewhere: others.map(describe), parts }
   })
 }
 
@@ -70,16 +81,16 @@ interface Reconciling {
   readonly others: readonly AttachmentRecord[]
 }
 
-/** What was different at any look, in words, and the attachments whose interface was gone at the last one. */
+/** What was different at any look, and the attachments whose interface was gone at the last one. */
 async function reconcile(context: CallContext, { apply, others }: Reconciling) {
-  const found: string[] = []
+  const all: Difference[] = []
   for (let looks = 1; ; looks++) {
     const { differences, rules, lost } = await compare(context, others)
-    found.push(...differences.flatMap((each) => each.found))
-    if (!apply || differences.length === 0) return { found, lost }
+    all.push(...differences)
+    if (!apply || differences.length === 0) return { differences: all, lost }
     try {
       await applyDifferences(context, differences, rules)
-      return { found, lost }
+      return { differences: all, lost }
     } catch (error) {
       if (looks === mostLooks || !isOvertaken(error)) throw error
     }

@@ -10,7 +10,7 @@ import { blocksOf } from './proc-blocks.ts'
 const mostBytes = 1024 * 1024
 
 /** A host port and the socket that had its traffic so far. */
-interface PortListener {
+export interface PortListener {
   readonly port: HostPort
   readonly listener: Listener
 }
@@ -38,13 +38,14 @@ export function tellListeners(ports: readonly HostPort[]): void {
   }
 }
 
-function textsOf({ port, listener }: PortListener): { readonly what: string; readonly where: string } {
+/** A host port and who listens on it, in words. */
+export function textsOf({ port, listener }: PortListener): { readonly what: string; readonly where: string } {
   const address = listener.family === 6 ? `[${listener.address}]` : listener.address
   return { what: `host port ${port.hostPort}/${port.protocol}`, where: `${address}:${listener.port}` }
 }
 
 /** The first listener of each port. Reads nothing when there are no ports. */
-function findListeners(ports: readonly HostPort[]): readonly PortListener[] {
+export function findListeners(ports: readonly HostPort[]): readonly PortListener[] {
   const found = new Map<HostPort, Listener>()
   for (const protocol of ['tcp', 'udp'] as const) {
     const wanted = ports.filter((port) => port.protocol === protocol)

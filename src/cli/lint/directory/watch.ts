@@ -2,7 +2,7 @@
 // Whether a running containerd watches the directory that is there now. It watches the one that was there when it
 // started and never looks for another (containerd, cni_conf_syncer.go); containerd 2 ends when that one is removed.
 
-import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, statfsSync, statSync } from 'node:fs'
 
 /** statfs(2): on an overlay the inode of a watch is not the one that stat(2) tells. */
 const OVERLAYFS_MAGIC = 0x794c7630
@@ -13,6 +13,8 @@ export function notWatching(directory: string): readonly number[] {
     if (statfsSync(directory).type === OVERLAYFS_MAGIC) return []
     const { ino } = statSync(directory, { bigint: true })
     return pidsOf('containerd').filter((pid) => {
+      // In another mount namespace the path is that of another directory: a node in a container.
+      if (mountNamespaceOf(pid) !== mountNamespaceOf('self')) return false
       const watched = watchedInodes(pid)
       return watched.length > 0 && !watched.includes(ino)
     })
@@ -33,6 +35,14 @@ function watchedInodes(pid: number): readonly bigint[] {
     const found = textOf(`/proc/${pid}/fdinfo/${fd}`).matchAll(/^inotify wd:\S+ ino:([0-9a-f]+) /gm)
     return [...found].map((match) => BigInt(`0x${match[1]}`))
   })
+}
+
+function mountNamespaceOf(pid: number | 'self'): string {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/mnt`)
+  } catch {
+    return ''
+  }
 }
 
 /** A process may end between two looks. */

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle doctor`: what is wrong with the pod network of this node.
+
+import { release } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { nearestWord } from '../lint/json/nearest-word.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { type Tell, withProgress } from '../shell/progress.ts'
+import { versionText } from '../version/version.ts'
+import { type Group, groups } from './checks/check.ts'
+import { allChecks, type Finding } from './checks/finding.ts'
+import { fix, fixable } from './fix.ts'
+import { judge } from './judge/judge.ts'
+import type { NodeFacts } from './look/facts.ts'
+import { lookAtNode } from './look/look.ts'
+import { type Report, reportText, shortText } from './report.ts'
+
+export const doctorCommand: Command = {
+  name: 'doctor',
+  words: '',
+  maxWords: 0,
+  summary: 'find what is wrong with the pod network of this node',
+  description: [
+    'Looks at the runtime and the directories that it uses, the configuration in use, agents of other plugins, the',
+    'kernel (forwarding, rp_filter, IPv6, br_netfilter, modules), what state says against what links, routes and rules',
+    'there are, the inside of pods, addresses and host ports, what dead pods left, other firewalls, limits, and the last',
+    'hour of the logs of runtimes and kubelet. It changes nothing. Works beside other plugins too, without trestle.',
+    'Each finding has an id: `trestle explain forwarding-off`. Exit code 1: an error or a warning; 3: nothing was found,',
+    'and not all could be looked at.',
+  ].join('\n'),
+  options: {
+    only: { type: 'string', value: 'WORDS', help: 'only these groups or ids, commas between' },
+    skip: { type: 'string', value: 'WORDS', help: 'leave these groups or ids out' },
+    list: { type: 'boolean', help: 'list the ids of findings, and look at nothing' },
+    short: { type: 'boolean', help: 'one line, with versions' },
+    wait: { type: 'string', value: 'SECONDS', help: 'look again until nothing is found, so long at most' },
+    fix: { type: 'boolean', help: "say what of trestle's own can be mended here" },
+    apply: { type: 'boolean', help: 'with --fix: mend it, then look again' },
+    'config-dir': { type: 'string', value: 'DIR', help: 'in place of the directory that the runtime uses' },
+    'bin-dir': { type: 'string', value: 'DIR', help: 'in place of the directories of plugins; several with : between' },
+    'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
+    'no-runtime': { type: 'boolean', help: 'ask no runtime' },
+    log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
+  },
+  examples: [
+    'trestle doctor',
+    'trestle doctor --only kernel,firewall',
+    'trestle doctor --fix --apply',
+    'trestle doctor -o json',
+  ],
+  run,
+}
+
+async function run(input: Input): Promise<number> {
+  const { values, isJson, output } = input
+  if (values['list'] === true) return listChecks(input)
+  if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
+  const selection = readSelection(values)
+  const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
+  const report = await withProgress(isJson, (tell) => examine(input, { tell, selection, endsAtMs }))
+  const code = exitCodeOf(report)
+  if (isJson) output.out(`${JSON.stringify(asDocument(report, code), undefined, 2)}\n`)
+  else if (values['short'] === true) output.out(shortText(report, `${versionText()}, Linux ${release()}`))
+  else output.out(reportText(report, { hasColour: output.hasColour, width: process.stdout.columns ?? 120 }))
+  return code
+}
+
+/** Which findings are shown. */
+interface Selection {
+  readonly groups: readonly Group[]
+  readonly isMeant: (finding: Pick<Finding, 'id' | 'group'>) => boolean
+}
+
+interface Examining {
+  readonly tell: Tell
+  readonly selection: Selection
+  readonly endsAtMs: number
+}
+
+const pauseMs = 1000
+
+async function examine({ values }: Input, { tell, selection, endsAtMs }: Examining): Promise<Report> {
+  const done: string[] = []
+  for (;;) {
+    const facts = await lookAtNode(lookOptions(values, tell))
+    const report = reportOf(facts, selection, done)
+    const toFix = values['apply'] === true && done.length === 0 ? fixable(report.findings) : []
+    if (toFix.length > 0) {
+      done.push(...(await fix(toFix, { ...runtimeOf(values), tell })))
+      continue
+    }
+    if (exitCodeOf(report) === exitCode.fine || Date.now() >= endsAtMs) return withPlan(report, values)
+    await sleep(pauseMs)
+  }
+}
+
+function runtimeOf(values: Input['values']) {
+  return { endpoint: values['runtime-endpoint'] as string | undefined, isAsked: values['no-runtime'] !== true }
+}
+
+function lookOptions(values: Input['values'], tell: Tell) {
+  const text = (name: string) => values[name] as string | undefined
+  const [confDir, binDir, endpoint, logFile] = [
+    text('config-dir'),
+    text('bin-dir'),
+    text('runtime-endpoint'),
+    text('log'),
+  ]
+  return {
+    tell,
+    isRuntimeAsked: values['no-runtime'] !== true,
+    ...(confDir === undefined ? {} : { confDir }),
+    ...(binDir === undefined ? {} : { binDirs: binDir.split(':') }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(logFile === undefined ? {} : { logFile }),
+  }
+}
+
+function reportOf(facts: NodeFacts, { groups: selected, isMeant }: Selection, done: readonly string[]): Report {
+  const findings = judge(facts).filter(isMeant)
+  const notLooked = facts.notLooked.filter(({ group }) => selected.includes(group))
+  return { facts, findings, notLooked, selected, done: [...done] }
+}
+
+/** With --fix alone: what --apply would do. */
+function withPlan(report: Report, values: Input['values']): Report {
+  if (values['fix'] !== true || values['apply'] === true) return report
+  const plan = fixable(report.findings).map(({ id, on }) => `--apply mends ${id}: ${on}`)
+  return { ...report, done: plan.length > 0 ? plan : ['nothing here is for --fix to mend'] }
+}
+
+function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooked'>): number {
+  if (findings.some(({ severity }) => severity !== 'note')) return exitCode.findings
+  return notLooked.length > 0 ? exitCode.couldNotLook : exitCode.fine
+}
+
+function asDocument({ facts, findings, notLooked, done }: Report, code: number) {
+  const { runtimes, configurations, networks } = facts
+  const uses = configurations.map(({ runtime, file, network }) => ({ ...runtime, file, network }))
+  return { formatVersion: 1, command: 'doctor', runtimes, uses, networks, findings, notLooked, done, exitCode: code }
+}
+
+/** Throws UsageError for a word that is neither a group nor the id of a finding. */
+function readSelection(values: Input['values']): Selection {
+  const [only, skip] = ['only', 'skip'].map((name) => wordsOf(name, values[name]))
+  const isNamed = (words: readonly string[], { id, group }: Pick<Finding, 'id' | 'group'>) =>
+    words.includes(id) || words.includes(group)
+  const isMeant = (finding: Pick<Finding, 'id' | 'group'>) =>
+    ((only ?? []).length === 0 || isNamed(only ?? [], finding)) && !isNamed(skip ?? [], finding)
+  const checks = allChecks()
+  const isShown = (group: Group) =>
+    !(skip ?? []).includes(group) &&
+    ((only ?? []).length === 0 ||
+      (only ?? []).includes(group) ||
+      checks.some((each) => each.group === group && (only ?? []).includes(each.id)))
+  return { groups: groups.filter(isShown), isMeant }
+}
+
+function wordsOf(option: string, value: string | boolean | undefined): readonly string[] {
+  const words = String(value ?? '')
+    .split(',')
+    .filter((word) => word !== '')
+  const known = [...groups, ...allChecks().map(({ id }) => id)]
+  const wrong = words.find((word) => !known.includes(word))
+  if (wrong === undefined) return words
+  const meant = nearestWord(wrong, known)
+  throw new UsageError(`--${option} ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
+}
+
+function secondsOf(value: string | boolean | undefined): number {
+  const text = String(value ?? '0')
+  if (/^\d{1,5}$/.test(text)) return Number(text)
+  throw new UsageError(`--wait ${text}: use a number of seconds`)
+}
+
+function listChecks({ isJson, output }: Input): number {
+  const checks = allChecks()
+  const document = { formatVersion: 1, command: 'doctor', checks, exitCode: exitCode.fine }
+  const lines = checks.map(
+    ({ id, group, severity, meaning }) => `${group.padEnd(14)} ${severity.padEnd(7)}  ${id.padEnd(20)}  ${meaning}\n`,
+  )
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : lines.join(''))
+  return exitCode.fine
+}

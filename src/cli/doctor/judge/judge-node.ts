@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runtime, configuration, agents, pools, limits and the log.
+
+import { join } from 'node:path'
+import { clearHostLocal } from '../../explain/known/addresses.ts'
+import { ownError } from '../../explain/own/own-errors.ts'
+import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
+import { type Finding, findingOf } from '../checks/finding.ts'
+import type { SharedCheckId } from '../checks/shared-checks.ts'
+import type { ConfigurationFacts, LimitFacts, NodeFacts, PoolFacts, ReadinessFacts } from '../look/facts.ts'
+import { few } from './judge-state.ts'
+import { shellWord } from './shell-word.ts'
+
+/** Runtimes that do not answer or say that the network is not ready; the latter where no configuration explains it. */
+export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+  const isExplained = others.some(({ severity, group }) => severity === 'error' && group === 'configuration')
+  return runtimes.flatMap(({ text, silent, notReady }) => {
+    if (silent !== undefined) return [findingOf({ id: 'runtime-silent', on: text, seen: silent })]
+    if (notReady === undefined || isExplained) return []
+    return [findingOf({ id: 'runtime-not-ready', on: text, seen: notReady })]
+  })
+}
+
+/** Findings of lint that are about files of no consequence, or about runtimes that are not here. */
+const ofOthers = {
+  containerd: ['runtimes-differ', 'cri-o-skips', 'cnitool-stops'],
+  'CRI-O': ['runtimes-differ', 'containerd-stops', 'cnitool-stops'],
+}
+
+/** Of the directory and the file in use; other files matter where one hides what is meant. */
+export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
+  return facts.configurations.flatMap((each) => {
+    const stopper = each.runtime.name === 'CRI-O' ? undefined : each.prediction?.containerd
+    const about = [each.file, stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined]
+    const files = [
+      each.runtime.confDir,
+      ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
+    ]
+    const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
+    const isMeant = ({ id, file, severity }: LintFinding) =>
+      severity !== 'note' && files.includes(file) && !skipped.includes(id)
+    const meant = each.findings.filter(isMeant)
+    // What stops containerd is what is wrong with the file.
+    const isTold = ({ id, file }: LintFinding) =>
+      id === 'containerd-stops' &&
+      meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
+    return [...meant.filter((found) => !isTold(found)).map(ofLint), ...shadowed(each, facts)]
+  })
+}
+
+function ofLint({ id, severity, file, line, column, message, cause, cure }: LintFinding): Finding {
+  const on = line === undefined ? file : `${file}:${line}:${column}`
+  return { id, group: 'configuration', severity, on, seen: message, consequence: message, cause, cure }
+}
+
+/** Multus and its like take the others as their delegates. */
+const delegators = ['multus', 'multus-shim', 'genie', 'danm']
+
+function shadowed(
+  { file, network, plugins, files, runtime }: ConfigurationFacts,
+  { state }: NodeFacts,
+): readonly Finding[] {
+  const isUsed = (other: { readonly network: string }) => (state?.podsOf.get(other.network) ?? 0) > 0
+  if (file === undefined || plugins.some(({ type }) => delegators.includes(type))) return []
+  const others = files.filter((other) => other.network !== network && other.isOwn)
+  const hasOwn = plugins.some(({ isOwn }) => isOwn)
+  const meant = others.find(isUsed) ?? (hasOwn ? undefined : others[0])
+  if (meant === undefined) return []
+  const count = state?.podsOf.get(meant.network) ?? 0
+  const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
+  const seen = `it is used before ${meant.file}: new pods get network ${network}${pods}`
+  const path = join(runtime.confDir, file)
+  return [
+    findingOf({ id: 'config-shadowed', on: path, seen, run: `mv ${shellWord(path)} ${shellWord(`${path}.disabled`)}` }),
+  ]
+}
+
+/** What an agent should have left. */
+const byPlugin: Readonly<Record<string, SharedCheckId>> = {
+  flannel: 'flannel-subnet-env',
+  calico: 'calico-nodename',
+  'cilium-cni': 'cilium-agent',
+  'multus-shim': 'multus-daemon',
+  multus: 'kubeconfig-missing',
+  'ovn-k8s-cni-overlay': 'ovn-agent',
+  antrea: 'antrea-agent',
+  dhcp: 'dhcp-daemon',
+}
+
+export function judgeAgents({ agents }: NodeFacts): readonly Finding[] {
+  return agents.flatMap(({ plugin, path, isThere }) => {
+    const id = byPlugin[plugin]
+    return isThere || id === undefined ? [] : [findingOf({ id, on: `plugin ${plugin}`, seen: `${path} is not there` })]
+  })
+}
+
+const nearlyFull = 0.9
+
+export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] {
+  return [...readiness.map(notReady), ...pools.flatMap(ofPool)]
+}
+
+/** STATUS says it, and what `trestle explain` knows of its error. */
+function notReady({ network, id, message, details }: ReadinessFacts): Finding {
+  const { cause, cure } = ownError(id)
+  return {
+    id,
+    group: id === 'not-ready-pool' ? 'addresses' : id === 'not-ready-bridge' ? 'network' : 'host',
+    severity: 'error',
+    on: `network ${network}`,
+    seen: `${message.replace('not ready: ', '')}; ${details}`,
+    consequence: 'no further pod starts: the next ADD fails',
+    cause,
+    cure,
+  }
+}
+
+function ofPool(pool: PoolFacts): readonly Finding[] {
+  const { network, ranges, taken, total, leaked = [], directory, isHostLocal } = pool
+  const share = Number(taken) / Number(total)
+  const seen = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
+  const on = `network ${network}`
+  if (isHostLocal && BigInt(taken) >= total) return [findingOf({ id: 'host-local-full', on, seen })]
+  if (leaked.length > 0) {
+    const whose = `${leaked.length} of ${taken} reservations in ${directory} are of containers that no runtime lists: ${few(leaked)}`
+    return [findingOf({ id: 'host-local-leaked', on, seen: whose, run: clearHostLocal })]
+  }
+  // A full one of trestle's is STATUS's to tell, which counts what the next ADD takes back.
+  return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, seen })] : []
+}
+
+const limitChecks: Readonly<Record<LimitFacts['what'], SharedCheckId>> = {
+  inotify: 'inotify-limit',
+  watches: 'inotify-limit',
+  files: 'file-limit',
+  processes: 'process-limit',
+  disk: 'disk-full',
+  inodes: 'disk-full',
+  neighbours: 'neighbours-full',
+  conntrack: 'conntrack-full',
+}
+
+/** A disk is full later than a table, and by itself. */
+const fullFrom: Readonly<Partial<Record<LimitFacts['what'], number>>> = { disk: 0.97, inodes: 0.97 }
+
+export function judgeLimits({ limits = [] }: NodeFacts): readonly Finding[] {
+  return limits
+    .filter(({ what, used, most }) => used / most >= (fullFrom[what] ?? nearlyFull))
+    .map(({ what, on, used, most }) => {
+      const severity = used >= most ? 'error' : 'warning'
+      return findingOf({ id: limitChecks[what], on, seen: `${what}: ${used} of ${most} in use`, severity })
+    })
+}
+
+/** A runtime tries again within minutes: what came later than this still goes on. */
+const stillMs = 5 * 60 * 1000
+
+/** What goes on is a warning, what was before is a note. What is found in another group already is told there. */
+export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+  return log
+    .filter(({ id }) => !others.some((other) => other.id === id))
+    .map(({ id, meaning, cause, cure, run, count, lastMs, pods, units, text }) => ({
+      id,
+      group: 'log',
+      severity: nowMs - lastMs < stillMs ? 'warning' : 'note',
+      on: pods.length > 0 ? few(pods) : few(units),
+      seen: `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ${text}`,
+      consequence: meaning,
+      cause,
+      cure,
+      ...(run === undefined ? {} : { run }),
+    }))
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts to findings, in the order of the groups. Pure: what was seen is given, nothing is looked at.
+
+import { groups } from '../checks/check.ts'
+import type { Finding } from '../checks/finding.ts'
+import type { NodeFacts } from '../look/facts.ts'
+import { judgeFirewalls } from './judge-firewalls.ts'
+import { judgeKernel } from './judge-kernel.ts'
+import { judgeAgents, judgeConfiguration, judgeLimits, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
+import { judgeState } from './judge-state.ts'
+
+/** Everything that is wrong with the node, each cause once. */
+export function judge(facts: NodeFacts): readonly Finding[] {
+  const ofConfiguration = judgeConfiguration(facts)
+  const ofKernel = judgeKernel(facts)
+  const found = [
+    ...ofConfiguration,
+    ...judgeRuntimes(facts, ofConfiguration),
+    ...ofKernel,
+    ...judgeAgents(facts),
+    ...judgeState(
+      facts.state,
+      ofKernel.filter(({ id }) => id === 'ipv6-disabled').map(({ on }) => on),
+    ),
+    ...judgePools(facts),
+    ...judgeFirewalls(facts),
+    ...judgeLimits(facts),
+  ]
+  const all = [...withoutEffects(found), ...judgeLog(facts, found)]
+  return all.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group))
+}
+
+/** What is not there where it should be leads elsewhere, to the default route as a rule: no finding of its own. */
+function withoutEffects(findings: readonly Finding[]): readonly Finding[] {
+  const causes = ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing']
+  const isEffect = findings.some(({ id }) => causes.includes(id))
+  return findings.filter(({ id }) => !(isEffect && id === 'route-elsewhere'))
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of other firewalls that forwarded packets pass, with the rules in the order in which packets meet them.
+
+import type { NetworkSpec } from '../../../plan/model/attachment.ts'
+import { acceptMark, defaultMarkBit } from '../../../plan/rules/accept-mark.ts'
+import type { ForeignRule } from '../../../plan/rules/accept-place.ts'
+import { type ChainPlace, placeText } from '../../../plan/rules/host-accept.ts'
+import { type ForeignFirewall, lookForDrops, rulesOf, textsOf } from '../../../system/firewalls/foreign-firewalls.ts'
+import type { Run } from '../../../system/process/runner.ts'
+import type { FirewallFacts } from './facts.ts'
+
+/** A firewall of more chains is read so far: kube-proxy and policy agents have one for each service or pod. */
+const mostChains = 60
+
+type Placed = { readonly chain: string; readonly rule: ForeignRule }
+
+/** Looks. A process or two for each chain. Throws CniError 100 when nft does not tell. */
+export async function lookAtFirewalls(run: Run, networks: readonly NetworkSpec[]): Promise<readonly FirewallFacts[]> {
+  const mark = acceptMark(networks) ?? 2 ** defaultMarkBit
+  const found = await lookForDrops(run, { mark, families: [4, 6] })
+  return await Promise.all(found.map((firewall) => factsOf(run, firewall)))
+}
+
+async function factsOf(run: Run, { base, spot }: ForeignFirewall): Promise<FirewallFacts> {
+  const seen = new Set<string>()
+  const placed = await rulesFrom(run, base, seen)
+  const texts = base.kind === 'iptables' ? placed.map(({ rule }) => rule.text) : await nftTexts(run, base, placed)
+  return {
+    place: placeText(base),
+    ...wordsOf(base),
+    endsInDrop: spot !== undefined,
+    rules: placed.map(({ chain, rule }, at) => ({
+      chain,
+      act: rule.act,
+      isOurs: rule.ourMark !== undefined,
+      isUnconditional: rule.isUnconditional,
+      text: texts[at] ?? rule.text,
+      remove: removeText(base, chain, rule),
+    })),
+  }
+}
+
+function wordsOf(base: ChainPlace): Pick<FirewallFacts, 'families' | 'insert'> {
+  if (base.kind === 'iptables') {
+    const family = base.program.startsWith('ip6') ? 6 : 4
+    return { families: [family], insert: `${base.program} -I ${base.chain}` }
+  }
+  const families = { ip: [4], ip6: [6] } as const
+  const ofTable = base.family === 'ip' || base.family === 'ip6' ? families[base.family] : ([4, 6] as const)
+  return { families: ofTable, insert: `nft insert rule ${base.family} ${base.table} ${base.chain}` }
+}
+
+function removeText(base: ChainPlace, chain: string, { text }: ForeignRule): string {
+  if (base.kind === 'iptables') return `${base.program} ${text.replace(/^-A /, '-D ')}`
+  return `nft delete rule ${base.family} ${base.table} ${chain} ${text}`
+}
+
+async function rulesFrom(run: Run, place: ChainPlace, seen: Set<string>): Promise<readonly Placed[]> {
+  if (seen.has(place.chain) || seen.size >= mostChains) return []
+  seen.add(place.chain)
+  const rules = (await rulesOf(run, place)) ?? []
+  const all: Placed[] = []
+  for (const rule of rules) {
+    all.push({ chain: place.chain, rule })
+    if (rule.target !== undefined) all.push(...(await rulesFrom(run, { ...place, chain: rule.target }, seen)))
+  }
+  return all
+}
+
+/** Each text is `PLACE: RULE`. */
+async function nftTexts(run: Run, base: ChainPlace, placed: readonly Placed[]): Promise<readonly string[]> {
+  const texts = await textsOf(
+    run,
+    base,
+    placed.map(({ chain, rule }) => ({ chain, text: rule.text })),
+  )
+  return texts.map((text, at) => text.slice(placeText({ ...base, chain: placed[at]?.chain ?? '' }).length + 2))
+}

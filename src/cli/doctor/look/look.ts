@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at everything. What cannot be looked at is named with the reason, and the rest goes on.
+
+import { defined } from '../../../cni/model/defined.ts'
+import { CniError } from '../../../cni/model/error.ts'
+import { type CallContext, openContext } from '../../../commands/call/context.ts'
+import { readDocuments } from '../../../compile/read-ip.ts'
+import type { NetworkSpec } from '../../../plan/model/attachment.ts'
+import { emptyNamespace } from '../../../plan/model/observed.ts'
+import type { AttachmentRecord } from '../../../plan/model/record.ts'
+import { observeHost } from '../../../system/kernel/observe.ts'
+import type { Run } from '../../../system/process/runner.ts'
+import { allNetworks } from '../../../system/store/records.ts'
+import { askRuntime } from '../../gc/living.ts'
+import type { Tell } from '../../shell/progress.ts'
+import type { Group } from '../checks/check.ts'
+import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
+import type { NodeFacts, NotLooked } from './facts.ts'
+import { lookAtFirewalls } from './firewalls.ts'
+import { lookAtKernel } from './kernel.ts'
+import { lookAtLimits } from './limits.ts'
+import { errorsIn, readLog } from './log.ts'
+import { podNetworks } from './networks.ts'
+import { lookAtPools, lookAtReadiness } from './pools.ts'
+import { defaults, lookAtRuntimes, type Named } from './runtimes.ts'
+import { hasState, livePods, lookAtState } from './state.ts'
+
+/** What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal. */
+export interface LookOptions extends Named {
+  readonly isRuntimeAsked: boolean
+  readonly logFile?: string
+  readonly tell: Tell
+}
+
+/** The facts of this node. Never throws. */
+export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
+  const look = openLook(options.tell)
+  const nowMs = Date.now()
+  const runtimes = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), []) : []
+  const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: 'its defaults' }
+  const configurations = configurationsOf(look, runtimes.length > 0 ? runtimes : [{ ...nobody, ...named(options) }])
+  const listed = options.isRuntimeAsked
+    ? (await look.at('runtime', () => askRuntime(options.endpoint, options.tell), { listed: undefined })).listed
+    : undefined
+  // A runtime that does not answer takes time of its own.
+  const context = openContext(new AbortController().signal)
+  const { run } = context
+  const host = await look.at('network', () => observeHost(run, undefined, 'all'), emptyNamespace)
+  const [specs, live] = await look.at('network', () => recorded(context), [[], []])
+  const networks = podNetworks({ networks: specs, records: live, configurations, host })
+  const plugins = configurations.flatMap((each) => each.plugins)
+  return {
+    nowMs,
+    networks,
+    runtimes,
+    configurations,
+    agents: lookAtAgents(plugins),
+    readiness: await look.at(
+      'host',
+      asRoot(() => eachOf(configurations, (each) => lookAtReadiness(context, each))),
+      [],
+    ),
+    pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
+    ...defined({
+      kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
+      state: hasState()
+        ? await look.at(
+            'network',
+            asRoot(() => lookAtState(context, listed)),
+            undefined,
+          )
+        : undefined,
+      firewalls: await look.at(
+        'firewall',
+        asRoot(() => lookAtFirewalls(run, specs)),
+        undefined,
+      ),
+      limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
+      log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
+    }),
+    notLooked: look.notLooked,
+  }
+}
+
+type Recorded = readonly [readonly NetworkSpec[], readonly AttachmentRecord[]]
+
+function recorded(context: CallContext): Recorded {
+  return hasState() ? [allNetworks(), livePods(context)] : [[], []]
+}
+
+function openLook(tell: Tell) {
+  const notLooked: NotLooked[] = []
+  const at = async <T, E>(group: Group, body: () => T | Promise<T>, otherwise: E): Promise<T | E> => {
+    tell(`looking at ${group}`)
+    try {
+      return await body()
+    } catch (error) {
+      notLooked.push({ group, why: whyOf(error) })
+      return otherwise
+    }
+  }
+  return { at, notLooked: notLooked as readonly NotLooked[], add: (each: NotLooked) => notLooked.push(each) }
+}
+
+/** Rules, namespaces and state are root's to see. */
+function asRoot<T>(body: () => Promise<T>): () => Promise<T> {
+  return async () => {
+    if (process.geteuid?.() !== 0) throw new Error('it needs root: run it with sudo')
+    return await body()
+  }
+}
+
+function whyOf(error: unknown): string {
+  if (error instanceof CniError) return `${error.message}${error.details === undefined ? '' : `: ${error.details}`}`
+  return (error as Error).message
+}
+
+function configurationsOf(look: ReturnType<typeof openLook>, runtimes: NodeFacts['runtimes']) {
+  const byDirectory = new Map(runtimes.map((runtime) => [`${runtime.name} ${runtime.confDir}`, runtime]))
+  return [...byDirectory.values()].map((runtime) => {
+    const found = lookAtConfiguration(runtime)
+    if (found.couldNotLook === true)
+      look.add({ group: 'configuration', why: `a file of ${runtime.confDir} may not be read` })
+    return found
+  })
+}
+
+function named({ confDir, binDirs }: Named) {
+  return {
+    ...(confDir === undefined ? {} : { confDir, source: '--config-dir' }),
+    ...(binDirs === undefined ? {} : { binDirs }),
+  }
+}
+
+async function eachOf<A, B>(all: readonly A[], body: (one: A) => Promise<readonly B[]>): Promise<readonly B[]> {
+  const found: B[] = []
+  for (const one of all) found.push(...(await body(one)))
+  return found
+}
+
+/** Entries that the limit counts: permanent ones and those of multicast do not (net/core/neighbour.c). */
+async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: number }> {
+  const { stdout } = await run({ file: 'ip', args: ['-j', 'neigh', 'show'] })
+  const all = readDocuments(stdout).map((entry) => String(entry['dst'] ?? ''))
+  const six = all.filter((address) => address.includes(':')).length
+  return { 4: all.length - six, 6: six }
+}
+
+async function logged(run: Run, nowMs: number, file: string | undefined) {
+  const lines = await readLog(run, nowMs, file)
+  return lines === undefined ? undefined : errorsIn(lines)
+}

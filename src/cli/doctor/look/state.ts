@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// State against the kernel: what `restore` and `gc` would do, without doing it, and what pods have inside.
+
+import { existsSync } from 'node:fs'
+import type { CallContext } from '../../../commands/call/context.ts'
+import { observeFor } from '../../../commands/call/observe-ops.ts'
+import { judgeOrphans } from '../../../commands/recover/orphans.ts'
+import { judgeStrays, misplaced } from '../../../commands/recover/strays.ts'
+import { judgeAll, type Listed } from '../../../commands/teardown/collect.ts'
+import { restore } from '../../../commands/verbs/restore.ts'
+import { difference } from '../../../plan/difference/difference.ts'
+import type { Op } from '../../../plan/model/op.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../../plan/model/record.ts'
+import { expectedBy, expectedOps } from '../../../plan/modes/expected.ts'
+import { namesIn } from '../../../system/files/files.ts'
+import { stateRoot } from '../../../system/files/state.ts'
+import { hostStateOf } from '../../../system/kernel/host-namespace.ts'
+import { findListeners, textsOf } from '../../../system/kernel/listening.ts'
+import { netnsState } from '../../../system/kernel/netns.ts'
+import { uplinkMtu } from '../../../system/kernel/uplink.ts'
+import { allRecords } from '../../../system/store/records.ts'
+import { cachedAttachment } from '../../../system/upstream/libcni-cache.ts'
+import type { Difference, StateFacts } from './facts.ts'
+
+/** Each costs a process in its namespace, so many at a time. */
+const mostPods = 200
+const podsAtOnce = 8
+
+/** Whether there is anything of trestle on this node. */
+export function hasState(): boolean {
+  return existsSync(stateRoot())
+}
+
+/** Finished attachments of this node whose pods live. */
+export function livePods({ stamp }: CallContext): readonly AttachmentRecord[] {
+  if (!hasState()) return []
+  return allRecords().flatMap(({ isPending, record }) =>
+    !isPending && hostStateOf(record.writer, stamp) === 'here' && netnsState(record.netns) === 'live' ? [record] : [],
+  )
+}
+
+/** Looks; nothing is changed. Throws CniError as `restore` and `gc` do. `listed`: what runtimes list. */
+export async function lookAtState(context: CallContext, listed: Listed): Promise<StateFacts> {
+  const live = livePods(context)
+  const { parts, elsewhere } = await restore(context, false)
+  const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
+  const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
+  const mtu = uplinkMtu()
+  return {
+    differences: parts.differences.map(asDifference),
+    state: parts.state,
+    accepts: parts.accepts,
+    lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(describeHolder),
+    elsewhere,
+    pods: await lookIntoPods(context, pods.slice(0, mostPods)),
+    podsNotLooked: Math.max(0, pods.length - mostPods),
+    owed: allRecords().flatMap(({ record }) => (record.owed === undefined ? [] : [record])),
+    attachments: await judgeAll(context, listed),
+    reservations: await judgeStrays(context, listed),
+    orphans: await judgeOrphans(context, listed),
+    inTheWay: misplaced(),
+    damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
+    ports: live.flatMap(listeners),
+    mtus: live.flatMap((record) => {
+      const { spec } = record
+      return spec === undefined || spec.mode === 'chained' ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
+    }),
+    ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
+    podsOf: countByNetwork(live),
+  }
+}
+
+function asDifference({ op, found }: { readonly op: Op; readonly found: readonly string[] }): Difference {
+  const dev = 'dev' in op ? op.dev : 'name' in op ? op.name : ''
+  return { kind: op.kind, dev, found }
+}
+
+async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]) {
+  const all: { readonly pod: string; readonly found: readonly string[] }[] = []
+  for (let at = 0; at < records.length; at += podsAtOnce) {
+    const some = records.slice(at, at + podsAtOnce)
+    all.push(...(await Promise.all(some.map((record) => lookIntoPod(context, record)))))
+  }
+  return all.filter(({ found }) => found.length > 0)
+}
+
+/** As CHECK, of what is in the pod; the result that libcni keeps says what later plugins changed. */
+async function lookIntoPod(context: CallContext, record: AttachmentRecord) {
+  const pod = describeHolder(record)
+  const ops = podOpsOf(record)
+  try {
+    const found = difference(ops, await observeFor(context, record.netns.path, ops)).flatMap((each) => each.found)
+    return { pod, found: [...new Set(found)] }
+  } catch (error) {
+    // A pod that ends while we look has nothing that differs.
+    const isGone = netnsState(record.netns) !== 'live'
+    return { pod, found: isGone ? [] : [`it cannot be looked into: ${(error as Error).message}`] }
+  }
+}
+
+function podOpsOf({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
+  if (spec === undefined) return []
+  const cached = cachedAttachment(key)
+  const now = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
+  return expectedOps(now, network, { all: network === undefined ? [] : [network] }).filter((op) => op.in === 'pod')
+}
+
+function listeners(record: AttachmentRecord) {
+  const found = findListeners(record.spec?.hostPorts?.ports ?? []).map(textsOf)
+  return found.map(({ what, where }) => ({ port: what, listener: where, pod: describeHolder(record) }))
+}
+
+function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const { key } of records) if (key.role !== 'ipam') counts.set(key.network, (counts.get(key.network) ?? 0) + 1)
+  return counts
+}

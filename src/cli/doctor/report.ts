@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings as people read them: a line for each group, and below it what is wrong there, with what comes of it, why, and
+// what to do. What is fine takes one line.
+
+import { oneLine } from '../../cni/model/error.ts'
+import type { Severity } from '../lint/checks/check-texts.ts'
+import { type Group, groups } from './checks/check.ts'
+import type { Finding } from './checks/finding.ts'
+import type { NodeFacts, NotLooked } from './look/facts.ts'
+
+/** What the report is made of. `selected`: the groups that were asked for. */
+export interface Report {
+  readonly facts: NodeFacts
+  readonly findings: readonly Finding[]
+  readonly notLooked: readonly NotLooked[]
+  readonly selected: readonly Group[]
+  readonly done: readonly string[]
+}
+
+export interface Look {
+  readonly hasColour: boolean
+  /** Of the screen, in columns; commands are not broken. */
+  readonly width: number
+}
+
+const colours: Readonly<Record<Severity | 'ok' | 'skip', number>> = {
+  error: 31,
+  warning: 33,
+  note: 36,
+  ok: 32,
+  skip: 33,
+}
+const nameWidth = 15
+
+/** The whole report. */
+export function reportText(report: Report, look: Look): string {
+  const { facts, findings, selected, done } = report
+  const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
+  return `${headText(facts)}\n${selected.map((group) => groupText(group, report, look)).join('')}${mended}\n${countsText(findings, report.notLooked)}`
+}
+
+/** Who runs here, and what it uses. */
+function headText({ configurations, state }: NodeFacts): string {
+  const lines = configurations.map(({ runtime, file, network }) => {
+    const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
+    return `${runtime.text}: ${runtime.confDir}, by ${runtime.source}: ${uses}`
+  })
+  const pods = [...(state?.podsOf ?? [])].map(([network, count]) => `${count} of network ${network}`)
+  return `${lines.map((line) => `${oneLine(line)}\n`).join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
+}
+
+function groupText(group: Group, { findings, notLooked }: Report, look: Look): string {
+  const own = findings.filter((finding) => finding.group === group)
+  const skipped = notLooked.filter((each) => each.group === group)
+  const counts = own.length > 0 ? countsOf(own) : skipped.length > 0 ? '' : paint('ok', 'ok', look)
+  const why = skipped.map((each) => `${paint('not looked at', 'skip', look)}: ${oneLine(each.why)}`)
+  const head = `${group.padEnd(nameWidth)}${[counts, ...why].filter((text) => text !== '').join('; ')}\n`
+  return `${head}${own.map((finding) => findingText(finding, look)).join('')}`
+}
+
+function findingText({ id, severity, on, seen, consequence, cause, cure, run }: Finding, look: Look): string {
+  const word = paint(severity.padEnd(7), severity, look)
+  const rest = severity === 'note' ? [] : [`cause: ${cause}`, `cure:  ${cure}`]
+  const lines = [`seen:  ${seen}`, ...(consequence === seen ? [] : [`so:    ${consequence}`]), ...rest]
+  const command = run === undefined ? '' : `${run.trimEnd().replace(/^/gm, '             ')}\n`
+  return `  ${word}  ${id}: ${oneLine(on)}\n${lines.map((line) => wrapped(oneLine(line), look.width)).join('')}${command}`
+}
+
+/** Broken between words, the rest below the text behind the title. */
+function wrapped(line: string, width: number): string {
+  const most = Math.max(40, width - 18)
+  const [title, text] = [line.slice(0, 7), line.slice(7)]
+  const rows: string[] = []
+  for (const word of text.split(' ')) {
+    const last = rows.at(-1)
+    if (last === undefined || last.length + word.length >= most) rows.push(word)
+    else rows[rows.length - 1] = `${last} ${word}`
+  }
+  return rows.map((row, at) => `           ${at === 0 ? title : ' '.repeat(7)}${row}\n`).join('')
+}
+
+function paint(text: string, as: keyof typeof colours, { hasColour }: Look): string {
+  return hasColour ? `\x1b[${colours[as]}m${text}\x1b[0m` : text
+}
+
+function countsOf(findings: readonly Finding[]): string {
+  const count = (severity: Severity) => findings.filter((finding) => finding.severity === severity).length
+  const some = (number: number, word: string) => (number === 0 ? [] : [`${number} ${word}${number === 1 ? '' : 's'}`])
+  return [...some(count('error'), 'error'), ...some(count('warning'), 'warning'), ...some(count('note'), 'note')].join(
+    ', ',
+  )
+}
+
+/** The last line: never silent on success. */
+export function countsText(findings: readonly Finding[], notLooked: readonly NotLooked[]): string {
+  const skipped = new Set(notLooked.map(({ group }) => group)).size
+  const more = skipped === 0 ? '' : `; not looked at, or not wholly: ${skipped} of ${groups.length} groups`
+  return `${countsOf(findings) || 'nothing found'}${more}\n`
+}
+
+/** One line for a chat. */
+export function shortText({ findings, notLooked }: Pick<Report, 'findings' | 'notLooked'>, versions: string): string {
+  const named = findings.filter(({ severity }) => severity !== 'note').map(({ id, on }) => `${id} (${oneLine(on)})`)
+  const list = named.length === 0 ? '' : `: ${named.join(', ')}`
+  return `${versions}; ${countsText(findings, notLooked).trimEnd()}${list}\n`
+}

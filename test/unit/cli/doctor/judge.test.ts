@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts to findings: one fact that is not as on a healthy node, and the ids that doctor gives it.
+
+import { describe, expect, it } from 'vitest'
+import { judge } from '../../../../src/cli/doctor/judge/judge.ts'
+import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/look/facts.ts'
+import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
+
+const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)
+const withKernel = (more: Partial<KernelFacts>): NodeFacts => ({ ...healthy, kernel: { ...kernel, ...more } })
+const withState = (more: Partial<StateFacts>): NodeFacts => ({ ...healthy, state: { ...state, ...more } })
+const withSettings = (settings: Record<string, string | undefined>) =>
+  withKernel({ settings: new Map([...kernel.settings, ...Object.entries(settings)]) })
+const pool = { network: 'pods', ranges: '10.1.0.0/29', total: 5n, directory: '/d', isHostLocal: false, taken: 0 }
+const configuration = healthy.configurations[0]
+
+describe('doctor judges', () => {
+  it('a healthy node: nothing', () => {
+    expect(judge(healthy)).toEqual([])
+  })
+
+  it('a node without state, runtime and configuration: nothing', () => {
+    const { state: _, kernel: __, ...rest } = healthy
+    expect(judge({ ...rest, networks: [], runtimes: [], configurations: [], pools: [] })).toEqual([])
+  })
+
+  const six = [{ name: 'pods', subnets: ['fd00::/64'], links: ['cni0'], accepts: false, isSetUp: true }]
+  it.each<[string, NodeFacts, readonly string[]]>([
+    ['forwarding off', withSettings({ 'net/ipv4/ip_forward': '0' }), ['error forwarding-off']],
+    [
+      'forwarding off before the first pod',
+      {
+        ...withSettings({ 'net/ipv4/ip_forward': '0' }),
+        networks: [{ ...six[0], subnets: ['10.1.0.0/24'], isSetUp: false }] as never,
+      },
+      [],
+    ],
+    ['forwarding of a family that no network has', withSettings({ 'net/ipv6/conf/all/forwarding': '0' }), []],
+    [
+      'a file that switches forwarding off',
+      withKernel({ kept: new Map([['net.ipv4.ip_forward', { value: '0', file: '/etc/sysctl.d/50.conf' }]]) }),
+      ['warning forwarding-reverts'],
+    ],
+    [
+      'a kernel without IPv6',
+      { ...withSettings({ 'net/ipv6/conf/all/disable_ipv6': undefined }), networks: six },
+      ['error ipv6-disabled'],
+    ],
+    [
+      'strict rp_filter on one of two uplinks',
+      {
+        ...withSettings({ 'net/ipv4/conf/up1/rp_filter': '1' }),
+        kernel: {
+          ...kernel,
+          settings: new Map([...kernel.settings, ['net/ipv4/conf/up1/rp_filter', '1']]),
+          uplinks: [...kernel.uplinks, { dev: 'up1', address: '198.51.100.2', backBy: 'up0' }],
+        },
+      },
+      ['warning rp-filter'],
+    ],
+    [
+      'loose rp_filter there, strict for all: the larger counts',
+      {
+        ...healthy,
+        kernel: {
+          ...kernel,
+          settings: new Map([
+            ...kernel.settings,
+            ['net/ipv4/conf/all/rp_filter', '1'],
+            ['net/ipv4/conf/up1/rp_filter', '2'],
+          ]),
+          uplinks: [{ dev: 'up1', address: '198.51.100.2', backBy: 'up0' }],
+        },
+      },
+      [],
+    ],
+    ['kube-proxy without br_netfilter', withKernel({ hasKubeProxy: true }), ['warning bridge-nf-off']],
+    ['a module that is gone', withKernel({ missingModules: ['veth'] }), ['warning kernel-module']],
+    [
+      'a runtime that does not answer',
+      { ...healthy, runtimes: [{ ...runtime, silent: 'UNAVAILABLE' }] },
+      ['error runtime-silent'],
+    ],
+    [
+      'a runtime whose network is not ready',
+      { ...healthy, runtimes: [{ ...runtime, notReady: 'cni plugin not initialized' }] },
+      ['error runtime-not-ready'],
+    ],
+    [
+      'flannel without its file',
+      { ...healthy, agents: [{ plugin: 'flannel', path: '/run/flannel/subnet.env', isThere: false }] },
+      ['error flannel-subnet-env'],
+    ],
+    [
+      'a full pool, as STATUS says',
+      {
+        ...healthy,
+        readiness: [
+          {
+            network: 'pods',
+            id: 'not-ready-pool',
+            message: 'not ready: no IP addresses available in range set x',
+            details: '',
+          },
+        ],
+      },
+      ['error not-ready-pool'],
+    ],
+    [
+      'a tool that is not there, as STATUS says',
+      {
+        ...healthy,
+        readiness: [{ network: 'pods', id: 'not-ready-tool', message: 'not ready: nft not found', details: '' }],
+      },
+      ['error not-ready-tool'],
+    ],
+    [
+      'nine of ten addresses',
+      { ...healthy, pools: [{ ...pool, taken: 18, total: 20n }] },
+      ['warning pool-nearly-full'],
+    ],
+    ['a full pool is told by STATUS alone', { ...healthy, pools: [{ ...pool, taken: 5 }] }, []],
+    [
+      'a full pool of host-local',
+      { ...healthy, pools: [{ ...pool, isHostLocal: true, taken: 5 }] },
+      ['error host-local-full'],
+    ],
+    [
+      'leaked reservations of host-local',
+      { ...healthy, pools: [{ ...pool, isHostLocal: true, taken: 3, leaked: ['10.1.0.2'] }] },
+      ['warning host-local-leaked'],
+    ],
+    [
+      'inotify used up',
+      { ...healthy, limits: [{ what: 'inotify', on: 'root', used: 128, most: 128 }] },
+      ['error inotify-limit'],
+    ],
+    [
+      'conntrack nearly full',
+      { ...healthy, limits: [{ what: 'conntrack', on: 'the node', used: 95, most: 100 }] },
+      ['warning conntrack-full'],
+    ],
+    ['a disk at 95 %', { ...healthy, limits: [{ what: 'disk', on: '/run', used: 95, most: 100 }] }, []],
+    ['an MTU above the uplink', withState({ uplinkMtu: 1400 }), ['warning mtu-larger']],
+    [
+      'a lost interface, and its pod without it',
+      withState({ lost: ['p'], pods: [{ pod: 'p', found: ['eth0 is missing'] }] }),
+      ['error interface-lost'],
+    ],
+    [
+      'a bridge that is gone takes its ports and routes with it',
+      {
+        ...withState({
+          differences: [
+            { kind: 'bridge.add', dev: 'cni0', found: ['cni0 is missing'] },
+            { kind: 'port.master', dev: 'veth1', found: ['veth1 is not on cni0'] },
+          ],
+        }),
+        kernel: { ...kernel, podRoutes: [{ pod: 'p', address: '10.240.0.2', expected: 'cni0', leavesBy: 'up0' }] },
+      },
+      ['error bridge-differs'],
+    ],
+    [
+      'a lost route of a routed pod',
+      withState({ differences: [{ kind: 'hostroute.replace', dev: 'veth1', found: ['x'] }] }),
+      ['error route-missing'],
+    ],
+    [
+      'a lost limit',
+      withState({ differences: [{ kind: 'qdisc.tbf', dev: 'veth1', found: ['x'] }] }),
+      ['warning limit-missing'],
+    ],
+    [
+      'a process on a host port, over IPv4 and IPv6',
+      withState({ ports: [4, 6].map(() => ({ port: 'host port 80/tcp', listener: '[::]:80', pod: 'p' })) }),
+      ['warning port-taken'],
+    ],
+    ['set-aside files', withState({ damaged: ['/run/trestle/damaged/x'] }), ['note state-damaged']],
+    ['another host', withState({ elsewhere: ['eth0 of container c'] }), ['note other-host']],
+  ])('%s', (_, facts, ids) => {
+    expect(idsOf(facts)).toEqual(ids)
+  })
+
+  it('one cause once: what lint says of the configuration explains a runtime that is not ready', () => {
+    const finding = {
+      id: 'dir-empty',
+      severity: 'error',
+      file: '/etc/cni/net.d',
+      message: 'it is empty',
+      cause: '',
+      cure: '',
+    } as const
+    const configurations = [{ runtime, findings: [finding], plugins: [], files: [] }]
+    const runtimes = [{ ...runtime, notReady: 'cni plugin not initialized' }]
+    expect(idsOf({ ...healthy, configurations, runtimes })).toEqual(['error dir-empty'])
+  })
+
+  it('a file of another network that comes first, unless it hands on to the others', () => {
+    const shadowing = (type: string): NodeFacts => {
+      const plugins = [{ ...plugin, type, isOwn: false }]
+      const used = { ...configuration, file: '00-other.conflist', network: 'other', plugins }
+      return { ...healthy, configurations: [used as never] }
+    }
+    expect(judge(shadowing('bridge'))).toMatchObject([
+      { id: 'config-shadowed', run: 'mv /etc/cni/net.d/00-other.conflist /etc/cni/net.d/00-other.conflist.disabled' },
+    ])
+    expect(judge(shadowing('multus'))).toEqual([])
+  })
+
+  it('an error of the log that goes on, one that is over, and one that is found elsewhere', () => {
+    const logged = (id: string, minutes: number) => {
+      const about = { meaning: 'm', cause: 'c', cure: 'd', pods: ['default/web'], units: ['kubelet'], text: 't' }
+      return { id, ...about, count: 2, lastMs: nowMs - minutes * 60_000 }
+    }
+    const log = [logged('name-reserved', 1), logged('exec-format', 30), logged('inotify-limit', 1)]
+    const limits = [{ what: 'inotify', on: 'root', used: 128, most: 128 }] as const
+    expect(idsOf({ ...healthy, log, limits })).toEqual([
+      'error inotify-limit',
+      'warning name-reserved',
+      'note exec-format',
+    ])
+  })
+})
+
+describe('doctor judges firewalls', () => {
+  const rule = {
+    chain: 'FORWARD',
+    act: 'drop',
+    isOurs: false,
+    isUnconditional: false,
+    remove: 'iptables -D FORWARD x',
+  } as const
+  const firewall = (texts: readonly (string | { text: string; act: 'accept' })[], endsInDrop = false): NodeFacts => {
+    const rules = texts.map((each) => ({ ...rule, ...(typeof each === 'string' ? { text: each } : each) }))
+    const facts: FirewallFacts = { place: 'FORWARD', families: [4], insert: 'iptables -I FORWARD', endsInDrop, rules }
+    return { ...healthy, firewalls: [facts] }
+  }
+  it.each<[string, NodeFacts, readonly string[]]>([
+    ['the range of the pods', firewall(['-A FORWARD -s 10.240.0.0/24 -j DROP']), ['error firewall-drops']],
+    ['a range around it', firewall(['-A FORWARD -d 10.0.0.0/8 -j DROP']), ['error firewall-drops']],
+    ['one pod', firewall(['-A FORWARD -d 10.240.0.9 -j DROP']), ['error firewall-drops']],
+    ['the bridge, by the beginning of its name', firewall(['-A FORWARD -i cni+ -j DROP']), ['error firewall-drops']],
+    ['nft, the bridge', firewall(['oifname "cni0" counter packets 0 bytes 0 drop']), ['error firewall-drops']],
+    [
+      'a port of the pods',
+      firewall(['-A FORWARD -d 10.240.0.0/24 -p tcp -m tcp --dport 22 -j DROP']),
+      ['note firewall-drops-some'],
+    ],
+    ['a range of others', firewall(['-A FORWARD -s 192.168.0.0/16 -j DROP']), []],
+    ['another link', firewall(['-A FORWARD -i docker0 -j DROP']), []],
+    ['all but the pods', firewall(['-A FORWARD ! -s 10.240.0.0/24 -i eth9 -j DROP']), []],
+    ['invalid packets', firewall(['-A FORWARD -m conntrack --ctstate INVALID -j DROP']), []],
+    ['the tail', firewall([], true), ['error firewall-drops']],
+    [
+      'the tail behind an accept of the range',
+      firewall([{ text: '-A FORWARD -s 10.240.0.0/24 -j ACCEPT', act: 'accept' }], true),
+      [],
+    ],
+    [
+      'the tail behind an accept of others',
+      firewall([{ text: '-A FORWARD -s 10.7.0.0/24 -j ACCEPT', act: 'accept' }], true),
+      ['error firewall-drops'],
+    ],
+    [
+      'a drop behind an accept of the range',
+      firewall([{ text: '-A FORWARD -s 10.240.0.0/24 -j ACCEPT', act: 'accept' }, '-A FORWARD -i cni0 -j DROP']),
+      [],
+    ],
+  ])('%s', (_, facts, ids) => {
+    expect(idsOf(facts)).toEqual(ids)
+  })
+
+  it('prints no command with words that a shell would run', () => {
+    const evil = { ...rule, text: '-A FORWARD -s 10.240.0.0/24 -m comment --comment "$(reboot)" -j DROP' }
+    const remove = `iptables ${evil.text.replace('-A', '-D')}`
+    const facts: FirewallFacts = {
+      place: 'F',
+      families: [4],
+      insert: 'iptables -I FORWARD',
+      endsInDrop: false,
+      rules: [{ ...evil, remove }],
+    }
+    const [found] = judge({ ...healthy, firewalls: [facts] })
+    expect(found?.id).toBe('firewall-drops')
+    expect(found?.run).toBeUndefined()
+  })
+})

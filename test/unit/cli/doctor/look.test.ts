@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What doctor reads from files: the log of runtimes, and sysctl.d.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { errorsIn, readLog } from '../../../../src/cli/doctor/look/log.ts'
+import { keptSettings } from '../../../../src/cli/doctor/look/sysctl-files.ts'
+
+let root: string
+beforeEach(() => {
+  root = mkdtempSync(`${tmpdir()}/doctor-look-`)
+})
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+const nowMs = Date.parse('2026-11-22T12:00:00Z')
+const noTools = async () => {
+  throw new Error('no process is started')
+}
+const failed = (time: string, pod: string, id: string) =>
+  `time="${time}" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:${pod},Uid:u,Namespace:default,Attempt:0,} failed, error" error="rpc error: code = Unknown desc = failed to setup network for sandbox \\"${id}\\": plugin type=\\"flannel\\" failed (add): open /run/flannel/subnet.env: no such file or directory"`
+
+async function errorsOf(lines: readonly string[]) {
+  writeFileSync(`${root}/log`, `${lines.join('\n')}\n`)
+  return errorsIn((await readLog(noTools, nowMs, `${root}/log`)) ?? [])
+}
+
+describe('the log', () => {
+  it('has each error once, with its count, its pods and its last time', async () => {
+    const errors = await errorsOf([
+      failed('2026-11-22T11:30:00Z', 'web', 'd95583cb11aa'),
+      failed('2026-11-22T11:59:00Z', 'db', 'aa95583cb11d'),
+      'time="2026-11-22T11:59:30Z" level=info msg="StopPodSandbox for cni"',
+    ])
+    expect(errors).toMatchObject([
+      {
+        id: 'flannel-subnet-env',
+        count: 2,
+        pods: ['default/web', 'default/db'],
+        lastMs: Date.parse('2026-11-22T11:59:00Z'),
+      },
+    ])
+  })
+
+  it('does not count what is older than an hour, nor what is no matter of networks', async () => {
+    expect(await errorsOf([failed('2026-11-22T10:30:00Z', 'web', 'd95583cb')])).toEqual([])
+    const pull = 'time="2026-11-22T11:59:00Z" level=error msg="PullImage failed" error="failed to resolve reference"'
+    expect(await errorsOf([pull])).toEqual([])
+  })
+
+  it('knows the ids of trestle', async () => {
+    const line =
+      'E1122 11:59:00 pod_workers.go: "Error syncing pod" err="failed to setup network for sandbox \\"ab\\": plugin type=\\"trestle\\" failed (add): no IP addresses available in range set 10.1.0.0/29 [pool-exhausted]" pod="shop/cart-1"'
+    expect(await errorsOf([line])).toMatchObject([{ id: 'pool-exhausted', pods: ['shop/cart-1'] }])
+  })
+})
+
+describe('sysctl.d', () => {
+  const write = (file: string, text: string) => {
+    mkdirSync(`${root}${file.slice(0, file.lastIndexOf('/'))}`, { recursive: true })
+    writeFileSync(`${root}${file}`, text)
+  }
+  const kept = () => keptSettings(['net.ipv4.ip_forward'], root).get('net.ipv4.ip_forward')
+
+  it('has no value for what no file names', () => {
+    write('/etc/sysctl.d/10.conf', '# net.ipv4.ip_forward = 0\nnet.ipv4.conf.all.rp_filter = 2\n')
+    expect(kept()).toBeUndefined()
+  })
+
+  it('takes the last file by name, whatever its directory, and /etc/sysctl.conf after all', () => {
+    write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.ip_forward=1\n')
+    write('/etc/sysctl.d/20-first.conf', 'net/ipv4/ip_forward = 0\n')
+    expect(kept()).toEqual({ value: '1', file: '/usr/lib/sysctl.d/50-default.conf' })
+    write('/etc/sysctl.conf', '-net.ipv4.ip_forward = 0')
+    expect(kept()).toEqual({ value: '0', file: '/etc/sysctl.conf' })
+  })
+
+  it('takes a file of /etc in place of one of /usr with its name', () => {
+    write('/usr/lib/sysctl.d/50-default.conf', 'net.ipv4.ip_forward=1\n')
+    write('/etc/sysctl.d/50-default.conf', '')
+    expect(kept()).toBeUndefined()
+  })
+})
