@@ -6,7 +6,7 @@ import { formatCidr, parseCidr } from '../cni/model/address.ts'
 import { markText } from '../plan/rules/accept-mark.ts'
 import type { OurRule } from '../plan/rules/accept-place.ts'
 import type { ChainPlace } from '../plan/rules/host-accept.ts'
-import { acceptText, listArguments, ruleRemovalText, showChainInput } from './nft.ts'
+import { acceptText, listArguments, ruleRemovalText, showChainInput, subnetAcceptTexts } from './nft.ts'
 
 /** A command that reads or changes a place. */
 export interface AcceptCommand {
@@ -68,6 +68,25 @@ export function insertCommand(place: ChainPlace, mark: number, before: string | 
 export function deleteCommand(place: ChainPlace, { id, mark }: Pick<OurRule, 'id' | 'mark'>): AcceptCommand {
   if (place.kind === 'nft') return nftCommand(ruleRemovalText(place, id))
   return { file: place.program, args: ['-w', lockWaitS, '-D', place.chain, ...iptablesRule(mark)] }
+}
+
+/** Command lines for people, which let the packets of a subnet pass a chain of others. */
+export function subnetAcceptLines(place: ChainPlace, subnet: string): readonly string[] {
+  if (place.kind === 'nft') return subnetAcceptTexts(place, subnet).map((text) => `nft ${text}`)
+  const insert = `${place.program} -I ${place.chain}`
+  return [
+    `${insert} -d ${subnet} -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -j ACCEPT`,
+    `${insert} -s ${subnet} -j ACCEPT`,
+  ]
+}
+
+/** A command line for people, which takes a rule of others out. `text`: as the tool shows it; nft goes by the handle. */
+export function ruleRemovalLine(
+  place: ChainPlace,
+  { id, text }: { readonly id: string; readonly text: string },
+): string {
+  if (place.kind === 'nft') return `nft ${ruleRemovalText(place, id).trimEnd()}`
+  return `${place.program} ${text.replace(/^-A /, '-D ')}`
 }
 
 function iptablesRule(mark: number): readonly string[] {

@@ -78,6 +78,13 @@ export function acceptText(chain: NftChain, accept: { mark: number; comment: str
   return `insert rule ${chainAt(chain)} handle ${before} ${rule}\n`
 }
 
+/** Lets a subnet's packets pass a chain of others, answers to it, and what is translated to it; each before all rules. */
+export function subnetAcceptTexts(chain: NftChain, subnet: string): readonly string[] {
+  const insert = `insert rule ${chainAt(chain)} ip${subnet.includes(':') ? '6' : ''}`
+  const translated = ['ct state established,related', 'ct status dnat'].map((match) => `daddr ${subnet} ${match}`)
+  return [...translated, `saddr ${subnet}`].map((match) => `${insert} ${match} accept`)
+}
+
 /** Takes one rule out of a chain, by its handle. */
 export function ruleRemovalText(chain: NftChain, handle: string | number): string {
   return `delete rule ${chainAt(chain)} handle ${handle}\n`

@@ -5,6 +5,7 @@ import type { NftChain } from '../plan/model/observed.ts'
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
 import type { UpstreamRules } from '../plan/upstream/reference-nft.ts'
 import { acceptMarkOf } from './host-accept.ts'
+import { addressesIn, type RuleMatches } from './rule-matches.ts'
 
 /** A chain of `nft -j list chains`; hook, priority and policy of a base chain. */
 export interface ForeignChain {
@@ -66,6 +67,17 @@ export function readUpstreamRules(listing: string): UpstreamRules {
       chain === undefined ? [] : { family: chain.family, table: chain.table, chain: chain.name },
     ),
   }
+}
+
+/** Whom a rule as nft shows it names: by its addresses and links. */
+export function readNftMatches(text: string): RuleMatches {
+  const bare = text.replace(/comment "(?:[^"\\]|\\.)*"/g, '').replace(/#.*$/, '')
+  const links = [...bare.matchAll(/\b[io]if(?:name)? (?:!= )?"?([\w.@*-]+)"?/g)].map(([, name = '']) => name)
+  const others = bare.replace(
+    /\bip6? [sd]addr (?:!= )?\S+|\b[io]if(?:name)? (?:!= )?\S+|\bcounter(?: packets \d+ bytes \d+)?|\b(?:accept|drop|reject\b.*)/g,
+    '',
+  )
+  return { addresses: addressesIn(bare), links, isNarrow: others.trim() !== '', isNegated: bare.includes('!=') }
 }
 
 type UpstreamEntry = Pick<Entry, 'chain'> & { readonly rule?: Entry['rule'] & NftChain }

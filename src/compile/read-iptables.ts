@@ -3,6 +3,7 @@
 
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
 import { acceptMarkOf } from './host-accept.ts'
+import { addressesIn, type RuleMatches } from './rule-matches.ts'
 
 const acts: Readonly<Record<string, ForeignAct>> = {
   ACCEPT: 'accept',
@@ -36,6 +37,14 @@ export function countIptablesTargets(listing: string): ReadonlyMap<string, numbe
     if (target !== undefined) counts.set(target, (counts.get(target) ?? 0) + 1)
   }
   return counts
+}
+
+/** Whom a line of `-S` names: -s, -d, -i, -o. */
+export function readIptablesMatches(line: string): RuleMatches {
+  const bare = withoutQuoted(line).replace(/-m comment --comment \S+ ?/g, '')
+  const links = [...bare.matchAll(/ -[io] (\S+)/g)].map(([, name = '']) => name.replace(/\+$/, '*'))
+  const others = bare.replace(/ -[sdio] \S+| -[jg] .*| !|^-A \S+/g, '')
+  return { addresses: addressesIn(bare), links, isNarrow: others.trim() !== '', isNegated: / ! /.test(bare) }
 }
 
 function ruleOf(line: string, words: string, number: number): ForeignRule {

@@ -4,6 +4,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
+import { snapshot } from '../../support/host.ts'
 import type { Pod } from '../../support/traffic/pods.ts'
 import { type Damage, damages } from './damages.ts'
 
@@ -46,14 +47,10 @@ describe('doctor', () => {
   })
 
   it('changes nothing', () => {
-    const everything = () =>
-      node.sh(
-        'ip -d addr; ip route show table all; nft list ruleset; sysctl net.ipv4.conf net.ipv4.ip_forward; find $TRESTLE_STATE_DIR -type f | sort',
-      ).stdout
     done('nft flush ruleset && ip link set cni0 down')
-    const before = everything()
+    const before = snapshot(node)
     node.doctor()
-    expect(everything()).toBe(before)
+    expect(snapshot(node)).toEqual(before)
   })
 })
 

@@ -10,7 +10,7 @@ export const stateChecks = {
     group: 'network',
     severity: 'error',
     meaning: 'no masquerade, host port, policy or accept where they are missing: pods lose what those did for them',
-    cause: '`nft flush ruleset`, a restart of nftables or firewalld, or somebody who removed elements',
+    cause: 'a flush of all rules, a restart of nftables or firewalld, or somebody who removed elements',
     cure: 'make them again; `trestle restore --systemd-unit` prints a unit that does it after each reload',
     run: restore,
   },

@@ -2,11 +2,13 @@
 // What doctor knows of a node, as data: gathered by the files beside this one, judged by those of judge/.
 
 import type { ErrorId } from '../../../cni/model/error-code.ts'
+import type { RuleMatches } from '../../../compile/rule-matches.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
 import type { Verdict } from '../../../plan/recovery/garbage.ts'
 import type { OrphanVerdict } from '../../../plan/recovery/orphans.ts'
 import type { StrayVerdict } from '../../../plan/recovery/strays.ts'
 import type { ForeignAct } from '../../../plan/rules/accept-place.ts'
+import type { ChainPlace } from '../../../plan/rules/host-accept.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
 import type { Prediction } from '../../lint/directory/predict.ts'
 import type { Group } from '../checks/check.ts'
@@ -139,21 +141,18 @@ export interface ReadinessFacts {
 
 /** One chain of another firewall with everything that leads from it. */
 export interface FirewallFacts {
-  readonly place: string
-  readonly families: readonly (4 | 6)[]
-  /** A command line up to the rule that it puts first: `iptables-nft -I FORWARD`, `nft insert rule ip f c`. */
-  readonly insert: string
+  readonly base: ChainPlace
   /** What nobody accepts is dropped at its end. */
   readonly endsInDrop: boolean
   /** In the order in which packets meet them; chains that rules jump to in their place. */
   readonly rules: readonly {
     readonly chain: string
+    readonly id: string
     readonly act: ForeignAct
     readonly isOurs: boolean
     readonly isUnconditional: boolean
     readonly text: string
-    /** The command that takes it out. */
-    readonly remove: string
+    readonly matches: RuleMatches
   }[]
 }
 

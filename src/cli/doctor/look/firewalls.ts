@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of other firewalls that forwarded packets pass, with the rules in the order in which packets meet them.
 
+import { readNftMatches } from '../../../compile/read-foreign-nft.ts'
+import { readIptablesMatches } from '../../../compile/read-iptables.ts'
 import type { NetworkSpec } from '../../../plan/model/attachment.ts'
 import { acceptMark, defaultMarkBit } from '../../../plan/rules/accept-mark.ts'
 import type { ForeignRule } from '../../../plan/rules/accept-place.ts'
@@ -22,37 +24,18 @@ export async function lookAtFirewalls(run: Run, networks: readonly NetworkSpec[]
 }
 
 async function factsOf(run: Run, { base, spot }: ForeignFirewall): Promise<FirewallFacts> {
-  const seen = new Set<string>()
-  const placed = await rulesFrom(run, base, seen)
+  const placed = await rulesFrom(run, base, new Set())
   const texts = base.kind === 'iptables' ? placed.map(({ rule }) => rule.text) : await nftTexts(run, base, placed)
+  const matchesOf = base.kind === 'iptables' ? readIptablesMatches : readNftMatches
   return {
-    place: placeText(base),
-    ...wordsOf(base),
+    base,
     endsInDrop: spot !== undefined,
-    rules: placed.map(({ chain, rule }, at) => ({
-      chain,
-      act: rule.act,
-      isOurs: rule.ourMark !== undefined,
-      isUnconditional: rule.isUnconditional,
-      text: texts[at] ?? rule.text,
-      remove: removeText(base, chain, rule),
-    })),
+    rules: placed.map(({ chain, rule }, at) => {
+      const text = texts[at] ?? rule.text
+      const { id, act, isUnconditional, ourMark } = rule
+      return { chain, id, act, isUnconditional, isOurs: ourMark !== undefined, text, matches: matchesOf(text) }
+    }),
   }
-}
-
-function wordsOf(base: ChainPlace): Pick<FirewallFacts, 'families' | 'insert'> {
-  if (base.kind === 'iptables') {
-    const family = base.program.startsWith('ip6') ? 6 : 4
-    return { families: [family], insert: `${base.program} -I ${base.chain}` }
-  }
-  const families = { ip: [4], ip6: [6] } as const
-  const ofTable = base.family === 'ip' || base.family === 'ip6' ? families[base.family] : ([4, 6] as const)
-  return { families: ofTable, insert: `nft insert rule ${base.family} ${base.table} ${base.chain}` }
-}
-
-function removeText(base: ChainPlace, chain: string, { text }: ForeignRule): string {
-  if (base.kind === 'iptables') return `${base.program} ${text.replace(/^-A /, '-D ')}`
-  return `nft delete rule ${base.family} ${base.table} ${chain} ${text}`
 }
 
 async function rulesFrom(run: Run, place: ChainPlace, seen: Set<string>): Promise<readonly Placed[]> {

@@ -4,6 +4,8 @@
 import { describe, expect, it } from 'vitest'
 import { judge } from '../../../../src/cli/doctor/judge/judge.ts'
 import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/look/facts.ts'
+import { readNftMatches } from '../../../../src/compile/read-foreign-nft.ts'
+import { readIptablesMatches } from '../../../../src/compile/read-iptables.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'
 
 const idsOf = (facts: NodeFacts) => judge(facts).map(({ id, severity }) => `${severity} ${id}`)
@@ -223,24 +225,31 @@ describe('doctor judges', () => {
 })
 
 describe('doctor judges firewalls', () => {
-  const rule = {
-    chain: 'FORWARD',
-    act: 'drop',
-    isOurs: false,
-    isUnconditional: false,
-    remove: 'iptables -D FORWARD x',
-  } as const
-  const firewall = (texts: readonly (string | { text: string; act: 'accept' })[], endsInDrop = false): NodeFacts => {
-    const rules = texts.map((each) => ({ ...rule, ...(typeof each === 'string' ? { text: each } : each) }))
-    const facts: FirewallFacts = { place: 'FORWARD', families: [4], insert: 'iptables -I FORWARD', endsInDrop, rules }
-    return { ...healthy, firewalls: [facts] }
+  const rule = { chain: 'FORWARD', id: '1', act: 'drop', isOurs: false, isUnconditional: false } as const
+  const iptables = { kind: 'iptables', program: 'iptables', chain: 'FORWARD' } as const
+  const nft = { kind: 'nft', family: 'inet', table: 'f', chain: 'c' } as const
+  const firewall = (
+    texts: readonly (string | { text: string; act: 'accept' })[],
+    endsInDrop = false,
+    base: FirewallFacts['base'] = iptables,
+  ): NodeFacts => {
+    const read = base.kind === 'nft' ? readNftMatches : readIptablesMatches
+    const rules = texts.map((each) => {
+      const { text, act } = typeof each === 'string' ? { text: each, act: rule.act } : each
+      return { ...rule, act, text, matches: read(text) }
+    })
+    return { ...healthy, firewalls: [{ base, endsInDrop, rules }] }
   }
   it.each<[string, NodeFacts, readonly string[]]>([
     ['the range of the pods', firewall(['-A FORWARD -s 10.240.0.0/24 -j DROP']), ['error firewall-drops']],
     ['a range around it', firewall(['-A FORWARD -d 10.0.0.0/8 -j DROP']), ['error firewall-drops']],
     ['one pod', firewall(['-A FORWARD -d 10.240.0.9 -j DROP']), ['error firewall-drops']],
     ['the bridge, by the beginning of its name', firewall(['-A FORWARD -i cni+ -j DROP']), ['error firewall-drops']],
-    ['nft, the bridge', firewall(['oifname "cni0" counter packets 0 bytes 0 drop']), ['error firewall-drops']],
+    [
+      'nft, the bridge',
+      firewall(['oifname "cni0" counter packets 0 bytes 0 drop'], false, nft),
+      ['error firewall-drops'],
+    ],
     [
       'a port of the pods',
       firewall(['-A FORWARD -d 10.240.0.0/24 -p tcp -m tcp --dport 22 -j DROP']),
@@ -271,16 +280,8 @@ describe('doctor judges firewalls', () => {
   })
 
   it('prints no command with words that a shell would run', () => {
-    const evil = { ...rule, text: '-A FORWARD -s 10.240.0.0/24 -m comment --comment "$(reboot)" -j DROP' }
-    const remove = `iptables ${evil.text.replace('-A', '-D')}`
-    const facts: FirewallFacts = {
-      place: 'F',
-      families: [4],
-      insert: 'iptables -I FORWARD',
-      endsInDrop: false,
-      rules: [{ ...evil, remove }],
-    }
-    const [found] = judge({ ...healthy, firewalls: [facts] })
+    const evil = '-A FORWARD -s 10.240.0.0/24 -m comment --comment "$(reboot)" -j DROP'
+    const [found] = judge(firewall([evil]))
     expect(found?.id).toBe('firewall-drops')
     expect(found?.run).toBeUndefined()
   })
