@@ -80,9 +80,9 @@ export function acceptText(chain: NftChain, accept: { mark: number; comment: str
 
 /** Lets a subnet's packets pass a chain of others, answers to it, and what is translated to it; each before all rules. */
 export function subnetAcceptTexts(chain: NftChain, subnet: string): readonly string[] {
-  const insert = `insert rule ${chainAt(chain)} ip${subnet.includes(':') ? '6' : ''}`
-  const translated = ['ct state established,related', 'ct status dnat'].map((match) => `daddr ${subnet} ${match}`)
-  return [...translated, `saddr ${subnet}`].map((match) => `${insert} ${match} accept`)
+  const ip = subnet.includes(':') ? 'ip6' : 'ip'
+  const matches = [`daddr ${subnet} ct state established,related`, `daddr ${subnet} ct status dnat`, `saddr ${subnet}`]
+  return matches.map((match) => `insert rule ${chainAt(chain)} ${ip} ${match} accept`)
 }
 
 /** Takes one rule out of a chain, by its handle. */
@@ -100,10 +100,7 @@ function chainAt({ family, table, chain }: NftChain): string {
   return `${family} ${table} ${chain}`
 }
 
-/**
- * The table with its sets and chains, rules written anew. Elements are left alone: a concurrent ADD
- * may have added its own after the records were read.
- */
+/** The table with its sets and chains, rules anew. No elements: an ADD may have added some since the records were read. */
 function baseText({ table: family, acceptMark }: Extract<NftOp, { kind: 'nft.base' }>): string {
   const table = `${family} ${tableName}`
   const { sets, chains } = declarationsOf(family, acceptMark)

@@ -2,8 +2,8 @@
 // What state says and the kernel does not have, and what dead pods left.
 
 import { describeHolder } from '../../../plan/model/record.ts'
-import { orphanText } from '../../../plan/recovery/orphans.ts'
-import { reservationText } from '../../../plan/recovery/strays.ts'
+import { orphanText } from '../../../plan/recovery/kernel-orphans.ts'
+import { reservationText } from '../../../plan/recovery/orphan-reservations.ts'
 import { type Finding, type Found, findingOf } from '../checks/finding.ts'
 import type { Difference, StateFacts } from '../look/facts.ts'
 

@@ -5,8 +5,8 @@ import type { ErrorId } from '../../../cni/model/error-code.ts'
 import type { RuleMatches } from '../../../compile/rule-matches.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
 import type { Verdict } from '../../../plan/recovery/garbage.ts'
-import type { OrphanVerdict } from '../../../plan/recovery/orphans.ts'
-import type { StrayVerdict } from '../../../plan/recovery/strays.ts'
+import type { OrphanVerdict } from '../../../plan/recovery/kernel-orphans.ts'
+import type { ReservationVerdict } from '../../../plan/recovery/orphan-reservations.ts'
 import type { ForeignAct } from '../../../plan/rules/accept-place.ts'
 import type { ChainPlace } from '../../../plan/rules/host-accept.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
@@ -107,7 +107,7 @@ export interface StateFacts {
   readonly podsNotLooked: number
   readonly owed: readonly AttachmentRecord[]
   readonly attachments: readonly Verdict[]
-  readonly reservations: readonly StrayVerdict[]
+  readonly reservations: readonly ReservationVerdict[]
   readonly orphans: readonly OrphanVerdict[]
   readonly inTheWay: readonly string[]
   readonly damaged: readonly string[]

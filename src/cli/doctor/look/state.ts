@@ -4,8 +4,8 @@
 import { existsSync } from 'node:fs'
 import type { CallContext } from '../../../commands/call/context.ts'
 import { observeFor } from '../../../commands/call/observe-ops.ts'
-import { judgeOrphans } from '../../../commands/recover/orphans.ts'
-import { judgeStrays, misplaced } from '../../../commands/recover/strays.ts'
+import { judgeOrphans } from '../../../commands/recover/kernel-orphans.ts'
+import { judgeReservations } from '../../../commands/recover/orphan-reservations.ts'
 import { judgeAll, type Listed } from '../../../commands/teardown/collect.ts'
 import { restore } from '../../../commands/verbs/restore.ts'
 import { difference } from '../../../plan/difference/difference.ts'
@@ -18,6 +18,7 @@ import { hostStateOf } from '../../../system/kernel/host-namespace.ts'
 import { findListeners, textsOf } from '../../../system/kernel/listening.ts'
 import { netnsState } from '../../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
+import { misplaced } from '../../../system/store/misplaced.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { cachedAttachment } from '../../../system/upstream/libcni-cache.ts'
 import type { Difference, StateFacts } from './facts.ts'
@@ -56,7 +57,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     podsNotLooked: Math.max(0, pods.length - mostPods),
     owed: allRecords().flatMap(({ record }) => (record.owed === undefined ? [] : [record])),
     attachments: await judgeAll(context, listed),
-    reservations: await judgeStrays(context, listed),
+    reservations: await judgeReservations(context, listed),
     orphans: await judgeOrphans(context, listed),
     inTheWay: misplaced(),
     damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
