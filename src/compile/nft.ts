@@ -3,6 +3,7 @@
 // and statements about rules of others. Everything written is add-only or deletes by key, so that a transaction says
 // nothing about what others put there meanwhile.
 
+import { familyOf } from '../cni/model/address.ts'
 import { CniError, printable } from '../cni/model/error.ts'
 import type { Element } from '../plan/model/elements.ts'
 import type { NftChain } from '../plan/model/observed.ts'
@@ -80,7 +81,7 @@ export function acceptText(chain: NftChain, accept: { mark: number; comment: str
 
 /** Lets a subnet's packets pass a chain of others, answers to it, and what is translated to it; each before all rules. */
 export function subnetAcceptTexts(chain: NftChain, subnet: string): readonly string[] {
-  const ip = subnet.includes(':') ? 'ip6' : 'ip'
+  const ip = familyOf(subnet) === 6 ? 'ip6' : 'ip'
   const matches = [`daddr ${subnet} ct state established,related`, `daddr ${subnet} ct status dnat`, `saddr ${subnet}`]
   return matches.map((match) => `insert rule ${chainAt(chain)} ${ip} ${match} accept`)
 }

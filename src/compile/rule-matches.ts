@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whom a firewall's rule names, from its text as its tool shows it.
 
+import { familyOf } from '../cni/model/address.ts'
+
 /** Addresses as CIDRs, links by name or by the beginning of one (`cni*`). */
 export interface RuleMatches {
   readonly addresses: readonly string[]
@@ -16,6 +18,6 @@ const address = /(?<![\w.:])(?:\d+(?:\.\d+){3}|[0-9a-f]*:[0-9a-f:]+)(?:\/\d+)?(?
 /** Every address in a text, those without a prefix as hosts. */
 export function addressesIn(text: string): readonly string[] {
   return [...text.matchAll(address)].map(([found]) => {
-    return found.includes('/') ? found : `${found}/${found.includes(':') ? 128 : 32}`
+    return found.includes('/') ? found : `${found}/${familyOf(found) === 6 ? 128 : 32}`
   })
 }

@@ -2,7 +2,7 @@
 // Whether another firewall drops what pods send or get. A rule concerns pods when it names one of their ranges or links,
 // or names nobody; one that names others is off their way.
 
-import { parseCidr } from '../../../cni/model/address.ts'
+import { familyOf, parseCidr } from '../../../cni/model/address.ts'
 import { ruleRemovalLine, subnetAcceptLines } from '../../../compile/host-accept.ts'
 import { placeText } from '../../../plan/rules/host-accept.ts'
 import { overlapOf } from '../../lint/rules/overlaps.ts'
@@ -46,13 +46,13 @@ function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork):
 
 /** What lets the pods' packets in, and the answers and what the node translated for them. */
 function acceptCommands({ base }: FirewallFacts, { subnets }: PodNetwork): string | undefined {
-  const ofFamily = subnets.filter((subnet) => familiesOf(base).includes(subnet.includes(':') ? 6 : 4))
+  const ofFamily = subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
   const lines = ofFamily.flatMap((subnet) => subnetAcceptLines(base, subnet))
   return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
 }
 
 function isOfFamily({ base }: FirewallFacts, { subnets }: PodNetwork): boolean {
-  return subnets.length === 0 || subnets.some((subnet) => familiesOf(base).includes(subnet.includes(':') ? 6 : 4))
+  return subnets.length === 0 || subnets.some((subnet) => familiesOf(base).includes(familyOf(subnet)))
 }
 
 function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings of the kernel that keep pods from reaching others, or others from reaching them.
 
+import { familyOf } from '../../../cni/model/address.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from '../look/facts.ts'
 
@@ -90,7 +91,7 @@ function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly Po
 /** `withoutIpv6`: links on which it is off, and which have no such routes. */
 function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<string>): readonly Finding[] {
   const strange = podRoutes
-    .filter(({ address, expected }) => !(address.includes(':') && withoutIpv6.has(expected)))
+    .filter(({ address, expected }) => !(familyOf(address) === 6 && withoutIpv6.has(expected)))
     .filter(({ expected, leavesBy }) => leavesBy !== undefined && leavesBy !== expected)
   const byLink = new Map<string, (typeof strange)[number][]>()
   for (const each of strange) byLink.set(each.leavesBy ?? '', [...(byLink.get(each.leavesBy ?? '') ?? []), each])
@@ -110,7 +111,7 @@ function modules({ missingModules, release }: KernelFacts): readonly Finding[] {
 }
 
 function networksOf(networks: readonly PodNetwork[], family: 4 | 6): readonly PodNetwork[] {
-  return networks.filter(({ subnets }) => subnets.some((subnet) => subnet.includes(':') === (family === 6)))
+  return networks.filter(({ subnets }) => subnets.some((subnet) => familyOf(subnet) === family))
 }
 
 function namesOf(networks: readonly PodNetwork[]): string {

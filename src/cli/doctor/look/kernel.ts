@@ -3,7 +3,7 @@
 
 import { existsSync, readFileSync } from 'node:fs'
 import { release } from 'node:os'
-import { bareAddress } from '../../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../../cni/model/address.ts'
 import { readDocuments } from '../../../compile/read-ip.ts'
 import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
@@ -62,7 +62,7 @@ function uplinkAddresses({ links, routes }: ObservedNamespace) {
   const defaults = [...routes.values()].flat().filter(({ dst }) => dst === '0.0.0.0/0' || dst === 'default')
   const devs = [...new Set(defaults.flatMap(({ dev }) => dev ?? []))]
   return devs.flatMap((dev) => {
-    const address = links.get(dev)?.addresses.find((each) => !each.includes(':'))
+    const address = links.get(dev)?.addresses.find((each) => familyOf(each) === 4)
     return address === undefined ? [] : [{ dev, address: bareAddress(address) }]
   })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at everything. What cannot be looked at is named with the reason, and the rest goes on.
 
+import { familyOf } from '../../../cni/model/address.ts'
 import { defined } from '../../../cni/model/defined.ts'
 import { CniError } from '../../../cni/model/error.ts'
 import { type CallContext, openContext } from '../../../commands/call/context.ts'
@@ -142,7 +143,7 @@ async function eachOf<A, B>(all: readonly A[], body: (one: A) => Promise<readonl
 async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: number }> {
   const { stdout } = await run({ file: 'ip', args: ['-j', 'neigh', 'show'] })
   const all = readDocuments(stdout).map((entry) => String(entry['dst'] ?? ''))
-  const six = all.filter((address) => address.includes(':')).length
+  const six = all.filter((address) => familyOf(address) === 6).length
   return { 4: all.length - six, 6: six }
 }
 
