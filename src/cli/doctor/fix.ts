@@ -8,9 +8,10 @@ import { type SweepRequest, sweep } from '../gc/gc.ts'
 import type { Tell } from '../shell/progress.ts'
 import type { DoctorCheckId } from './checks/checks.ts'
 import type { Finding } from './checks/finding.ts'
+import type { SharedCheckId } from './checks/shared-checks.ts'
 
 /** Mended by what `trestle restore` does. */
-const restored: readonly DoctorCheckId[] = [
+const restored: readonly (DoctorCheckId | SharedCheckId)[] = [
   'forwarding-off',
   'rules-missing',
   'bridge-differs',

@@ -12,15 +12,6 @@ export const nodeChecks = {
     cause: 'a disk that was full, a power cut, or somebody who wrote there',
     cure: 'look at them, then remove them',
   },
-  'forwarding-off': {
-    group: 'kernel',
-    severity: 'error',
-    meaning: 'pods reach nothing beyond the node, and nothing beyond it reaches them',
-    cause:
-      'something switched forwarding off after the network was set up: sysctl --system, a profile of tuned, a script',
-    cure: 'switch it on, and keep it in /etc/sysctl.d',
-    run: 'sysctl -w net.ipv4.ip_forward=1',
-  },
   'forwarding-reverts': {
     group: 'kernel',
     severity: 'warning',

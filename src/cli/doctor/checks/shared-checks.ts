@@ -14,6 +14,7 @@ const limit = { group: 'limits', severity: 'warning' } as const
 const agent = { group: 'agents', severity: 'error' } as const
 
 export const sharedChecks = {
+  'forwarding-off': { group: 'kernel', severity: 'error' },
   'ipv6-disabled': { group: 'kernel', severity: 'error' },
   'kernel-module': { group: 'kernel', severity: 'warning' },
   'br-netfilter': { group: 'kernel', severity: 'error' },
