@@ -75,10 +75,15 @@ export async function stateLacks(context: CallContext): Promise<readonly Lack[]>
 
 async function lacksOfAttachments(context: CallContext, search: Search): Promise<readonly Lack[]> {
   const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisHost(context, record))
-  const { found } = await rediscover(context, search)
+  const { found, unnamed } = await rediscover(context, search)
   return [
     ...records.flatMap(({ record }) => lacksOfRecord(context, record)),
     ...found.flatMap((each) => lackOfFound(context, each)),
+    // Nobody knows its ids, so that it gets no record: what it has is not given to others.
+    ...unnamed.map((each) => ({
+      text: `link ${each.key.containerId} has no alias`,
+      mend: () => reserveFound(context, each),
+    })),
   ]
 }
 

@@ -18,7 +18,7 @@ import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
 import { closeNetns, netnsState, stampOf } from '../../system/kernel/netns.ts'
 import { netnsPaths } from '../../system/kernel/netns-ids.ts'
 import { observeHost, observePod, observeTable } from '../../system/kernel/observe.ts'
-import { findRecords, recordsOf } from '../../system/store/records.ts'
+import { allRecords, findRecords, recordsOf } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 
@@ -34,10 +34,14 @@ export interface Search {
   readonly told?: readonly Rediscovered[]
 }
 
-/** `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. */
+/**
+ * `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. `unnamed`: pods whose link
+ * has lost its alias, of the network of `remembered`: their container id is the link's name.
+ */
 export interface Rediscovery {
   readonly found: readonly Rediscovered[]
   readonly unsure: readonly AttachmentKey[]
+  readonly unnamed: readonly Rediscovered[]
 }
 
 /** The names that hostLinkName gives. */
@@ -45,14 +49,20 @@ export const hostLinkPattern = /^veth[0-9a-f]{11}$/
 
 /** Reads it; nothing is changed. No process where there is no link and nothing that was told. */
 export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
-  const links = await linksWithoutRecord(context, search)
-  const behind = await podsBehind(context, links)
+  const all = await linksWithoutRecord(context, search)
+  const links = all.filter(({ isNamed }) => isNamed)
+  const behind = await podsBehind(context, all)
+  const isNamed = ({ key }: Rediscovered) => links.some((link) => link.key === key)
   const unsure = links.filter(({ key }) => !behind.some((pod) => pod.key === key)).map(({ key }) => key)
-  const known = merged([...behind, ...rememberedBy(search), ...(search.told ?? [])])
-  return { found: await withPorts(context, known), unsure }
+  const known = merged([...behind.filter(isNamed), ...rememberedBy(search), ...(search.told ?? [])])
+  const unnamed = behind.filter((pod) => !isNamed(pod))
+  const found = await withPorts(context, [...known, ...unnamed])
+  return { found: found.slice(0, known.length), unsure, unnamed: found.slice(known.length) }
 }
 
+/** `isNamed`: its alias says whose it is. */
 interface LinkOf {
+  readonly isNamed: boolean
   readonly key: AttachmentKey
   readonly link: ObservedLink
 }
@@ -61,9 +71,14 @@ async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Pro
   const names = search.links ?? linkNames().filter((name) => hostLinkPattern.test(name))
   if (names.length === 0) return []
   const { links } = await observeHost(cleanup, search.links)
-  return [...links.values()].flatMap((link) => {
+  const recorded = new Set(allRecords().map(({ record }) => hostLinkName(record.key)))
+  return [...links.values()].flatMap((link): readonly LinkOf[] => {
     const key = keyOfHostLink(link.name, link.alias)
-    return key !== undefined && isSought(search, key) ? [{ key, link }] : []
+    if (key !== undefined) return isSought(search, key) ? [{ key, link, isNamed: true }] : []
+    const isOurs = hostLinkPattern.test(link.name) && link.alias === undefined && !recorded.has(link.name)
+    if (!isOurs || search.remembered === undefined) return []
+    const made = { network: search.remembered.name, containerId: link.name, ifName: 'unknown', role: 'main' } as const
+    return [{ key: made, link, isNamed: false }]
   })
 }
 
@@ -81,19 +96,21 @@ async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promi
   const found: Rediscovered[] = []
   for (const { key, link } of links) {
     const path = paths.get(link.peerNetnsId ?? -1)
-    const pod = path === undefined ? undefined : await lookInto(context, path, key.ifName)
-    if (pod?.end.peerIndex !== link.index) continue
+    const pod =
+      path === undefined ? undefined : await lookInto(context, path, { ifName: key.ifName, index: link.index })
+    if (pod === undefined) continue
     found.push({ key, netns: pod.stamp, addresses: globalOf(pod.end), ports: [], isCertain: true })
   }
   return found
 }
 
-/** The link `ifName` of a namespace; undefined where there is none, or the namespace cannot be looked at. */
-async function lookInto(context: CallContext, path: string, ifName: string) {
+/** The link of a namespace whose other end has this index, `ifName` first; undefined where there is none, or it cannot be looked at. */
+async function lookInto(context: CallContext, path: string, { ifName, index }: { ifName: string; index: number }) {
   const netns = openIfThere(context, path)
   if (netns === undefined) return undefined
   try {
-    const end = (await observePod(context.cleanup, netns.fd)).links.get(ifName)
+    const { links } = await observePod(context.cleanup, netns.fd)
+    const end = [links.get(ifName), ...links.values()].find((link) => link?.peerIndex === index)
     return end && { end, stamp: netns.stamp }
   } catch (error) {
     process.stderr.write(`trestle: cannot tell what ${path} has: ${(error as Error).message}\n`)

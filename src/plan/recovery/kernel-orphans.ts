@@ -4,7 +4,7 @@
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'
 import type { AttachmentKey } from '../model/attachment.ts'
-import { hostLinkName, ifbName, isIfbName, keyOfHostLink, keyOfIfb } from '../model/names.ts'
+import { hostLinkName, ifbName, isIfbName, isPodLinkName, keyOfHostLink, keyOfIfb } from '../model/names.ts'
 import type { ObservedLink, ObservedTable } from '../model/observed.ts'
 import type { AttachmentRecord } from '../model/record.ts'
 import { namedIn } from '../rules/orphan-elements.ts'
@@ -50,7 +50,7 @@ export function orphansOf({ links, table, records, reserved }: OrphanFacts): rea
 
 /** Whether a pod without a record may live: its end of a pair of ours is there. */
 export function hasPodWithoutRecord(orphans: readonly Orphan[]): boolean {
-  return orphans.some(isHostLink)
+  return orphans.some((orphan) => isHostLink(orphan) || isUnnamedHostLink(orphan))
 }
 
 /** Decides about one for `trestle gc`. `isListed`: by the runtime, where one was asked; `mayBeOfUnknownPod`: whether a pod without a record may live. */
@@ -64,6 +64,7 @@ export function judgeOrphan(
     return facts.mayBeOfUnknownPod
       ? say('report', 'no record has it, and a pod without a record may use it')
       : say('collect', 'no record has it')
+  if (isUnnamedHostLink(orphan)) return say('report', 'no record names it, and it has lost its alias')
   if (key === undefined)
     return say('report', `no record names it, nor does it say whose it was; ip link del ${name} removes it`)
   if (isHostLink(orphan)) return say('report', 'no record names it, and the end in its pod exists')
@@ -85,10 +86,15 @@ function isHostLink({ kind, name, key }: Orphan): boolean {
   return kind === 'link' && key !== undefined && name === hostLinkName(key)
 }
 
+/** Of a pod's pair, whose alias was taken away. */
+function isUnnamedHostLink({ kind, name, key }: Orphan): boolean {
+  return kind === 'link' && key === undefined && !isIfbName(name)
+}
+
 function orphanLink({ name, alias }: ObservedLink): readonly Orphan[] {
   const key = keyOfHostLink(name, alias) ?? keyOfIfb(name, alias)
   if (key !== undefined) return [{ kind: 'link', name, key }]
-  return isIfbName(name) ? [{ kind: 'link', name }] : []
+  return isIfbName(name) || (isPodLinkName(name) && alias === undefined) ? [{ kind: 'link', name }] : []
 }
 
 function linksOf({ key, spec }: AttachmentRecord): readonly string[] {

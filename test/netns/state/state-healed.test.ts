@@ -68,6 +68,17 @@ describe('of a live pod', () => {
     expectDelLeavesNothing()
   })
 
+  it('address and host port are not given out where the link has lost its alias, too', () => {
+    rmSync(`${host.stateDir}/networks`, { recursive: true })
+    rmSync(`${host.stateDir}/ports`, { recursive: true })
+    host.run('ip', ['link', 'set', 'dev', pod.hostLink, 'alias', ''])
+    expectError(host.cni('ADD', conf, { id: 'x', netns: host.pod('x'), args: `IP=${pod.address}` }), 102)
+    expectError(host.cni('ADD', mapped, { id: 'y', netns: host.pod('y') }), 104)
+    expect(host.state.names('addresses')).toEqual([pod.address])
+    expectSilent(host.cni('DEL', mapped, pod.call))
+    expect(host.run('ip', ['link', 'show', 'dev', pod.hostLink]).code).toBe(1)
+  })
+
   it('trestle restore makes record and reservations again, once', () => {
     lose(record, address(), port)
     const restore = () => host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore'])

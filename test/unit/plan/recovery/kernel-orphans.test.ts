@@ -53,6 +53,15 @@ describe('orphans', () => {
     ])
   })
 
+  it('are pairs that have lost their alias: a pod may live behind one', () => {
+    const found = orphansOf({ ...nothing, links: linksOf(link(host.name)) })
+    expect(found).toEqual([{ kind: 'link', name: host.name }])
+    expect(hasPodWithoutRecord(found)).toBe(true)
+    const facts = { links: linksOf(), isListed: undefined, mayBeOfUnknownPod: true }
+    expect(found.map((orphan) => judgeOrphan(orphan, facts).verdict)).toEqual(['report'])
+    expect(orphansOf({ ...nothing, links: linksOf(link(host.name)), records: [recordOf()] })).toEqual([])
+  })
+
   it('are links that a record names otherwise than we would, as those that were adopted', () => {
     const adopted = recordOf({ host: { name: 'veth99999999', mac: '' } })
     expect(orphansOf({ ...nothing, links: linksOf(link('veth99999999')), records: [adopted] })).toEqual([])
