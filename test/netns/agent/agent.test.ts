@@ -123,7 +123,10 @@ describe('trestle agent', () => {
       })
     await api.order({ put: [three] })
     await until(() => routes().length === 3, 'a route to node three')
-    expect(running.lines.slice(said).filter(({ message }) => message === 'routes changed')).toHaveLength(1)
+    // The line comes after the routes.
+    const changes = () => running.lines.slice(said).filter(({ message }) => message === 'routes changed').length
+    await until(() => changes() > 0, 'the line')
+    expect(changes()).toBe(1)
     expect(api.lines.filter(({ method }) => method === 'PATCH')).toHaveLength(1)
   })
 
