@@ -56,7 +56,7 @@ export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): C
   }
   const own = ranges.get(self) ?? []
   const earlier = earlierPods.flatMap((text) => claimEarlier(self, text, claimed))
-  if (earlier.length > 0) problems.push(moved(self, earlier, own))
+  if (earlier.length > 0 && own.length > 0) problems.push(moved(self, earlier, own))
   const others = inOrder.filter((node) => !isSelf(node))
   const before = new Map(remembered.map((peer) => [peer.name, peer]))
   const peers = others.map((node) => ({

@@ -30,12 +30,19 @@ export function remember(
   now: { peers: readonly Peer[]; own: readonly string[]; nowMs: number },
 ): Memory {
   const there = new Set(now.peers.map(({ name }) => name))
+  const known = new Map(before.peers.map((peer) => [peer.name, peer]))
   const gone = before.peers
     .filter(({ name, ranges }) => !there.has(name) && ranges.length > 0)
     .map((peer) => ({ ...peer, goneSinceMs: peer.goneSinceMs ?? now.nowMs }))
     .filter(({ goneSinceMs }) => now.nowMs - goneSinceMs < forgetAfterMs)
   const own = [...before.own.filter((range) => !now.own.includes(range)), ...now.own].slice(-mostOwn)
-  return { peers: [...now.peers, ...gone], own }
+  return { peers: [...now.peers.map((peer) => unlessNew(peer, known.get(peer.name))), ...gone], own }
+}
+
+/** A node that was registered again has no address yet, by which it would be known for the same one. */
+function unlessNew(peer: Peer, known: RememberedPeer | undefined): RememberedPeer {
+  if (peer.addresses.length > 0 || known === undefined) return peer
+  return { ...peer, ranges: [...new Set([...peer.ranges, ...known.ranges])], addresses: known.addresses }
 }
 
 /** The earlier ranges of this node that live pods have addresses of. */

@@ -38,6 +38,26 @@ export function changedProblems(
   }
 }
 
+/** A node that joins has no podCIDR and no address for some seconds: every other node would tell of it. */
+export const graceMs = 10_000
+
+/** When each problem was seen first (milliseconds), by what it is. */
+export type SeenProblems = ReadonlyMap<string, number>
+
+/**
+ * The problems that are told now: the own node's at once, another's when it has lasted. `isWaiting`: some are too young.
+ */
+export function ripeProblems(
+  now: readonly Problem[],
+  { self, nowMs, seen }: { readonly self: string; readonly nowMs: number; readonly seen: SeenProblems },
+): { readonly told: readonly Problem[]; readonly seen: SeenProblems; readonly isWaiting: boolean } {
+  const since = new Map(now.map((problem) => [keyOf(problem), seen.get(keyOf(problem)) ?? nowMs]))
+  const told = now.filter((problem) => {
+    return problem.node === self || nowMs - (since.get(keyOf(problem)) ?? nowMs) >= graceMs
+  })
+  return { told, seen: since, isWaiting: told.length < now.length }
+}
+
 function keyOf({ id, node, text }: Problem): string {
   return JSON.stringify([id, node, text])
 }

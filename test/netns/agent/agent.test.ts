@@ -2,7 +2,7 @@
 // `trestle agent` on one node, from its start to its end: configuration, routes and sets follow the cluster, and only
 // what is the agent's own is ever changed.
 
-import { existsSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
   type AgentFiles,
@@ -149,6 +149,9 @@ describe('trestle agent', () => {
     await agent().seen(isReady, 'ready')
     await api.order({ delete: ['two'] })
     await until(() => routes().length === 0, 'no routes')
+    // As a kubelet does: the addresses come after the Node.
+    await api.order({ put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: [] })] })
+    await until(() => readFileSync(`${host.stateDir}/agent.json`, 'utf8').includes('10.244.9.0/24'), 'the new range')
     await api.order({
       put: [nodeObject('two', { cidrs: ['10.244.9.0/24'], addresses: ['192.0.2.12', '2001:db8::12'] })],
     })
@@ -181,6 +184,7 @@ describe('trestle agent', () => {
     await running.seen(isReady, 'ready')
     expect(routes()).toEqual(toTwo)
     expect(foreign()).toBe(before)
+    await running.seen(({ problem }) => problem === 'NotOnSegment', 'the problems')
     const told = Object.fromEntries(
       running.lines.filter(({ problem }) => problem !== undefined).map(({ node, problem }) => [node, problem]),
     )

@@ -3,7 +3,7 @@
 
 import { backoffMs } from '../../../plan/agent/backoff.ts'
 import { type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
-import { changedProblems, type Problem } from '../../../plan/agent/problem.ts'
+import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../../plan/agent/problem.ts'
 import { allNetworks } from '../../../system/store/records.ts'
 import { type Access, openAccess } from '../api/access.ts'
 import { type NodeWatch, watchNodes } from '../api/nodes.ts'
@@ -40,6 +40,8 @@ interface Life {
   endedMs: number
   failures: number
   problems: readonly Problem[]
+  seen: SeenProblems
+  grace: NodeJS.Timeout | undefined
   last: RoundResult | undefined
   isConditionSet: boolean
 }
@@ -63,12 +65,14 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
   const life: Life = {
     ...{ settings, signal, log, metrics, watch, open, bridges: new Set(), asked: undefined, timer: undefined },
     ...{ startedMs: undefined, endedMs: 0, failures: 0, problems: [], last: undefined, isConditionSet: false },
+    ...{ seen: new Map(), grace: undefined },
   }
   const server = settings.listen && serveHealth(settings.listen, healthOf(life), log)
   follow(life)
   ask(life, 'all')
   await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   clearTimeout(life.timer)
+  clearTimeout(life.grace)
   server?.close()
   server?.closeAllConnections()
   log('info', 'ended: the network of pods stays as it is')
@@ -122,19 +126,50 @@ async function round(life: Life): Promise<void> {
   life.asked = undefined
   life.startedMs = performance.now()
   const nodes = watch.state.isListed ? watch.nodes : undefined
-  const result = await runRound({ settings, nodes, isWhole, signal, log, metrics })
+  const found = await runRound({ settings, nodes, isWhole, signal, log, metrics }).catch(
+    // What no step has foreseen: told, and tried again. An agent that ends would only be started again.
+    (error: Error): RoundResult => ({
+      isDone: false,
+      waitsFor: undefined,
+      problems: life.problems,
+      failures: [error.message],
+    }),
+  )
+  const result = { ...found, problems: lasting(life, found.problems) }
   const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
   if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
   for (const failure of result.failures) log('error', 'round failed', { failure })
   life.last = result
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
-  life.bridges = new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? []))
+  life.bridges = ownBridges() ?? life.bridges
   count(life, result, performance.now() - life.startedMs)
   await tellCluster(life, result)
   life.endedMs = performance.now()
   life.startedMs = undefined
   if (result.failures.length > 0) life.asked = 'all'
   if (life.asked !== undefined) schedule(life, life.asked)
+}
+
+/** Those to tell of now; for the others there is another round. */
+function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
+  const { told, seen, isWaiting } = ripeProblems(problems, {
+    self: life.settings.node,
+    nowMs: performance.now(),
+    seen: life.seen,
+  })
+  life.seen = seen
+  clearTimeout(life.grace)
+  if (isWaiting) life.grace = setTimeout(() => ask(life, 'cluster'), graceMs + 100)
+  return told
+}
+
+/** Undefined where state cannot be read now. */
+function ownBridges(): ReadonlySet<string> | undefined {
+  try {
+    return new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? []))
+  } catch {
+    return undefined
+  }
 }
 
 function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): void {

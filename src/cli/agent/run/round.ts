@@ -51,9 +51,16 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
     }
   }
-  const view = input.nodes === undefined ? undefined : await viewOf(input, input.nodes)
+  const memory = readMemory()
+  const view = input.nodes === undefined ? undefined : viewOf(input, input.nodes, memory)
   if (view !== undefined) {
     problems.push(...view.problems)
+    // A full disk is no reason to leave the rest undone.
+    await attempt('memory', async () => {
+      const now = { peers: view.peers, own: view.own, nowMs: Date.now() }
+      writeMemory(remember(memory, now), memory)
+      return []
+    })
     await attempt('rules', () => settleRules(input, view))
     if (!input.settings.isCloudRouted) await attempt('routes', () => settleRoutes(input, view))
   }
@@ -71,19 +78,10 @@ function waitingFor({ nodes, settings }: RoundInput, view: ClusterView | undefin
   return view === undefined || view.own.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
 }
 
-async function viewOf({ settings }: RoundInput, nodes: ReadonlyMap<string, ClusterNode>): Promise<ClusterView> {
-  const memory = readMemory()
+function viewOf({ settings }: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memory: Memory): ClusterView {
   const today = nodes.get(settings.node)?.podCidrs ?? []
   const earlierPods = rangesInUse(memory, today, liveAddresses(memory, today))
-  const view = clusterView({
-    self: settings.node,
-    nodes: [...nodes.values()],
-    remembered: memory.peers,
-    earlierPods,
-  })
-  const now = { peers: view.peers, own: view.own, nowMs: Date.now() }
-  writeMemory(remember(memory, now), memory)
-  return view
+  return clusterView({ self: settings.node, nodes: [...nodes.values()], remembered: memory.peers, earlierPods })
 }
 
 /** Addresses of attachments; not read where the node never had another range. */

@@ -12,7 +12,7 @@ import { backoffMs } from '../../../../src/plan/agent/backoff.ts'
 import { conflistText } from '../../../../src/plan/agent/conflist.ts'
 import { newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
 import { emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
-import { problemIds } from '../../../../src/plan/agent/problem.ts'
+import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
 import { decodeMemory, encodeMemory } from '../../../../src/plan/state/stored-cluster.ts'
 
 const call = {
@@ -106,6 +106,13 @@ describe('memory', () => {
     expect(rangesInUse(gone, ['10.0.9.0/24'], ['10.0.9.3'])).toEqual([])
   })
 
+  it('keeps what it knows of a node that was registered again and has no address yet', () => {
+    const first = remember(emptyMemory, { peers: [peer], own: [], nowMs: 0 })
+    const again = { name: 'b', ranges: ['10.0.9.0/24'], addresses: [] }
+    const young = remember(first, { peers: [again], own: [], nowMs: 0 })
+    expect(young.peers).toEqual([{ name: 'b', ranges: ['10.0.9.0/24', '10.0.2.0/24'], addresses: ['192.0.2.2'] }])
+  })
+
   it.each([
     '',
     '{',
@@ -132,6 +139,19 @@ describe('conflistText', () => {
 describe('problems', () => {
   it.each(problemIds)('%s is in docs/kubernetes.md, with what to do', (id) => {
     expect(readFileSync('docs/kubernetes.md', 'utf8')).toMatch(new RegExp(`^\\| \`${id}\` \\| .+ \\| .+ \\|$`, 'm'))
+  })
+})
+
+describe('ripeProblems', () => {
+  const [own, other] = ['self', 'b'].map((node) => ({ id: 'NoPodCIDR' as const, node, text: 'x' }))
+  it("tells the own node's at once, another's when it has lasted, and begins anew when it was over", () => {
+    const both = [own, other] as { id: 'NoPodCIDR'; node: string; text: string }[]
+    const first = ripeProblems(both, { self: 'self', nowMs: 1000, seen: new Map() })
+    expect(first).toMatchObject({ told: [own], isWaiting: true })
+    const later = ripeProblems(both, { self: 'self', nowMs: 1000 + graceMs, seen: first.seen })
+    expect(later).toMatchObject({ told: both, isWaiting: false })
+    const over = ripeProblems([], { self: 'self', nowMs: 20_000, seen: later.seen })
+    expect(ripeProblems(both, { self: 'self', nowMs: 30_000, seen: over.seen }).told).toEqual([own])
   })
 })
 
