@@ -121,7 +121,7 @@ describe('CHECK of ingressPolicy and macspoofchk says so when', () => {
       mend: 'restore',
     },
     {
-      what: 'the rule of the fence is gone',
+      what: 'the rule of ingressPolicy is gone',
       lines: ['nft flush chain inet trestle forward'],
       said: [/^nft rule "trestle \d+ fence" is missing from forward$/],
       mend: 'restore',

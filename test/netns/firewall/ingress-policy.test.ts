@@ -78,7 +78,7 @@ const cases: readonly (readonly [Policy, Policy, boolean])[] = [
   ['same-bridge', 'same-bridge', false],
   ['isolated', 'isolated', false],
   ['isolated', 'same-bridge', false],
-  // The reference fences only bridges that have a policy against each other.
+  // The reference isolates only bridges that have a policy against each other.
   ['same-bridge', 'open', true],
 ]
 
@@ -108,7 +108,7 @@ describe('routed pods', () => {
     ['open', true],
     ['same-bridge', false],
     ['isolated', false],
-  ])('that are %s: among themselves, and with a fenced bridge', async (policy, isOpen) => {
+  ])('that are %s: among themselves, and with an isolated bridge', async (policy, isOpen) => {
     const conf = { ...confOf('routed', 0, policy), mode: 'ptp', bridge: undefined }
     const [a, b] = [await pod(conf, 'a', 8001), await pod(conf, 'b', 8002)]
     const fenced = await pod(confOf('b', 1, 'same-bridge'), 'c', 8003)
