@@ -28,6 +28,7 @@ import { type NetworkList, readNetworkList, requestConf } from '../node/network-
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
+import { capabilityArgsOf, capabilityOptions, checkDeclared } from './capabilities.ts'
 
 /** The placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
@@ -49,10 +50,11 @@ export const planCommand: Command = {
     'looked at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500.',
     'With --del: those of the DEL of that attachment, where its namespace is still there.',
   ].join('\n'),
-  options: { del: { type: 'boolean', help: 'the DEL of the attachment, not its ADD' } },
+  options: { del: { type: 'boolean', help: 'the DEL of the attachment, not its ADD' }, ...capabilityOptions },
   examples: [
     'trestle plan /etc/cni/net.d/10-pods.conflist',
     'trestle plan --del /etc/cni/net.d/10-pods.conflist',
+    'trestle plan --port 8080:80 --bandwidth 10M 10-pods.conflist',
     'trestle plan -o json <net.conf',
   ],
   run,
@@ -63,7 +65,8 @@ type PlannedVerb = 'ADD' | 'DEL'
 
 function run({ words, values, isJson, output }: Input): number {
   const verb = values['del'] === true ? 'DEL' : 'ADD'
-  const { network, ops } = readFileAs(words[0] ?? '-', (text) => planOfList(text, verb))
+  const capabilityArgs = capabilityArgsOf(values)
+  const { network, ops } = readFileAs(words[0] ?? '-', (text) => planOfList(text, verb, capabilityArgs))
   const { links, rules } = toLanes(ops)
   const batches = [...links, ...rules]
   const document = {
@@ -80,7 +83,11 @@ function run({ words, values, isJson, output }: Input): number {
   return exitCode.fine
 }
 
-function planOfList(text: string, verb: PlannedVerb): { readonly network: NetworkList; readonly ops: readonly Op[] } {
+function planOfList(
+  text: string,
+  verb: PlannedVerb,
+  capabilityArgs: Readonly<Record<string, unknown>>,
+): { readonly network: NetworkList; readonly ops: readonly Op[] } {
   const network = readNetworkList(text)
   const plugin = network.plugins.find((each) => isOwnType(each.type))
   if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
@@ -88,7 +95,8 @@ function planOfList(text: string, verb: PlannedVerb): { readonly network: Networ
   if (plugin['mode'] === 'chained' || (plugin['mode'] === undefined && plugin !== network.plugins[0])) {
     throw notPlanned('chained')
   }
-  return { network, ops: planOf(JSON.stringify(requestConf(network, asOwn(plugin), {})), verb) }
+  checkDeclared(plugin, capabilityArgs)
+  return { network, ops: planOf(JSON.stringify(requestConf(network, asOwn(plugin), { capabilityArgs })), verb) }
 }
 
 /**
