@@ -44,7 +44,7 @@ export async function collectGarbage(world: World): Promise<void> {
   if (code !== 0) world.complaints.push(`gc --apply ended with ${code}: ${stdout}${stderr}`)
 }
 
-/** Everything that must hold now. `isWhole`: state and kernel have to say the same, nothing being owed or half made. */
+/** Everything that must hold now. `isWhole`: state and kernel have to say the same, nothing being half made or half removed. */
 export async function wrongNow(world: World, checked: readonly Pod[], isWhole: boolean): Promise<readonly string[]> {
   const facts = lookAt(world)
   count(world, 'invariant checks')

@@ -114,7 +114,7 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
   },
   cleanupIncomplete: {
     meaning: 'cleaning up is incomplete',
-    cause: 'something of an attachment could not be removed; it is noted as owed',
+    cause: 'something of an attachment could not be removed; its record keeps the cleanup as pending',
     cure: 'later calls try again; the address stays reserved until then',
   },
   rangeOverlap: {

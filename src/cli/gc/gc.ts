@@ -147,13 +147,13 @@ function asText({ verdicts, reservations, orphans, inTheWay, collected, failures
     .map(({ reservation, verdict, why }) => `  ${verdict.padEnd(7)}  ${reservationText(reservation)}: ${why}\n`)
   const unnamed = orphans.map(({ orphan, verdict, why }) => `  ${verdict.padEnd(7)}  ${orphanText(orphan)}: ${why}\n`)
   const paths = inTheWay.map((path) => `  collect  ${path}: no directory, though one belongs there\n`)
-  const owed = failures.map((failure) => `  owed     ${failure}\n`)
+  const pending = failures.map((failure) => `  pending  ${failure}\n`)
   const all = [...verdicts, ...reservations, ...orphans]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length
   const others = count('collect') - verdicts.filter(({ verdict }) => verdict === 'collect').length + inTheWay.length
   const ending = isApplied ? `${collected + others} collected` : countToCollect(count('collect') + inTheWay.length)
   const kept = verdicts.filter(({ verdict }) => verdict === 'keep').length
-  const lines = [...attachments, ...reserved, ...unnamed, ...paths, ...owed].join('')
+  const lines = [...attachments, ...reserved, ...unnamed, ...paths, ...pending].join('')
   return `runtime: ${living.source}\n${lines}${ending}, ${count('report')} to look at, ${kept} kept\n`
 }
 

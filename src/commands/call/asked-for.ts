@@ -39,7 +39,7 @@ export function rolesOf(conf: DelConf): readonly Role[] {
 
 /** Whether a call that has not ended makes it. */
 export function isInProgress({ record, isPending }: StoredRecord): boolean {
-  return isPending && record.owed === undefined && !isWriterGone(record)
+  return isPending && record.pendingCleanup === undefined && !isWriterGone(record)
 }
 
 /** The attachment's records. Another DEL that only has to give things back looks like an ADD, but for its lock: it is waited for. */

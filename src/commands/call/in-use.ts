@@ -44,6 +44,6 @@ export function networksMade(context: CallContext): readonly NetworkSpec[] {
 
 function liveRecords({ stamp }: CallContext): AttachmentRecord[] {
   return allRecords().flatMap(({ record }) =>
-    record.owed === undefined && hostStateOf(record.writer, stamp) === 'here' ? [record] : [],
+    record.pendingCleanup === undefined && hostStateOf(record.writer, stamp) === 'here' ? [record] : [],
   )
 }

@@ -33,7 +33,7 @@ export interface DelWithoutRecord {
   readonly conf: DelConf
   /** Roles that have a record: of a list, any part may have lost its record while the other has one. */
   readonly recorded: readonly Role[]
-  readonly orOwed: (record: AttachmentRecord, detaching: () => Promise<readonly Error[]>) => Promise<void>
+  readonly orPending: (record: AttachmentRecord, detaching: () => Promise<readonly Error[]>) => Promise<void>
 }
 
 /** State was lost: what can be told from the ids, the host and prevResult goes. Throws CniError 111 as del.ts does. */
@@ -42,7 +42,7 @@ export async function removeWithoutRecord(
   files: NetworkFiles,
   of: DelWithoutRecord,
 ): Promise<void> {
-  const { call, conf, recorded, orOwed } = of
+  const { call, conf, recorded, orPending } = of
   for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
     const key = keyOf(call, conf, role)
     if (role === conf.role) await reserveWhatItHas(context, files, { call, conf, key })
@@ -53,7 +53,7 @@ export async function removeWithoutRecord(
     const isThere = isLinked || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
     if (isThere || reserved.length > 0) {
       const record = withoutSpec(context, key)
-      await orOwed(record, () => detachWithoutRecord(context, files, record))
+      await orPending(record, () => detachWithoutRecord(context, files, record))
     }
     forgetUnreadable(files, key)
   }

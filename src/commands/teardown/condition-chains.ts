@@ -19,8 +19,8 @@ export function unusedChains(record: AttachmentRecord): readonly Op[] {
     role !== record.key.role
   const isUsed = (chain: string) =>
     someRecord(
-      ({ record: { key, owed, spec } }) =>
-        owed === undefined && isOther(key) && conditionChains(spec?.hostPorts).includes(chain),
+      ({ record: { key, pendingCleanup, spec } }) =>
+        pendingCleanup === undefined && isOther(key) && conditionChains(spec?.hostPorts).includes(chain),
     )
   return chainRemovals(chains.filter((chain) => !isUsed(chain)))
 }

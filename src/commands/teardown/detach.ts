@@ -42,7 +42,7 @@ const patienceMs = 5000
 const atOnce = 8
 
 /**
- * Takes an attachment down and forgets it. What fails stays in its record as owed, with its addresses;
+ * Takes an attachment down and forgets it. What fails stays in its record as pending cleanup, with its addresses;
  * the failures are returned. One call at a time works on an attachment: whoever comes second looks at
  * what is there then, and leaves alone what another ADD of the same name has made meanwhile. Throws CniError 111 for an
  * attachment of another host network namespace.
@@ -94,7 +94,7 @@ function removalLock(context: CallContext, { key }: AttachmentRecord): LockReque
 /** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (detachWithoutRecord). */
 function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt }: AttachmentRecord): boolean {
   const same = stored.filter((each) => each.record.createdAt === createdAt)
-  return configDigest !== '' && same.every((each) => each.isPending && each.record.owed === undefined)
+  return configDigest !== '' && same.every((each) => each.isPending && each.record.pendingCleanup === undefined)
 }
 
 /** The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made nothing. */
@@ -114,7 +114,7 @@ function storedNow(
 }
 
 /**
- * Settles what earlier calls left on this network: killed ones, and what is owed. Calls in progress
+ * Settles what earlier calls left on this network: killed ones, and pending cleanups. Calls in progress
  * are left alone. Never fails the call it is part of. `release`: gives back what a delegated plugin has leased.
  */
 export async function settleKilledCalls(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {

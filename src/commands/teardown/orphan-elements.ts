@@ -45,7 +45,7 @@ export async function removeOrphanElements(
     if (failure === undefined) return true
     throw failure
   } catch (error) {
-    process.stderr.write(`trestle: DEL: owed: ${(error as Error).message}\n`)
+    process.stderr.write(`trestle: DEL: pending cleanup: ${(error as Error).message}\n`)
     return false
   }
 }

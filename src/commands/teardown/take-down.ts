@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Undoes one attachment from its record: links, rules, flows, what stays in a sandbox that lives on, and last
-// its reservations. What fails is written into the record as owed.
+// its reservations. What fails is written into the record as pending cleanup.
 
 import { bareAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -26,7 +26,7 @@ import { machineLock } from '../call/machine-lock.ts'
 import { unusedChains } from './condition-chains.ts'
 import { removeOrphanElements } from './orphan-elements.ts'
 
-/** Undoes and forgets the attachment, or writes down what is owed and returns the failures. Its lock is held (detach.ts). */
+/** Undoes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held (detach.ts). */
 export async function takeDown(
   context: CallContext,
   files: NetworkFiles,
@@ -37,8 +37,8 @@ export async function takeDown(
   await leaveRebuilds(context, files, record)
   const failures = await undo(context, record)
   if (failures.length > 0) {
-    const owed = failures.map((failure) => failure.message)
-    writePending(files, { ...record, writer: context.stamp, owed })
+    const pendingCleanup = failures.map((failure) => failure.message)
+    writePending(files, { ...record, writer: context.stamp, pendingCleanup })
     forgetFinished(files, record.key)
     return failures
   }
@@ -61,12 +61,12 @@ export async function takeDown(
  */
 async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: AttachmentRecord): Promise<void> {
   if (record.isLost || record.spec === undefined) return
-  if (record.owed === undefined) {
+  if (record.pendingCleanup === undefined) {
     try {
-      writePending(files, { ...record, writer: context.stamp, owed: ['its removal has not ended'] })
+      writePending(files, { ...record, writer: context.stamp, pendingCleanup: ['its removal has not ended'] })
       forgetFinished(files, record.key)
     } catch {
-      // A full disk must not keep links and rules: they go, and the record stays (del.ts, orOwed).
+      // A full disk must not keep links and rules: they go, and the record stays (del.ts, orPending).
     }
   }
   // Without rules, nobody writes any: `restore` only must not take a link that goes for a lost one.
@@ -99,7 +99,7 @@ function elementsLeft({ key }: AttachmentRecord): CniError {
 export function bareClaim({
   spec: _,
   network: __,
-  owed: ___,
+  pendingCleanup: ___,
   isLost: ____,
   ...claim
 }: AttachmentRecord): AttachmentRecord {
@@ -123,7 +123,7 @@ export async function undo(context: CallContext, record: AttachmentRecord): Prom
 
 /**
  * What stays in a namespace that outlives the attachment. Where the namespace is gone, so is that; what the kernel
- * refuses there is the pod's own doing since, told and not owed.
+ * refuses there is the pod's own doing since, told and not pending.
  */
 async function undoInPod(
   context: CallContext,

@@ -84,10 +84,10 @@ async function differences(context: CallContext, subject: Subject): Promise<read
       record.otherFormat === undefined ? 'the record was lost' : `the record is of format ${record.otherFormat}`
     process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
   }
-  const owed = (record.owed ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
+  const pending = (record.pendingCleanup ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
   const reserved = [...reservationLacks(files, record), ...portLacks(record)]
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
-    return [...owed, ...reserved]
+    return [...pending, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
   const now = readNetwork(record.spec.chained ? chainedFiles(files) : files) ?? record.network
   const all = allNetworks()
@@ -102,7 +102,7 @@ async function differences(context: CallContext, subject: Subject): Promise<read
     lookTwice(context, call.netns, ops),
     acceptLacks(context, record.spec.chained ? chainedFiles(files) : files, isAccepted ? acceptMark(all) : undefined),
   ])
-  return [...owed, ...reserved, ...expected.missing, ...found, ...accepts]
+  return [...pending, ...reserved, ...expected.missing, ...found, ...accepts]
 }
 
 /**

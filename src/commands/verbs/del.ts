@@ -23,8 +23,8 @@ import { removeWhenEmpty } from '../teardown/remove-network.ts'
 
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
- * when a live ADD of the same attachment is under way, another call keeps it waiting for too long, or not even what is
- * owed can be written down, 106 when a signal ends its wait for others, 120 when the ADD was in another host network
+ * when a live ADD of the same attachment is under way, another call keeps it waiting for too long, or not even a
+ * pending cleanup can be written down, 106 when a signal ends its wait for others, 120 when the ADD was in another host network
  * namespace: what is left is written down, and DEL is sent again.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
@@ -40,11 +40,11 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
     const { key, spec } = stored.record
     if (spec === undefined && !stored.isPending)
       await reserveWhatItHas(context, networkFiles(key.network), { call, conf, key })
-    await orOwed(stored.record, () => detach(context, networkFiles(key.network), stored.record))
+    await orPending(stored.record, () => detach(context, networkFiles(key.network), stored.record))
   }
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))
-  if (!isCertain) await removeWithoutRecord(context, files, { call, conf, recorded, orOwed })
+  if (!isCertain) await removeWithoutRecord(context, files, { call, conf, recorded, orPending })
   const release = conf.delegatedIpam === undefined ? undefined : releaseWith(context, call, conf.stdin)
   await settleKilledCalls(context, files, release)
   const networks = new Set([conf.name, ...meant.map(({ record }) => record.key.network)])
@@ -59,15 +59,15 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
 }
 
 /** What fails is told where it could be written down, else thrown as CniError 11. */
-async function orOwed({ key }: AttachmentRecord, detaching: () => Promise<readonly Error[]>): Promise<void> {
+async function orPending({ key }: AttachmentRecord, detaching: () => Promise<readonly Error[]>): Promise<void> {
   try {
     const failures = await detaching()
-    for (const failure of failures) process.stderr.write(`trestle: DEL: owed: ${failure.message}\n`)
+    for (const failure of failures) process.stderr.write(`trestle: DEL: pending cleanup: ${failure.message}\n`)
   } catch (cause) {
     if (cause instanceof CniError || !('errno' in (cause as object))) throw cause
     throw new CniError(
       'cleanup-not-recorded',
-      `cannot write down what is owed for ${key.ifName} of container ${key.containerId}`,
+      `cannot write down the pending cleanup of ${key.ifName} of container ${key.containerId}`,
       {
         details: `${failureOf(cause as NodeJS.ErrnoException)}; make the state directory writable, DEL is sent again`,
         cause,

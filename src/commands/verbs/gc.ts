@@ -39,7 +39,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
 
 function isStale({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
   // A call in progress is not on the runtime's list yet.
-  if (isPending && record.owed === undefined && !isWriterGone(record)) return false
+  if (isPending && record.pendingCleanup === undefined && !isWriterGone(record)) return false
   return !isListed(record.key, valid)
 }
 

@@ -79,10 +79,10 @@ async function takeDownDead(context: CallContext): Promise<void> {
   }
 }
 
-/** What is owed counts as live: its record says what is still there. */
+/** A pending cleanup counts as live: its record says what is still there. */
 function attachments(context: CallContext): { live: readonly AttachmentRecord[]; dead: readonly AttachmentRecord[] } {
   const stored = allRecords()
-  const dead = new Set(stored.filter((each) => each.record.owed === undefined && isDead(each, context)))
+  const dead = new Set(stored.filter((each) => each.record.pendingCleanup === undefined && isDead(each, context)))
   const records = (which: boolean) => stored.filter((each) => dead.has(each) === which).map(({ record }) => record)
   return { live: records(false), dead: records(true) }
 }

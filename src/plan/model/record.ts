@@ -46,7 +46,7 @@ export interface AttachmentRecord {
   /** Made by the reference chain and taken over: what its plugins keep for it goes with it. `dataDir`: host-local's. */
   readonly adopted?: { readonly dataDir: string }
   /** What a DEL has yet to undo, or could not and why; the addresses stay reserved until it is settled. */
-  readonly owed?: readonly string[]
+  readonly pendingCleanup?: readonly string[]
 }
 
 /** Whether two keys are the same attachment. */

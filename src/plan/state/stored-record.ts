@@ -39,7 +39,7 @@ const record = stored<AttachmentRecord>({
   isLost: ['isLost', believed(isTrue)],
   network: ['network', believed(network)],
   adopted: ['adopted', believed(stored<NonNullable<AttachmentRecord['adopted']>>({ dataDir: ['dataDir', text] }))],
-  owed: ['owed', believed(texts)],
+  pendingCleanup: ['owed', believed(texts)],
 })
 
 /**

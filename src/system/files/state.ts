@@ -13,7 +13,7 @@
 //                             /lock          held while a reservation is released or taken over
 //                             /settle.lock   held while what earlier calls left is taken down
 //                             /locks/KEY     held while an attachment is taken down
-//                             /pending/KEY   calls in progress, killed ones, and what is owed
+//                             /pending/KEY   calls in progress, killed ones, and pending cleanups
 //                             /attachments/KEY  finished attachments
 //                             /addresses/IP  reservations: link(2) of the claim that made them
 //                             /cooling/IP    freed addresses in their cooldown

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records on disk. `pending` holds attachments being made or owed, `attachments` finished ones:
+// Records on disk. `pending` holds attachments being made or yet to be cleaned up, `attachments` finished ones:
 // finishing is one rename, and a later call finds what a killed one left by listing one directory.
 
 import { existsSync, renameSync, rmSync } from 'node:fs'
@@ -37,7 +37,7 @@ export function pendingFile(files: NetworkFiles, key: AttachmentKey): string {
   return `${files.pending}/${recordFileName(key)}`
 }
 
-/** Writes the claim anew, with everything that is about to be made, or with what is owed. */
+/** Writes the claim anew, with everything that is about to be made, or with its pending cleanup. */
 export function writePending(files: NetworkFiles, record: AttachmentRecord): void {
   writeText(pendingFile(files, record.key), textOf(record))
 }
@@ -81,7 +81,7 @@ export function writeFinished(files: NetworkFiles, record: AttachmentRecord): vo
   writeText(`${files.attachments}/${recordFileName(record.key)}`, textOf(record))
 }
 
-/** Removes the finished record; what is owed stays. */
+/** Removes the finished record; a pending cleanup stays. */
 export function forgetFinished(files: NetworkFiles, key: AttachmentKey): void {
   rmSync(`${files.attachments}/${recordFileName(key)}`, { force: true })
 }
@@ -127,7 +127,7 @@ function unreadableFiles(files: NetworkFiles, key: AttachmentKey): readonly stri
   return [...places.flatMap((file) => asideCopies(file)), ...inPlace]
 }
 
-/** All pending records of a network: calls in progress, killed calls, and what is owed. */
+/** All pending records of a network: calls in progress, killed calls, and pending cleanups. */
 export function pendingRecords(files: NetworkFiles): readonly StoredRecord[] {
   return recordsIn(files.pending, true)
 }

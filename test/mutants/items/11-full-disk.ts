@@ -17,8 +17,9 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'DEL ends well though something is left that it could not write down',
     file: 'src/commands/teardown/take-down.ts',
-    find: '    writePending(files, { ...record, writer: context.stamp, owed })\n',
-    replace: '    try {\n      writePending(files, { ...record, writer: context.stamp, owed })\n    } catch {}\n',
+    find: '    writePending(files, { ...record, writer: context.stamp, pendingCleanup })\n',
+    replace:
+      '    try {\n      writePending(files, { ...record, writer: context.stamp, pendingCleanup })\n    } catch {}\n',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/state-gone.test.ts',

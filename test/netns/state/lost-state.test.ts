@@ -184,7 +184,7 @@ describe('a record that is lost', () => {
     try {
       const deleted = host.cni('DEL', plain, { ...pod.call, env: broken.env })
       expectSilent(deleted)
-      expect(deleted.stderr).toContain('owed')
+      expect(deleted.stderr).toContain('pending cleanup')
     } finally {
       broken.close()
     }

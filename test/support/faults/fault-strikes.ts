@@ -69,7 +69,7 @@ export function syscallStrike({ name, nth }: Pick<SystemCall, 'name' | 'nth'>, w
   return {
     kind: what === 'signal=KILL' ? 'SIGKILL at a system call' : 'refused system call',
     what: `${name} ${nth}, ${what}`,
-    // Not even what is owed can be written.
+    // Not even what is pending can be written.
     mayFail: (code) => code === 11,
     run: async ({ host }, call) => tracedCni(host, call, { calls: name, what, when: nth }),
   }

@@ -61,7 +61,7 @@ function differences({ differences: found, accepts, state }: StateFacts, without
   ]
 }
 
-function ofPods({ lost, pods, elsewhere, owed }: StateFacts): readonly Found[] {
+function ofPods({ lost, pods, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
   return [
     ...lost.map((pod): Found => ({ id: 'interface-lost', on: pod, seen: 'its interface on the node is gone' })),
     // What is gone from the node is gone from the pod, too.
@@ -69,14 +69,21 @@ function ofPods({ lost, pods, elsewhere, owed }: StateFacts): readonly Found[] {
       .filter(({ pod }) => !lost.includes(pod))
       .map(({ pod, found }): Found => ({ id: 'pod-differs', on: pod, seen: few(found) })),
     ...(elsewhere.length > 0 ? [{ id: 'other-host', on: 'state', seen: few(elsewhere) } as const] : []),
-    ...owed.map((record): Found => {
-      return { id: 'pending-cleanup', on: describeHolder(record), seen: few(record.owed ?? []) }
+    ...pendingCleanups.map((record): Found => {
+      return { id: 'pending-cleanup', on: describeHolder(record), seen: few(record.pendingCleanup ?? []) }
     }),
   ]
 }
 
-function leftovers({ attachments, reservations, orphans, inTheWay, damaged, owed }: StateFacts): readonly Found[] {
-  const pending = new Set(owed.map(({ key }) => key.containerId))
+function leftovers({
+  attachments,
+  reservations,
+  orphans,
+  inTheWay,
+  damaged,
+  pendingCleanups,
+}: StateFacts): readonly Found[] {
+  const pending = new Set(pendingCleanups.map(({ key }) => key.containerId))
   const dead = attachments.filter(
     ({ verdict, record }) => verdict === 'collect' && !pending.has(record.key.containerId),
   )

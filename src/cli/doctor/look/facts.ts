@@ -105,7 +105,7 @@ export interface StateFacts {
   /** What is not as it was made, inside pods. */
   readonly pods: readonly { readonly pod: string; readonly found: readonly string[] }[]
   readonly podsNotLooked: number
-  readonly owed: readonly AttachmentRecord[]
+  readonly pendingCleanups: readonly AttachmentRecord[]
   readonly attachments: readonly Verdict[]
   readonly reservations: readonly ReservationVerdict[]
   readonly orphans: readonly OrphanVerdict[]

@@ -55,7 +55,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     elsewhere,
     pods: await lookIntoPods(context, pods.slice(0, mostPods)),
     podsNotLooked: Math.max(0, pods.length - mostPods),
-    owed: allRecords().flatMap(({ record }) => (record.owed === undefined ? [] : [record])),
+    pendingCleanups: allRecords().flatMap(({ record }) => (record.pendingCleanup === undefined ? [] : [record])),
     attachments: await judgeAll(context, listed),
     reservations: await judgeReservations(context, listed),
     orphans: await judgeOrphans(context, listed),

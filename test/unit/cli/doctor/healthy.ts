@@ -42,7 +42,7 @@ export const state: StateFacts = {
   elsewhere: [],
   pods: [],
   podsNotLooked: 0,
-  owed: [],
+  pendingCleanups: [],
   attachments: [],
   reservations: [],
   orphans: [],

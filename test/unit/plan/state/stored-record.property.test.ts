@@ -92,7 +92,7 @@ const record: AttachmentRecord = {
   spec,
   network,
   adopted: { dataDir: '/var/lib/cni/networks' },
-  owed: ['a link'],
+  pendingCleanup: ['a link'],
 }
 
 /** Every place of a JSON value, as paths. */

@@ -11,18 +11,18 @@ export const mutants: readonly Mutant[] = [
       '    forgetFinished(files, record.key)\n    await releaseAddresses(files, record, context.whole)\n    return failures\n',
     caughtBy: {
       project: 'netns',
-      file: 'test/netns/teardown/faults-owed.test.ts',
+      file: 'test/netns/teardown/faults-pending.test.ts',
       test: 'that could not run its tools withholds address and port until a later call settles it',
     },
   },
   {
-    name: 'no later call settles what is owed',
+    name: 'no later call settles a pending cleanup',
     file: 'src/commands/teardown/detach.ts',
     find: "!== 'elsewhere' && existsSync(file)",
-    replace: "!== 'elsewhere' && existsSync(file) && record.owed === undefined",
+    replace: "!== 'elsewhere' && existsSync(file) && record.pendingCleanup === undefined",
     caughtBy: {
       project: 'netns',
-      file: 'test/netns/teardown/faults-owed.test.ts',
+      file: 'test/netns/teardown/faults-pending.test.ts',
       test: 'that could not run its tools withholds address and port until a later call settles it',
     },
   },

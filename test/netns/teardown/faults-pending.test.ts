@@ -66,7 +66,7 @@ describe('DEL', () => {
     try {
       const deleted = host.cni('DEL', pool, { id: 'first', netns: first })
       expect(deleted).toMatchObject({ code: 0, stdout: '' })
-      expect(deleted.stderr).toContain('owed')
+      expect(deleted.stderr).toContain('pending cleanup')
       expect(host.run('find', [`${host.stateDir}/networks/owing/addresses`, '-name', '10.96.0.2']).stdout).not.toBe('')
       expect(host.run('find', [`${host.stateDir}/ports`, '-name', 'tcp:18082*']).stdout).not.toBe('')
     } finally {
@@ -116,7 +116,7 @@ describe('DEL', () => {
       expect(ended.tookMs).toBeLessThan(limitMs)
       if (verb === 'ADD') {
         expect(ended.json).toMatchObject({ code: 11, msg: expect.stringContaining('nsenter did not finish in time') })
-      } else expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining('owed') })
+      } else expect(ended).toMatchObject({ code: 0, stderr: expect.stringContaining('pending cleanup') })
       expect(host.cni('DEL', pool, { id: 'first', netns: first }).code).toBe(0)
       expectNothingLeft(host, before)
     },
