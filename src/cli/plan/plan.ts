@@ -5,30 +5,20 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import type { IpamConf, NetConf } from '../../cni/model/net-conf.ts'
-import { type Batch, toLanes } from '../../compile/batches.ts'
-import { candidates } from '../../plan/ipam/allocate.ts'
-import { staticLease } from '../../plan/ipam/static.ts'
-import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { type Lease, noLease } from '../../plan/model/lease.ts'
-import type { Op } from '../../plan/model/op.ts'
-import {
-  afterRuleOps,
-  detachOps,
-  hostOps,
-  podOps,
-  podSysctlOps,
-  podUndoOps,
-  queueingOps,
-} from '../../plan/modes/attach.ts'
-import { bridgeSysctlOps, forwardingKey } from '../../plan/modes/network.ts'
-import { attachmentSpec, networkSpec } from '../../plan/modes/resolve.ts'
-import { bridgeOps, ruleOps } from '../../plan/modes/shared.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { AttachmentSpec } from '../../plan/model/attachment.ts'
+import { endFlows, leaseRemoval, linksOf, loopbackRemoval, undoPlan } from '../../plan/order/detach.ts'
+import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
+import { chainRemovals, conditionChains } from '../../plan/rules/port-conditions.ts'
+import { machineId } from '../../system/process/stamp.ts'
 import { type NetworkList, readNetworkList, requestConf } from '../node/network-list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
+import { assumedAdd, type Finds } from './assume.ts'
+import { assumedPrevious } from './assume-chained.ts'
 import { capabilityArgsOf, capabilityOptions, checkDeclared } from './capabilities.ts'
+import { batchesOf, planText } from './plan-text.ts'
 
 /** The placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
@@ -46,13 +36,20 @@ export const planCommand: Command = {
   summary: 'print what an ADD or DEL would run, without running it',
   description: [
     'Reads a .conflist or .conf file (standard input without FILE) and prints the operations of the first ADD of',
-    'its first trestle plugin: what each is for, and the text that `ip` and `nft` would get. Nothing is run or',
-    'looked at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500.',
+    'its first trestle plugin: what each is for, and the text that `ip` and `nft` would get. Nothing is run or looked',
+    'at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500. Behind another',
+    'plugin, prevResult is taken from the file, or is an interface with 192.0.2.2/24; another IPAM plugin answers that too.',
     'With --del: those of the DEL of that attachment, where its namespace is still there.',
   ].join('\n'),
-  options: { del: { type: 'boolean', help: 'the DEL of the attachment, not its ADD' }, ...capabilityOptions },
+  options: {
+    del: { type: 'boolean', help: 'the DEL of the attachment, not its ADD' },
+    later: { type: 'boolean', help: "the ADD of a later pod, not the network's first" },
+    flushed: { type: 'boolean', help: 'the ADD of a later pod after somebody flushed the rules' },
+    ...capabilityOptions,
+  },
   examples: [
     'trestle plan /etc/cni/net.d/10-pods.conflist',
+    'trestle plan --later /etc/cni/net.d/10-pods.conflist',
     'trestle plan --del /etc/cni/net.d/10-pods.conflist',
     'trestle plan --port 8080:80 --bandwidth 10M 10-pods.conflist',
     'trestle plan -o json <net.conf',
@@ -60,131 +57,92 @@ export const planCommand: Command = {
   run,
 }
 
-/** What is planned. */
-type PlannedVerb = 'ADD' | 'DEL'
+/** What is planned: the DEL, or an ADD by what it finds. */
+type Planned = 'DEL' | Finds
+
+const titles: Readonly<Record<Planned, string>> = {
+  first: 'the first ADD',
+  later: 'a later ADD',
+  flushed: 'the ADD after a flush',
+  DEL: 'the DEL',
+}
 
 function run({ words, values, isJson, output }: Input): number {
-  const verb = values['del'] === true ? 'DEL' : 'ADD'
+  const what = plannedBy(values)
   const capabilityArgs = capabilityArgsOf(values)
-  const { network, ops } = readFileAs(words[0] ?? '-', (text) => planOfList(text, verb, capabilityArgs))
-  const { links, rules } = toLanes(ops)
-  const batches = [...links, ...rules]
+  const { network, plans } = readFileAs(words[0] ?? '-', (text) => planOfList(text, what, capabilityArgs))
   const document = {
     formatVersion: 1,
     command: 'plan',
-    verb,
+    verb: what === 'DEL' ? 'DEL' : 'ADD',
     network: network.name,
-    ops,
-    batches,
+    ops: plans.flatMap((plan) => opsOf(plan)),
+    batches: batchesOf(plans),
+    plans,
     exitCode: exitCode.fine,
   }
-  const title = `network ${network.name}: the ${verb === 'ADD' ? 'first ADD' : 'DEL'}`
-  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(title, ops, batches))
+  const title = `network ${network.name}: ${titles[what]}`
+  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(title, plans))
   return exitCode.fine
+}
+
+function plannedBy(values: Input['values']): Planned {
+  if (values['del'] === true) return 'DEL'
+  return values['flushed'] === true ? 'flushed' : values['later'] === true ? 'later' : 'first'
 }
 
 function planOfList(
   text: string,
-  verb: PlannedVerb,
+  what: Planned,
   capabilityArgs: Readonly<Record<string, unknown>>,
-): { readonly network: NetworkList; readonly ops: readonly Op[] } {
+): { readonly network: NetworkList; readonly plans: readonly Plan[] } {
   const network = readNetworkList(text)
-  const plugin = network.plugins.find((each) => isOwnType(each.type))
+  const at = network.plugins.findIndex(({ type }) => isOwnType(type))
+  const plugin = network.plugins[at]
   if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
   // Behind another plugin, or so called, it acts on what that one made.
-  if (plugin['mode'] === 'chained' || (plugin['mode'] === undefined && plugin !== network.plugins[0])) {
-    throw notPlanned('chained')
-  }
   checkDeclared(plugin, capabilityArgs)
-  return { network, ops: planOf(JSON.stringify(requestConf(network, asOwn(plugin), { capabilityArgs })), verb) }
+  const before = network.plugins[at - 1]?.type ?? (plugin['mode'] === 'chained' ? 'bridge' : undefined)
+  const isGiven = before === undefined || plugin['prevResult'] !== undefined
+  const prevResult = isGiven ? {} : { prevResult: previousText(before, network.cniVersion) }
+  const conf = requestConf(network, { ...asOwn(plugin), ...prevResult }, { capabilityArgs })
+  return { network, plans: plansOf(JSON.stringify(conf), what, machineId()) }
 }
 
-/**
- * The operations of the first ADD with this configuration, or of the DEL after it. Throws CniError when it is wrong or
- * delegates its IPAM.
- */
-export function planOf(stdin: string, verb: PlannedVerb = 'ADD'): readonly Op[] {
-  const call: Invocation = readInvocation({
-    CNI_COMMAND: 'ADD',
-    CNI_CONTAINERID: containerId,
-    CNI_NETNS: '/run/netns/example',
-    CNI_IFNAME: 'eth0',
-  })
+/** A result as a plugin gets it. Versions below 0.3.0 have no lists. */
+function previousText(type: string, cniVersion: string): object {
+  return { cniVersion, ...assumedPrevious(type, { ifName: placeholder.CNI_IFNAME, sandbox: placeholder.CNI_NETNS }) }
+}
+
+const placeholder = {
+  CNI_COMMAND: 'ADD',
+  CNI_CONTAINERID: containerId,
+  CNI_NETNS: '/run/netns/example',
+  CNI_IFNAME: 'eth0',
+} as const
+
+/** The plans of an ADD with this configuration, or of the DEL after it. Throws CniError when it is wrong. */
+export function plansOf(stdin: string, what: Planned = 'first', machineId = 'example'): readonly Plan[] {
+  const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
-  if (conf.mode !== 'bridge' && conf.mode !== 'ptp') {
-    throw notPlanned(conf.mode)
-  }
-  const key: AttachmentKey = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
+  if (conf.mode === 'loopback' && what === 'DEL') return [loopbackRemoval]
+  const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
-  const spec = attachmentSpec({ key, conf, lease: leaseOf(conf.ipam), mtu })
-  // The order of take-down.ts.
-  if (verb === 'DEL') return [...podUndoOps(spec), ...detachOps(spec, placeholderGroup)]
-  const network = networkSpec(conf, spec.ips, { mtu, machineId: 'example' })
-  return [
-    ...bridgeOps(network, []),
-    ...ruleOps({ networks: [network], attachments: [spec] }),
-    ...(network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)),
-    ...hostOps(spec),
-    ...queueingOps(spec),
-    ...podOps(spec),
-    ...podSysctlOps(spec),
-    ...afterRuleOps(spec),
-  ]
+  const { runs, spec } = assumedAdd({ key, conf, netns: call.netns, mtu, machineId }, what === 'DEL' ? 'later' : what)
+  return what === 'DEL' ? plansOfDel(spec, conf) : runs.map(withoutSkipped)
 }
 
-function notPlanned(mode: string): CniError {
-  return new CniError('mode-not-planned', `plan knows the modes "bridge" and "ptp", not "${mode}"`)
+/** What does not run after a failure is in a later plan. */
+function withoutSkipped({ plan, outcomes }: PlanRun): Plan {
+  const skipped = new Set(outcomes.flatMap((outcome) => (outcome.skipped ? [outcome.id] : [])))
+  return { ...plan, stages: plan.stages.filter(({ id }) => !skipped.has(id)) }
 }
 
-/** The first address of each range. */
-function leaseOf(ipam: NetConf['ipam']): Lease {
-  switch (ipam.kind) {
-    case 'none':
-      return noLease
-    case 'static':
-      return staticLease(ipam)
-    case 'delegated':
-      throw new CniError('lease-not-known', `ipam.type "${ipam.type}" is another plugin: its answer is not known`)
-    case 'pool':
-      return { ips: poolAddresses(ipam), routes: ipam.routes }
-    default:
-      return ipam satisfies never
-  }
-}
-
-function poolAddresses({ rangeSets, exclude }: Extract<IpamConf, { kind: 'pool' }>): Lease['ips'] {
-  return rangeSets.flatMap((set) => {
-    const [first] = candidates(set, undefined, exclude).take(1)
-    if (first === undefined) return []
-    const { subnet, gateway } = first.range
-    return [{ address: `${first.address}${subnet.slice(subnet.indexOf('/'))}`, gateway }]
-  })
-}
-
-function planText(title: string, ops: readonly Op[], batches: readonly Batch[]): string {
-  const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)
-  return [
-    `${title} has ${ops.length} operations in ${batches.length} batches\n\n`,
-    ...steps,
-    ...batches.map((batch, at) => `\nbatch ${at + 1}: ${commandOf(batch)}\n${indented(textOf(batch))}`),
-  ].join('')
-}
-
-function commandOf(batch: Batch): string {
-  if (batch.tool === 'file') return 'written to /proc/sys'
-  if (batch.tool === 'nft') return 'nft -f -'
-  const tool = batch.tool === 'ip6' ? 'ip -6' : batch.tool
-  const command = tool === 'sysctl' ? 'sysctl -q -p -' : `${tool} -batch -`
-  return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command
-}
-
-function textOf(batch: Batch): string {
-  if (batch.tool !== 'file') return batch.stdin
-  return batch.ops
-    .map((op) => `${op.kind === 'forwarding.on' ? `${forwardingKey(op.family)}=1` : `${op.key}=${op.value}`}\n`)
-    .join('')
-}
-
-function indented(text: string): string {
-  return text.replace(/^(?=.)/gm, '  ')
+/** Nobody else has the chains of its port conditions, and all of its links are there. */
+function plansOfDel(spec: AttachmentSpec | undefined, { ipam }: NetConf): readonly Plan[] {
+  if (spec === undefined) return []
+  const chains = chainRemovals(conditionChains(spec.hostPorts))
+  const around = { group: placeholderGroup, links: new Set(linksOf(spec)), hasPod: true, chains }
+  const lease = ipam.kind === 'delegated' && spec.chained === undefined ? [leaseRemoval(ipam.type)] : []
+  return [undoPlan(spec, around), endFlows(spec.hostPorts?.ports ?? []), ...lease]
 }

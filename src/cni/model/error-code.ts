@@ -36,7 +36,7 @@ export type CniCodeNumber = number
 /** The ids of each code. An id that a finding of `trestle lint` has too means the same there. */
 export const idsOfCode = {
   incompatibleVersion: ['version-unsupported', 'verb-needs-newer-version'],
-  unsupportedField: ['unsupported-value', 'mode-not-planned', 'lease-not-known', 'mode-not-adopted'],
+  unsupportedField: ['unsupported-value', 'mode-not-adopted'],
   invalidEnvironment: [
     'variable-missing',
     'variable-invalid',

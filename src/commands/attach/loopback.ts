@@ -8,9 +8,11 @@ import type { Result } from '../../cni/model/result.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
-import { loopbackDownOps, loopbackLacks, loopbackOps } from '../../plan/modes/loopback.ts'
+import { loopbackLacks, loopbackOps } from '../../plan/modes/loopback.ts'
+import { loopbackRemoval } from '../../plan/order/detach.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
+import { opsOf } from '../../plan/order/stage.ts'
 import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { carryOut } from '../call/carry-out.ts'
@@ -48,7 +50,7 @@ export async function delLoopback(context: CallContext, call: Invocation): Promi
   const netns = openIfThere(context, call.netns)
   if (netns === undefined) return
   try {
-    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, loopbackDownOps)
+    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, opsOf(loopbackRemoval))
     for (const failure of failures) process.stderr.write(`trestle: DEL: ${failure.message}\n`)
   } finally {
     closeNetns(netns)

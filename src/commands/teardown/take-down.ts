@@ -8,14 +8,15 @@ import { CommandError } from '../../compile/command-error.ts'
 import { bareSpec } from '../../plan/model/bare.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { detachOps, ownRuleRemovals, podUndoOps } from '../../plan/modes/attach.ts'
-import { flowsAfterDel } from '../../plan/recovery/stale-flows.ts'
+import { ownRuleRemovals, podUndoOps } from '../../plan/modes/attach.ts'
+import { endFlows, linksOf, undoPlan } from '../../plan/order/detach.ts'
+import { flowsOf, opsOf } from '../../plan/order/stage.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { deleteFlows } from '../../system/kernel/conntrack.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
-import { closeNetns, netnsState } from '../../system/kernel/netns.ts'
+import { closeNetns, netnsState, type OpenNetns } from '../../system/kernel/netns.ts'
 import { releaseAddresses } from '../../system/store/addresses.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { releasePorts } from '../../system/store/ports.ts'
@@ -45,7 +46,7 @@ export async function takeDown(
   if (record.isLost && !(await removeOrphanElements(context, files, record.key))) return [elementsLeft(record)]
   const releasing = { ...(record.isLost ? bareClaim(record) : record), writer: context.stamp }
   const ports = record.isLost ? undefined : (record.spec?.hostPorts?.ports ?? [])
-  await deleteFlows(context.cleanup, flowsAfterDel(ports ?? []))
+  await deleteFlows(context.cleanup, flowsOf(endFlows(ports ?? [])))
   withdraw(files, releasing)
   await releasePorts(releasing, ports, context.whole)
   await releaseAddresses(files, releasing, context.whole)
@@ -54,7 +55,7 @@ export async function takeDown(
 }
 
 /**
- * Who rebuilds the rules of all pods reads the records under the machine's lock (shared-setup.ts). From the mark on it
+ * Who rebuilds the rules of all pods reads the records under the machine's lock (plan/order/set-up.ts). From the mark on it
  * leaves this attachment out, and who has read before the mark is waited for: what is removed is not written once more,
  * even where that call fails or is killed. Throws CniError 11 when it takes too long, 106 when a signal ends the wait: the
  * mark stays, and a later call takes the rest away.
@@ -109,10 +110,12 @@ export function bareClaim({
 /** Undoes what the record's spec says, on the host and in a sandbox that lives on. Returns the failures; what is gone is none. */
 export async function undo(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
   if (record.spec === undefined) return []
-  const ops = detachOps(record.spec, removalGroup(context)).filter(isStillNeeded)
-  const inPod = await undoInPod(context, record, podUndoOps(record.spec))
   const chains = unusedChains(record)
-  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, [...ops, ...chains]))]
+  const around = { group: removalGroup(context), links: new Set(linksOf(record.spec).filter(linkExists)), chains }
+  const netns = podToUndo(context, record)
+  const plan = undoPlan(record.spec, { ...around, hasPod: netns !== undefined })
+  const inPod = netns === undefined ? [] : await undoInPod(context, netns, opsOf(plan, 'pod'))
+  const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, opsOf(plan, 'host')))]
   // Who else had a chain may have left meanwhile, and seen us: whoever goes last sees nobody.
   const later = unusedChains(record).filter((op) => !chains.some((other) => other.why === op.why))
   failures.push(...(await executeAll({ run: context.cleanup }, later)))
@@ -121,18 +124,17 @@ export async function undo(context: CallContext, record: AttachmentRecord): Prom
   return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
 }
 
+/** The sandbox, where it lives on and has something of the attachment. */
+function podToUndo(context: CallContext, { spec, netns }: AttachmentRecord): OpenNetns | undefined {
+  if (spec === undefined || podUndoOps(spec).length === 0 || netnsState(netns) !== 'live') return undefined
+  return openIfThere(context, netns.path)
+}
+
 /**
  * What stays in a namespace that outlives the attachment. Where the namespace is gone, so is that; what the kernel
  * refuses there is the pod's own doing since, told and not pending.
  */
-async function undoInPod(
-  context: CallContext,
-  record: AttachmentRecord,
-  ops: readonly Op[],
-): Promise<readonly Error[]> {
-  if (ops.length === 0 || netnsState(record.netns) !== 'live') return []
-  const netns = openIfThere(context, record.netns.path)
-  if (netns === undefined) return []
+async function undoInPod(context: CallContext, netns: OpenNetns, ops: readonly Op[]): Promise<readonly Error[]> {
   try {
     const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, ops)
     const refused = failures.filter((failure) => failure instanceof CommandError)
@@ -141,14 +143,6 @@ async function undoInPod(
   } finally {
     closeNetns(netns)
   }
-}
-
-/** A link that is gone needs no process: containerd's second DEL then starts none. */
-function isStillNeeded(op: Op, _at: number, ops: readonly Op[]): boolean {
-  const isOfLink = op.kind === 'link.del' || op.kind === 'link.group' || op.kind === 'qdisc.del'
-  if (isOfLink || op.kind === 'port.isolation') return linkExists(op.dev)
-  if (op.kind === 'group.del') return ops.some((other) => other.kind === 'link.group' && linkExists(other.dev))
-  return true
 }
 
 /** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */

@@ -27,7 +27,8 @@ export function nextOfChained(facts: AddFacts): Step {
     const error = last.outcomes.find(({ id, failed: each }) => each && !(id.startsWith('rules') && each.reason))
     return error?.failed?.error ?? rest(facts)
   }
-  if (failed !== undefined) return isOvertaken(facts, last, failed) ? lookAtHost(networkOf(facts), {}) : failed.error
+  if (failed !== undefined)
+    return isOvertaken(facts, last, failed) ? lookAtHost(sharedNetworkOf(facts), {}) : failed.error
   switch (last.plan.id) {
     case 'look around':
       return lookAtQueue(specOf(facts)) ?? reservePorts(specOf(facts))
@@ -39,7 +40,7 @@ export function nextOfChained(facts: AddFacts): Step {
       return change(facts)
     case 'look at the host':
     case 'look at VLANs':
-      return setUp(facts, { network: networkOf(facts), namesSubnets: false, own: [], mayOverlap: true })
+      return setUp(facts, { network: sharedNetworkOf(facts), namesSubnets: false, own: [], mayOverlap: true })
     case 'look at the rules':
       return rebuiltRules(facts)
     default:
@@ -60,7 +61,8 @@ function specOf({ key, conf, learnt }: AddFacts): AttachmentSpec {
   return chainedSpec({ key, conf, prevResult, seen: learnt.seen })
 }
 
-function networkOf(facts: AddFacts): NetworkSpec {
+/** What the network's chained attachments share, with what was learnt of it before. */
+export function sharedNetworkOf(facts: AddFacts): NetworkSpec {
   const { conf, learnt } = facts
   const host = learnt.seen?.host ?? { links: new Map(), routes: new Map() }
   return mergeNetworks(learnt.known?.network, chainedNetwork(conf, specOf(facts), host), false)
@@ -102,7 +104,7 @@ function writeDown(facts: AddFacts): Plan {
     id: 'write down',
     because: 'a later call can undo what is written down',
     stages: inTurn([
-      { id: 'intent', run: { kind: 'state', what: 'intent', spec, network: networkOf(facts) }, after: [] },
+      { id: 'intent', run: { kind: 'state', what: 'intent', spec, network: sharedNetworkOf(facts) }, after: [] },
       { id: 'networks', run: { kind: 'look', what: 'networks' }, after: [] },
     ]),
   }
@@ -131,13 +133,13 @@ function change(facts: AddFacts): Plan {
 /** Whether the network shares something that is not there as it is to be. */
 function needsSetUp(facts: AddFacts): boolean {
   const { network: known } = facts.learnt.known ?? {}
-  const network = networkOf(facts)
+  const network = sharedNetworkOf(facts)
   const isNothing = known === undefined && !sharesRules(network) && acceptedOf(network).length === 0
   return !isNothing && !isDeepStrictEqual(known, network)
 }
 
 function rest(facts: AddFacts): Step {
-  if (needsSetUp(facts) && ran(facts, 'set up') === undefined) return lookAtHost(networkOf(facts), {})
+  if (needsSetUp(facts) && ran(facts, 'set up') === undefined) return lookAtHost(sharedNetworkOf(facts), {})
   if (lacksRules(facts)) return lookAtRules(specOf(facts))
   const spec = specOf(facts)
   const missing = missingLast(facts, spec) ?? missingFlows(facts)

@@ -44,7 +44,7 @@ export function askPlugin(type: string): Plan {
   return {
     id: 'lease',
     because: `${type} gives the addresses, and may need the interface for that`,
-    stages: [{ id: 'lease', run: { kind: 'delegate', type }, after: [] }],
+    stages: [{ id: 'lease', run: { kind: 'delegate', type, verb: 'ADD' }, after: [] }],
   }
 }
 

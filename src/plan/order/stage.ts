@@ -54,7 +54,7 @@ export type OtherRun =
   | StateRun
   /** Operations of rules; elements of nobody that are in their way are taken out first (lost-elements.ts). */
   | { readonly kind: 'rules'; readonly ops: readonly Op[] }
-  | { readonly kind: 'delegate'; readonly type: string }
+  | { readonly kind: 'delegate'; readonly type: string; readonly verb: 'ADD' | 'DEL' }
   /** `refill`: whoever fills sets anew has done so. `addresses`: no IPv6 address is tentative. */
   | { readonly kind: 'wait'; readonly until: 'refill' | 'addresses'; readonly spec: AttachmentSpec }
   /** `list`: those of before the rules of `ports`. */
@@ -160,9 +160,14 @@ function isEmpty({ run }: Stage): boolean {
   return run.kind === 'flows' && run.flows.length === 0
 }
 
-/** The operations of a plan in the order of its stages. */
-export function opsOf({ stages }: Pick<Plan, 'stages'>): readonly Op[] {
-  return stages.flatMap(({ run }) => ('ops' in run ? run.ops : []))
+/** The operations of a plan in the order of its stages, or those of one stage. */
+export function opsOf({ stages }: Pick<Plan, 'stages'>, id?: string): readonly Op[] {
+  return stages.flatMap((stage) => ('ops' in stage.run && (id ?? stage.id) === stage.id ? stage.run.ops : []))
+}
+
+/** The flows that a plan lists or deletes. */
+export function flowsOf({ stages }: Pick<Plan, 'stages'>): readonly FlowSelections[] {
+  return stages.flatMap(({ run }) => (run.kind === 'flows' ? run.flows : []))
 }
 
 /** What failed first, in the order of the stages. */

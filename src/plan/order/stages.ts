@@ -77,7 +77,11 @@ export function lastStages(spec: AttachmentSpec, after: readonly string[], warns
   ]
 }
 
-/** Beside the last tool: the kernel walks a large table of sockets, and no tool waits for us (listener-look.ts). */
+/**
+ * To warn of listeners, beside the last tool: the kernel walks a table of sockets as large as the machine's memory allows,
+ * 1.5 ms to 11 ms and more (net/ipv4/tcp_ipv4.c, established_get_first), while no tool waits for us. To refuse them it is
+ * known before anything is made (claim.ts).
+ */
 function listenerLook(spec: AttachmentSpec): Stage {
   const run = { kind: 'look', what: 'listeners', spec } as const
   if (flowsToList(spec.hostPorts?.ports ?? []).length > 0) return { id: 'listeners', run, after: [], beside: 'flows' }

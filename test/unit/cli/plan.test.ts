@@ -2,9 +2,13 @@
 // `plan`: the first ADD from the configuration alone.
 
 import { expect, it } from 'vitest'
-import { planOf } from '../../../src/cli/plan/plan.ts'
+import { plansOf } from '../../../src/cli/plan/plan.ts'
+import { opsOf } from '../../../src/plan/order/stage.ts'
 import { runCli } from '../../support/collect.ts'
 import { errorOf, lineOf } from '../cni/model/call.ts'
+
+const planOf = (stdin: string, what?: Parameters<typeof plansOf>[1]) =>
+  plansOf(stdin, what).flatMap((plan) => opsOf(plan))
 
 const conf = (more: object) => JSON.stringify({ cniVersion: '1.1.0', name: 'n', type: 'trestle', ...more })
 
@@ -58,19 +62,38 @@ it('prints the DEL of an example, in both formats', async () => {
   })
 })
 
-it.each([
-  [{ mode: 'loopback' }, /^\(2\) plan knows the modes "bridge" and "ptp", not "loopback"/],
-  [{ ipam: { type: 'dhcp' } }, /^\(2\) ipam.type "dhcp" is another plugin/],
-  [{ podcidr: 'nonsense' }, /^\(7\)/],
-])('refuses %j', (more, message) => {
+it.each([[{ podcidr: 'nonsense' }, /^\(7\)/]])('refuses %j', (more, message) => {
   expect(lineOf(errorOf(() => planOf(conf(more))))).toMatch(message)
+})
+
+it('sets lo up, and down', () => {
+  expect(planOf(conf({ mode: 'loopback' })).map(({ kind }) => kind)).toEqual(['link.up', 'addr.show'])
+  expect(planOf(conf({ mode: 'loopback' }), 'DEL').map(({ kind }) => kind)).toEqual(['link.down'])
+})
+
+it('makes the interface, asks the other IPAM plugin, then adds the address that it is taken to give', () => {
+  const plans = plansOf(conf({ ipam: { type: 'dhcp' } }))
+  const at = plans.findIndex(({ id }) => id === 'lease')
+  const kinds = (some: typeof plans) => some.flatMap((plan) => opsOf(plan)).map(({ kind }) => kind)
+  expect(kinds(plans.slice(0, at))).toContain('veth.add')
+  expect(kinds(plans.slice(at))).not.toContain('veth.add')
+  expect(kinds(plans.slice(at))).toContain('addr.replace')
+})
+
+it.each([
+  ['first', ['set up', 'pod']],
+  ['later', ['usual']],
+  ['flushed', ['usual', 'rebuild the rules', 'last']],
+] as const)('of a network that finds %s has the plans %j', (what, ids) => {
+  const made = plansOf(conf({ podcidr: '10.9.0.0/24' }), what).filter((plan) => opsOf(plan).length > 0)
+  expect(made.map(({ id }) => id)).toEqual(ids)
 })
 
 it('prints the batches of an example, in both formats', async () => {
   const text = await runCli(['plan', 'conf-examples/podcidr-demo.conf'])
   expect(text.code).toBe(0)
   expect(text.stdout).toContain('create the bridge cni0')
-  expect(text.stdout).toMatch(/^ {2}addr replace 10\.240\.0\.2\/24 /m)
+  expect(text.stdout).toMatch(/^ {4}addr replace 10\.240\.0\.2\/24 /m)
   const { code, json } = await runCli(['plan', '-o', 'json', 'conf-examples/podcidr-demo.conf'])
   expect(code).toBe(0)
   expect((json as { batches: { tool: string }[] }).batches.map((batch) => batch.tool)).toEqual(
@@ -78,8 +101,8 @@ it('prints the batches of an example, in both formats', async () => {
   )
 })
 
-it('says of a chained plugin that it does not know the one before it', async () => {
-  const { code, stderr } = await runCli(['plan', 'conf-examples/chained-after-macvlan.conflist'])
-  expect(code).toBe(3)
-  expect(stderr).toContain('plan knows the modes "bridge" and "ptp", not "chained"')
+it('takes an earlier plugin of the list for done', async () => {
+  const { code, stdout } = await runCli(['plan', 'conf-examples/chained-after-macvlan.conflist'])
+  expect(code).toBe(0)
+  expect(stdout).toContain('link set dev eth0 allmulticast on')
 })

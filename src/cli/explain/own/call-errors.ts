@@ -88,14 +88,6 @@ export const callErrors = {
     cause: '`trestle try` could not listen in one of its namespaces',
     cure: 'try again; if it stays, report it',
   },
-  'mode-not-planned': {
-    cause: '`trestle plan` was given a configuration of a mode that it does not know',
-    cure: 'use it for the modes that the message names',
-  },
-  'lease-not-known': {
-    cause: 'another plugin gives the addresses, and only it knows which',
-    cure: 'use `trestle try`, which asks it, in namespaces of its own',
-  },
   'mode-not-adopted': {
     cause: '`trestle adopt` takes interfaces over, and the mode of the configuration makes none',
     cure: 'use a configuration of mode bridge or ptp, or leave the pods as they are',

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// An order carried out on assumed answers: nothing is looked at, nothing is run. Whatever an answer decides is as it is
+// on a node where nothing stands in the way.
+
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { candidates } from '../../plan/ipam/allocate.ts'
+import { staticLease } from '../../plan/ipam/static.ts'
+import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import { type Lease, noLease } from '../../plan/model/lease.ts'
+import { emptyNamespace, type ObservedLink } from '../../plan/model/observed.ts'
+import { sharedNetworkOf } from '../../plan/order/chained.ts'
+import { wantedNetwork } from '../../plan/order/decided.ts'
+import { type AddFacts, afterRun, type Known, type Learnt, type SharedFacts } from '../../plan/order/facts.ts'
+import { nextOfAdd } from '../../plan/order/next.ts'
+import { networkSetUp } from '../../plan/order/set-up.ts'
+import type { Failure, OtherRun, Outcome, Plan, PlanRun, Stage } from '../../plan/order/stage.ts'
+import { assumedSurroundings } from './assume-chained.ts'
+
+/** What an ADD finds. `first`: nothing of its network; `later`: all of it; `flushed`: all of it but the rules. */
+export type Finds = 'first' | 'later' | 'flushed'
+
+/** An ADD as it would go. `runs`: its plans and what is assumed to come of them. */
+export interface AssumedAdd {
+  readonly runs: readonly PlanRun[]
+  readonly spec: AttachmentSpec | undefined
+}
+
+/** What a delegated plugin is taken to answer: addresses for documentation (RFC 5737). */
+export const delegatedAnswer: Lease = { ips: [{ address: '192.0.2.2/24', gateway: '192.0.2.1' }], routes: [] }
+
+/** Carries the order of an ADD out on assumed answers. Throws the CniError that it ends with. */
+export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Finds): AssumedAdd {
+  let facts: AddFacts = { ...begun, learnt: {}, runs: [] }
+  for (;;) {
+    const step = nextOfAdd(facts)
+    if (step instanceof Error) throw step
+    if ('result' in step) return { runs: facts.runs, spec: writtenDown(facts.runs)?.spec }
+    facts = afterRun(facts, assumedRun(facts, step, finds))
+  }
+}
+
+function assumedRun(facts: AddFacts, plan: Plan, finds: Finds): PlanRun {
+  const failed = new Set<string>()
+  const now = { ...facts, runs: [...facts.runs, { plan, outcomes: [] }] }
+  const outcomes = plan.stages.map((stage): Outcome => {
+    if (stage.after.some((id) => failed.has(id))) failed.add(stage.id)
+    if (failed.has(stage.id)) return { id: stage.id, done: [], skipped: true }
+    if (finds === 'flushed' && stage.proof?.kind === 'rules') failed.add(stage.id)
+    return failed.has(stage.id) ? { id: stage.id, done: [], failed: flushed } : assumedOutcome(now, stage, finds)
+  })
+  return { plan, outcomes }
+}
+
+const flushed: Failure = { error: new Error('the rules are gone'), reason: 'unproven' }
+
+function assumedOutcome(facts: AddFacts, { id, run }: Stage, finds: Finds): Outcome {
+  const done = 'ops' in run ? run.ops : []
+  const learnt = run.kind === 'batch' || run.kind === 'rules' ? undefined : assumed(facts, run, finds)
+  const shown = { text: '', links: new Map([[lo.name, lo]]), routes: [] }
+  return { id, done, shown, ...(learnt && { learnt }) }
+}
+
+function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefined {
+  if (run.kind === 'delegate') return { delegated: delegatedAnswer }
+  if (run.kind === 'flows') return { flows: [] }
+  if (run.kind === 'state') return run.what === 'addresses' ? { lease: firstLease(facts.conf) } : undefined
+  if (run.kind !== 'look') return undefined
+  switch (run.what) {
+    case 'ranges':
+    case 'ranges of addresses':
+      return { ranges: { excluded: [], mayOverlap: true } }
+    case 'routing tables':
+      return { usedTables: new Set() }
+    case 'known':
+      return { known: known(facts, finds) }
+    case 'networks':
+      return { networks: networksOf(facts) }
+    case 'networks left':
+      return { networksLeft: new Set(networksOf(facts).map(({ name }) => name)) }
+    case 'host':
+      return { shared: { ...shared(facts), ...foundByNow(facts) } }
+    case 'rules':
+      return { shared: shared(facts) }
+    case 'chained':
+      return { seen: assumedSurroundings(facts.conf, facts.key.ifName) }
+    default:
+      return undefined
+  }
+}
+
+/** A network that is set up is as it is configured. */
+function known(facts: AddFacts, finds: Finds): Known {
+  const nothing: Known = { network: undefined, hasBridge: finds !== 'first', forwarding: [4, 6] }
+  if (finds === 'first') return nothing
+  const before = { ...facts, learnt: { ...facts.learnt, known: nothing } }
+  return { ...nothing, network: facts.conf.role === 'chained' ? sharedNetworkOf(before) : wantedNetwork(before) }
+}
+
+/** What all attachments share, where this is the only one. */
+function shared(facts: AddFacts): SharedFacts {
+  const { spec, network } = writtenDown(facts.runs) ?? {}
+  const isBridged = network?.bridge !== undefined
+  return {
+    isMade: false,
+    before: network,
+    networks: networksOf(facts),
+    made: network === undefined ? [] : [network],
+    attachments: spec === undefined ? [] : [spec],
+    host: isBridged ? undefined : emptyNamespace,
+    cluster: undefined,
+    links: new Set(),
+    sysctls: new Map(),
+  }
+}
+
+/** Nothing, or what the interface was made with before its addresses were known. */
+function foundByNow({ runs }: AddFacts): Pick<SharedFacts, 'before' | 'networks' | 'host'> {
+  const before = networkSetUp(runs)
+  const { spec, network } = writtenDown(runs) ?? {}
+  const isBridged = network?.bridge !== undefined
+  if (before?.bridge === undefined)
+    return { before, networks: before === undefined ? [] : [before], host: isBridged ? undefined : emptyNamespace }
+  const { name, mac, mtu, addresses } = before.bridge
+  const bridge = { ...lo, name, mac, mtu, addresses, kind: 'bridge' }
+  const end = spec?.host && { ...lo, ...spec.host, mtu: spec.mtu, addresses: [], master: name, ...flagsOf(spec) }
+  const links = [bridge, ...(end === undefined ? [] : [end])].map((link) => [link.name, link] as const)
+  return { before, networks: [before], host: { links: new Map(links), routes: new Map() } }
+}
+
+function flagsOf({ port }: AttachmentSpec) {
+  return { hairpin: port?.hairpin ?? false, isolated: port?.isolated ?? false }
+}
+
+function networksOf({ runs }: AddFacts): readonly NetworkSpec[] {
+  const { network } = writtenDown(runs) ?? {}
+  return network === undefined ? [] : [network]
+}
+
+/** The last intent: whose addresses and links are made, and the network they are of. */
+function writtenDown(runs: readonly PlanRun[]) {
+  const stages = runs.flatMap(({ plan }) => plan.stages)
+  return stages.flatMap(({ run }) => (run.kind === 'state' && run.what === 'intent' ? [run] : [])).at(-1)
+}
+
+/** The first address of each range; what a pool gives to the first pod. */
+function firstLease({ ipam }: NetConf): Lease {
+  switch (ipam.kind) {
+    case 'none':
+    case 'delegated':
+      return noLease
+    case 'static':
+      return staticLease(ipam)
+    case 'pool':
+      return { ips: ipam.rangeSets.flatMap((set) => firstOf(set, ipam.exclude)), routes: ipam.routes }
+    default:
+      return ipam satisfies never
+  }
+}
+
+type Pool = Extract<NetConf['ipam'], { kind: 'pool' }>
+
+function firstOf(set: Pool['rangeSets'][number], exclude: Pool['exclude']): Lease['ips'] {
+  const [first] = candidates(set, undefined, exclude).take(1)
+  if (first === undefined) return []
+  const { subnet, gateway } = first.range
+  return [{ address: `${first.address}${subnet.slice(subnet.indexOf('/'))}`, gateway }]
+}
+
+const lo: ObservedLink = {
+  name: 'lo',
+  index: 1,
+  mac: '00:00:00:00:00:00',
+  mtu: 65536,
+  up: true,
+  promisc: false,
+  allmulti: false,
+  addresses: ['127.0.0.1/8', '::1/128'],
+}
