@@ -70,6 +70,13 @@ export const directoryChecks = {
     cause: 'the first one is used, and state and rules of both are one',
     cure: 'give it a name of its own, or remove one file',
   },
+  'bridge-shared': {
+    severity: 'note',
+    meaning: 'several networks have one bridge',
+    cause:
+      'the bridge has the address and the settings of the network that made it; another one is refused, or shares them',
+    cure: 'give each network a bridge of its own, if they are not meant to be one segment',
+  },
   'mark-bits-differ': {
     severity: 'warning',
     meaning: 'two networks ask for different bits of the packet mark',

@@ -45,6 +45,7 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
     ...later(about),
     ...sameNames(about),
     ...overlaps(about),
+    ...bridges(about),
     ...markBits(about),
     ...ignored,
     ...difference(about),
@@ -112,6 +113,22 @@ function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
       return [findingIn(lint.file, { id: 'subnets-overlap', message })]
     }),
   )
+}
+
+/** Networks of different names that name one bridge: said once a bridge, at the last of them. */
+function bridges({ looked }: DirectoryAbout): readonly Finding[] {
+  const byBridge = new Map<string, LookedAt[]>()
+  for (const each of looked) {
+    const named = (each.lint.list?.plugins ?? []).map(({ conf }) => lookUp(conf, 'bridge'))
+    for (const name of named) if (typeof name === 'string') byBridge.set(name, [...(byBridge.get(name) ?? []), each])
+  }
+  return [...byBridge].flatMap(([bridge, all]) => {
+    const networks = [...new Set(all.map(({ lint }) => lint.list?.name))]
+    const last = all.at(-1)
+    if (networks.length < 2 || last === undefined) return []
+    const message = `${networks.length} networks are on the bridge ${bridge}: ${networks.join(', ')}`
+    return [findingIn(last.lint.file, { id: 'bridge-shared', message })]
+  })
 }
 
 /** Bits of the mark: the lowest is used (plan/rules/accept-mark.ts). */

@@ -231,6 +231,18 @@ it('bits of the mark that differ are told: the lowest is used', () => {
   expect(look(files).about.filter((each) => each.startsWith('mark'))).toEqual(['mark-bits-differ 10-a.conflist'])
 })
 
+it('three networks on one bridge are said once', () => {
+  const on = (name: string, bridge: string, net: number) =>
+    list(name, 'trestle', { bridge, podcidr: `10.${net}.0.0/24` })
+  const files = {
+    '10-a.conflist': on('a', 'br0', 1),
+    '20-b.conflist': on('b', 'br0', 2),
+    '30-c.conflist': on('c', 'br0', 3),
+    '40-d.conflist': on('d', 'br1', 4),
+  }
+  expect(look(files).about.filter((each) => each.startsWith('bridge'))).toEqual(['bridge-shared 30-c.conflist'])
+})
+
 it('the report ends with who uses what, and JSON has the same', async () => {
   look({ '05-b.conflist': broken, '10-a.conflist': list('a') })
   const args = ['lint', dir, '--bin-dir', join(root, 'bin')]
