@@ -37,6 +37,8 @@ async function openSide(n: number): Promise<Side> {
   const files = agentFiles()
   execaSync('ip', ['link', 'add', `n${n}`, 'type', 'veth', 'peer', 'name', 'up0', 'netns', host.name])
   execaSync('ip', ['link', 'set', `n${n}`, 'master', 'segment', 'up'])
+  // With its link-local address tentative, a node asks for no neighbour of what it forwards (net/ipv6/ndisc.c, ndisc_send_ns).
+  host.run('sysctl', ['-qw', 'net.ipv6.conf.up0.accept_dad=0'])
   const [v4, v6] = addresses(n)
   for (const line of [
     'link set lo up',
