@@ -37,8 +37,6 @@ async function openSide(n: number): Promise<Side> {
   const files = agentFiles()
   execaSync('ip', ['link', 'add', `n${n}`, 'type', 'veth', 'peer', 'name', 'up0', 'netns', host.name])
   execaSync('ip', ['link', 'set', `n${n}`, 'master', 'segment', 'up'])
-  // With its link-local address tentative, a node asks for no neighbour of what it forwards (net/ipv6/ndisc.c, ndisc_send_ns).
-  host.run('sysctl', ['-qw', 'net.ipv6.conf.up0.accept_dad=0'])
   const [v4, v6] = addresses(n)
   for (const line of [
     'link set lo up',
@@ -102,10 +100,10 @@ function sourceSeen(from: Side, to: Side, family: 4 | 6): string {
 }
 
 describe('two nodes with trestle agent', () => {
-  it('pods of both reach each other by their own addresses, and are masqueraded beyond', () => {
+  it('pods of both reach each other by their own addresses, and are masqueraded beyond', async () => {
     const [one, two] = pair()
-    for (const to of [two.address.v4, two.address.v6]) expect(pings(one, to)).toBe(true)
-    for (const to of [one.address.v4, one.address.v6]) expect(pings(two, to)).toBe(true)
+    for (const to of [two.address.v4, two.address.v6]) await until(() => pings(one, to), `${to} from node 1`, 5000)
+    for (const to of [one.address.v4, one.address.v6]) await until(() => pings(two, to), `${to} from node 2`, 5000)
     expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
     expect(sourceSeen(two, one, 6)).toBe(two.address.v6)
     // The other node itself is beyond: it may know no way to a pod.
