@@ -88,6 +88,13 @@ describe('README and docs', () => {
     expect(broken).toEqual([])
   })
 
+  it('has a map of the source that names files that there are', () => {
+    const map = readFileSync('src/README.md', 'utf8')
+    const named = [...map.matchAll(/`((?:[\w-]+\/)+[\w-]+\.ts)`/g)].map(([, path = '']) => path)
+    expect(named.length).toBeGreaterThan(30)
+    expect(named.filter((path) => !existsSync(path.startsWith('test/') ? path : `src/${path}`))).toEqual([])
+  })
+
   it('has a README that an operator reads in one go', () => {
     expect(pages.get('README.md')?.split('\n').length).toBeLessThanOrEqual(150)
   })

@@ -24,7 +24,7 @@ import { removeWhenEmpty } from '../teardown/remove-network.ts'
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
  * when a live ADD of the same attachment is under way, another call keeps it waiting for too long, or not even a
- * pending cleanup can be written down, 106 when a signal ends its wait for others, 120 when the ADD was in another host network
+ * pending cleanup can be written down, 106 when a signal ends its wait for others, 111 when the ADD was in another host network
  * namespace: what is left is written down, and DEL is sent again.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {

@@ -52,7 +52,7 @@ export type StateRun =
 export type OtherRun =
   | LookRun
   | StateRun
-  /** Operations of rules; elements of nobody that are in their way are taken out first (lost-elements.ts). */
+  /** Operations of rules; elements of nobody that are in their way are taken out first (commands/teardown/orphan-elements.ts). */
   | { readonly kind: 'rules'; readonly ops: readonly Op[] }
   | { readonly kind: 'delegate'; readonly type: string; readonly verb: 'ADD' | 'DEL' }
   /** `refill`: whoever fills sets anew has done so. `addresses`: no IPv6 address is tentative. */
