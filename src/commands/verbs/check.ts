@@ -77,13 +77,16 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
   return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
 }
 
+/** Why a record lacks what was made, where it should not: a chained attachment may have had nothing to make, role ipam never has. */
+function whyWithoutSpec({ spec, otherFormat, key }: AttachmentRecord): string | undefined {
+  if (otherFormat !== undefined) return `the record is of format ${otherFormat}`
+  return spec === undefined && key.role === 'main' ? 'the record was lost' : undefined
+}
+
 async function differences(context: CallContext, subject: Subject): Promise<readonly string[]> {
   const { call, conf, files, record } = subject
-  if (record.spec === undefined) {
-    const why =
-      record.otherFormat === undefined ? 'the record was lost' : `the record is of format ${record.otherFormat}`
-    process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
-  }
+  const why = whyWithoutSpec(record)
+  if (why !== undefined) process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
   const pending = (record.pendingCleanup ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
   const reserved = [...reservationLacks(files, record), ...portLacks(record)]
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
