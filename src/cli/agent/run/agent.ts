@@ -82,9 +82,12 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
 function follow(life: Life): void {
   const { signal, settings } = life
   const news = (found: News) => found !== undefined && ask(life, found)
-  followLines({ file: 'ip', args: ['-o', 'monitor', 'link', 'route', 'netconf'], signal }, (line) =>
-    news(newsOfIp(line, life.bridges)),
-  )
+  followLines({ file: 'ip', args: ['-o', 'monitor', 'link', 'route', 'netconf'], signal }, (line) => {
+    if (newsOfIp(line, life.bridges) === undefined) return
+    // The first pod of a network may have made its bridge since the last round.
+    life.bridges = ownBridges() ?? life.bridges
+    news(newsOfIp(line, life.bridges))
+  })
   followLines({ file: 'nft', args: ['monitor', 'destroy'], signal }, (line) => news(newsOfNft(line)))
   for (const directory of [settings.confDir, settings.binDir])
     followDirectory(directory, signal, () => ask(life, 'routes'))
