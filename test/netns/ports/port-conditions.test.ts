@@ -89,7 +89,7 @@ describe('a host port with conditions', () => {
   describe('has chains', () => {
     const conditions = { conditionsV4: ['ip saddr 192.0.2.0/24'], conditionsV6: ['ip6 saddr 2001:db8::/32'] }
     const table = () => host.run('nft', ['-s', 'list', 'table', 'inet', 'trestle']).stdout
-    const chains = () => [...table().matchAll(/chain (cond[46])_\w+ \{/g)].map(([, name]) => name)
+    const chains = () => [...table().matchAll(/chain (cond[46])_\w+ \{/g)].map(([, name]) => name).sort()
     const end = (pod: Pod, conf: object) => expectSilent(later(host, 'DEL', { conf, pod }))
 
     it('that go with the last pod of theirs, and leave the table as it was', async () => {
