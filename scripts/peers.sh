@@ -6,7 +6,7 @@
 #   default: all but kindnet
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool, kubelet
-#   cni/     the reference plugins (and cni-kindnet)
+#   cni/     the upstream plugins (and cni-kindnet)
 #   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
 # A finished part is not built again until its version below changes. Without Go, Debian's packages stand in.

@@ -12,7 +12,7 @@ import { handlers } from './commands/verbs/handlers.ts'
 import { warmUpForSnapshot } from './snapshot/warm-up.ts'
 import { ownTypes } from './system/ipam/own-types.ts'
 import { removeCallFiles } from './system/process/call-file.ts'
-import { tellIgnoredWords } from './system/process/ignored-words.ts'
+import { reportIgnoredWords } from './system/process/ignored-words.ts'
 import { loadBundle } from './system/process/load-bundle.ts'
 import { writeAll } from './system/process/output.ts'
 import { readStdin } from './system/process/stdin.ts'
@@ -73,17 +73,17 @@ function runCli(): void {
   })
 }
 
-function leave({ stdout, exitCode, undo }: DispatchOutput): void {
+function leave({ stdout, exitCode, teardown }: DispatchOutput): void {
   try {
     writeAll(1, stdout)
   } catch {
     // The runtime closed its end: nobody is left to tell, and nobody knows of what was made.
     const end = () => exit(1)
-    if (undo === undefined) end()
-    else undo().then(end, end)
+    if (teardown === undefined) end()
+    else teardown().then(end, end)
     return
   }
-  if (exitCode !== 0) tellIgnoredWords()
+  if (exitCode !== 0) reportIgnoredWords()
   exit(exitCode)
 }
 

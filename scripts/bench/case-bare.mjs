@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bare attachment (bridge, address, default route) and one with masquerade, against the reference bridge.
-import { empty, referenceChain, trestle } from './contenders.mjs'
+// A bare attachment (bridge, address, default route) and one with masquerade, against the upstream bridge.
+import { empty, trestle, upstreamChain } from './contenders.mjs'
 import { attachRounds, notesOf } from './rounds.mjs'
 import { describeRatio, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 
-const ownWork = 'our own work above an empty executable, bare ADD / reference bridge + host-local'
+const ownWork = 'our own work above an empty executable, bare ADD / upstream bridge + host-local'
 
 /** Rows and notes of a bare attachment. */
 export async function bare(bench) {
   const { found } = bench
-  const name = 'reference bridge'
-  const reference = found.has('bridge') && found.has('host-local') ? [referenceChain(found, name)] : []
-  const { series, failed } = await attachRounds([empty(found), trestle(found), ...reference], bench)
+  const name = 'upstream bridge'
+  const upstream = found.has('bridge') && found.has('host-local') ? [upstreamChain(found, name)] : []
+  const { series, failed } = await attachRounds([empty(found), trestle(found), ...upstream], bench)
   const [own, nothing, theirs] = [series.get('trestle'), series.get('empty'), series.get(name)]
   if (!own) throw new Error(failed.get('trestle'))
   const above = (at) => quantile(own.add, at) - quantile(nothing.add, at)
@@ -23,7 +23,7 @@ export async function bare(bench) {
   if (!theirs) return { rows: [leftOut(ownWork, failed.get(name) ?? found.missing.get('bridge'))], notes, series }
   const value = above(0.5) / quantile(theirs.add, 0.5)
   const detail = `minima ${(above(0) / quantile(theirs.add, 0)).toFixed(2)}`
-  notes.push(...compare(own, theirs, 'reference bridge'))
+  notes.push(...compare(own, theirs, 'upstream bridge'))
   return { rows: [row({ what: ownWork, limit: 1, value, detail })], notes, series: Object.fromEntries(series) }
 }
 
@@ -32,7 +32,7 @@ export async function masquerade(bench) {
   const { found } = bench
   const backends = found.has('bridge') && found.has('host-local') ? ['iptables', 'nftables'] : []
   const references = backends.map((backend) =>
-    referenceChain(found, `reference bridge, ${backend}`, { keys: { ipMasq: true, ipMasqBackend: backend } }),
+    upstreamChain(found, `upstream bridge, ${backend}`, { keys: { ipMasq: true, ipMasqBackend: backend } }),
   )
   const contenders = [empty(found), trestle(found, { ipMasq: true }), ...references]
   const { series, failed } = await attachRounds(contenders, bench)

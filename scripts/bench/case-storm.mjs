@@ -34,10 +34,10 @@ export async function storm(bench) {
       digits: 0,
     }),
   ]
-  const what = 'the same: all done / reference chain'
+  const what = 'the same: all done / upstream chain'
   if (!found.has('portmap')) return { rows: [...rows, leftOut(what, found.missing.get('portmap'))], notes }
   const theirs = await oneStorm(wholeReference(found, 'iptables'), bench)
-  notes.push(told('reference chain, iptables', theirs))
+  notes.push(told('upstream chain, iptables', theirs))
   return { rows: [...rows, row({ what, limit: 0.3, value: own.ms / theirs.ms })], notes }
 }
 

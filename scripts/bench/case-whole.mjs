@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole network of a pod (masquerade, one host port, firewall, bandwidth, a sysctl) against the reference chain
+// The whole network of a pod (masquerade, one host port, firewall, bandwidth, a sysctl) against the upstream chain
 // and kindnet's plugin, with 1, 100 and 300 pods on the node.
 import { kindnet, wholeReference, wholeTrestle } from './contenders.mjs'
 import { attachRounds, notesOf } from './rounds.mjs'
@@ -7,7 +7,7 @@ import { describeRatio, mean, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 import { notInEffect } from './whole-in-effect.mjs'
 
-/** What docs/benchmarks.md, "Limits" allows, by number of pods: against the reference chain, and against kindnet. */
+/** What docs/benchmarks.md, "Limits" allows, by number of pods: against the upstream chain, and against kindnet. */
 const limits = { 1: { add: [0.4, 1], del: [0.2, 1] }, 300: { add: [0.2, 0.6], del: [0.2, 1] } }
 
 /** Rows, notes and series, for each of the sizes. */
@@ -46,8 +46,8 @@ async function wholeWith(bench) {
   }
   const rows = [
     ...['iptables', 'nftables'].flatMap((backend) => [
-      ...against(`reference chain, ${backend}`, 0),
-      ...cpuRow(series, `reference chain, ${backend}`, pods),
+      ...against(`upstream chain, ${backend}`, 0),
+      ...cpuRow(series, `upstream chain, ${backend}`, pods),
     ]),
     ...against('cni-kindnet', 1),
   ]

@@ -6,7 +6,7 @@ import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { bandwidth } from './node.mjs'
 
-const reference = ['bridge', 'host-local', 'portmap', 'firewall', 'bandwidth', 'tuning']
+const upstream = ['bridge', 'host-local', 'portmap', 'firewall', 'bandwidth', 'tuning']
 const peers = join(process.env.TRESTLE_PEERS ?? join(homedir(), '.cache/trestle-peers'), 'cni')
 
 /**
@@ -20,12 +20,12 @@ export function copyExecutables(scratch) {
   const sources = {
     trestle: resolve(process.env.CNI_BIN ?? 'dist/trestle'),
     empty: resolve('dist/empty'),
-    ...Object.fromEntries(reference.map((name) => [name, firstThere([join(peers, name), `/usr/lib/cni/${name}`])])),
+    ...Object.fromEntries(upstream.map((name) => [name, firstThere([join(peers, name), `/usr/lib/cni/${name}`])])),
     'cni-kindnet': firstThere([join(peers, 'cni-kindnet')]),
   }
   for (const [name, from] of Object.entries(sources)) {
     if (from !== undefined && existsSync(from)) copyWarm(from, join(bin, name))
-    else missing.set(name, `${name} is not in ${peers}${reference.includes(name) ? ' or /usr/lib/cni' : ''}`)
+    else missing.set(name, `${name} is not in ${peers}${upstream.includes(name) ? ' or /usr/lib/cni' : ''}`)
   }
   if (missing.has('trestle') || missing.has('empty')) throw new Error('bench: run npm run build -- --empty first')
   const has = (name) => !missing.has(name)
@@ -60,8 +60,8 @@ export function trestle({ file }, more = {}, takes = undefined) {
   }
 }
 
-/** The reference bridge with host-local. `keys`: further ones of the bridge; `after`: the plugins behind it. */
-export function referenceChain({ file }, name, { keys = {}, after = [] } = {}) {
+/** The upstream bridge with host-local. `keys`: further ones of the bridge; `after`: the plugins behind it. */
+export function upstreamChain({ file }, name, { keys = {}, after = [] } = {}) {
   const rest = after.map(({ takes, ...conf }) => ({ file: file(conf.type), conf, takes }))
   const first = (state) => ({ type: 'bridge', ...bridgeKeys, ipam: ipamOf(join(state, 'ipam')), ...keys })
   return {
@@ -78,7 +78,7 @@ export function wholeTrestle(found) {
   return trestle(found, features, ['portMappings'])
 }
 
-/** The whole network as the reference chain, with one of its backends ('iptables' or 'nftables'). */
+/** The whole network as the upstream chain, with one of its backends ('iptables' or 'nftables'). */
 export function wholeReference(found, backend) {
   const after = [
     { type: 'portmap', backend, snat: true, takes: ['portMappings'] },
@@ -88,7 +88,7 @@ export function wholeReference(found, backend) {
     { type: 'tuning', sysctl },
   ]
   const keys = { ipMasq: true, hairpinMode: true, ipMasqBackend: backend }
-  return referenceChain(found, `reference chain, ${backend}`, { keys, after })
+  return upstreamChain(found, `upstream chain, ${backend}`, { keys, after })
 }
 
 /** kindnet's plugin: address, routes and one host port. Its database is in /var/lib, which is private here. */

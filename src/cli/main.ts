@@ -64,7 +64,7 @@ export async function run(args: readonly string[], output: Output): Promise<numb
   try {
     if (command === undefined) throw unknown(word)
     const input = readInput(command, rest, output)
-    return input.values['help'] === true ? tell(command, input) : await command.run(input)
+    return input.values['help'] === true ? printHelp(command, input) : await command.run(input)
   } catch (thrown) {
     return failed(thrown, { command, isJson: isJsonAsked(args), output })
   }
@@ -90,12 +90,12 @@ const helpCommand: Command = {
     const [name] = input.words
     const command = commands.find((each) => each.name === name)
     if (name !== undefined && command === undefined) throw unknown(name)
-    return tell(command, input)
+    return printHelp(command, input)
   },
 }
 
 /** Prints the help of a command, or of all. */
-function tell(command: Command | undefined, { isJson, output }: Input): number {
+function printHelp(command: Command | undefined, { isJson, output }: Input): number {
   const text = command === undefined ? overview(commands) : commandHelp(command)
   const document = helpDocument(command === undefined ? commands : [command])
   output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call from environment and stdin to stdout and exit code: what skel does for the reference plugins
+// One call from environment and stdin to stdout and exit code: what skel does for the upstream plugins
 // (cni pkg/skel/skel.go). The handlers are given to it, so that it knows nothing of Linux.
 
 import { readConfig, readDelConfig } from './config/config.ts'
@@ -34,7 +34,7 @@ export interface DispatchOutput {
   readonly stdout: string
   readonly exitCode: 0 | 1
   /** Takes back what an ADD made, for a result that nobody reads. */
-  readonly undo?: () => Promise<void>
+  readonly teardown?: () => Promise<void>
 }
 
 async function readStdin(input: DispatchInput): Promise<string> {
@@ -83,7 +83,7 @@ async function run(invocation: Invocation, stdin: string, handlers: Handlers): P
 }
 
 /** A runtime that has no result takes the ADD for failed: what it made is what a DEL of it removes. */
-function undoOf(invocation: Invocation, stdin: string, handlers: Handlers): () => Promise<void> {
+function teardownOf(invocation: Invocation, stdin: string, handlers: Handlers): () => Promise<void> {
   return () => handlers.del(invocation, readDelConfig(stdin, invocation.ownTypes))
 }
 
@@ -105,7 +105,11 @@ export async function dispatch(input: DispatchInput, handlers: Handlers): Promis
     if (invocation.verb === 'VERSION') return { stdout: await answerVersion(input), exitCode: 0 }
     stdin = await readStdin(input)
     const stdout = await run(invocation, stdin, handlers)
-    return { stdout, exitCode: 0, ...(invocation.verb === 'ADD' ? { undo: undoOf(invocation, stdin, handlers) } : {}) }
+    return {
+      stdout,
+      exitCode: 0,
+      ...(invocation.verb === 'ADD' ? { teardown: teardownOf(invocation, stdin, handlers) } : {}),
+    }
   } catch (thrown) {
     return failure(thrown, stdin === undefined ? currentVersion : callerVersion(stdin), input.env)
   }

@@ -14,12 +14,12 @@ export class CommandError extends CniError {
   /** What the tool printed before it failed. */
   readonly stdout: string
 
-  constructor(op: Op | undefined, told: { message: string; details: string; reason: Reason; stdout: string }) {
-    super('command-failed', told.message, { details: told.details })
+  constructor(op: Op | undefined, texts: { message: string; details: string; reason: Reason; stdout: string }) {
+    super('command-failed', texts.message, { details: texts.details })
     this.name = 'CommandError'
     this.op = op
-    this.reason = told.reason
-    this.stdout = told.stdout
+    this.reason = texts.reason
+    this.stdout = texts.stdout
   }
 }
 
@@ -28,25 +28,25 @@ interface Ended {
   readonly code: number | undefined
   readonly stdout: string
   readonly stderr: string
-  readonly lack?: { readonly name: string; readonly hint: string } | undefined
+  readonly missing?: { readonly name: string; readonly hint: string } | undefined
 }
 
 /** Bounds of the message; the details have all of it. */
 const mostGoals = 8
-const longestTold = 2000
+const longestExcerpt = 2000
 
 /** The error of a batch that did not end with status 0. */
 export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: Ended): CommandError {
   const op = failedOp(batch, output.stderr)
-  const told = output.stderr
+  const excerpt = output.stderr
     .replace(/^Command failed -:\d+$/gm, '')
     .trim()
-    .slice(0, longestTold)
+    .slice(0, longestExcerpt)
   const goal = op?.why ?? goalOf(batch.ops)
-  const lack = output.lack && ` (${output.lack.name} is missing)`
+  const missing = output.missing && ` (${output.missing.name} is missing)`
   return new CommandError(op, {
-    message: `could not ${goal}: ${oneLine(told) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}${lack ?? ''}`,
-    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${output.lack ? `\n${output.lack.hint}` : hintFor(op, output.stderr)}`,
+    message: `could not ${goal}: ${oneLine(excerpt) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}${missing ?? ''}`,
+    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${output.missing ? `\n${output.missing.hint}` : hintFor(op, output.stderr)}`,
     reason: reasonOf(output.stderr),
     stdout: output.stdout,
   })
@@ -54,9 +54,9 @@ export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: En
 
 /** The first ones of what was meant, which may be hundreds. */
 function goalOf(ops: readonly Op[]): string {
-  const told = ops.slice(0, mostGoals).map(({ why }) => why)
-  const rest = ops.length - told.length
-  return [...told, ...(rest > 0 ? [`do one of ${rest} more things`] : [])].join(', or ')
+  const named = ops.slice(0, mostGoals).map(({ why }) => why)
+  const rest = ops.length - named.length
+  return [...named, ...(rest > 0 ? [`do one of ${rest} more things`] : [])].join(', or ')
 }
 
 /** What the tool's own words do not tell. */

@@ -21,14 +21,14 @@ export function routeBatch(changes: readonly RouteChange[]): string {
 /** Which changes failed, and what `ip` said of each: with -force it goes on after a failure and tells its line. */
 export function refusedRoutes(changes: readonly RouteChange[], stderr: string): readonly [RouteChange, string][] {
   const refused: [RouteChange, string][] = []
-  let told: string[] = []
+  let reason: string[] = []
   for (const line of stderr.split('\n')) {
     const failed = /^Command failed -:(\d+)/.exec(line)
     const change = failed === null ? undefined : changes[Number(failed[1]) - 1]
-    if (failed === null) told = [...told, line]
+    if (failed === null) reason = [...reason, line]
     else {
-      if (change !== undefined) refused.push([change, told.join(' ').trim()])
-      told = []
+      if (change !== undefined) refused.push([change, reason.join(' ').trim()])
+      reason = []
     }
   }
   return refused

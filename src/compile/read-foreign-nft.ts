@@ -3,7 +3,7 @@
 
 import type { NftChain } from '../plan/model/observed.ts'
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
-import type { UpstreamRules } from '../plan/upstream/reference-nft.ts'
+import type { UpstreamNftRules } from '../plan/upstream/nft-rules.ts'
 import { acceptMarkOf } from './host-accept.ts'
 import { addressesIn, type RuleMatches } from './rule-matches.ts'
 
@@ -55,7 +55,7 @@ export function countForeignTargets(listing: string): ReadonlyMap<string, number
 }
 
 /** What `nft -j list table` printed of one table, as rules of the upstream plugins are told by. Throws SyntaxError likewise. */
-export function readUpstreamRules(listing: string): UpstreamRules {
+export function readUpstreamNftRules(listing: string): UpstreamNftRules {
   const entries = listing.trim() === '' ? [] : (entriesOf(listing) as readonly UpstreamEntry[])
   return {
     rules: entries.flatMap(({ rule }) => {

@@ -18,7 +18,7 @@ export function tcWords(op: TcOp): readonly string[] {
     case 'qdisc.del':
       return ['qdisc', 'del', 'dev', op.dev, op.at]
     case 'filter.redirect':
-      // u32 with a match on nothing: kernels without cls_matchall have it, and so has the reference.
+      // u32 with a match on nothing: kernels without cls_matchall have it, and so has upstream.
       return [
         ...[
           'filter',

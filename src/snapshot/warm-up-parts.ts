@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Invocation } from '../cni/model/invocation.ts'
 import type { NetConf } from '../cni/model/net-conf.ts'
-import { claimFor } from '../commands/attach/claim.ts'
 import { doorOf } from '../commands/attach/door.ts'
+import { intentFor } from '../commands/attach/intent.ts'
 import { carryOut } from '../commands/call/carry-out.ts'
 import type { CallContext } from '../commands/call/context.ts'
 import { toLanes } from '../compile/batches.ts'
@@ -17,22 +17,22 @@ import { readTable } from '../compile/read-nft.ts'
 import { difference } from '../plan/difference/difference.ts'
 import type { AttachmentSpec, NetworkSpec } from '../plan/model/attachment.ts'
 import type { Op } from '../plan/model/op.ts'
-import { detachOps } from '../plan/modes/attach.ts'
+import { teardownOps } from '../plan/modes/attach.ts'
+import { buildNetworkSpec, buildSpec } from '../plan/modes/build-spec.ts'
 import { expectedOps } from '../plan/modes/expected.ts'
 import { forwardingKey } from '../plan/modes/network.ts'
-import { attachmentSpec, networkSpec } from '../plan/modes/resolve.ts'
 import type { AddFacts } from '../plan/order/facts.ts'
 import { nextOfAdd } from '../plan/order/next.ts'
 import type { Step } from '../plan/order/stage.ts'
-import { flowsAfterDel } from '../plan/recovery/stale-flows.ts'
+import { flowsAfterDel } from '../plan/recovery/orphan-flows.ts'
 import { decodeNetwork, encodeNetwork } from '../plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../plan/state/stored-record.ts'
 import { networkFiles } from '../system/files/state.ts'
 import { deleteFlows } from '../system/kernel/conntrack.ts'
 import { linkCommands } from '../system/kernel/execute.ts'
 import type { Door } from '../system/kernel/run-plan.ts'
-import { startAhead } from '../system/process/ahead.ts'
 import { writeAll } from '../system/process/output.ts'
+import { prestart } from '../system/process/prestart.ts'
 import { readStdin } from '../system/process/stdin.ts'
 
 /** A pod network in the short form, with what a pod may ask for. */
@@ -77,7 +77,7 @@ export async function warmUpOrders(context: CallContext, call: Invocation, conf:
     const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
     const addition = { context, call, conf, key, files: networkFiles(conf.name) }
     const netns = context.openNetns(call.netns)
-    const record = await claimFor(addition, netns.stamp)
+    const record = await intentFor(addition, netns.identity)
     const real = doorOf({ ...addition, record, netns })
     const door: Door = async (run) => {
       const learnt = await real(run)
@@ -85,10 +85,10 @@ export async function warmUpOrders(context: CallContext, call: Invocation, conf:
       return learnt?.known ? { known: { ...learnt.known, hasBridge: true, forwarding: [4, 6] } } : learnt
     }
     const facts: AddFacts = { key, conf, netns: call.netns, mtu: 1500, machineId: '', learnt: {}, runs: [] }
-    const ahead = startAhead(context.run, linkCommands(netns.fd))
-    const place = { run: ahead.run, netnsFd: netns.fd, ahead }
+    const prestarted = prestart(context.run, linkCommands(netns.fd))
+    const place = { run: prestarted.run, netnsFd: netns.fd, prestarted }
     await carryOut(context, { place, door, next: (now: AddFacts) => withoutFiles(nextOfAdd(now)) }, facts)
-    await ahead.discard()
+    await prestarted.discard()
     closeSync(netns.fd)
   }
   await warmUpComparing(context, conf)
@@ -111,12 +111,12 @@ async function warmUpComparing(context: CallContext, conf: NetConf): Promise<voi
     { address: '10.240.0.2/24', gateway: '10.240.0.1' },
     { address: 'fd00:240::2/64', gateway: 'fd00:240::1' },
   ]
-  const spec = attachmentSpec({ key, conf, lease: { ips, routes: [] }, mtu: 1500 })
-  const network = networkSpec(conf, spec.ips, { mtu: 1500, machineId: '' })
+  const spec = buildSpec({ key, conf, lease: { ips, routes: [] }, mtu: 1500 })
+  const network = buildNetworkSpec(conf, spec.ips, { mtu: 1500, machineId: '' })
   warmUpRecord(spec, network)
   const ops = expectedOps(spec, network, { all: [network] })
   toLanes(ops)
-  toLanes(detachOps(spec, 1))
+  toLanes(teardownOps(spec, 1))
   const documents = readDocuments(linkListing)
   const seen = { links: readLinks(documents), routes: readRoutes(documents) }
   const sysctls = new Map([[forwardingKey(4), '0']])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole lists through libcni, as cnitool runs them. E2E_PLUGIN_TYPE=bridge runs the same with the reference plugins.
+// Whole lists through libcni, as cnitool runs them. E2E_PLUGIN_TYPE=bridge runs the same with the upstream plugins.
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Lab, leftovers, missingParts, openBareLab, peers, pluginType, prepareLab, type Ran } from './lab/lab.ts'
@@ -14,7 +14,7 @@ function podNetwork(bridge: string, ...ranges: string[]) {
 }
 const sysctl = { 'net.core.somaxconn': '512' }
 const tuning = pluginType === 'trestle' ? { type: 'trestle', tuning: { sysctl } } : { type: 'tuning', sysctl }
-// The reference has no plugin that only hands the result on; its tuning without settings comes closest.
+// Upstream has no plugin that only hands the result on; its tuning without settings comes closest.
 const nothing = pluginType === 'trestle' ? { type: 'trestle' } : { type: 'tuning' }
 
 const list = (name: string, ...plugins: unknown[]) => ({ cniVersion: '1.1.0', name, plugins })
@@ -72,7 +72,7 @@ describe.skipIf(missing.length > 0)(`cnitool with ${pluginType}`, () => {
     pods.push(pod)
     return JSON.parse(fine(await cnitool('add', network, pod), `cnitool add ${network} ${pod}`).stdout) as Result
   }
-  // One answer within 5 s: the reference's IPv6 gateway address is tentative at first.
+  // One answer within 5 s: upstream's IPv6 gateway address is tentative at first.
   const ping = (pod: string, address: string) => succeed('ip', 'netns', 'exec', pod, 'ping', '-c1', '-w5', address)
 
   it('adds, checks, reports and deletes a dual-stack pod', async () => {

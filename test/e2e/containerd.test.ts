@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pods made by a real containerd over CRI. E2E_PLUGIN_TYPE=bridge runs the same with the reference plugins.
+// Pods made by a real containerd over CRI. E2E_PLUGIN_TYPE=bridge runs the same with the upstream plugins.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'

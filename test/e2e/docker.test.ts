@@ -3,7 +3,7 @@
 // after the pods with `trestle restore`. Its containers are reached as before, its rules are as it wrote them.
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { asks, asksOnce, attach, check, detach, type LabPod, must, serve, uplink } from './lab/calls.ts'
+import { asks, asksOnce, attach, check, type LabPod, must, serve, teardown, uplink } from './lab/calls.ts'
 import { type Lab, missingParts, openBareLab, peers, prepareLab } from './lab/lab.ts'
 
 const missing = missingParts(['debian/docker', 'images/lab.tar'], 'docker containerd')
@@ -83,7 +83,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     await must(lab, '/opt/cni/bin/trestle restore')
     expect(await silent(pods)).toEqual([])
     expect(await others()).toEqual(before)
-    for (const pod of pods) await detach(lab, pod)
+    for (const pod of pods) await teardown(lab, pod)
     expect(await rules()).toEqual(before)
   })
 
@@ -102,7 +102,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     await must(lab, '/opt/cni/bin/trestle restore')
     expect(await ours()).toEqual(accepts)
     for (const pod of pods) expect(await check(lab, pod)).toBe('')
-    for (const pod of pods) await detach(lab, pod)
+    for (const pod of pods) await teardown(lab, pod)
     expect(await rules()).toEqual(before)
   })
 
@@ -116,7 +116,7 @@ describe.skipIf(missing.length > 0)('Docker', () => {
     await working()
     expect(await silent(pods)).toEqual([])
     await pinged(pods[0].addresses[0] ?? '')
-    for (const pod of pods) await detach(lab, pod)
+    for (const pod of pods) await teardown(lab, pod)
     await working()
     expect(await rules()).toEqual(before)
     await must(lab, 'docker rm --force web')

@@ -3,7 +3,7 @@
 // restore`, and firewalld has no more of the bridge when the network is gone.
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { asks, asksOnce, attach, check, detach, type LabPod, must, serve, uplink } from './lab/calls.ts'
+import { asks, asksOnce, attach, check, type LabPod, must, serve, teardown, uplink } from './lab/calls.ts'
 import { type Lab, missingParts, openLab, prepareLab } from './lab/lab.ts'
 
 const missing = missingParts(['debian/firewalld'], 'firewalld')
@@ -89,7 +89,7 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
     expect(await silent(pods)).toEqual([])
   }
   async function removed(pods: readonly LabPod[]): Promise<void> {
-    for (const pod of pods) await detach(lab, pod)
+    for (const pod of pods) await teardown(lab, pod)
     expect(await zoneOf('cni0')).not.toBe('trusted')
     expect(await rules()).not.toContain('cni0')
   }
@@ -140,7 +140,7 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
       expect(await silent([server, client], asksOnce)).toContain(`outside at ${uplink.outside[0]} from client`)
       await must(lab, '/opt/cni/bin/trestle restore')
       expect(await silent([server, client])).toEqual([])
-      for (const pod of [server, client]) await detach(lab, pod)
+      for (const pod of [server, client]) await teardown(lab, pod)
       expect(await active()).toBe(before)
       // firewalld keeps the chains of a zone that was in use.
       expect(await rules()).not.toMatch(/10\.92\.0\.|fd00:10:92:/)
@@ -158,7 +158,7 @@ describe.skipIf(missing.length > 0)('firewalld', () => {
       await firewall('--zone=internal', '--add-interface=cni0')
       const pods = await twoPods()
       expect(await zoneOf('cni0')).toBe('internal')
-      for (const pod of pods) await detach(lab, pod)
+      for (const pod of pods) await teardown(lab, pod)
       expect(await zoneOf('cni0')).toBe('internal')
       await firewall('--zone=internal', '--remove-interface=cni0')
     })

@@ -66,7 +66,7 @@ describe.skipIf(missing.length > 0 || pluginType !== 'trestle')('gc with contain
     await lab.run('kill', ['-KILL', pid])
     const isThere = async () => (await lab.run('test', ['-e', `/proc/${pid}/ns/net`])).exitCode === 0
     await vi.waitFor(async () => expect(await isThere()).toBe(false), { timeout: 30_000 })
-    // containerd is told of it later; a task that runs is not removed.
+    // containerd is reported of it later; a task that runs is not removed.
     const state = async () => (await ctr('tasks', 'list')).split('\n').find((each) => each.startsWith(`${id} `))
     await vi.waitFor(async () => expect(await state()).toContain('STOPPED'), { timeout: 30_000 })
   }

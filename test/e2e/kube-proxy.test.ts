@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { asks, attach, call, check, detach, type LabPod, must, serve, uplink } from './lab/calls.ts'
+import { asks, attach, call, check, type LabPod, must, serve, teardown, uplink } from './lab/calls.ts'
 import { type Lab, missingParts, openLab, peers, prepareLab } from './lab/lab.ts'
 import { objects, proxyRules, publish } from './lab/services.ts'
 
@@ -81,7 +81,7 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
       await must(lab, 'nft delete table inet trestle')
       await must(lab, '/opt/cni/bin/trestle restore')
       for (const pod of [...pods, extra]) expect(await check(lab, pod)).toBe('')
-      await detach(lab, extra)
+      await teardown(lab, extra)
       const valid = pods.map(({ name }) => ({ containerID: name, ifname: 'eth0' }))
       const collected = await call(lab, 'GC', { conf: { ...network, 'cni.dev/valid-attachments': valid }, name: 'gc' })
       expect([collected.exitCode, collected.stdout]).toEqual([0, ''])
@@ -96,7 +96,7 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
       await publish(lab, mode, [itself])
       for (const client of ['outside', 'caller', undefined])
         expect(await from(client, uplink.node[0], port), client ?? 'the node').toMatch(/^holder /)
-      for (const pod of pods) await detach(lab, pod)
+      for (const pod of pods) await teardown(lab, pod)
     })
   })
 
@@ -135,7 +135,7 @@ describe.skipIf(missing.length > 0).each(['nftables', 'iptables'] as const)('kub
       )
     })
     afterAll(async () => {
-      for (const pod of Object.values(pods)) await detach(lab, pod)
+      for (const pod of Object.values(pods)) await teardown(lab, pod)
       await publish(lab, mode, [])
     })
 

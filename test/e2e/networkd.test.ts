@@ -32,8 +32,8 @@ describe.skipIf(missing.length > 0)('systemd-networkd with a profile for every l
     await lab?.close()
   })
 
-  /** A pod, then networkd; `isTold`: with the file of conf-examples/node. */
-  async function open(isTold: boolean): Promise<void> {
+  /** A pod, then networkd; `isReported`: with the file of conf-examples/node. */
+  async function open(isReported: boolean): Promise<void> {
     lab = await openBareLab(await prepareLab({}), ['debian/networkd'])
     await serve(lab, { netns: 'outside', port: 90 }, 'outside')
     pod = await attach(lab, conf, 'pod')
@@ -41,7 +41,7 @@ describe.skipIf(missing.length > 0)('systemd-networkd with a profile for every l
     await mkdir(join(etc, 'network'), { recursive: true })
     await writeFile(join(etc, 'network/50-uplink.network'), `${uplinkLines.join('\n')}\n`)
     await writeFile(join(etc, 'network/90-all.network'), everyLink)
-    if (isTold) await copyFile('conf-examples/node/05-trestle.network', join(etc, 'network/05-trestle.network'))
+    if (isReported) await copyFile('conf-examples/node/05-trestle.network', join(etc, 'network/05-trestle.network'))
     await must(lab, `cp -r ${etc} /run/systemd`)
     await must(lab, `bash ${file('lab/networkd-start.sh')} ${lab.dir}`)
   }

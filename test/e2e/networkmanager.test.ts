@@ -52,7 +52,7 @@ describe.skipIf(missing.length > 0)('NetworkManager', () => {
     await must(lab, '/opt/cni/bin/trestle restore')
     expect([await check(lab, pod), await reached()]).toEqual(['', ['outside', 'outside']])
     const next = await attach(lab, conf, 'next')
-    // It is told of the link, and then knows it.
+    // It is reported of the link, and then knows it.
     const shown = async () =>
       (await lab.run('nmcli', `-t -g GENERAL.STATE device show ${next.hostLink}`.split(' '))).stdout
     await vi.waitFor(async () => expect(await shown()).toContain('unmanaged'), { timeout: 30_000, interval: 200 })

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type FaultNode, openFaultNode } from '../support/faults/fault-node.ts'
 import { play, type Strike } from '../support/faults/fault-rounds.ts'
 import { featureSets } from '../support/faults/fault-sets.ts'
-import { until } from '../support/faults/stamps.ts'
+import { until } from '../support/faults/process-identities.ts'
 
 let node: FaultNode
 beforeAll(async () => {

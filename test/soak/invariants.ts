@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What must hold after every step, from facts alone: addresses are given out once, and nothing is there that no
-// record or claim speaks of. Each function returns what is wrong, in words.
+// record speaks of. Each function returns what is wrong, in words.
 
 import type { AttachmentKey } from '../../src/plan/model/attachment.ts'
 import { describeElement, type Element } from '../../src/plan/model/elements.ts'
@@ -52,7 +52,7 @@ function addressesLost({ pods, addresses }: Facts): readonly string[] {
   ])
 }
 
-/** A reservation is a record's, or that of a claim which has not said yet what it is for. */
+/** A reservation is a record's, or that of an intent record which has not said yet what it is for. */
 function ownerlessReservations({ records, addresses, ports }: Facts): readonly string[] {
   const isOwned = (reservation: Reservation) =>
     records.some((record) => isOf(record, reservation.holder) && speaksOf(record, reservation))

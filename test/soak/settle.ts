@@ -25,7 +25,7 @@ function hasLeftovers({ host }: World, network: string): boolean {
   return namesIn(`${host.stateDir}/networks/${network}/pending`).length > 0
 }
 
-/** `trestle restore`; complains unless it ends well. Pods whose namespace went are told as lost. */
+/** `trestle restore`; complains unless it ends well. Pods whose namespace went are reported as lost. */
 export async function restore(world: World): Promise<void> {
   count(world, 'restore')
   const { code, stdout, stderr } = await runCommand(world.host, ['restore'])

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists through libcni: cnitool on a throw-away node, with the reference plugins and trestle in its CNI_PATH.
+// Lists through libcni: cnitool on a throw-away node, with the upstream plugins and trestle in its CNI_PATH.
 
 import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Finished, type Host, trestle } from './host.ts'
-import { missingPlugins, referencePlugins } from './reference.ts'
+import { missingPlugins, referencePlugins } from './upstream.ts'
 
 const cnitool = join(referencePlugins, '../bin/cnitool')
 

@@ -7,15 +7,15 @@ import { type Batch, toLanes } from '../../src/compile/batches.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
 import type { Lease } from '../../src/plan/model/lease.ts'
 import type { Op } from '../../src/plan/model/op.ts'
-import { attachmentSpec, networkSpec } from '../../src/plan/modes/resolve.ts'
+import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
 
 /** The attachment that golden cases are about. */
 export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
 
 /** What is to be made of a configuration and a lease, on a machine with the usual MTU. */
 export function specsOf(conf: NetConf, lease: Lease): { spec: AttachmentSpec; network: NetworkSpec } {
-  const spec = attachmentSpec({ key: goldenKey, conf, lease, mtu: 1500 })
-  return { spec, network: networkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
+  const spec = buildSpec({ key: goldenKey, conf, lease, mtu: 1500 })
+  return { spec, network: buildNetworkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
 }
 
 /** Sections of operations as text: a heading, then what each process gets, the lane of links before that of rules. */

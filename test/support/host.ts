@@ -126,7 +126,7 @@ export function snapshot(host: Host): Snapshot {
       .run('ip', ['-o', 'link', 'show'])
       .stdout.replace(/^\d+: /gm, '')
       .replace(/ (state|qdisc|mode|group|qlen) \S+/g, '')
-      // Carrier is told later (net/core/link_watch.c), how much later depends on the machine.
+      // Carrier is reported later (net/core/link_watch.c), how much later depends on the machine.
       .replace(/NO-CARRIER,|,LOWER_UP/g, ''),
     routes: routesOf(host),
     rules: host.run('nft', ['-s', 'list', 'ruleset']).stdout,
@@ -151,7 +151,7 @@ function routesOf(host: Host): string {
   for (;;) {
     const routes = host.run('ip', ['route', 'show', 'table', 'all']).stdout
     if (own.every((route) => routes.includes(route)) || performance.now() > end)
-      // Carrier is told later, too.
+      // Carrier is reported later, too.
       return routes
         .replace(/ linkdown/g, '')
         .replace(/^(?:local |anycast )?fe80::\S* dev .*\n|^multicast ff00::\/8 dev .*\n/gm, '')

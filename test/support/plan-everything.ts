@@ -18,17 +18,17 @@ import type { AttachmentRecord } from '../../src/plan/model/record.ts'
 import { delegatedResult, resultOf } from '../../src/plan/modes/answer.ts'
 import {
   afterRuleOps,
-  detachOps,
   hostOps,
   podOps,
   podSysctlOps,
-  podUndoOps,
+  podTeardownOps,
   queueingOps,
+  teardownOps,
 } from '../../src/plan/modes/attach.ts'
+import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
 import { chainedNetwork, chainedResult, chainedSpec } from '../../src/plan/modes/chained.ts'
 import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/modes/loopback.ts'
-import { attachmentSpec, networkSpec } from '../../src/plan/modes/resolve.ts'
-import { bridgeOps, ruleOps, steadyBridgeOps, steadyRuleOps } from '../../src/plan/modes/shared.ts'
+import { bridgeOps, fastPathBridgeOps, fastPathRuleOps, ruleOps } from '../../src/plan/modes/network-rules.ts'
 import { decodeRecord, encodeRecord } from '../../src/plan/state/stored-record.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
 
@@ -56,9 +56,9 @@ function planLoopback(call: Invocation, key: AttachmentKey): Planned {
 function planMain(call: Invocation, conf: NetConf, key: AttachmentKey): Planned {
   const lease = leaseOf(conf)
   const mtu = conf.mtu === 'auto' ? 1500 : conf.mtu
-  const spec = attachmentSpec({ key, conf, lease, mtu })
-  const network = networkSpec(conf, spec.ips, { mtu, machineId: 'machine' })
-  const ops = [...bridgeOps(network, [spec]), ...steadyBridgeOps(network), ...attachmentOps(spec, network)]
+  const spec = buildSpec({ key, conf, lease, mtu })
+  const network = buildNetworkSpec(conf, spec.ips, { mtu, machineId: 'machine' })
+  const ops = [...bridgeOps(network, [spec]), ...fastPathBridgeOps(network), ...attachmentOps(spec, network)]
   const links = [network.bridge?.name, network.bridge?.gateway?.name, network.bridge?.gateway?.peer]
   return {
     ...compiled(ops, key, [...links, spec.host?.name, spec.bandwidth?.egress?.ifb]),
@@ -71,8 +71,8 @@ function planChained(conf: NetConf, key: AttachmentKey): Planned {
   const prevResult = conf.prevResult ?? { interfaces: [], ips: [], routes: [] }
   const pod = namespaceOf([linkCalled(key.ifName, { kind: 'veth', index: 2, peerIndex: 7 })])
   const host = namespaceOf([linkCalled('veth9', { kind: 'veth', index: 7, peerIndex: 2, master: 'cni9' })])
-  const ways = new Map(prevResult.ips.map(({ address }) => [address.replace(/\/.*/, ''), 'cni9']))
-  const spec = chainedSpec({ key, conf, prevResult, seen: { pod, host, ways } })
+  const hostLinks = new Map(prevResult.ips.map(({ address }) => [address.replace(/\/.*/, ''), 'cni9']))
+  const spec = chainedSpec({ key, conf, prevResult, seen: { pod, host, hostLinks } })
   const network = chainedNetwork(conf, spec, host)
   return {
     ...compiled(attachmentOps(spec, network), key, ['cni9', 'veth9', spec.bandwidth?.egress?.ifb]),
@@ -85,14 +85,14 @@ function attachmentOps(spec: AttachmentSpec, network: NetworkSpec): readonly Op[
   const source = { networks: [network], attachments: [spec] }
   return [
     ...ruleOps(source),
-    ...steadyRuleOps(source),
+    ...fastPathRuleOps(source),
     ...hostOps(spec),
     ...queueingOps(spec),
     ...podOps(spec),
     ...podSysctlOps(spec),
     ...afterRuleOps(spec),
-    ...podUndoOps(spec),
-    ...detachOps(spec, 4711),
+    ...podTeardownOps(spec),
+    ...teardownOps(spec, 4711),
   ]
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle adopt`: live pods of the reference chain get a record and our rules, and what the chain left
+// `trestle adopt`: live pods of the upstream chain get a record and our rules, and what the chain left
 // of pods that are gone is cleared. Without --apply it only tells.
 
 import { existsSync } from 'node:fs'
@@ -7,10 +7,10 @@ import type { CallContext } from '../../commands/call/context.ts'
 import { requireState } from '../../system/files/state.ts'
 import { openNetns } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
+import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { runnerUntil } from '../../system/process/runner.ts'
-import { ownStamp } from '../../system/process/stamp.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import { type Tell, withProgress } from '../shell/progress.ts'
+import { type Progress, withProgress } from '../shell/progress.ts'
 import { requireRoot } from '../shell/self.ts'
 import { type Entry, entryCounts, entryTable } from './entry.ts'
 import { applyNetwork, planNetwork } from './network.ts'
@@ -25,13 +25,13 @@ export const adoptCommand: Command = {
   name: 'adopt',
   words: '[FILE]',
   maxWords: 1,
-  summary: 'take over live pods of the reference plugins, and clear what these left',
+  summary: 'take over live pods of the upstream plugins, and clear what these left',
   description: [
     'Reads what libcni remembers and what the kernel has, for the network of FILE, or for those in the',
     'configuration directory. A pod whose namespace, addresses and host link are as remembered gets a record; its',
     'host ports and masquerading move to the rules of trestle without a gap, its address stays reserved. Reservations',
     'and rules of pods that are gone are cleared. Without --apply nothing is changed, and exit code 1 says that there',
-    'is something to do. A list of the reference plugins is taken as `trestle convert` would write it; it is',
+    'is something to do. A list of the upstream plugins is taken as `trestle convert` would write it; it is',
     'applied only when it is named as FILE: put the converted list in its place at the same time.',
   ].join('\n'),
   options: {
@@ -51,7 +51,7 @@ async function run({ words, values, isJson, output }: Input): Promise<number> {
   const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
   requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
   const how = { isApplied: values['apply'] === true, isNamed: file !== undefined }
-  const entries = await withProgress(isJson, (tell) => adopt(targets, { ...how, tell }))
+  const entries = await withProgress(isJson, (progress) => adopt(targets, { ...how, progress }))
   const code = entries.every(({ status }) => done.includes(status)) ? exitCode.fine : exitCode.findings
   const networks = targets.map(({ list, file: from, isServed }) => ({ name: list.name, file: from, isServed }))
   const document = {
@@ -71,7 +71,7 @@ const done: readonly Entry['status'][] = ['ours', 'adopted', 'cleared']
 
 async function adopt(
   targets: readonly Target[],
-  how: { isApplied: boolean; isNamed: boolean; tell: Tell },
+  how: { isApplied: boolean; isNamed: boolean; progress: Progress },
 ): Promise<readonly Entry[]> {
   const whole = { endsAtMs: performance.now() + wholeMs }
   const until = runnerUntil(whole)
@@ -81,29 +81,29 @@ async function adopt(
     work: whole,
     whole,
     waits: whole,
-    stamp: ownStamp(),
+    identity: ownProcessIdentity(),
     openNetns,
   }
   if (how.isApplied) requireState()
   const { links } = await observeHost(context.run)
   const entries: Entry[] = []
   for (const target of targets) {
-    const plan = await planNetwork(context, target, { links, tell: how.tell })
+    const plan = await planNetwork(context, target, { links, progress: how.progress })
     const isReady = target.isServed || how.isNamed
     if (how.isApplied && isReady) {
-      how.tell(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
+      how.progress(`${target.list.name}: taking over ${plan.takings.length} pods, clearing ${plan.leaks.length} leaks`)
       entries.push(...(await applyNetwork(context, plan)))
     } else entries.push(...plan.entries.map((entry) => (isReady ? entry : notYet(entry, target))))
   }
   return entries
 }
 
-/** The runtime still calls the reference plugins for this network. */
+/** The runtime still calls the upstream plugins for this network. */
 function notYet(entry: Entry, { file }: Target): Entry {
-  return entry.detail === undefined ? { ...entry, detail: `${file} still names the reference plugins` } : entry
+  return entry.detail === undefined ? { ...entry, detail: `${file} still names the upstream plugins` } : entry
 }
 
 function asText(entries: readonly Entry[], targets: readonly Target[], where: string): string {
-  if (targets.length === 0) return `${where} has no list of trestle or of the reference bridge or ptp plugin\n`
+  if (targets.length === 0) return `${where} has no list of trestle or of the upstream bridge or ptp plugin\n`
   return `${entries.length === 0 ? '' : entryTable(entries)}${entryCounts(entries)}`
 }

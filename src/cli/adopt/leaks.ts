@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference chain left of pods that are gone: reservations, rules and devices that speak of a
+// What the upstream chain left of pods that are gone: reservations, rules and devices that speak of a
 // container which no live namespace, no cache entry with one and no record of ours stands for.
 
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
+import { acceptedAddresses, iptablesPods } from '../../plan/upstream/iptables-rules.ts'
 import { addressesOf } from '../../plan/upstream/libcni-cache.ts'
-import { type NamedPod, referenceNames } from '../../plan/upstream/reference-chain.ts'
-import { acceptedAddresses, iptablesPods } from '../../plan/upstream/reference-iptables.ts'
-import { nftPods } from '../../plan/upstream/reference-nft.ts'
-import { referenceLeases } from '../../system/ipam/reference-leases.ts'
+import { nftPods } from '../../plan/upstream/nft-rules.ts'
+import { type NamedPod, upstreamNames } from '../../plan/upstream/owner-names.ts'
+import { upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { forgetReference } from '../../system/upstream/reference-chain.ts'
-import { type ReferenceRules, removeReferenceRules } from '../../system/upstream/reference-rules.ts'
-import type { Tell } from '../shell/progress.ts'
+import { forgetUpstream } from '../../system/upstream/attachment.ts'
+import { removeUpstreamRules, type UpstreamRules } from '../../system/upstream/rules.ts'
+import type { Progress } from '../shell/progress.ts'
 import { addressesInUse, type Found } from './look.ts'
 
 /** What is left of one container. `containerId` empty: accepts of the firewall plugin for addresses that nobody has. */
@@ -34,8 +34,8 @@ export interface LeakSearch {
   readonly dataDir: string
   readonly subnets: readonly string[]
   readonly found: readonly Found[]
-  readonly rules: ReferenceRules
-  readonly tell: Tell
+  readonly rules: UpstreamRules
+  readonly progress: Progress
 }
 
 /** The ranges of a configuration. */
@@ -59,27 +59,27 @@ export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly 
     search,
     named.filter((pod) => pod.network === network),
   ).filter(({ containerId }) => !alive.has(containerId))
-  const stray = strayAccepts(search, alive)
-  if (candidates.length === 0 && stray.length === 0) return []
-  const used = await addressesInUse(run, search.tell)
+  const orphan = orphanAccepts(search, alive)
+  if (candidates.length === 0 && orphan.length === 0) return []
+  const used = await addressesInUse(run, search.progress)
   const isUsed = (address: string) => used.has(address)
   const known = new Set(gone.map(({ cached }) => cached.containerId))
   const leaks = candidates.filter((leak) => known.has(leak.containerId) || !leak.addresses.some(isUsed))
   return withAccepts(
     network,
     leaks,
-    stray.filter((address) => !isUsed(address)),
+    orphan.filter((address) => !isUsed(address)),
   )
 }
 
 /** Clears them. Returns what failed; then the reservations stay, and a later run finds them again. */
 export async function clearLeaks(run: Run, leaks: readonly Leak[], dataDir: string): Promise<readonly Error[]> {
-  const failures = await removeReferenceRules(run, leaks)
+  const failures = await removeUpstreamRules(run, leaks)
   if (failures.length > 0) return failures
   for (const leak of leaks.filter(({ containerId }) => containerId !== '')) {
-    const { ifb } = referenceNames(leak)
+    const { ifb } = upstreamNames(leak)
     if (linkExists(ifb)) await run({ file: 'ip', args: ['link', 'del', 'dev', ifb] })
-    forgetReference(leak, dataDir)
+    forgetUpstream(leak, dataDir)
   }
   return []
 }
@@ -102,10 +102,10 @@ function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedP
       what: [...new Set([...(old?.what ?? []), what])],
     })
   }
-  for (const lease of referenceLeases(dataDir, network)) add(lease, 'reservation', [lease.address])
+  for (const lease of upstreamLeases(dataDir, network)) add(lease, 'reservation', [lease.address])
   for (const pod of named) add(pod, 'rules', pod.address === undefined ? [] : [pod.address])
   for (const { kind, cached } of found) {
-    if (kind === 'gone' && linkExists(referenceNames(cached).ifb)) add(cached, 'ifb device', [])
+    if (kind === 'gone' && linkExists(upstreamNames(cached).ifb)) add(cached, 'ifb device', [])
   }
   return [...leaks.values()]
 }
@@ -123,14 +123,14 @@ function withAccepts(network: string, leaks: readonly Leak[], unused: readonly s
 }
 
 /** Addresses of the network that the firewall plugin's rules accept and no live container has. */
-function strayAccepts(
+function orphanAccepts(
   { subnets, rules, found, network, dataDir }: LeakSearch,
   alive: ReadonlySet<string>,
 ): readonly string[] {
   const held = new Set([
     ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => addressesOf(cached)),
     ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => bareAddress(address))),
-    ...referenceLeases(dataDir, network)
+    ...upstreamLeases(dataDir, network)
       .filter(({ containerId }) => alive.has(containerId))
       .map(({ address }) => address),
   ])

@@ -8,20 +8,20 @@ import { podNetns } from '../../compile/ip.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
-import type { AttachmentRecord, NetnsStamp } from '../../plan/model/record.ts'
+import type { AttachmentRecord, NetnsIdentity } from '../../plan/model/record.ts'
 import { type CachedAttachment, endsOf, isPartOurs, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { networkFiles } from '../../system/files/state.ts'
-import { closeNetns, netnsState, openNetns, stampOf } from '../../system/kernel/netns.ts'
+import { closeNetns, identityOfNetns, netnsState, openNetns } from '../../system/kernel/netns.ts'
 import type { Run } from '../../system/process/runner.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
-import type { Tell } from '../shell/progress.ts'
+import type { Progress } from '../shell/progress.ts'
 
 /** A pod that is as its cache entry says. `host`, `pod`: the ends of its pair. */
 export interface LivePod {
   readonly cached: CachedAttachment
-  readonly netns: NetnsStamp
+  readonly netns: NetnsIdentity
   readonly host: ObservedLink
   readonly pod: ObservedLink
 }
@@ -36,15 +36,19 @@ export type Found =
 /** What looking needs. `links`: those of the host; `tell`: gets what is looked at. */
 export interface Looking {
   readonly links: ReadonlyMap<string, ObservedLink>
-  readonly tell: Tell
+  readonly progress: Progress
 }
 
-/** Every attachment of the reference chain in the network that libcni remembers. */
-export async function lookAtNetwork(run: Run, network: string, { links, tell }: Looking): Promise<readonly Found[]> {
+/** Every attachment of the upstream chain in the network that libcni remembers. */
+export async function lookAtNetwork(
+  run: Run,
+  network: string,
+  { links, progress }: Looking,
+): Promise<readonly Found[]> {
   const found: Found[] = []
   const remembered = cachedAttachments(network).filter((entry) => !isPartOurs(entry))
   for (const [at, each] of remembered.entries()) {
-    tell(`${network}: looking at pod ${at + 1} of ${remembered.length}, ${each.containerId}`)
+    progress(`${network}: looking at pod ${at + 1} of ${remembered.length}, ${each.containerId}`)
     found.push(await lookAtPod(run, each, links))
   }
   return found
@@ -56,11 +60,11 @@ export function keyOf({ network, containerId, ifName }: CachedAttachment): Attac
 }
 
 /** The addresses of every network namespace that a process or a name under /run/netns keeps, but our own. */
-export async function addressesInUse(run: Run, tell: Tell): Promise<ReadonlySet<string>> {
+export async function addressesInUse(run: Run, progress: Progress): Promise<ReadonlySet<string>> {
   const used = new Set<string>()
   const paths = namespacePaths()
   for (const [at, path] of paths.entries()) {
-    tell(`looking at network namespace ${at + 1} of ${paths.length}, ${path}`)
+    progress(`looking at network namespace ${at + 1} of ${paths.length}, ${path}`)
     for (const link of (await linksOf(run, path, [])).values()) {
       for (const cidr of link.addresses) used.add(bareAddress(cidr))
     }
@@ -72,8 +76,8 @@ async function lookAtPod(run: Run, cached: CachedAttachment, links: ReadonlyMap<
   const record = findRecords(networkFiles(cached.network), keyOf(cached)).find((stored) => !stored.isPending)?.record
   if (record !== undefined) return { kind: 'ours', cached, record }
   if (cached.netns === '') return { kind: 'unclear', cached, why: 'libcni did not keep its namespace' }
-  const stamp = stampOf(cached.netns)
-  const state = netnsState(stamp.path === '' ? { path: cached.netns, inode: 0 } : stamp)
+  const identity = identityOfNetns(cached.netns)
+  const state = netnsState(identity.path === '' ? { path: cached.netns, inode: 0 } : identity)
   if (state === 'gone') return { kind: 'gone', cached }
   if (state === 'unknown') return { kind: 'unclear', cached, why: `${cached.netns} is no namespace seen from here` }
   const pod = (await linksOf(run, cached.netns, ['dev', cached.ifName])).get(cached.ifName)
@@ -81,7 +85,7 @@ async function lookAtPod(run: Run, cached: CachedAttachment, links: ReadonlyMap<
   const why = mismatch(cached, pod, host)
   if (pod === undefined || host === undefined || why !== undefined)
     return { kind: 'unclear', cached, why: why ?? 'its links are gone' }
-  return { kind: 'live', cached, live: { cached, netns: stamp, host, pod } }
+  return { kind: 'live', cached, live: { cached, netns: identity, host, pod } }
 }
 
 /** Why a pod is not as remembered, or undefined when it is. */

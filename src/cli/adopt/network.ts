@@ -4,14 +4,14 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
 import type { CallContext } from '../../commands/call/context.ts'
-import { settleKilledCalls } from '../../commands/teardown/detach.ts'
+import { settleKilledCalls } from '../../commands/teardown/teardown.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
+import { iptablesRemovals } from '../../plan/upstream/iptables-rules.ts'
 import { addressesOf } from '../../plan/upstream/libcni-cache.ts'
-import { iptablesRemovals } from '../../plan/upstream/reference-iptables.ts'
-import { nftRemovals } from '../../plan/upstream/reference-nft.ts'
+import { nftRemovals } from '../../plan/upstream/nft-rules.ts'
 import { networkFiles } from '../../system/files/state.ts'
-import { defaultDataDir } from '../../system/ipam/reference-leases.ts'
-import { type ReferenceRules, readReferenceRules } from '../../system/upstream/reference-rules.ts'
+import { defaultDataDir } from '../../system/ipam/upstream-leases.ts'
+import { readUpstreamRules, type UpstreamRules } from '../../system/upstream/rules.ts'
 import { requestConf } from '../node/network-list.ts'
 import type { Entry } from './entry.ts'
 import { clearLeaks, findLeaks, type Leak, subnetsOf } from './leaks.ts'
@@ -25,7 +25,7 @@ export interface NetworkPlan {
   readonly target: Target
   readonly dataDir: string
   readonly takings: readonly Taking[]
-  /** Pods with a record for which the reference's rules are still there: an earlier run was cut short. */
+  /** Pods with a record for which upstream's rules are still there: an earlier run was cut short. */
   readonly unfinished: readonly Taking[]
   readonly leaks: readonly Leak[]
   readonly entries: readonly Entry[]
@@ -34,12 +34,12 @@ export interface NetworkPlan {
 /** Looks at one network. Changes nothing. */
 export async function planNetwork(context: CallContext, target: Target, looking: Looking): Promise<NetworkPlan> {
   const network = target.list.name
-  const rules = await readReferenceRules(context.run)
+  const rules = await readUpstreamRules(context.run)
   const found = await lookAtNetwork(context.run, network, looking)
   const { dataDir, subnets } = ipamOf(target)
-  const { links, tell } = looking
+  const { links, progress } = looking
   const sorted = found.map((each) => sort(each, { target, links, rules }))
-  const leaks = await findLeaks(context.run, { network, dataDir, subnets, found, rules, tell })
+  const leaks = await findLeaks(context.run, { network, dataDir, subnets, found, rules, progress })
   return {
     target,
     dataDir,
@@ -93,7 +93,7 @@ interface Sorted {
 
 function sort(
   found: Found,
-  at: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: ReferenceRules },
+  at: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: UpstreamRules },
 ): Sorted {
   const { cached } = found
   switch (found.kind) {
@@ -122,10 +122,10 @@ function sortLive(
   }
 }
 
-/** A pod with a record is done, unless rules of the reference still speak of it. */
+/** A pod with a record is done, unless rules of upstream still speak of it. */
 function sortOurs(
   { cached, record }: Extract<Found, { kind: 'ours' }>,
-  { target, links, rules }: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: ReferenceRules },
+  { target, links, rules }: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: UpstreamRules },
 ): Sorted {
   const entry = { ...podEntry(cached, 'ours'), hostLink: record.spec?.host?.name ?? '' }
   const host = links.get(entry.hostLink)
@@ -136,14 +136,14 @@ function sortOurs(
   const live = { cached, netns: record.netns, host, pod }
   try {
     const { conf } = adoptionOf(target, live, links)
-    const left: Entry = { ...entry, status: 'adopt', detail: 'has a record; rules of the reference plugins are left' }
+    const left: Entry = { ...entry, status: 'adopt', detail: 'has a record; rules of the upstream plugins are left' }
     return { entry: left, taking: { live, conf, spec }, isRecorded: true }
   } catch {
     return { entry }
   }
 }
 
-function hasRules(rules: ReferenceRules, owner: ReturnType<typeof ownerOf>): boolean {
+function hasRules(rules: UpstreamRules, owner: ReturnType<typeof ownerOf>): boolean {
   return (
     rules.iptables.some(({ saved }) => iptablesRemovals(saved, [owner]) !== '') ||
     rules.nft.some((listed) => Object.values(nftRemovals(listed, [owner])).some((found) => found.length > 0))

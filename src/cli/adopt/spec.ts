@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pod of the reference chain as trestle would have made it, with the names and MACs that it has. Pure.
+// A pod of the upstream chain as trestle would have made it, with the names and MACs that it has. Pure.
 
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -7,10 +7,10 @@ import { readInvocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, BandwidthSpec } from '../../plan/model/attachment.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
-import { attachmentSpec } from '../../plan/modes/resolve.ts'
+import { buildSpec } from '../../plan/modes/build-spec.ts'
 import { hostPortSpec } from '../../plan/rules/host-ports.ts'
 import { podIpsOf } from '../../plan/upstream/libcni-cache.ts'
-import { referenceNames } from '../../plan/upstream/reference-chain.ts'
+import { upstreamNames } from '../../plan/upstream/owner-names.ts'
 import { requestConf } from '../node/network-list.ts'
 import { keyOf, type LivePod } from './look.ts'
 import type { Target } from './targets.ts'
@@ -34,7 +34,7 @@ export function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<str
   const { routes, dns } = cached.result
   const key = keyOf(cached)
   const lease = { ips, routes, ...(dns === undefined ? {} : { dns }) }
-  const made = attachmentSpec({ key, conf, lease, mtu: host.mtu })
+  const made = buildSpec({ key, conf, lease, mtu: host.mtu })
   requireSameBridge(made, host)
   const { bandwidth: shaped, ...rest } = made
   const link = made.mode === 'ptp' ? host.name : (made.hostPorts?.link ?? '')
@@ -79,12 +79,12 @@ function requireSameBridge(made: AttachmentSpec, host: ObservedLink): void {
   throw new CniError('bridge-not-configured', `${host.name} is ${where}, and the configuration says ${asked}`)
 }
 
-/** Shaped as it is now: what the reference did not set up is not said to be there. */
+/** Shaped as it is now: what upstream did not set up is not said to be there. */
 function bandwidthOf(
   made: BandwidthSpec,
   { live, links }: { live: LivePod; links: ReadonlyMap<string, ObservedLink> },
 ): BandwidthSpec | undefined {
-  const ifb = links.get(referenceNames(keyOf(live.cached)).ifb)
+  const ifb = links.get(upstreamNames(keyOf(live.cached)).ifb)
   const { egress, ...rest } = made
   const shaped = egress === undefined || ifb === undefined ? undefined : { ...egress, ifb: ifb.name, ifbMac: ifb.mac }
   if (rest.ingress === undefined && shaped === undefined) return undefined

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes live pods over. Our rules are in place before the reference's go: a packet always finds one of
+// Takes live pods over. Our rules are in place before upstream's go: a packet always finds one of
 // the two, and an established connection keeps the translation it has (conntrack).
 
 import { bareAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
-import { newRecord } from '../../commands/attach/claim.ts'
-import { setUpShared } from '../../commands/attach/shared-setup.ts'
+import { newRecord } from '../../commands/attach/intent.ts'
+import { setUpNetwork } from '../../commands/attach/network-setup.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { aliasOf } from '../../plan/model/names.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { describeHolder, sameKey } from '../../plan/model/record.ts'
 import { afterRuleOps } from '../../plan/modes/attach.ts'
-import { mergeNetworks, networkSpec } from '../../plan/modes/resolve.ts'
-import type { ReferenceOwner } from '../../plan/upstream/reference-chain.ts'
+import { buildNetworkSpec, mergeNetworks } from '../../plan/modes/build-spec.ts'
+import type { UpstreamOwner } from '../../plan/upstream/owner-names.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
-import { defaultDataDir } from '../../system/ipam/reference-leases.ts'
+import { defaultDataDir } from '../../system/ipam/upstream-leases.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
-import { machineId } from '../../system/process/stamp.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { holderOf, releaseAddresses, reserveAddress } from '../../system/store/addresses.ts'
 import { releasePorts, reservePorts } from '../../system/store/ports.ts'
-import { claim, forget, pendingFile, readNetwork, writeAdopted } from '../../system/store/records.ts'
-import { removeReferenceRules } from '../../system/upstream/reference-rules.ts'
+import { forget, pendingFile, readNetwork, writeAdopted, writeIntent } from '../../system/store/records.ts'
+import { removeUpstreamRules } from '../../system/upstream/rules.ts'
 import type { LivePod } from './look.ts'
 import type { Adoption } from './spec.ts'
 
@@ -35,15 +35,15 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   requireState()
   const { spec, conf, live } = taking
   const files = networkFiles(conf.name)
-  const claimed = newRecord({ context, conf, key: spec.key }, live.netns)
-  const record = { ...claimed, adopted: { dataDir: dataDirOf(taking) } }
-  if (!claim(files, record)) throw new CniError('attachment-busy', 'another call is working on it')
+  const intent = newRecord({ context, conf, key: spec.key }, live.netns)
+  const record = { ...intent, adopted: { dataDir: dataDirOf(taking) } }
+  if (!writeIntent(files, record)) throw new CniError('attachment-busy', 'another call is working on it')
   try {
     reserveAddresses(taking)
     // What others have, they keep: a person looks at it first.
     const others = { settle: async () => false, reclaim: async () => {} }
     await reservePorts(
-      { claimFile: pendingFile(files, spec.key), key: spec.key, ...others },
+      { intentFile: pendingFile(files, spec.key), key: spec.key, ...others },
       spec.hostPorts?.ports ?? [],
     )
     writeAdopted(files, { ...record, spec, network })
@@ -61,12 +61,12 @@ export function networkOf(takings: readonly Taking[]): NetworkSpec | undefined {
   if (first === undefined) return undefined
   const files = networkFiles(first.conf.name)
   return takings.reduce<NetworkSpec | undefined>((known, { conf, spec }) => {
-    const now = networkSpec(conf, spec.ips, { mtu: spec.mtu, machineId: machineId() })
+    const now = buildNetworkSpec(conf, spec.ips, { mtu: spec.mtu, machineId: machineId() })
     return mergeNetworks(known, now, conf.ipam.kind === 'pool')
   }, readNetwork(files))
 }
 
-/** Sets up what the pods share, then takes the reference's masquerade and port rules away. Returns what failed. */
+/** Sets up what the pods share, then takes upstream's masquerade and port rules away. Returns what failed. */
 export async function serve(
   context: CallContext,
   takings: readonly Taking[],
@@ -74,13 +74,13 @@ export async function serve(
 ): Promise<readonly Error[]> {
   const [first] = takings
   if (first === undefined) return []
-  await setUpShared(context, { files: networkFiles(network.name), network })
+  await setUpNetwork(context, { files: networkFiles(network.name), network })
   const failures = await executeAll({ run: context.run }, takings.flatMap(markOps))
-  return [...failures, ...(await removeReferenceRules(context.run, takings.map(ownerOf)))]
+  return [...failures, ...(await removeUpstreamRules(context.run, takings.map(ownerOf)))]
 }
 
 /** The accepts of the firewall plugin stay until the pod's DEL: a policy of DROP may depend on them. */
-export function ownerOf({ spec }: Pick<Taking, 'spec'>): ReferenceOwner {
+export function ownerOf({ spec }: Pick<Taking, 'spec'>): UpstreamOwner {
   const addresses = spec.ips.map(({ address }) => bareAddress(address))
   return { ...spec.key, addresses, accepts: [] }
 }

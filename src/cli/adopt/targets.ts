@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The networks whose pods can be taken over: lists that have trestle, and lists of the reference
+// The networks whose pods can be taken over: lists that have trestle, and lists of upstream
 // plugins that it can stand for.
 
 import { readFileSync } from 'node:fs'

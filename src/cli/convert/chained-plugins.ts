@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream sbr"),
+// The upstream portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream sbr"),
 // each as one key of ours.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
@@ -140,7 +140,7 @@ function backendRemarks(plugin: Json, type: string): readonly Remark[] {
   ]
 }
 
-/** As the reference: the first token tells. */
+/** As upstream: the first token tells. */
 function isIptables(tokens: unknown): boolean {
   return Array.isArray(tokens) && typeof tokens[0] === 'string' && /^[-!]/.test(tokens[0])
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of reference plugins to the list with one trestle in their place. Pure: nothing is looked at.
+// A list of upstream plugins to the list with one trestle in their place. Pure: nothing is looked at.
 
 import { readConfig } from '../../cni/config/config.ts'
 import { parseConfig } from '../../cni/json/config-json.ts'

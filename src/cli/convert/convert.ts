@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle convert`: a list of reference plugins as the list with one trestle in their place. The list
+// `trestle convert`: a list of upstream plugins as the list with one trestle in their place. The list
 // goes to standard output, what there is to say about it to standard error.
 
 import { type Command, exitCode, type Input } from '../shell/command.ts'
@@ -11,7 +11,7 @@ export const convertCommand: Command = {
   name: 'convert',
   words: '[FILE]',
   maxWords: 1,
-  summary: 'turn a list of reference plugins into one with trestle',
+  summary: 'turn a list of upstream plugins into one with trestle',
   description: [
     'Reads a .conflist of bridge or ptp with host-local or static, portmap, firewall, bandwidth, tuning and sbr',
     '(standard input without FILE) and prints the list with one trestle in their place: every default written out',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reference bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of ours.
+// The upstream bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of ours.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { isRemark } from '../lint/rules/unknown-keys.ts'
@@ -13,7 +13,7 @@ export interface Converted {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Keys that mean the same here, with the reference's default. `undefined`: written only where it is given. */
+/** Keys that mean the same here, with upstream's default. `undefined`: written only where it is given. */
 const bridgeDefaults: Json = {
   bridge: 'cni0',
   isGateway: false,
@@ -73,7 +73,7 @@ export function convertMain(plugin: Json): Converted {
     keys: {
       mode: type,
       ...Object.fromEntries(own),
-      // The reference lets isDefaultGateway imply it.
+      // Upstream lets isDefaultGateway imply it.
       ...(isDefaultGateway ? { isGateway: true } : {}),
       mtu,
       ...Object.fromEntries(kept),

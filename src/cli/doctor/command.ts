@@ -5,7 +5,7 @@ import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nearestWord } from '../lint/json/nearest-word.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import { type Tell, withProgress } from '../shell/progress.ts'
+import { type Progress, withProgress } from '../shell/progress.ts'
 import { versionText } from '../version/version.ts'
 import { type Group, groups } from './checks/check.ts'
 import { allChecks, type Finding } from './checks/finding.ts'
@@ -57,7 +57,7 @@ async function run(input: Input): Promise<number> {
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   const selection = readSelection(values)
   const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
-  const report = await withProgress(isJson, (tell) => examine(input, { tell, selection, endsAtMs }))
+  const report = await withProgress(isJson, (progress) => examine(input, { progress, selection, endsAtMs }))
   const code = exitCodeOf(report)
   if (isJson) output.out(`${JSON.stringify(asDocument(report, code), undefined, 2)}\n`)
   else if (values['short'] === true) output.out(shortText(report, `${versionText()}, Linux ${release()}`))
@@ -72,21 +72,21 @@ interface Selection {
 }
 
 interface Examining {
-  readonly tell: Tell
+  readonly progress: Progress
   readonly selection: Selection
   readonly endsAtMs: number
 }
 
 const pauseMs = 1000
 
-async function examine({ values }: Input, { tell, selection, endsAtMs }: Examining): Promise<Report> {
+async function examine({ values }: Input, { progress, selection, endsAtMs }: Examining): Promise<Report> {
   const done: string[] = []
   for (;;) {
-    const facts = await lookAtNode(lookOptions(values, tell))
+    const facts = await lookAtNode(lookOptions(values, progress))
     const report = reportOf(facts, selection, done)
     const toFix = values['apply'] === true && done.length === 0 ? fixable(report.findings) : []
     if (toFix.length > 0) {
-      done.push(...(await fix(toFix, { ...runtimeOf(values), tell })))
+      done.push(...(await fix(toFix, { ...runtimeOf(values), progress })))
       continue
     }
     if (exitCodeOf(report) === exitCode.fine || Date.now() >= endsAtMs) return withPlan(report, values)
@@ -98,7 +98,7 @@ function runtimeOf(values: Input['values']) {
   return { endpoint: values['runtime-endpoint'] as string | undefined, isAsked: values['no-runtime'] !== true }
 }
 
-function lookOptions(values: Input['values'], tell: Tell) {
+function lookOptions(values: Input['values'], progress: Progress) {
   const text = (name: string) => values[name] as string | undefined
   const [confDir, binDir, endpoint, logFile] = [
     text('config-dir'),
@@ -107,7 +107,7 @@ function lookOptions(values: Input['values'], tell: Tell) {
     text('log'),
   ]
   return {
-    tell,
+    progress,
     isRuntimeAsked: values['no-runtime'] !== true,
     ...(confDir === undefined ? {} : { confDir }),
     ...(binDir === undefined ? {} : { binDirs: binDir.split(':') }),

@@ -5,7 +5,7 @@
 import { openContext } from '../../commands/call/context.ts'
 import { restore } from '../../commands/verbs/restore.ts'
 import { type SweepRequest, sweep } from '../gc/gc.ts'
-import type { Tell } from '../shell/progress.ts'
+import type { Progress } from '../shell/progress.ts'
 import type { DoctorCheckId } from './checks/checks.ts'
 import type { Finding } from './checks/finding.ts'
 import type { SharedCheckId } from './checks/shared-checks.ts'
@@ -34,7 +34,7 @@ export function fixable(findings: readonly Finding[]): readonly Finding[] {
 /** Mends them. `endpoint`, `isAsked`: of the runtime. Returns what was done, in words. Throws CniError as `restore` and `gc` do. */
 export async function fix(
   findings: readonly Finding[],
-  { endpoint, isAsked, tell }: Omit<SweepRequest, 'isApplied'> & { readonly tell: Tell },
+  { endpoint, isAsked, progress }: Omit<SweepRequest, 'isApplied'> & { readonly progress: Progress },
 ): Promise<readonly string[]> {
   const isAny = (ids: readonly string[]) => findings.some(({ id }) => ids.includes(id))
   const done: string[] = []
@@ -43,7 +43,7 @@ export async function fix(
     done.push(...missing.map((text) => `restored: ${text}`))
   }
   if (isAny(collected)) {
-    const { collected: attachments, failures } = await sweep({ endpoint, isAsked, isApplied: true }, tell)
+    const { collected: attachments, failures } = await sweep({ endpoint, isAsked, isApplied: true }, progress)
     done.push(`collected what dead pods left (${attachments} attachments)`, ...failures)
   }
   return done

@@ -52,19 +52,19 @@ interface Explained {
 function run({ words, isJson, output }: Input): number {
   const out: Out = { isJson, output }
   const [word] = words
-  if (word === undefined) return told({ codes: errorCodes }, errorCodes.map(codeTitle).join(''), out)
+  if (word === undefined) return write({ codes: errorCodes }, errorCodes.map(codeTitle).join(''), out)
   if (word === '-') return explainText(readInputText('-'), out)
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
   if (isErrorId(word) || isCheckId(word) || isDoctorCheckId(word)) return explainId(word, out)
   const known = knownError(word)
-  if (known !== undefined) return told({ errors: [documentOf(known)] }, knownText(known), out)
+  if (known !== undefined) return write({ errors: [documentOf(known)] }, knownText(known), out)
   if (!isEmpty(recognise(word))) return explainText(word, out)
   throw unknownWord(word)
 }
 
 /** Prints what was found; nothing found is exit code 1. */
-function told(found: Explained, text: string, { isJson, output }: Out): number {
+function write(found: Explained, text: string, { isJson, output }: Out): number {
   const isKnown = [found.errors, found.codes, found.ids, found.checks].some((list) => (list?.length ?? 0) > 0)
   const code = isKnown ? exitCode.fine : exitCode.findings
   const document = { formatVersion: 1, command: 'explain', ...found, exitCode: code }
@@ -77,7 +77,7 @@ function explainCode(number: number, out: Out): number {
   const ids = ownErrors.filter(({ code }) => code === number)
   const more = ids.length === 0 ? '' : `  ids: ${ids.map(({ id }) => id).join(', ')}\n`
   const text = codes.map((code) => `${codeText(code)}${more}`).join('')
-  return told({ codes, ids }, text || `${number} is none of trestle's codes; a delegated plugin may use it\n`, out)
+  return write({ codes, ids }, text || `${number} is none of trestle's codes; a delegated plugin may use it\n`, out)
 }
 
 /** An id that an error and a finding share means the same in both. */
@@ -90,7 +90,7 @@ function explainId(word: string, out: Out): number {
     ...found.map((check) => checkText(check.id, check)),
     ...ofDoctor.map((check) => checkText(check.id, check, 'trestle doctor')),
   ]
-  return told({ ids, checks: [...found, ...ofDoctor] }, texts.join('\n'), out)
+  return write({ ids, checks: [...found, ...ofDoctor] }, texts.join('\n'), out)
 }
 
 function explainText(text: string, out: Out): number {
@@ -99,7 +99,7 @@ function explainText(text: string, out: Out): number {
   const callers = layers.map(({ who }) => who)
   const errors = found.errors.map(foundDocument)
   const document = { errors, codes, ids: own, callers, recognised: known, unrecognised: unknown }
-  return told(document, recognisedText(found), out)
+  return write(document, recognisedText(found), out)
 }
 
 function foundDocument(found: Found): Readonly<Record<string, unknown>> {

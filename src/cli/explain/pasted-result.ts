@@ -13,7 +13,7 @@ interface Result {
  * Whether the text is the result of an ADD in which no address is on eth0: containerd then says that it found no
  * network info. An address without `interface` counts as eth0's, as in go-cni.
  */
-export function lacksPodAddress(text: string): boolean {
+export function hasNoPodAddress(text: string): boolean {
   const result = resultIn(text)
   if (result === undefined) return false
   const names = list(result.interfaces).map((each) => String((each as { name?: unknown } | null)?.name))

@@ -7,7 +7,7 @@ import { type KnownError, otherMatters } from './known/known-error.ts'
 import { knownErrors, unknownOwnError } from './known/known-errors.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
-import { lacksPodAddress } from './pasted-result.ts'
+import { hasNoPodAddress } from './pasted-result.ts'
 import { anySpace, plainText } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
 
@@ -82,7 +82,7 @@ function findAll(text: string): readonly Match[] {
     return [{ ...known, ...wordsOf(match) }]
   })
   const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
-  if (bare === undefined || !lacksPodAddress(text)) return matches
+  if (bare === undefined || !hasNoPodAddress(text)) return matches
   return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
 }
 
@@ -159,7 +159,7 @@ function codesIn(text: string, others: readonly Match[]): readonly OwnWords[] {
 /** Codes from here on are each plugin's own; those below are the specification's. */
 const codesOfOthers = 100
 
-/** Without a name at it a number from 100 on may be ours; 999 is what the reference plugins use for anything. */
+/** Without a name at it a number from 100 on may be ours; 999 is what the upstream plugins use for anything. */
 function isAnybodys(code: number, speaker: string | undefined): boolean {
   return code < codesOfOthers || (speaker === undefined && code !== CniCode.internal)
 }

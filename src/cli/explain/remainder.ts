@@ -8,7 +8,7 @@ const frame =
   /\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\b|\b[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]{1,99}\.go:\d+\]|[\w./-]{1,99}\.go:\d+\]?|\b\w+\[\d+\]:|\b[\da-f]{8}-[\da-f]{4}-[\da-f-]{14,}|\b[\da-f]{8,}\b|\b(?:level|time|msg|err|error)=/g
 
 /** Two words and some letters: less is punctuation, a verb before a path, a rest of a word. */
-const worthTelling = /[a-zA-Z]{2}.*\s.*[a-zA-Z]{2}/
+const worthReporting = /[a-zA-Z]{2}.*\s.*[a-zA-Z]{2}/
 
 /** The fragments outside of the spans, in their order, each on one line. */
 export function remainderOf(text: string, spans: readonly Span[]): readonly string[] {
@@ -23,7 +23,7 @@ export function remainderOf(text: string, spans: readonly Span[]): readonly stri
   return between
     .flatMap((part) => part.replace(frame, '\n').split('\n'))
     .map((part) => withoutEnds(part.replace(/\s+/g, ' ')))
-    .filter((part) => worthTelling.test(part))
+    .filter((part) => worthReporting.test(part))
 }
 
 /** Without punctuation at its ends. */

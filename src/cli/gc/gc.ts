@@ -13,7 +13,7 @@ import { type OrphanVerdict, orphanText } from '../../plan/recovery/kernel-orpha
 import { type ReservationVerdict, reservationText } from '../../plan/recovery/orphan-reservations.ts'
 import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
-import { type Tell, withProgress } from '../shell/progress.ts'
+import { type Progress, withProgress } from '../shell/progress.ts'
 import { requireRoot } from '../shell/self.ts'
 import { askRuntime, type Living } from './living.ts'
 
@@ -46,7 +46,7 @@ export const gcCommand: Command = {
 async function run(input: Input): Promise<number> {
   const { isJson, output } = input
   requireRoot('gc', 'it reads the state of the node')
-  const swept = await withProgress(isJson, (tell) => sweep(askedIn(input), tell))
+  const swept = await withProgress(isJson, (progress) => sweep(askedIn(input), progress))
   const code = exitCodeFor(swept)
   output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
   return code
@@ -68,10 +68,10 @@ function askedIn({ values }: Input): SweepRequest {
 }
 
 /** Judges all that is there, and collects it where that is asked. Throws CniError 5 when a named runtime does not answer. */
-export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, tell: Tell): Promise<Swept> {
+export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, progress: Progress): Promise<Swept> {
   const context = openContext(new AbortController().signal)
-  const living = isAsked ? await askRuntime(endpoint, tell) : { listed: undefined, source: 'not asked' }
-  tell('looking at attachments')
+  const living = isAsked ? await askRuntime(endpoint, progress) : { listed: undefined, source: 'not asked' }
+  progress('looking at attachments')
   let verdicts = await judgeAll(context, living.listed)
   const inTheWay = misplaced()
   if (isApplied) {
@@ -79,10 +79,10 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, tell
     await heal(context, {})
     verdicts = await judgeAll(context, living.listed)
   }
-  tell(`looking at reservations of ${verdicts.length} attachments, and others`)
+  progress(`looking at reservations of ${verdicts.length} attachments, and others`)
   const judged = await judgeReservations(context, living.listed)
   const orphans = await judgeOrphans(context, living.listed)
-  const collected = isApplied ? await collect(context, verdicts, tell) : []
+  const collected = isApplied ? await collect(context, verdicts, progress) : []
   // What their records had in the name of others is nobody's only now.
   const latest = collected.length === 0 ? judged : await judgeReservations(context, living.listed)
   const toCollect = judged.filter(({ verdict }) => verdict === 'collect')

@@ -4,7 +4,7 @@
 import { CniError } from '../../cni/model/error.ts'
 import type { Listed } from '../../commands/teardown/collect.ts'
 import { isSocket, runtimeSockets } from '../node/runtime-sockets.ts'
-import type { Tell } from '../shell/progress.ts'
+import type { Progress } from '../shell/progress.ts'
 
 const timeoutMs = 5000
 
@@ -18,13 +18,13 @@ export interface Living {
  * Asks the runtime at `endpoint`, or all that are found. One that does not answer makes the list incomplete: then there
  * is none. Throws CniError 5 when a named endpoint does not answer.
  */
-export async function askRuntime(endpoint: string | undefined, tell: Tell): Promise<Living> {
+export async function askRuntime(endpoint: string | undefined, progress: Progress): Promise<Living> {
   const found = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
   if (endpoint !== undefined && !found.every(isSocket)) throw silent(endpoint, 'there is no such socket')
   if (found.length === 0) return { listed: undefined, source: 'no runtime socket found' }
   const listed = new Set<string>()
   for (const socket of found) {
-    tell(`asking the runtime at ${socket}`)
+    progress(`asking the runtime at ${socket}`)
     try {
       for (const id of await listAll(socket)) listed.add(id)
     } catch (error) {

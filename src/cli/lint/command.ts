@@ -20,7 +20,7 @@ export const lintCommand: Command = {
   maxWords: 1,
   summary: 'find what is wrong with a configuration, and which file each runtime uses',
   description: [
-    'FILE (- is standard input): JSON errors with line, column and caret; misspelt keys, also of the reference',
+    'FILE (- is standard input): JSON errors with line, column and caret; misspelt keys, also of upstream',
     'plugins; values as ADD checks them; what is accepted and does nothing; plugins that are missing or cannot be',
     'started. Plugins are started for VERSION, which changes nothing. Root learns of ranges that are in use on the node, and',
     "of what other firewalls drop before trestle's accept.",

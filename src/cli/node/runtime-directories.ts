@@ -83,13 +83,13 @@ function addressOf({ process, files }: Seen): string {
 /** What the runtime behind a socket says; undefined where it does not answer, or has no CRI. */
 async function bySocket(socket: string, serving: readonly Seen[], timeoutMs: number): Promise<NodeRuntime | undefined> {
   try {
-    const said = await askSocket(socket, timeoutMs)
-    const ofRuntime = serving.filter(({ program }) => names[program] === said.runtime)
+    const socketAnswer = await askSocket(socket, timeoutMs)
+    const ofRuntime = serving.filter(({ program }) => names[program] === socketAnswer.runtime)
     const [only] = ofRuntime.length === 1 ? ofRuntime : []
     const seen = ofRuntime.find((each) => addressOf(each) === socket) ?? only
-    const program = programNames.find((name) => names[name] === said.runtime) ?? 'containerd'
+    const program = programNames.find((name) => names[name] === socketAnswer.runtime) ?? 'containerd'
     const known = seen ?? { program, files: readers[program]() }
-    return nodeRuntime(known, { socket, said, answer: said.answer ?? dumped(known) })
+    return nodeRuntime(known, { socket, socketAnswer, answer: socketAnswer.answer ?? dumped(known) })
   } catch {
     return undefined
   }
@@ -112,11 +112,11 @@ function installed(): readonly NodeRuntime[] {
 
 interface About {
   readonly socket?: string
-  readonly said?: SocketAnswer
+  readonly socketAnswer?: SocketAnswer
   readonly answer: Answer | undefined
 }
 
-function nodeRuntime({ process, program, files }: Seen, { socket, said, answer }: About): NodeRuntime {
+function nodeRuntime({ process, program, files }: Seen, { socket, socketAnswer, answer }: About): NodeRuntime {
   const { settings: onDisk, problem } = files
   const settings = answer?.settings ?? onDisk
   const isAsked = problem === undefined && process !== undefined && answer !== undefined
@@ -132,8 +132,8 @@ function nodeRuntime({ process, program, files }: Seen, { socket, said, answer }
     root: process?.root ?? '',
     ...(problem === undefined || answer !== undefined ? {} : { problem: problem.message }),
     ...(problem?.isDenied === true && answer === undefined ? { isDenied: true } : {}),
-    ...(said?.load === undefined ? {} : { load: said.load }),
-    ...(said?.notReady === undefined ? {} : { notReady: said.notReady }),
+    ...(socketAnswer?.load === undefined ? {} : { load: socketAnswer.load }),
+    ...(socketAnswer?.notReady === undefined ? {} : { notReady: socketAnswer.notReady }),
   }
 }
 

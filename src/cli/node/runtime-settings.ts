@@ -59,8 +59,10 @@ export function statusLoad(info: Readonly<Record<string, string>>): {
     const name = isObject(each) ? child(each, 'Config')?.['Name'] : undefined
     return typeof name === 'string' && name !== 'cni-loopback' ? [name] : []
   })
-  const said = info['lastCNILoadStatus']
-  return said === undefined || said === '' || said === 'OK' ? { networks: names } : { networks: names, problem: said }
+  const loadStatus = info['lastCNILoadStatus']
+  return loadStatus === undefined || loadStatus === '' || loadStatus === 'OK'
+    ? { networks: names }
+    : { networks: names, problem: loadStatus }
 }
 
 /** The settings in CRI-O's TOML. `args`: its flags, which count more. */

@@ -36,7 +36,7 @@ export function assumedSurroundings({ prevResult }: NetConf, dev: string): Chain
   return {
     pod: namespaceOf([pod]),
     host: namespaceOf(host === undefined ? [] : [host]),
-    ways: new Map(way === undefined ? [] : ips.map(({ address }) => [bareAddress(address), way])),
+    hostLinks: new Map(way === undefined ? [] : ips.map(({ address }) => [bareAddress(address), way])),
   }
 }
 

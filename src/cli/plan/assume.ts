@@ -8,9 +8,9 @@ import { staticLease } from '../../plan/ipam/static.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type Lease, noLease } from '../../plan/model/lease.ts'
 import { emptyNamespace, type ObservedLink } from '../../plan/model/observed.ts'
-import { sharedNetworkOf } from '../../plan/order/chained.ts'
+import { networkOfChain } from '../../plan/order/chained.ts'
 import { wantedNetwork } from '../../plan/order/decided.ts'
-import { type AddFacts, afterRun, type Known, type Learnt, type SharedFacts } from '../../plan/order/facts.ts'
+import { type AddFacts, afterRun, type Known, type Learnt, type NetworkFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
 import { networkSetUp } from '../../plan/order/set-up.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Stage } from '../../plan/order/stage.ts'
@@ -93,11 +93,11 @@ function known(facts: AddFacts, finds: Finds): Known {
   const nothing: Known = { network: undefined, hasBridge: finds !== 'first', forwarding: [4, 6] }
   if (finds === 'first') return nothing
   const before = { ...facts, learnt: { ...facts.learnt, known: nothing } }
-  return { ...nothing, network: facts.conf.role === 'chained' ? sharedNetworkOf(before) : wantedNetwork(before) }
+  return { ...nothing, network: facts.conf.role === 'chained' ? networkOfChain(before) : wantedNetwork(before) }
 }
 
 /** What all attachments share, where this is the only one. */
-function shared(facts: AddFacts): SharedFacts {
+function shared(facts: AddFacts): NetworkFacts {
   const { spec, network } = writtenDown(facts.runs) ?? {}
   const isBridged = network?.bridge !== undefined
   return {
@@ -114,7 +114,7 @@ function shared(facts: AddFacts): SharedFacts {
 }
 
 /** Nothing, or what the interface was made with before its addresses were known. */
-function foundByNow({ runs }: AddFacts): Pick<SharedFacts, 'before' | 'networks' | 'host'> {
+function foundByNow({ runs }: AddFacts): Pick<NetworkFacts, 'before' | 'networks' | 'host'> {
   const before = networkSetUp(runs)
   const { spec, network } = writtenDown(runs) ?? {}
   const isBridged = network?.bridge !== undefined

@@ -30,11 +30,11 @@ export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<s
 
 /** Throws UsageError where the plugin does not declare what is given: a runtime then sends nothing. */
 export function checkDeclared(plugin: PluginConf, capabilityArgs: Readonly<Record<string, unknown>>): void {
-  const lacking = Object.keys(capabilityArgs).find((name) => plugin.capabilities?.[name] !== true)
-  if (lacking === undefined) return
-  const option = lacking === 'portMappings' ? '--port' : '--bandwidth'
+  const missing = Object.keys(capabilityArgs).find((name) => plugin.capabilities?.[name] !== true)
+  if (missing === undefined) return
+  const option = missing === 'portMappings' ? '--port' : '--bandwidth'
   throw new UsageError(
-    `${option}: the configuration has no "capabilities": {"${lacking}": true}, so no runtime sends it`,
+    `${option}: the configuration has no "capabilities": {"${missing}": true}, so no runtime sends it`,
   )
 }
 

@@ -7,10 +7,10 @@ import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec } from '../../plan/model/attachment.ts'
-import { endFlows, leaseRemoval, linksOf, loopbackRemoval, undoPlan } from '../../plan/order/detach.ts'
 import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
+import { endFlows, leaseRemoval, linksOf, loopbackRemoval, teardownPlan } from '../../plan/order/teardown.ts'
 import { chainRemovals, conditionChains } from '../../plan/rules/port-conditions.ts'
-import { machineId } from '../../system/process/stamp.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, readNetworkList, requestConf } from '../node/network-list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
@@ -142,7 +142,7 @@ function withoutSkipped({ plan, outcomes }: PlanRun): Plan {
 function plansOfDel(spec: AttachmentSpec | undefined, { ipam }: NetConf): readonly Plan[] {
   if (spec === undefined) return []
   const chains = chainRemovals(conditionChains(spec.hostPorts))
-  const around = { group: placeholderGroup, links: new Set(linksOf(spec)), hasPod: true, chains }
+  const removal = { group: placeholderGroup, links: new Set(linksOf(spec)), hasPod: true, chains }
   const lease = ipam.kind === 'delegated' && spec.chained === undefined ? [leaseRemoval(ipam.type)] : []
-  return [undoPlan(spec, around), endFlows(spec.hostPorts?.ports ?? []), ...lease]
+  return [teardownPlan(spec, removal), endFlows(spec.hostPorts?.ports ?? []), ...lease]
 }

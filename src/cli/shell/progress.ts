@@ -6,7 +6,7 @@ import { printable } from '../../cni/model/error.ts'
 import { writeAll } from '../../system/process/output.ts'
 
 /** Says what is looked at now. */
-export type Tell = (text: string) => void
+export type Progress = (text: string) => void
 
 /** A terminal has 80 columns at least as a rule; a line that wraps could not be written over. */
 const columns = 79
@@ -15,7 +15,7 @@ const columns = 79
  * Runs `body` with a progress line on standard error. It says nothing where that is no terminal, with TERM=dumb, and
  * with `-o json`.
  */
-export async function withProgress<T>(isJson: boolean, body: (tell: Tell) => Promise<T>): Promise<T> {
+export async function withProgress<T>(isJson: boolean, body: (progress: Progress) => Promise<T>): Promise<T> {
   if (isJson || !isatty(2) || process.env['TERM'] === 'dumb') return await body(() => undefined)
   try {
     return await body((text) => write(printable(text.replaceAll(/[\n\t]/g, ' ')).slice(0, columns)))

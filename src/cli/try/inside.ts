@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner process of `try`, alone in its namespaces: makes the lab, tries the network step by step,
-// reports each step. Nothing is taken down by hand: the namespaces end with the process.
+// reports each step. Nothing is torn down by hand: the namespaces end with the process.
 
 import { readFileSync } from 'node:fs'
 import { toCniError } from '../../cni/model/error.ts'
@@ -10,7 +10,7 @@ import { exitCode } from '../shell/command.ts'
 import type { Output } from '../shell/output.ts'
 import { openReport } from '../shell/report.ts'
 import { openLab, uplinkApartFrom } from './lab.ts'
-import { leftoverSteps } from './leftovers.ts'
+import { orphanSteps } from './orphans.ts'
 import { addPods, checkPods, delPods, type Trial } from './pods.ts'
 import { linkSteps, reachSteps } from './reach.ts'
 
@@ -54,7 +54,7 @@ async function tryNetwork(trial: Trial): Promise<void> {
     await checkPods(trial, pods)
   }
   await delPods(trial, pods)
-  await leftoverSteps(trial, pods)
+  await orphanSteps(trial, pods)
 }
 
 /** Every CIDR in the configuration, whatever its key. */

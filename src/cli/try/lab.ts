@@ -12,7 +12,7 @@ import { thisProgram } from '../shell/self.ts'
 /** The outside's name as a namespace. */
 export const outside = 'outside'
 
-/** Where reference plugins keep reservations and results. */
+/** Where upstream plugins keep reservations and results. */
 export const delegateState = '/var/lib/cni'
 
 const listenerStartMs = 20_000

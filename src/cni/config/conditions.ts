@@ -38,7 +38,7 @@ type Value = (token: string, reader: Reader) => string | undefined
 
 /**
  * Conditions as nft matches in one spelling, in their order; empty when there are none. `tokens` are
- * joined with spaces first, as the reference portmap does. Throws CniError invalidConfig naming the
+ * joined with spaces first, as the upstream portmap does. Throws CniError invalidConfig naming the
  * token that is not understood.
  */
 export function readConditions(

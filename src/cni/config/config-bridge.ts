@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the reference bridge plugin, with its checks and the defaults that `podcidr` turns on.
+// The keys of the upstream bridge plugin, with its checks and the defaults that `podcidr` turns on.
 
 import { configError, type KeyPath, notA } from '../model/invalid-config.ts'
 import { linkNameProblem, patternNameProblem, unsafeNameProblem } from '../model/link-name.ts'
@@ -21,7 +21,7 @@ function isVlan(id: number): boolean {
   return id > 0 && id <= MAX_VLAN
 }
 
-/** The VLANs of one entry; the texts are those of the reference (collectVlanTrunk). */
+/** The VLANs of one entry; the texts are those of upstream (collectVlanTrunk). */
 function trunkIds({ minID, maxID, id }: RawTrunk, path: KeyPath): readonly number[] {
   const hint = `use {"id": 100} or {"minID": 100, "maxID": 110}, 1 to ${MAX_VLAN}`
   const refuse = (message: string) => configError(path, message, { id: 'vlan-trunk', hint })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the reference bandwidth and sbr plugins.
+// The keys of the upstream bandwidth and sbr plugins.
 
 import { type Address, formatAddress, parseAddress } from '../model/address.ts'
 import { defined } from '../model/defined.ts'
@@ -11,7 +11,7 @@ type Rates = NonNullable<RawConfig['bandwidth']>
 
 /**
  * What containerd and CRI-O send as burst when a pod has a rate only (MaxInt32): no wish, so it counts
- * as unset. Above it the reference refuses values from 4 GB on; here they count as unset too.
+ * as unset. Above it upstream refuses values from 4 GB on; here they count as unset too.
  */
 const NO_BURST = 2 ** 31 - 1
 
@@ -34,7 +34,7 @@ function readPair(
     const hint = `use bits per second, from ${LEAST_RATE} on, or leave it out`
     throw notA([...path, `${way}Rate`], rate, { id: 'rate-too-low', what: 'a rate that the kernel can keep', hint })
   }
-  // The reference wants a burst with every rate; ours has a default (plan/link/bandwidth.ts).
+  // Upstream wants a burst with every rate; ours has a default (plan/link/bandwidth.ts).
   return defined({ rate: rate || undefined, burst: burst || undefined })
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the reference firewall plugin, and what trestle adds to them.
+// The keys of the upstream firewall plugin, and what trestle adds to them.
 
 import { defined } from '../model/defined.ts'
 import { configError, notA, unsupported } from '../model/invalid-config.ts'
@@ -11,7 +11,7 @@ type Raw = NonNullable<RawConfig['firewall']>
 
 /**
  * The chain's default name, which changes nothing when it is left out. `firewall.backend` is checked nowhere: the
- * reference takes every unknown word as "choose yourself".
+ * upstream takes every unknown word as "choose yourself".
  */
 const harmlessAdminChains: readonly string[] = ['', 'CNI-ADMIN']
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `ipam`, `podcidr` and the requested addresses: where a pod's addresses come from. Sources and their
-// order are those of the reference host-local and static plugins.
+// order are those of the upstream host-local and static plugins.
 
 import { isPluginType } from '../json/config-json.ts'
 import { type Cidr, familyOf, formatAddress, formatCidr, includes, parseAddress, parseCidr } from '../model/address.ts'
@@ -28,7 +28,7 @@ export interface IpamCall {
   readonly cniVersion: CniVersion
 }
 
-/** Where the reference host-local keeps its reservations. */
+/** Where the upstream host-local keeps its reservations. */
 const DEFAULT_DATA_DIR = '/var/lib/cni/networks'
 
 function badArgs(message: string, details: string): CniError {
@@ -52,7 +52,7 @@ interface SourceSet {
   readonly isList: boolean
 }
 
-/** In the reference's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
+/** In upstream's order, on which `last_reserved_ip.<index>` depends: capability, single range, `ranges`. */
 function sourceSets(raw: IpamSource, ipam: RawIpam): readonly SourceSet[] {
   const { subnet, rangeStart, rangeEnd, gateway } = ipam
   const listed = (sets: readonly (readonly RangeInput[])[] | undefined, path: KeyPath) =>
@@ -170,7 +170,7 @@ function configuredAddresses(ipam: RawIpam, { args }: Invocation): readonly Stat
   )
 }
 
-/** The later source replaces the earlier (reference static: config and CNI_ARGS < args.cni < runtimeConfig). */
+/** The later source replaces the earlier (upstream static: config and CNI_ARGS < args.cni < runtimeConfig). */
 function staticAddresses(raw: IpamSource, ipam: RawIpam, invocation: Invocation): readonly StaticAddress[] {
   const replace = (ips: readonly string[], path: KeyPath) =>
     ips.map((text, index): StaticAddress => {

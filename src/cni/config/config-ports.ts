@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host ports: `runtimeConfig.portMappings` and the keys of the reference portmap plugin.
+// Host ports: `runtimeConfig.portMappings` and the keys of the upstream portmap plugin.
 
 import { formatAddress, parseAddress } from '../model/address.ts'
 import { configError, type KeyPath, notA, unsupported } from '../model/invalid-config.ts'
@@ -59,7 +59,7 @@ export function readPortMappings(raw: readonly RawMapping[] | undefined): readon
   return [...mappings.values()]
 }
 
-/** Whether the tokens are meant for iptables: the reference looks at the first token only. */
+/** Whether the tokens are meant for iptables: upstream looks at the first token only. */
 function isIptables(tokens: readonly string[]): boolean {
   return /^[-!]/.test(tokens[0] ?? '')
 }

@@ -31,7 +31,7 @@ export function readRoutes(raw: readonly RawRoute[], path: KeyPath): readonly Ro
   return raw.map((route, index) => readRoute(route, [...path, index]))
 }
 
-/** The DNS settings, or undefined when none are set. An empty list counts as set, as in the reference. */
+/** The DNS settings, or undefined when none are set. An empty list counts as set, as in upstream. */
 export function readDns(raw: RawDns | undefined): Dns | undefined {
   if (raw === undefined) return undefined
   const { nameservers, domain, search, options } = raw

@@ -85,7 +85,7 @@ const ipam = group({
 
 const portMapping = group({ hostPort: port, containerPort: port, protocol: text, hostIP: text })
 
-/** Keys of the reference tuning plugin that `args.cni` may give as well. */
+/** Keys of the upstream tuning plugin that `args.cni` may give as well. */
 const tuningKeys = {
   sysctl: textMap,
   mac: text,

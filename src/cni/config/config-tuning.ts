@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of the reference tuning plugin, and the MAC of the pod's interface, whose sources differ
-// between the reference bridge and tuning plugins.
+// The keys of the upstream tuning plugin, and the MAC of the pod's interface, whose sources differ
+// between the upstream bridge and tuning plugins.
 
 import { repeatedKey } from '../json/repeated-key.ts'
 import { defined } from '../model/defined.ts'
@@ -13,7 +13,7 @@ import type { RawConfig } from './config-schema.ts'
 
 type SysctlMap = Readonly<Record<string, string>>
 
-/** A key as its path below /proc/sys. IFNAME stands for the pod's interface (reference tuning, main.go). */
+/** A key as its path below /proc/sys. IFNAME stands for the pod's interface (upstream tuning, main.go). */
 function sysctlPath(key: string, ifName: string, path: KeyPath): string {
   const parts = key
     .replaceAll('.', '/')
@@ -27,7 +27,7 @@ function sysctlPath(key: string, ifName: string, path: KeyPath): string {
   return parts.join('/').replace('IFNAME', () => ifName || 'IFNAME')
 }
 
-/** The reference refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
+/** Upstream refuses a key that is there twice, also in the same spelling, which JSON.parse hides. */
 function refuseRepeated(maps: readonly (SysctlMap | undefined)[], stdin: string): void {
   const repeated = maps.some((map) => map !== undefined) ? repeatedKey(stdin, 'sysctl') : undefined
   if (repeated !== undefined) throw duplicated(['tuning', 'sysctl'], repeated, repeated)
@@ -76,7 +76,7 @@ function macSources(raw: RawConfig, invocation: Invocation) {
   }
 }
 
-/** The pod interface's MAC as the reference bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. */
+/** The pod interface's MAC as the upstream bridge chooses it: CNI_ARGS < args.cni < runtimeConfig. */
 export function readPodMac(raw: RawConfig, invocation: Invocation): string | undefined {
   const { env, args, runtime } = macSources(raw, invocation)
   return lastMac([env, args, runtime])
@@ -84,9 +84,9 @@ export function readPodMac(raw: RawConfig, invocation: Invocation): string | und
 
 /**
  * What tuning changes; undefined without a `tuning` key, even `{}`. `args.cni` alone switches nothing on: Multus passes
- * on what a pod's author writes there (`cni-args`), and with the reference chain it reaches a tuning plugin or nobody.
+ * on what a pod's author writes there (`cni-args`), and with the upstream chain it reaches a tuning plugin or nobody.
  * Keys of `sysctl` become paths below /proc/sys, with the interface's name in place of IFNAME.
- * `mac` as the reference tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
+ * `mac` as the upstream tuning chooses it: config < CNI_ARGS < runtimeConfig < args.cni.
  * `stdin`: the configuration as it came. Throws CniError invalidConfig.
  */
 export function readTuning(raw: RawConfig, invocation: Invocation, stdin: string): TuningConf | undefined {

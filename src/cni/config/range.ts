@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One range of an address pool, checked in the order and with the messages of the reference
+// One range of an address pool, checked in the order and with the messages of upstream
 // host-local plugin. Every message starts with the key it is about.
 
 import {
@@ -35,7 +35,7 @@ export interface Bounds {
   readonly end: Address
 }
 
-/** The range being read: its key path, and its set's index, which the reference's messages name. */
+/** The range being read: its key path, and its set's index, which upstream's messages name. */
 export interface Place {
   readonly path: KeyPath
   readonly set: number
@@ -87,7 +87,7 @@ function readEnd(input: RangeInput, key: 'rangeStart' | 'rangeEnd' | 'gateway', 
 }
 
 /**
- * The gateway. The reference accepts any; we refuse what cannot work: the other family, and the
+ * The gateway. Upstream accepts any; we refuse what cannot work: the other family, and the
  * network and broadcast addresses of IPv4. (In IPv6 both are ordinary or router addresses.)
  */
 function checkGateway(gateway: Address, subnet: Cidr, place: Place): void {

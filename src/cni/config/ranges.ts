@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The range sets of an address pool, with the messages of the reference host-local plugin, and the
+// The range sets of an address pool, with the messages of the upstream host-local plugin, and the
 // addresses that are never chosen.
 
 import { compare, formatAddress, formatCidr, hostCidr, networkOf, parseAddress, parseCidr } from '../model/address.ts'

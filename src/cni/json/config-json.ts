@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // stdin as JSON, and the keys every verb needs: name, cniVersion, type. Errors in the order of the
-// reference (pkg/skel): 6 not JSON, 7 name, 1 version.
+// upstream (pkg/skel): 6 not JSON, 7 name, 1 version.
 
 import { hasControlCharacter } from '../model/control-characters.ts'
 import { CniError } from '../model/error.ts'
@@ -34,7 +34,7 @@ const SHORT_TEXT = 64 * 1024
 
 const LONGEST_NAME = 8192
 
-/** The reference's words before what is wrong with a text (pkg/skel/skel.go). */
+/** Upstream's words before what is wrong with a text (pkg/skel/skel.go). */
 export const undecodable = 'error unmarshall network config: '
 
 /**
@@ -178,7 +178,7 @@ function versionDetails(text: string): string {
   return `config is ${quote(text)}, plugin supports [${supportedVersions.map((version) => `"${version}"`).join(' ')}]`
 }
 
-/** Missing or empty is 0.1.0, as in the reference. */
+/** Missing or empty is 0.1.0, as in upstream. */
 function readVersion(root: JsonObject, verb: Verb): CniVersion {
   const given = lookUp(root, 'cniVersion') ?? ''
   if (typeof given !== 'string') {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CNI_ARGS: `K=V;K=V`. Keys are case-sensitive (libcni pkg/types/args.go). More forgiving than the
-// reference in two points: an empty segment is nothing, and a value may contain `=`.
+// upstream in two points: an empty segment is nothing, and a value may contain `=`.
 
 /** CNI_ARGS, split. Known keys are IP, GATEWAY, MAC, IgnoreUnknown and K8S_POD_*. */
 export interface CniArgs {
@@ -35,7 +35,7 @@ function listOf(text: string | undefined): readonly string[] {
     .filter((entry) => entry !== '')
 }
 
-/** The pairs of `text`; a key that is there twice has its last value, as in the reference. */
+/** The pairs of `text`; a key that is there twice has its last value, as in upstream. */
 function pairsOf(text: string): { readonly pairs: ReadonlyMap<string, string>; readonly problems: readonly string[] } {
   const pairs = new Map<string, string>()
   const problems: string[] = []
@@ -48,7 +48,7 @@ function pairsOf(text: string): { readonly pairs: ReadonlyMap<string, string>; r
 }
 
 function unknownProblems(pairs: ReadonlyMap<string, string>): readonly string[] {
-  // In any case of letters, as the reference reads it (pkg/types/args.go, UnmarshallableBool).
+  // In any case of letters, as upstream reads it (pkg/types/args.go, UnmarshallableBool).
   const ignore = pairs.get('IgnoreUnknown')?.toLowerCase()
   if (ignore !== undefined && !Object.hasOwn(booleans, ignore)) {
     return [`IgnoreUnknown ${JSON.stringify(ignore.slice(0, 64))} is not 1, 0, true or false`]

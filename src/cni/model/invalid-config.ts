@@ -23,7 +23,7 @@ export function keyPath(steps: readonly PathStep[]): string {
   return text.startsWith('.') ? text.slice(1) : text
 }
 
-/** An error of code 7 about the key `path`. `message` is a text of the reference or says what is wrong. */
+/** An error of code 7 about the key `path`. `message` is a text of upstream or says what is wrong. */
 export function configError(
   path: KeyPath,
   message: string,

@@ -29,13 +29,13 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 type Variable = 'CNI_CONTAINERID' | 'CNI_NETNS' | 'CNI_IFNAME' | 'CNI_ARGS' | 'CNI_PATH'
 
-/** In the order in which the reference examines and lists them. */
+/** In the order in which upstream examines and lists them. */
 const variables: readonly Variable[] = ['CNI_CONTAINERID', 'CNI_NETNS', 'CNI_IFNAME', 'CNI_ARGS', 'CNI_PATH']
 
 /**
  * Which verb needs which variable: CNI spec 1.1.0, section 3. A variable that is not here is not
  * looked at: libcni sends dummies with VERSION. CNI_PATH is required for GC only, as the specification
- * says; the reference wants it everywhere but on VERSION.
+ * says; upstream wants it everywhere but on VERSION.
  */
 const needs: Readonly<Record<Verb, Readonly<Partial<Record<Variable, 'required' | 'optional'>>>>> = {
   ADD: {

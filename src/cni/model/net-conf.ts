@@ -31,7 +31,7 @@ export interface PoolIpam {
   readonly routes: readonly Route[]
   /** Path of a resolv.conf to take `dns` from. */
   readonly resolvConf?: string
-  /** Where the reference host-local keeps its reservations (default /var/lib/cni/networks). */
+  /** Where the upstream host-local keeps its reservations (default /var/lib/cni/networks). */
   readonly dataDir: string
 }
 
@@ -49,7 +49,7 @@ export type IpamConf =
   | PoolIpam
   | StaticIpam
 
-/** The keys of the reference bridge plugin (docs/design.md, "Upstream bridge and ptp"), defaults filled in. */
+/** The keys of the upstream bridge plugin (docs/design.md, "Upstream bridge and ptp"), defaults filled in. */
 export interface BridgeConf {
   readonly name: string
   readonly isGateway: boolean
@@ -95,7 +95,7 @@ export interface FirewallConf {
   readonly firewalldZone?: string
 }
 
-/** Bits per second and bits, as the reference bandwidth plugin. Absent: not limited. */
+/** Bits per second and bits, as the upstream bandwidth plugin. Absent: not limited. */
 export interface BandwidthConf {
   readonly ingressRate?: number
   readonly ingressBurst?: number
@@ -139,7 +139,7 @@ export interface NetConf {
   /** The network's ranges may overlap those of other interfaces. */
   readonly allowOverlap: boolean
   readonly ipam: IpamConf
-  /** Replaces the DNS of the IPAM result when given (reference bridge). */
+  /** Replaces the DNS of the IPAM result when given (upstream bridge). */
   readonly dns?: Dns
   /** The pod interface's MAC: CNI_ARGS MAC < args.cni.mac < runtimeConfig.mac. Lower-case, colons. */
   readonly mac?: string
@@ -175,7 +175,7 @@ export interface DelConf {
   readonly isLoopback?: true
   /** ipam.type when it must be delegated. */
   readonly delegatedIpam?: string
-  /** ipam.dataDir when it is a string, for reservations of the reference host-local. */
+  /** ipam.dataDir when it is a string, for reservations of the upstream host-local. */
   readonly dataDir?: string
   readonly log?: true | string
   readonly record?: true | number

@@ -117,7 +117,7 @@ export function readResult(value: unknown, version: CniVersion, path: KeyPath = 
 
 /**
  * `prevResult` of a configuration of version `version`; its own cniVersion must be of the same shape,
- * as in the reference. Throws CniError invalidConfig "could not parse prevResult: ...".
+ * as in upstream. Throws CniError invalidConfig "could not parse prevResult: ...".
  */
 export function readPrevResult(value: unknown, version: CniVersion): Result {
   try {

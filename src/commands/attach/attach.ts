@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries an ADD out as its order says (plan/order), from its claim to its answer; what fails is undone.
+// Carries an ADD out as its order says (plan/order), from its intent record to its answer; what fails is undone.
 
 import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
@@ -11,25 +11,27 @@ import { chainedFiles } from '../../system/files/state.ts'
 import { linkCommands } from '../../system/kernel/execute.ts'
 import type { OpenNetns } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
-import { type Ahead, startAhead } from '../../system/process/ahead.ts'
-import { machineId } from '../../system/process/stamp.ts'
+import { type Prestarted, prestart } from '../../system/process/prestart.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { finish, readNetwork } from '../../system/store/records.ts'
 import { carryOut } from '../call/carry-out.ts'
-import { type Addition, claimFor, undoneOnError } from './claim.ts'
 import { doorOf } from './door.ts'
+import { type Addition, intentFor, teardownOnError } from './intent.ts'
 
 /** MTU of Ethernet, where no default route tells better. */
 const ethernetMtu = 1500
 
 /** The pod's interface and all that belongs to it. Throws CniError as the order says. */
 export async function attach(addition: Addition, netns: OpenNetns): Promise<Result> {
-  const record = await claimFor(addition, netns.stamp)
-  const ahead = startAhead(addition.context.run, linkCommands(netns.fd))
-  const context = { ...addition.context, run: ahead.run }
+  const record = await intentFor(addition, netns.identity)
+  const prestarted = prestart(addition.context.run, linkCommands(netns.fd))
+  const context = { ...addition.context, run: prestarted.run }
   try {
-    return await undoneOnError(addition, record, () => carryOutAdd({ ...addition, context }, { netns, record, ahead }))
+    return await teardownOnError(addition, record, () =>
+      carryOutAdd({ ...addition, context }, { netns, record, prestarted }),
+    )
   } finally {
-    await ahead.discard()
+    await prestarted.discard()
   }
 }
 
@@ -42,24 +44,24 @@ export async function attachChained(addition: Addition, netns: OpenNetns): Promi
       details: 'put this plugin after the one that makes the interface, or leave "mode" out',
     })
   }
-  const record = await claimFor(addition, netns.stamp)
+  const record = await intentFor(addition, netns.identity)
   if (!asksForAnything(conf, readNetwork(chainedFiles(files)))) {
     finish(files, key)
     return prevResult
   }
-  return await undoneOnError(addition, record, () => carryOutAdd(addition, { netns, record }))
+  return await teardownOnError(addition, record, () => carryOutAdd(addition, { netns, record }))
 }
 
 /** What an ADD has by the time its order begins. */
 interface Begun {
   readonly netns: OpenNetns
   readonly record: AttachmentRecord
-  readonly ahead?: Ahead
+  readonly prestarted?: Prestarted
 }
 
-async function carryOutAdd(addition: Addition, { netns, record, ahead }: Begun): Promise<Result> {
+async function carryOutAdd(addition: Addition, { netns, record, prestarted }: Begun): Promise<Result> {
   const { context, conf, key, call } = addition
-  const place = { run: context.run, netnsFd: netns.fd, ahead }
+  const place = { run: context.run, netnsFd: netns.fd, prestarted }
   const facts: AddFacts = {
     key,
     conf,

@@ -5,7 +5,7 @@ import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained.ts'
 import { observePod } from '../../system/kernel/observe.ts'
-import { observeWays } from '../../system/kernel/observe-ways.ts'
+import { observeHostLinks } from '../../system/kernel/observe-host-links.ts'
 import type { Run } from '../../system/process/runner.ts'
 
 /** Pod and host side by side: a process each, and one more for IPv6 rules where sbr is set. `dev`: the interface. */
@@ -19,9 +19,9 @@ export async function lookAround(
   const isV6 = ips.some(({ address }) => familyOf(address) === 6)
   const families = conf.sbr === undefined ? [] : isV6 ? ([4, 6] as const) : ([4] as const)
   const addresses = conf.portMappings.length === 0 ? [] : ips.map(({ address }) => bareAddress(address))
-  const [pod, { host, ways }] = await Promise.all([
+  const [pod, { host, hostLinks }] = await Promise.all([
     observePod(run, netnsFd, families),
-    observeWays(run, { names: hostLinksOf(prevResult), addresses }),
+    observeHostLinks(run, { names: hostLinksOf(prevResult), addresses }),
   ])
-  return { pod, host, ways }
+  return { pod, host, hostLinks }
 }

@@ -8,14 +8,14 @@ import { tablesInUse } from '../../plan/link/sbr.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.ts'
 import { ifbName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { gatewaySide } from '../../plan/modes/resolve.ts'
+import { gatewaySide } from '../../plan/modes/build-spec.ts'
 import type { Learnt, Ranges } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { delegatedLease, ownLease } from '../../system/ipam/ipam.ts'
 import { deleteFlows, earlierFlows } from '../../system/kernel/conntrack.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
-import { tellListeners } from '../../system/kernel/listening.ts'
+import { reportListeners } from '../../system/kernel/listening.ts'
 import type { OpenNetns } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeQueues } from '../../system/kernel/observe.ts'
 import type { Door } from '../../system/kernel/run-plan.ts'
@@ -25,12 +25,12 @@ import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
-import { reclaimDead } from '../teardown/detach.ts'
+import { reclaimDead } from '../teardown/teardown.ts'
 import { lookAround } from './chained-look.ts'
-import { reservePortsOf } from './claim.ts'
 import { waitForDad } from './duplicate-addresses.ts'
+import { reservePortsOf } from './intent.ts'
+import { lookAtKnown, networkDoor } from './network-door.ts'
 import { requireApart } from './range-overlap.ts'
-import { lookAtKnown, sharedDoor } from './shared-door.ts'
 
 /** An attachment being made. */
 export interface Attaching {
@@ -50,7 +50,7 @@ export function doorOf(attaching: Attaching): Door {
     const { context, files, netns } = attaching
     // Chained attachments share other things than those we made.
     const sharing = attaching.key.role === 'chained' ? chainedFiles(files) : files
-    const shared = await sharedDoor(context, sharing, { run: context.run, netnsFd: netns.fd }, run)
+    const shared = await networkDoor(context, sharing, { run: context.run, netnsFd: netns.fd }, run)
     if (shared !== 'other') return shared
     const learnt = await ownDoor(attaching, run, ranges.latest)
     if (learnt?.ranges !== undefined) ranges.latest = learnt.ranges
@@ -99,10 +99,10 @@ async function look({ context, conf, key, files, netns }: Attaching, run: LookRu
     case 'listeners':
       // A tool that was started ahead gets its input in a microtask.
       await new Promise((resolve) => setImmediate(resolve))
-      tellListeners(run.spec.hostPorts?.ports ?? [])
+      reportListeners(run.spec.hostPorts?.ports ?? [])
       return undefined
-    case 'leftover':
-      return { leftover: await lookAtLeftover(context, key, run.dev) }
+    case 'orphan link':
+      return { orphanLink: await lookAtOrphanLink(context, key, run.dev) }
     default:
       throw new Error(`an ADD does not look at ${run.what}`)
   }
@@ -139,10 +139,10 @@ export async function leaseOf(
     await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
   }
   const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
-  return await ownLease({ conf: { ...conf, ipam }, files, claimFile: pendingFile(files, key), reclaim })
+  return await ownLease({ conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim })
 }
 
-async function lookAtLeftover({ run }: CallContext, key: AttachmentKey, dev: string) {
+async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: string) {
   if (!linkExists(dev)) return { alias: undefined, links: [] }
   const found = (await observeHost(run, [dev])).links.get(dev)
   // Of a limited pod the ifb stays when its veth goes.

@@ -7,7 +7,7 @@ import { podNetns } from '../../compile/ip.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
 import type { CallContext } from '../call/context.ts'
 
-/** As the reference (plugins/pkg/ipam/ipam_linux.go): five seconds, looked at every 50 ms. */
+/** As upstream (plugins/pkg/ipam/ipam_linux.go): five seconds, looked at every 50 ms. */
 const settleMs = 5000
 const pauseMs = 50
 

@@ -8,17 +8,17 @@ import type { Result } from '../../cni/model/result.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
-import { loopbackLacks, loopbackOps } from '../../plan/modes/loopback.ts'
-import { loopbackRemoval } from '../../plan/order/detach.ts'
+import { loopbackDifference, loopbackOps } from '../../plan/modes/loopback.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
 import { opsOf } from '../../plan/order/stage.ts'
+import { loopbackRemoval } from '../../plan/order/teardown.ts'
 import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { carryOut } from '../call/carry-out.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 
-/** Sets lo up, as the order says. Nothing is reserved, so there is no claim. */
+/** Sets lo up, as the order says. Nothing is reserved, so there is no intent record. */
 export async function addLoopback(
   context: CallContext,
   of: { call: Invocation; conf: NetConf; netns: OpenNetns },
@@ -35,7 +35,7 @@ export async function checkLoopback(context: CallContext, call: Invocation): Pro
   const netns = context.openNetns(call.netns)
   try {
     const looking = loopbackOps.filter((op) => op.kind === 'addr.show')
-    const found = loopbackLacks(await showLo(context, netns, looking))
+    const found = loopbackDifference(await showLo(context, netns, looking))
     if (found[0] === undefined) return
     throw new CniError('loopback-down', found[0], {
       details: `set it up: nsenter --net=${call.netns} ip link set lo up`,

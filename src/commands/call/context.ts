@@ -2,11 +2,11 @@
 // The time and the identity of one call, and how it opens a pod's namespace.
 
 import { CniError } from '../../cni/model/error.ts'
-import type { ProcessStamp } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { starterOf } from '../../system/process/call-file.ts'
+import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { type Deadline, type Run, runnerUntil } from '../../system/process/runner.ts'
-import { ownStamp } from '../../system/process/stamp.ts'
 
 /**
  * A call's deadline: shorter than a runtime's (docs/design.md, "A call's time"). The last part is kept for taking back
@@ -26,7 +26,7 @@ export interface CallContext {
   readonly whole: Deadline
   /** For waiting on what others hold, where a later call can do what is left undone: the whole call, or until the signal. */
   readonly waits: Deadline
-  readonly stamp: ProcessStamp
+  readonly identity: ProcessIdentity
   /** Opens CNI_NETNS (system/kernel/netns.ts); the warm-up of the build has another one. */
   readonly openNetns: (path: string) => OpenNetns
 }
@@ -43,19 +43,19 @@ export function openContext(
   const work = { endsAtMs: startedMs + workMs, signal }
   const whole = { endsAtMs: startedMs + wholeMs }
   const waits = { ...whole, signal: waitSignal }
-  const stamp = ownStamp()
-  const starter = starterOf(stamp)
+  const identity = ownProcessIdentity()
+  const starter = starterOf(identity)
   const [run, cleanup] = [runnerUntil(work, starter), runnerUntil(whole, starter)]
-  return { run, cleanup, work, whole, waits, stamp, openNetns }
+  return { run, cleanup, work, whole, waits, identity, openNetns }
 }
 
 /** What an ADD that was told to end still waits for a lock to take back what it made: others may be done with it by then. */
-const undoWaitMs = 1000
+const teardownWaitMs = 1000
 
 /** The context for taking back: a signal that has come already ends no wait at once, but it ends it soon. */
-export function contextOfUndo(context: CallContext): CallContext {
+export function contextOfTeardown(context: CallContext): CallContext {
   if (!isInterrupted(context)) return context
-  const endsAtMs = Math.min(context.whole.endsAtMs, performance.now() + undoWaitMs)
+  const endsAtMs = Math.min(context.whole.endsAtMs, performance.now() + teardownWaitMs)
   return { ...context, waits: { endsAtMs } }
 }
 

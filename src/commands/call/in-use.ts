@@ -10,7 +10,7 @@ import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from './context.ts'
 
 /**
- * Attachments of this host and boot, made or being made; not those that a DEL is taking down or could take down only in part. To be
+ * Attachments of this host and boot, made or being made; not those that a DEL is tearing down or could tear down only in part. To be
  * read under the machine's lock by whoever writes their rules: a DEL waits for its holder (take-down.ts).
  */
 export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
@@ -18,8 +18,8 @@ export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
 }
 
 /** Attachments that calls from another host network namespace made, which lives: nothing of them is to be seen or made here. */
-export function recordsElsewhere({ stamp }: CallContext): readonly AttachmentRecord[] {
-  return allRecords().flatMap(({ record }) => (hostStateOf(record.writer, stamp) === 'elsewhere' ? [record] : []))
+export function recordsElsewhere({ identity }: CallContext): readonly AttachmentRecord[] {
+  return allRecords().flatMap(({ record }) => (hostStateOf(record.writer, identity) === 'elsewhere' ? [record] : []))
 }
 
 /** All networks but those that only `elsewhere` are attached to. */
@@ -42,8 +42,8 @@ export function networksMade(context: CallContext): readonly NetworkSpec[] {
   return newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : []))
 }
 
-function liveRecords({ stamp }: CallContext): AttachmentRecord[] {
+function liveRecords({ identity }: CallContext): AttachmentRecord[] {
   return allRecords().flatMap(({ record }) =>
-    record.pendingCleanup === undefined && hostStateOf(record.writer, stamp) === 'here' ? [record] : [],
+    record.pendingCleanup === undefined && hostStateOf(record.writer, identity) === 'here' ? [record] : [],
   )
 }

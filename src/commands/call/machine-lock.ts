@@ -9,5 +9,5 @@ const waitMs = 10_000
 
 /** How this call takes the lock, or waits for its holder. `purpose`: for those who wait meanwhile. */
 export function machineLock(context: CallContext, purpose: string): Omit<LockRequest, 'deadline'> {
-  return { file: `${stateRoot()}/lock`, purpose, owner: context.stamp, waitMs }
+  return { file: `${stateRoot()}/lock`, purpose, owner: context.identity, waitMs }
 }

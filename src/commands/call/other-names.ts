@@ -33,7 +33,7 @@ export function recordsOfOtherNames(call: Invocation, conf: DelConf, roles: read
 
 /**
  * Writes down that an attachment which was never finished is not one that another network has under the same ids: its
- * ADD was refused or killed, and a DEL of it may come when nothing else tells them apart. A failure is told on stderr.
+ * ADD was refused or killed, and a DEL of it may come when nothing else tells them apart. A failure is reported on stderr.
  */
 export async function keepApart(context: CallContext, { key }: AttachmentRecord): Promise<void> {
   for (const { record, isPending } of recordsBeside(key, allRoles)) {

@@ -3,12 +3,12 @@
 // reserved says so itself, and DEL finds the rest in our tables.
 
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import type { AttachmentRecord, NetnsStamp } from '../../plan/model/record.ts'
+import type { AttachmentRecord, NetnsIdentity } from '../../plan/model/record.ts'
 import type { CallContext } from './context.ts'
 
-const unknown: NetnsStamp = { path: '', inode: 0 }
+const unknown: NetnsIdentity = { path: '', inode: 0 }
 
 /** As written by this call, now. `netns`: where it is known. */
-export function withoutSpec({ stamp }: CallContext, key: AttachmentKey, netns = unknown): AttachmentRecord {
-  return { key, writer: stamp, netns, createdAt: new Date().toISOString(), configDigest: '' }
+export function withoutSpec({ identity }: CallContext, key: AttachmentKey, netns = unknown): AttachmentRecord {
+  return { key, writer: identity, netns, createdAt: new Date().toISOString(), configDigest: '' }
 }

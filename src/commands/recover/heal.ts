@@ -36,7 +36,7 @@ const lockWaitMs = 5000
 const removalWaitMs = 1000
 
 /** Something that is not as records or the kernel say. */
-export interface Lack {
+export interface MissingState {
   readonly text: string
   readonly mend: () => Promise<void>
 }
@@ -54,31 +54,31 @@ export interface Reserving {
  */
 export async function healBeforeAdd(context: CallContext, { files, conf, perPod }: Reserving): Promise<void> {
   const isFirst = conf.role === 'main' && !existsSync(files.network)
-  const lacksReservations = hasTooFewReservations({ files, conf, perPod })
+  const hasMissingReservations = hasTooFewReservations({ files, conf, perPod })
   // What cannot be read is set aside with that, and no record any more.
-  if (lacksReservations) allRecords()
-  const lacksRecords = isFirst || (conf.role === 'main' && hasMoreLinksThanRecords())
-  if (!lacksRecords && !lacksReservations) return
-  await heal(context, lacksRecords ? { remembered: conf } : { links: [] })
+  if (hasMissingReservations) allRecords()
+  const hasMissingRecords = isFirst || (conf.role === 'main' && hasMoreLinksThanRecords())
+  if (!hasMissingRecords && !hasMissingReservations) return
+  await heal(context, hasMissingRecords ? { remembered: conf } : { links: [] })
   if (isFirst) reserveNeighbours(context, conf)
 }
 
 /** Writes again what is missing of attachments, but not what networks share: that is for who sets it up. */
 export async function heal(context: CallContext, search: Search): Promise<void> {
-  for (const { mend } of await lacksOfAttachments(context, search)) await mend()
+  for (const { mend } of await missingOfAttachments(context, search)) await mend()
 }
 
 /** What is missing or cannot be read, also of what networks share. One process, and more where a pod has no record. */
-export async function stateLacks(context: CallContext): Promise<readonly Lack[]> {
-  return [...networkParts().flatMap(lackOfNetwork), ...(await lacksOfAttachments(context, {}))]
+export async function missingState(context: CallContext): Promise<readonly MissingState[]> {
+  return [...networkParts().flatMap(missingOfNetwork), ...(await missingOfAttachments(context, {}))]
 }
 
-async function lacksOfAttachments(context: CallContext, search: Search): Promise<readonly Lack[]> {
+async function missingOfAttachments(context: CallContext, search: Search): Promise<readonly MissingState[]> {
   const records = allRecords().filter(({ isPending, record }) => !isPending && isOfThisHost(context, record))
   const { found, unnamed } = await rediscover(context, search)
   return [
-    ...records.flatMap(({ record }) => lacksOfRecord(context, record)),
-    ...found.flatMap((each) => lackOfFound(context, each)),
+    ...records.flatMap(({ record }) => missingOfRecord(context, record)),
+    ...found.flatMap((each) => missingOfFound(context, each)),
     // Nobody knows its ids, so that it gets no record: what it has is not given to others.
     ...unnamed.map((each) => ({
       text: `link ${each.key.containerId} has no alias`,
@@ -88,7 +88,7 @@ async function lacksOfAttachments(context: CallContext, search: Search): Promise
 }
 
 /**
- * A claim is written before its link is made, and goes after it, so that links are counted first. The caller's own claim
+ * An intent record is written before its link is made, and goes after it, so that links are counted first. The caller's own intent record
  * has none yet. As far as counts tell: of a dead pod the link may be gone.
  */
 function hasMoreLinksThanRecords(): boolean {
@@ -110,18 +110,18 @@ function isOwner(name: string): boolean {
   return !name.startsWith('.') && !name.endsWith(':chained')
 }
 
-function isOfThisHost({ stamp }: CallContext, record: AttachmentRecord): boolean {
-  return hostStateOf(record.writer, stamp) === 'here'
+function isOfThisHost({ identity }: CallContext, record: AttachmentRecord): boolean {
+  return hostStateOf(record.writer, identity) === 'here'
 }
 
-function lackOfNetwork(files: NetworkFiles): readonly Lack[] {
+function missingOfNetwork(files: NetworkFiles): readonly MissingState[] {
   if (readNetwork(files) !== undefined) return []
   const network = knownNetwork(files)
   if (network === undefined) return []
   return [{ text: `${files.network} is missing`, mend: async () => writeNetwork(files, network) }]
 }
 
-function lacksOfRecord(context: CallContext, record: AttachmentRecord): readonly Lack[] {
+function missingOfRecord(context: CallContext, record: AttachmentRecord): readonly MissingState[] {
   const own = recordReservations(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
   const isStill = () => {
     const now = findRecords(networkFiles(record.key.network), record.key).find(({ isPending }) => !isPending)?.record
@@ -134,7 +134,7 @@ function lacksOfRecord(context: CallContext, record: AttachmentRecord): readonly
 }
 
 /** One whose record was lost has a record without a spec from then on, as of another format: DEL finds the rest by names. */
-function lackOfFound(context: CallContext, found: Rediscovered): readonly Lack[] {
+function missingOfFound(context: CallContext, found: Rediscovered): readonly MissingState[] {
   const { key, netns } = found
   const files = networkFiles(key.network)
   const isRecorded = () => findRecords(files, key).length > 0
@@ -162,7 +162,7 @@ function lackOfFound(context: CallContext, found: Rediscovered): readonly Lack[]
 }
 
 /**
- * Reserves what was rediscovered of an attachment that is about to be taken down, so that its reservations are found with
+ * Reserves what was rediscovered of an attachment that is about to be torn down, so that its reservations are found with
  * it. What is reserved and cannot be read becomes its own where that is certain.
  */
 export async function reserveFound(context: CallContext, found: Rediscovered): Promise<void> {
@@ -182,11 +182,11 @@ async function reserve(
 ): Promise<void> {
   const { reservation, record, isStill } = of
   if (!isNobodys(reservation)) return
-  const lock = { file: reservationLock(reservation), purpose: 'mend a reservation', owner: context.stamp }
+  const lock = { file: reservationLock(reservation), purpose: 'mend a reservation', owner: context.identity }
   await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
     if (!isStill() || !isNobodys(reservation)) return
-    const { spec: _, network: __, ...claim } = record
-    const [file, text] = [reservationFile(reservation), encodeRecord(claim)]
+    const { spec: _, network: __, ...intent } = record
+    const [file, text] = [reservationFile(reservation), encodeRecord(intent)]
     // One that is there by now and can be read is somebody else's; one that cannot keeps its name, or an ADD would take it.
     if (!createText(file, text) && isNobodys(reservation)) replaceText(file, text)
   })

@@ -14,7 +14,7 @@ import {
   type OrphanVerdict,
   orphansOf,
 } from '../../plan/recovery/kernel-orphans.ts'
-import { remainingElements } from '../../plan/rules/orphan-elements.ts'
+import { orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { chainedFiles, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { executeAll } from '../../system/kernel/execute.ts'
@@ -23,8 +23,8 @@ import { allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 import type { Listed } from '../teardown/collect.ts'
-import { detachWithoutRecord } from '../teardown/detach.ts'
 import { bothTables } from '../teardown/orphan-elements.ts'
+import { teardownWithoutRecord } from '../teardown/teardown.ts'
 
 /** Judges everything of ours that no record names. Three processes, six where there is any. */
 export async function judgeOrphans(context: CallContext, listed: Listed): Promise<readonly OrphanVerdict[]> {
@@ -63,10 +63,10 @@ export async function removeUnlisted(
 ): Promise<readonly Error[]> {
   try {
     const { orphans } = await findOrphans(context)
-    const stale = orphans.filter(({ key }) => key?.network === conf.name && !isListed(key))
-    const mayBeOfUnknownPod = hasPodWithoutRecord(orphans.filter((orphan) => !stale.includes(orphan)))
+    const orphaned = orphans.filter(({ key }) => key?.network === conf.name && !isListed(key))
+    const mayBeOfUnknownPod = hasPodWithoutRecord(orphans.filter((orphan) => !orphaned.includes(orphan)))
     const elements = orphans.filter(({ kind, name }) => kind === 'elements' && isOwn(conf, name))
-    return await remove(context, [...stale, ...(mayBeOfUnknownPod ? [] : elements)])
+    return await remove(context, [...orphaned, ...(mayBeOfUnknownPod ? [] : elements)])
   } catch (error) {
     return [toCniError(error)]
   }
@@ -104,7 +104,7 @@ async function remove(context: CallContext, orphans: readonly Orphan[]): Promise
 /** A main attachment goes as by DEL of a lost record: what is reserved for it goes, too. */
 async function removeOne(context: CallContext, { kind, name, key }: Orphan): Promise<readonly Error[]> {
   if (kind === 'link' && key?.role === 'main') {
-    return await detachWithoutRecord(context, networkFiles(key.network), withoutSpec(context, key))
+    return await teardownWithoutRecord(context, networkFiles(key.network), withoutSpec(context, key))
   }
   if (kind === 'link') {
     const ops: readonly Op[] = [{ in: 'host', kind: 'link.del', dev: name, why: `remove the orphan ${name}` }]
@@ -114,6 +114,6 @@ async function removeOne(context: CallContext, { kind, name, key }: Orphan): Pro
   const remains = { portNames: [], addresses: isAddress ? [name] : [], link: isAddress ? '' : name }
   return await executeAll(
     { run: context.cleanup },
-    elementOps(remainingElements(await bothTables(context), remains), 'nft.del'),
+    elementOps(orphanElements(await bothTables(context), remains), 'nft.del'),
   )
 }

@@ -16,7 +16,7 @@ import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 
 /**
- * Reserves the addresses of the configuration's ranges that live pods of other networks have on the same bridge: a claim
+ * Reserves the addresses of the configuration's ranges that live pods of other networks have on the same bridge: an intent record
  * without a record, under the name that their DEL is sent with from now on. That releases it, or the end of the pod does.
  */
 export function reserveNeighbours(context: CallContext, conf: NetConf): void {
@@ -28,11 +28,11 @@ export function reserveNeighbours(context: CallContext, conf: NetConf): void {
     const { key, spec, netns } = record
     const isNeighbour = key.network !== name && key.role === 'main' && spec?.port?.bridge === conf.bridge.name
     const ips = isNeighbour ? spec.ips.filter(isOurs) : []
-    if (ips.length === 0 || hostStateOf(record.writer, context.stamp) !== 'here' || netnsState(netns) !== 'live')
+    if (ips.length === 0 || hostStateOf(record.writer, context.identity) !== 'here' || netnsState(netns) !== 'live')
       continue
-    const claim = withoutSpec(context, { ...key, network: name }, netns)
-    for (const each of reservationsOf({ key: claim.key, ips, ports: [] })) {
-      createText(reservationFile(each), encodeRecord(claim))
+    const intent = withoutSpec(context, { ...key, network: name }, netns)
+    for (const each of reservationsOf({ key: intent.key, ips, ports: [] })) {
+      createText(reservationFile(each), encodeRecord(intent))
     }
   }
 }

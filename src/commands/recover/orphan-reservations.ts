@@ -15,7 +15,7 @@ import {
 import { rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
 import { chainedFiles, directoryNameOf, networkDirectories, networkFiles } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
-import { isOlder } from '../../system/process/stamp.ts'
+import { isOlder } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import {
   allRecords,
@@ -27,7 +27,7 @@ import {
 import { reservationFile, reservationHolder, reservationLock, reservationsIn } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 import type { Listed } from '../teardown/collect.ts'
-import { isDead, reclaimClaim } from '../teardown/detach.ts'
+import { isDead, reclaimReservations } from '../teardown/teardown.ts'
 import { heal } from './heal.ts'
 import { rediscover } from './rediscover.ts'
 
@@ -57,7 +57,7 @@ export async function judgeReservations(
   const claimed = new Set(stored.flatMap(({ record }) => recordReservations(record)).map(textOf))
   const lost = new Set(unsure.map(({ network }) => networkDirName(network)))
   const alive = new Set(found.flatMap(rediscoveredReservations).map(textOf))
-  const isShared = stored.some(({ record }) => hostStateOf(record.writer, context.stamp) === 'elsewhere')
+  const isShared = stored.some(({ record }) => hostStateOf(record.writer, context.identity) === 'elsewhere')
   const hasLostPorts = lost.size > 0 || networkDirectories().some((files) => isThere(chainedFiles(files).network))
   const isStill = ({ file, inode }: Kept) => inodeOf(file) === inode
   return reserved.filter(isStill).map(({ reservation, file, holder }) => {
@@ -88,7 +88,7 @@ export async function collectReservations(
   for (const { reservation, holder } of verdicts.filter(({ verdict }) => verdict === 'collect')) {
     try {
       const isLost = holder !== undefined && !allRecords().some(({ record }) => sameKey(record.key, holder.key))
-      if (isLost) await reclaimClaim(context, networkFiles(holder.key.network), holder)
+      if (isLost) await reclaimReservations(context, networkFiles(holder.key.network), holder)
       else await drop(context, { reservation, holder })
     } catch (error) {
       failures.push((error as Error).message)
@@ -106,7 +106,7 @@ export interface Scope {
 /**
  * Of an ADD that finds its pool full, or its host port taken by what cannot be read: gives back the orphans of the scope,
  * as `trestle gc` would. What live pods without a record have is theirs again before that. Nothing is looked at where
- * every reservation has its record. What fails is told on stderr.
+ * every reservation has its record. What fails is reported on stderr.
  */
 export async function reclaimOrphans(context: CallContext, { network, isMain }: Scope): Promise<void> {
   const directory = network === undefined ? undefined : networkDirName(network)
@@ -128,12 +128,15 @@ function isWithoutRecord(reservation: Reservation): boolean {
 }
 
 /** One that changed hands since it was judged is left alone: that of an ADD is in no record at first. */
-async function drop({ stamp }: CallContext, judged: Pick<ReservationVerdict, 'reservation' | 'holder'>): Promise<void> {
+async function drop(
+  { identity }: CallContext,
+  judged: Pick<ReservationVerdict, 'reservation' | 'holder'>,
+): Promise<void> {
   const { reservation, holder } = judged
   const lock = {
     file: reservationLock(reservation),
     purpose: 'collect a reservation',
-    owner: stamp,
+    owner: identity,
     waitMs: lockWaitMs,
     isDispensable: true,
   } as const
@@ -160,7 +163,7 @@ function inodeOf(file: string): number | undefined {
   return lstatSync(file, { throwIfNoEntry: false })?.ino
 }
 
-/** The claim of another network is nobody's here. */
+/** The intent record of another network is nobody's here. */
 function ownHolder(reservation: Reservation): AttachmentRecord | undefined {
   const holder = reservationHolder(reservation)
   const isOther = reservation.network !== undefined && networkDirName(holder?.key.network ?? '') !== reservation.network
@@ -186,12 +189,12 @@ function isForOthers(network: string, stored: readonly StoredRecord[], main: str
   return main !== network && !unreadable.includes('main') && knownNetwork(files) === undefined
 }
 
-/** Whether a reservation is old enough for gc: by the holder's stamp, else by the time of the file, since whoever damaged it did that later. */
-export function isOldFile({ stamp }: CallContext, file: string, holder: AttachmentRecord | undefined): boolean {
+/** Whether a reservation is old enough for gc: by the holder's identity, else by the time of the file, since whoever damaged it did that later. */
+export function isOldFile({ identity }: CallContext, file: string, holder: AttachmentRecord | undefined): boolean {
   const writtenMs = lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN
   if (holder === undefined) return Math.abs(Date.now() - writtenMs) > youngestMs
   return (
-    hostStateOf(holder.writer, stamp) === 'ended' || isOlder(holder.writer, Date.parse(holder.createdAt), youngestMs)
+    hostStateOf(holder.writer, identity) === 'ended' || isOlder(holder.writer, Date.parse(holder.createdAt), youngestMs)
   )
 }
 

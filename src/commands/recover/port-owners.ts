@@ -17,7 +17,7 @@ import { portHolder, portTaken } from '../../system/store/ports.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { reservationFile, reservationLock } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
-import { isDead } from '../teardown/detach.ts'
+import { isDead } from '../teardown/teardown.ts'
 
 const lockWaitMs = 5000
 
@@ -57,10 +57,10 @@ async function refuse(
   for (const port of ports) {
     const name = own.find((each) => isPortConflict(each, reservationName(port)))
     if (name === undefined) continue
-    const lock = { file: reservationLock({}), purpose: 'mend a reservation', owner: context.stamp }
+    const lock = { file: reservationLock({}), purpose: 'mend a reservation', owner: context.identity }
     await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
-      const { spec: _, network: __, ...claim } = record
-      const [file, text] = [reservationFile({ name }), encodeRecord(claim)]
+      const { spec: _, network: __, ...intent } = record
+      const [file, text] = [reservationFile({ name }), encodeRecord(intent)]
       const holder = portHolder(name)
       if (!createText(file, text) && (holder === undefined || sameKey(holder.key, key))) replaceText(file, text)
     })

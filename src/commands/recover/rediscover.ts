@@ -15,7 +15,7 @@ import { type CachedAttachment, isMainOurs, podIpsOf } from '../../plan/upstream
 import { mappingsOf } from '../../plan/upstream/remembered-ports.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
-import { closeNetns, netnsState, stampOf } from '../../system/kernel/netns.ts'
+import { closeNetns, identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
 import { netnsPaths } from '../../system/kernel/netns-ids.ts'
 import { observeHost, observePod, observeTable } from '../../system/kernel/observe.ts'
 import { allRecords, findRecords, recordsOf } from '../../system/store/records.ts'
@@ -31,7 +31,7 @@ export interface Search {
   /** The configuration of a network whose pods libcni may remember. */
   readonly remembered?: NetConf
   /** What the caller knows: the prevResult of a DEL. */
-  readonly told?: readonly Rediscovered[]
+  readonly named?: readonly Rediscovered[]
 }
 
 /**
@@ -54,7 +54,7 @@ export async function rediscover(context: CallContext, search: Search): Promise<
   const behind = await podsBehind(context, all)
   const isNamed = ({ key }: Rediscovered) => links.some((link) => link.key === key)
   const unsure = links.filter(({ key }) => !behind.some((pod) => pod.key === key)).map(({ key }) => key)
-  const known = merged([...behind.filter(isNamed), ...rememberedBy(search), ...(search.told ?? [])])
+  const known = merged([...behind.filter(isNamed), ...rememberedBy(search), ...(search.named ?? [])])
   const unnamed = behind.filter((pod) => !isNamed(pod))
   const found = await withPorts(context, [...known, ...unnamed])
   return { found: found.slice(0, known.length), unsure, unnamed: found.slice(known.length) }
@@ -99,7 +99,7 @@ async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promi
     const pod =
       path === undefined ? undefined : await lookInto(context, path, { ifName: key.ifName, index: link.index })
     if (pod === undefined) continue
-    found.push({ key, netns: pod.stamp, addresses: globalOf(pod.end), ports: [], isCertain: true })
+    found.push({ key, netns: pod.identity, addresses: globalOf(pod.end), ports: [], isCertain: true })
   }
   return found
 }
@@ -111,7 +111,7 @@ async function lookInto(context: CallContext, path: string, { ifName, index }: {
   try {
     const { links } = await observePod(context.cleanup, netns.fd)
     const end = [links.get(ifName), ...links.values()].find((link) => link?.peerIndex === index)
-    return end && { end, stamp: netns.stamp }
+    return end && { end, identity: netns.identity }
   } catch (error) {
     process.stderr.write(`trestle: cannot tell what ${path} has: ${(error as Error).message}\n`)
     return undefined
@@ -124,7 +124,7 @@ function globalOf({ addresses }: ObservedLink): readonly string[] {
   return addresses.map(bareAddress).filter((address) => !address.startsWith('fe80:'))
 }
 
-/** Of other plugins it is theirs to tell (reference-leases.ts, `trestle adopt`). */
+/** Of other plugins it is theirs to tell (upstream-leases.ts, `trestle adopt`). */
 function rememberedBy(search: Search): readonly Rediscovered[] {
   const { remembered } = search
   if (remembered === undefined) return []
@@ -132,7 +132,7 @@ function rememberedBy(search: Search): readonly Rediscovered[] {
   return own.flatMap((cached) => {
     const { network, containerId, ifName } = cached
     const key = { network, containerId, ifName, role: 'main' } as const
-    const netns = stampOf(cached.netns)
+    const netns = identityOfNetns(cached.netns)
     // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
     const isLive = netnsState(netns) === 'live' && linkExists(hostLinkName(key))
     return isLive && isSought(search, key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []

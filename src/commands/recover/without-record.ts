@@ -22,12 +22,12 @@ import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import { keyOf, rolesOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
-import { detachWithoutRecord } from '../teardown/detach.ts'
 import { hasMacCheck } from '../teardown/orphan-elements.ts'
+import { teardownWithoutRecord } from '../teardown/teardown.ts'
 import { reserveFound } from './heal.ts'
 import { cachedParts, rediscover } from './rediscover.ts'
 
-/** A DEL, and how one of its attachments is taken down: what fails is told where it could be written down (del.ts). */
+/** A DEL, and how one of its attachments is torn down: what fails is reported where it could be written down (del.ts). */
 export interface DelWithoutRecord {
   readonly call: Invocation
   readonly conf: DelConf
@@ -49,17 +49,17 @@ export async function removeWithoutRecord(
     // Nothing of it as a rule: the second DEL of containerd writes no record, and starts no process but for macspoofchk.
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     const reserved = reservationsOf(files, key)
-    for (const holder of reserved) requireOwnHost(holder, context.stamp)
+    for (const holder of reserved) requireOwnHost(holder, context.identity)
     const isThere = isLinked || (role === 'main' && asksForMacCheck(conf) && (await hasMacCheck(context, key)))
     if (isThere || reserved.length > 0) {
       const record = withoutSpec(context, key)
-      await orPending(record, () => detachWithoutRecord(context, files, record))
+      await orPending(record, () => teardownWithoutRecord(context, files, record))
     }
     forgetUnreadable(files, key)
   }
 }
 
-/** The claims behind its first address and its first host port: all of one kind were made by the same ADD. */
+/** The intent records behind its first address and its first host port: all of one kind were made by the same ADD. */
 function reservationsOf(files: NetworkFiles, key: AttachmentKey): readonly AttachmentRecord[] {
   const [[address], [port]] = [addressesOf(files, key), portsOf(key)]
   const holders = [address && holderOf(files, address), port && portHolder(port)]
@@ -74,12 +74,12 @@ export async function reserveWhatItHas(
 ): Promise<void> {
   const { key } = of
   const name = hostLinkName(key)
-  const told = toldBy(files, of)
+  const named = namedBy(files, of)
   const links = key.role !== 'ipam' && linkExists(name) ? [name] : []
-  if (links.length + told.length === 0) return
+  if (links.length + named.length === 0) return
   try {
     const isMeant = (other: AttachmentKey) => sameKey(other, { ...key, role: 'main' })
-    const { found } = await rediscover(context, { isMeant, links, told })
+    const { found } = await rediscover(context, { isMeant, links, named })
     // A chained part has the link and the addresses of the main one.
     for (const each of found) await reserveFound(context, { ...each, key })
   } catch (error) {
@@ -92,7 +92,7 @@ export async function reserveWhatItHas(
  * there until now: a DEL that comes once more says what another pod may have by now. Such a one is only worth a look at
  * the table, for what leads to the addresses, where the runtime says host ports.
  */
-function toldBy(
+function namedBy(
   files: NetworkFiles,
   { call, conf, key }: { call: Invocation; conf: DelConf; key: AttachmentKey },
 ): readonly Rediscovered[] {

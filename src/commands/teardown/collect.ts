@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collects garbage without the runtime: all networks, from records, namespaces and what the runtime
-// lists. What is collected is taken down as by DEL.
+// lists. What is collected is torn down as by DEL.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
@@ -10,11 +10,11 @@ import { networkDirectories, networkFiles, requireState } from '../../system/fil
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
-import { isOlder } from '../../system/process/stamp.ts'
+import { isOlder } from '../../system/process/process-identity.ts'
 import { allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { detachAll, settleKilledCalls } from './detach.ts'
 import { removeWhenEmpty } from './remove-network.ts'
+import { settleKilledCalls, teardownAll } from './teardown.ts'
 
 /** Container ids that the runtime lists, or undefined when no runtime could be asked. */
 export type Listed = ReadonlySet<string> | undefined
@@ -48,7 +48,7 @@ function look(context: CallContext, listed: Listed): { facts: readonly Facts[]; 
   const facts = records.map(({ record }) => ({
     record,
     netns: netnsState(record.netns),
-    host: hostStateOf(record.writer, context.stamp),
+    host: hostStateOf(record.writer, context.identity),
     isListed: listed?.has(record.key.containerId),
     isOld: isOlder(record.writer, Date.parse(record.createdAt), youngestMs),
   }))
@@ -70,7 +70,7 @@ export async function collect(
   for (const [at, each] of garbage.entries()) {
     tell(`collecting ${at + 1} of ${garbage.length}: ${each.record.key.containerId}`)
     const stored = { file: '', isPending: false, record: each.record }
-    const failures = (await detachAll(context, networkFiles(each.record.key.network), [stored])).flat()
+    const failures = (await teardownAll(context, networkFiles(each.record.key.network), [stored])).flat()
     collected.push({ ...each, failures: failures.map((failure) => failure.message) })
   }
   for (const files of networkDirectories()) {

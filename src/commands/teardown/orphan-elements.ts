@@ -11,7 +11,7 @@ import type { ObservedTable } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { sameKey } from '../../plan/model/record.ts'
 import type { TableFamily } from '../../plan/model/sets.ts'
-import { elementsInTheWay, remainingElements } from '../../plan/rules/orphan-elements.ts'
+import { elementsInTheWay, orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { chainRemovals, chainsBehind } from '../../plan/rules/port-conditions.ts'
 import { tableRemoval } from '../../plan/rules/ruleset.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
@@ -24,7 +24,7 @@ import type { CallContext } from '../call/context.ts'
 
 /**
  * Removes the elements of an attachment that has no record, found by its reservations and the name of its link. False
- * when something may be left, which is told on stderr: then the reservations must stay, for a later DEL to try again.
+ * when something may be left, which is reported on stderr: then the reservations must stay, for a later DEL to try again.
  */
 export async function removeOrphanElements(
   context: CallContext,
@@ -39,7 +39,7 @@ export async function removeOrphanElements(
   // Delegated to, nothing of it but addresses was ever made.
   if (key.role === 'ipam') return true
   try {
-    const elements = remainingElements(await bothTables(context), remains)
+    const elements = orphanElements(await bothTables(context), remains)
     const ops = [...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]
     const [failure] = await executeAll({ run: context.cleanup }, ops)
     if (failure === undefined) return true
@@ -58,12 +58,12 @@ function isRecorded(key: AttachmentKey, address: string): boolean {
   )
 }
 
-/** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is told on stderr. */
+/** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is reported on stderr. */
 export async function hasMacCheck({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
   try {
     const table = await observeTable(cleanup, 'bridge')
     const remains = { portNames: [], addresses: [], link: hostLinkName(key) }
-    return table !== 'absent' && remainingElements(table, remains).length > 0
+    return table !== 'absent' && orphanElements(table, remains).length > 0
   } catch (error) {
     process.stderr.write(
       `trestle: DEL: cannot tell whether the MAC of ${key.ifName} is checked: ${(error as Error).message}\n`,
@@ -92,9 +92,9 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
     // The lanes are independent: a failure of the rules is only told when the links are as wanted.
     const isInTheWay = error instanceof CommandError && error.op?.kind === 'nft.add' && error.reason === 'exists'
     const table = isInTheWay ? await observeTable(place.run, 'inet') : 'absent'
-    const stale = table === 'absent' ? [] : elementsInTheWay(table, ops)
-    if (stale.length === 0) throw error
-    await execute(place, elementOps(stale, 'nft.del'))
+    const obstacles = table === 'absent' ? [] : elementsInTheWay(table, ops)
+    if (obstacles.length === 0) throw error
+    await execute(place, elementOps(obstacles, 'nft.del'))
     await execute(
       place,
       ops.filter((op) => op.kind.startsWith('nft.')),

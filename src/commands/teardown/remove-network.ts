@@ -5,7 +5,7 @@ import { existsSync, renameSync, rmSync } from 'node:fs'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { elementOps } from '../../plan/model/elements.ts'
 import type { Op } from '../../plan/model/op.ts'
-import { refilledRuleOps } from '../../plan/modes/shared.ts'
+import { refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { acceptMark } from '../../plan/rules/accept-mark.ts'
 import { hairpinLink } from '../../plan/rules/hairpin.ts'
 import { loopbackGuard } from '../../plan/rules/host-ports.ts'
@@ -38,12 +38,12 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   const lock = { ...machineLock(context, 'remove an empty network'), waitMs: lockWaitMs, deadline: context.whole }
   try {
     await withLock(lock, async () => {
-      // An ADD claims first and reads the network then: either its claim is seen here, or it finds no
+      // An ADD writes its intent record first and reads the network then: either the record is seen here, or it finds no
       // network and waits for this lock.
       for (const { part, going } of sides) move(part.network, going.network)
       if (isEmpty(files)) {
         const [network] = sides.map(({ going }) => readNetwork(going))
-        await removeShared(context, network, parts)
+        await removeNetworkState(context, network, parts)
         for (const { going } of sides) rmSync(going.network, { force: true })
       } else for (const { part, going } of sides) if (!existsSync(part.network)) move(going.network, part.network)
     })
@@ -53,7 +53,7 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
 }
 
 /** `network`: what main attachments shared; `parts`: where theirs and the chained ones' state was. */
-async function removeShared(
+async function removeNetworkState(
   context: CallContext,
   network: NetworkSpec | undefined,
   parts: readonly NetworkFiles[],

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// ADD: claim, lease, decide, make, finish. The claim is on disk before anything is reserved, and
+// ADD: intent record, lease, decide, make, finish. The intent record is on disk before anything is reserved, and
 // the whole record before anything is made: a later call can settle a killed one from it alone.
 
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
-import { bareSpec } from '../../plan/model/bare.ts'
+import { specFromIds } from '../../plan/model/from-ids.ts'
 import { delegatedResult } from '../../plan/modes/answer.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
-import { closeNetns, stampOf } from '../../system/kernel/netns.ts'
+import { closeNetns, identityOfNetns } from '../../system/kernel/netns.ts'
 import { requireAllowedSysctls } from '../../system/kernel/sysctl-allowlist.ts'
 import { finish, writePending } from '../../system/store/records.ts'
 import { attach, attachChained } from '../attach/attach.ts'
-import { type Addition, claimFor, undoneOnError } from '../attach/claim.ts'
 import { leaseOf } from '../attach/door.ts'
+import { type Addition, intentFor, teardownOnError } from '../attach/intent.ts'
 import { addLoopback } from '../attach/loopback.ts'
 import type { CallContext } from '../call/context.ts'
 
@@ -38,12 +38,12 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
 
 /** Delegated to: addresses only. */
 async function addLease(addition: Addition): Promise<Result> {
-  const record = await claimFor(addition, stampOf(addition.call.netns))
-  return await undoneOnError(addition, record, async () => {
+  const record = await intentFor(addition, identityOfNetns(addition.call.netns))
+  return await teardownOnError(addition, record, async () => {
     const lease = await leaseOf(addition, [])
     const { key, files, conf } = addition
     const cooldownS = conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0
-    const spec = { ...bareSpec(key), mode: conf.mode, ips: lease.ips, isPool: conf.ipam.kind === 'pool', cooldownS }
+    const spec = { ...specFromIds(key), mode: conf.mode, ips: lease.ips, isPool: conf.ipam.kind === 'pool', cooldownS }
     writePending(files, { ...record, spec })
     finish(files, key)
     return delegatedResult(lease)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CHECK: everything we made, compared at once; every difference is told, not only the first.
+// CHECK: everything we made, compared at once; every difference is reported, not only the first.
 
 import { isDeepStrictEqual } from 'node:util'
 import { bareAddress } from '../../cni/model/address.ts'
@@ -23,7 +23,7 @@ import { missingAccepts, readHostAccepts } from '../../system/firewalls/host-acc
 import { missingMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
-import { machineId } from '../../system/process/stamp.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { holderOf } from '../../system/store/addresses.ts'
 import { portHolder } from '../../system/store/ports.ts'
 import { allNetworks, findRecords, readNetwork } from '../../system/store/records.ts'
@@ -39,7 +39,7 @@ export async function check(context: CallContext, call: Invocation, conf: NetCon
   if (conf.mode === 'loopback') return await checkLoopback(context, call)
   const files = networkFiles(conf.name)
   const record = findRecord(files, call, conf)
-  if (record !== undefined) requireOwnHost(record, context.stamp)
+  if (record !== undefined) requireOwnHost(record, context.identity)
   const found =
     record === undefined
       ? [`no record of this attachment in ${files.directory}`]
@@ -88,7 +88,7 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const why = whyWithoutSpec(record)
   if (why !== undefined) process.stderr.write(`trestle: CHECK: ${why}: only reservations are compared\n`)
   const pending = (record.pendingCleanup ?? []).map((each) => `a DEL of it is incomplete: ${each}`)
-  const reserved = [...reservationLacks(files, record), ...portLacks(record)]
+  const reserved = [...reservationDifference(files, record), ...portDifference(record)]
   if (record.spec === undefined || record.key.role === 'ipam' || conf.prevResult === undefined)
     return [...pending, ...reserved]
   const expected = expectedBy(conf.prevResult, record.spec, call.netns)
@@ -103,7 +103,11 @@ async function differences(context: CallContext, subject: Subject): Promise<read
   const isAccepted = now !== undefined && acceptedOf(now).length > 0
   const [found, accepts] = await Promise.all([
     lookTwice(context, call.netns, ops),
-    acceptLacks(context, record.spec.chained ? chainedFiles(files) : files, isAccepted ? acceptMark(all) : undefined),
+    acceptDifference(
+      context,
+      record.spec.chained ? chainedFiles(files) : files,
+      isAccepted ? acceptMark(all) : undefined,
+    ),
   ])
   return [...pending, ...reserved, ...expected.missing, ...found, ...accepts]
 }
@@ -134,7 +138,7 @@ async function lookTwice(context: CallContext, netns: string, ops: readonly Op[]
 }
 
 /** A process for each zone and chain that has an accept; none where no firewall dropped when the network was set up. */
-async function acceptLacks(
+async function acceptDifference(
   { run }: CallContext,
   files: NetworkFiles,
   mark: number | undefined,
@@ -146,7 +150,7 @@ async function acceptLacks(
   return [...zones, ...chains]
 }
 
-function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
+function reservationDifference(files: NetworkFiles, record: AttachmentRecord): readonly string[] {
   if (!record.spec?.isPool) return []
   return record.spec.ips.flatMap(({ address }) => {
     const bare = bareAddress(address)
@@ -160,7 +164,7 @@ function reservationLacks(files: NetworkFiles, record: AttachmentRecord): readon
   })
 }
 
-function portLacks({ key, spec }: AttachmentRecord): readonly string[] {
+function portDifference({ key, spec }: AttachmentRecord): readonly string[] {
   return (spec?.hostPorts?.ports ?? []).map(reservationName).flatMap((name) => {
     const holder = portHolder(name)
     if (holder !== undefined && sameKey(holder.key, key)) return []

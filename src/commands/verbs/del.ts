@@ -9,17 +9,17 @@ import type { DelConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { withNetworkName } from '../../plan/recovery/config-digest.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
-import { defaultDataDir, releaseReferenceAddresses } from '../../system/ipam/reference-leases.ts'
+import { defaultDataDir, releaseUpstreamAddresses } from '../../system/ipam/upstream-leases.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
-import { findReference, removeReference } from '../../system/upstream/reference-chain.ts'
+import { findUpstream, removeUpstream } from '../../system/upstream/attachment.ts'
 import { delLoopback } from '../attach/loopback.ts'
 import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
 import { releaseWith } from '../teardown/delegated-lease.ts'
-import { delegateDel, detach, settleKilledCalls } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
+import { delegateDel, settleKilledCalls, teardown } from '../teardown/teardown.ts'
 
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
@@ -34,13 +34,13 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   await endKilledCalls(conf.delegatedIpam !== undefined)
   const { meant, isCertain } = await askedFor(context, call, conf)
   // Nothing of it could be removed from here, and its record and reservations would be gone.
-  for (const { record } of meant) requireOwnHost(record, context.stamp)
+  for (const { record } of meant) requireOwnHost(record, context.identity)
   for (const stored of meant) {
     if (isInProgress(stored)) throw inProgress(call, stored.record.writer.pid)
     const { key, spec } = stored.record
     if (spec === undefined && !stored.isPending)
       await reserveWhatItHas(context, networkFiles(key.network), { call, conf, key })
-    await orPending(stored.record, () => detach(context, networkFiles(key.network), stored.record))
+    await orPending(stored.record, () => teardown(context, networkFiles(key.network), stored.record))
   }
   if (meant.length === 0) await removeOthers(context, { call, conf })
   const recorded = meant.flatMap(({ record: { key } }) => (key.network === conf.name ? [key.role] : []))
@@ -58,7 +58,7 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   if (type !== undefined) await delegateDel(context, call, { type, stdin })
 }
 
-/** What fails is told where it could be written down, else thrown as CniError 11. */
+/** What fails is reported where it could be written down, else thrown as CniError 11. */
 async function orPending({ key }: AttachmentRecord, detaching: () => Promise<readonly Error[]>): Promise<void> {
   try {
     const failures = await detaching()
@@ -84,19 +84,19 @@ function failureOf({ code, syscall, path }: NodeJS.ErrnoException): string {
   return [`${code} on ${syscall}`, path].filter(Boolean).join(' ')
 }
 
-/** The reference chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
+/** The upstream chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
 async function removeOthers(context: CallContext, { call, conf }: { call: Invocation; conf: DelConf }): Promise<void> {
   const key = keyOf(call, conf, conf.role)
   const dataDir = conf.dataDir ?? defaultDataDir
   // A chained part has none of the pod's addresses.
   if (conf.role === 'chained') return
-  if (conf.role === 'ipam') return releaseReferenceAddresses(dataDir, conf.name, call)
-  const found = findReference(key, conf, dataDir)
+  if (conf.role === 'ipam') return releaseUpstreamAddresses(dataDir, conf.name, call)
+  const found = findUpstream(key, conf, dataDir)
   if (found === undefined) return
   const openPod = call.netns === '' ? undefined : () => context.openNetns(call.netns)
-  const failures = await removeReference(context.cleanup, found, openPod)
+  const failures = await removeUpstream(context.cleanup, found, openPod)
   for (const failure of failures)
-    process.stderr.write(`trestle: DEL: left of the reference plugins: ${failure.message}\n`)
+    process.stderr.write(`trestle: DEL: left of the upstream plugins: ${failure.message}\n`)
 }
 
 function inProgress(call: Invocation, pid: number): CniError {

@@ -9,12 +9,12 @@ import type { AttachmentId, NetConf } from '../../cni/model/net-conf.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
-import { isWriterGone } from '../../system/process/stamp.ts'
+import { isWriterGone } from '../../system/process/process-identity.ts'
 import { recordsOf, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeUnlisted } from '../recover/kernel-orphans.ts'
-import { detachAll } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
+import { teardownAll } from '../teardown/teardown.ts'
 
 /** Removes attachments that are not listed. An absent list removes nothing. Throws an AggregateError of what failed. */
 export async function gc(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
@@ -23,8 +23,8 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   await endKilledCalls(conf.ipam.kind === 'delegated')
   const failures: Error[] = []
   if (conf.validAttachments !== undefined) {
-    const stale = recordsOf(files).filter((stored) => isStale(stored, conf.validAttachments ?? []))
-    failures.push(...(await detachAll(context, files, stale)).flat())
+    const orphaned = recordsOf(files).filter((stored) => isOrphan(stored, conf.validAttachments ?? []))
+    failures.push(...(await teardownAll(context, files, orphaned)).flat())
     failures.push(...(await removeUnlisted(context, conf, (id) => isListed(id, conf.validAttachments ?? []))))
   }
   await removeWhenEmpty(context, files)
@@ -37,7 +37,7 @@ export async function gc(context: CallContext, call: Invocation, conf: NetConf):
   if (failures.length > 0) throw new AggregateError(failures, 'GC is incomplete')
 }
 
-function isStale({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
+function isOrphan({ record, isPending }: StoredRecord, valid: readonly AttachmentId[]): boolean {
   // A call in progress is not on the runtime's list yet.
   if (isPending && record.pendingCleanup === undefined && !isWriterGone(record)) return false
   return !isListed(record.key, valid)

@@ -18,17 +18,20 @@ import { status } from './status.ts'
  */
 export function handlers(signal: AbortSignal, startedMs: number): Handlers {
   return {
-    add: (call, conf) => told(add(openContext(signal, startedMs), call, conf)),
+    add: (call, conf) => withStateErrors(add(openContext(signal, startedMs), call, conf)),
     del: (call, conf) =>
-      told(del(openContext(new AbortController().signal, startedMs, signal), call, conf), 'cleanup-not-recorded'),
-    check: (call, conf) => told(check(openContext(signal, startedMs), call, conf)),
-    gc: (call, conf) => told(gc(openContext(new AbortController().signal, startedMs), call, conf)),
-    status: (call, conf) => told(status(openContext(signal, startedMs), call, conf)),
+      withStateErrors(
+        del(openContext(new AbortController().signal, startedMs, signal), call, conf),
+        'cleanup-not-recorded',
+      ),
+    check: (call, conf) => withStateErrors(check(openContext(signal, startedMs), call, conf)),
+    gc: (call, conf) => withStateErrors(gc(openContext(new AbortController().signal, startedMs), call, conf)),
+    status: (call, conf) => withStateErrors(status(openContext(signal, startedMs), call, conf)),
   }
 }
 
 /** DEL says "try again later": it is sent again (specification, section 5, code 11). */
-async function told<T>(work: Promise<T>, refused: ErrorId = 'state-not-kept'): Promise<T> {
+async function withStateErrors<T>(work: Promise<T>, refused: ErrorId = 'state-not-kept'): Promise<T> {
   try {
     return await work
   } catch (cause) {

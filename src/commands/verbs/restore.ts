@@ -10,25 +10,25 @@ import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { afterRuleOps, hostOps, portOps, queueingOps } from '../../plan/modes/attach.ts'
 import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
-import { bridgeOps, refilledRuleOps } from '../../plan/modes/shared.ts'
+import { bridgeOps, refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { networkParts, requireState } from '../../system/files/state.ts'
-import { lackedAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
-import { lackedMarkAccepts } from '../../system/firewalls/mark-accept.ts'
+import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
+import { absentMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { execute } from '../../system/kernel/execute.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
-import { machineId } from '../../system/process/stamp.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { readCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords, knownNetwork } from '../../system/store/records.ts'
-import { settleHostAccepts } from '../attach/shared-door.ts'
+import { settleHostAccepts } from '../attach/network-door.ts'
 import type { CallContext } from '../call/context.ts'
 import { earlierInUse, liveSpecs, networksHere, recordsElsewhere } from '../call/in-use.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { observeBesideLinks } from '../call/observe-ops.ts'
-import { stateLacks } from '../recover/heal.ts'
+import { missingState } from '../recover/heal.ts'
 import { executeWithRules } from '../teardown/orphan-elements.ts'
 
 /** What was different, each once, and what could not be made again: finished attachments whose interface is gone. */
@@ -59,10 +59,10 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   requireState()
   const others = recordsElsewhere(context)
   const [first] = others
-  if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.stamp)
+  if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.identity)
   if (apply) await endKilledCalls(false)
   return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
-    const state = await stateLacks(context)
+    const state = await missingState(context)
     if (apply) for (const { mend } of state) await mend()
     const { differences, lost } = await reconcile(context, { apply, others })
     const accepts = await missingAcceptTexts(context)
@@ -128,9 +128,9 @@ async function missingAcceptTexts(context: CallContext): Promise<readonly string
   const earlier = earlierInUse(context, networks)
   for (const files of networkParts()) {
     const network = knownNetwork(files)
-    if (network !== undefined) texts.push(...(await lackedAccepts(look, files, acceptingAll(network, earlier))))
+    if (network !== undefined) texts.push(...(await absentAccepts(look, files, acceptingAll(network, earlier))))
   }
-  return [...texts, ...(await lackedMarkAccepts(context.run, [...networks, ...earlier]))]
+  return [...texts, ...(await absentMarkAccepts(context.run, [...networks, ...earlier]))]
 }
 
 /** Rules go in as one transaction: all of them, when one is missing. */

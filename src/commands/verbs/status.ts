@@ -19,16 +19,16 @@ import {
   requireState,
 } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
-import { referenceAddresses } from '../../system/ipam/reference-leases.ts'
+import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
 import { bridgePorts } from '../../system/kernel/kernel-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
-import { lackingCapabilities } from '../../system/process/capabilities.ts'
+import { missingCapabilities } from '../../system/process/capabilities.ts'
 import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { isOldFile } from '../recover/orphan-reservations.ts'
-import { isDead } from '../teardown/detach.ts'
+import { isDead } from '../teardown/teardown.ts'
 
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */
 const fewPorts = 23
@@ -64,10 +64,10 @@ async function askDelegate(context: CallContext, call: Invocation, to: { type: s
 
 /** Chained, it depends on the pod which of them a call needs. */
 function requireCapabilities({ role, mode }: NetConf): void {
-  const lacking = role === 'ipam' || mode === 'chained' ? [] : lackingCapabilities()
-  if (lacking.length === 0) return
-  const names = lacking.map(({ name }) => name).join(' and ')
-  throw notReady('not-ready-capability', `${names} missing`, lacking.map(({ hint }) => hint).join('\n'))
+  const missing = role === 'ipam' || mode === 'chained' ? [] : missingCapabilities()
+  if (missing.length === 0) return
+  const names = missing.map(({ name }) => name).join(' and ')
+  throw notReady('not-ready-capability', `${names} missing`, missing.map(({ hint }) => hint).join('\n'))
 }
 
 function requireTools(conf: NetConf): void {
@@ -114,7 +114,7 @@ function toolsOf({ mode, ipMasq, ipam, bridge, firewall, bandwidth, tuning }: Ne
 function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { conf: NetConf; ipam: PoolIpam }): void {
   const { conf, ipam } = of
   // An adopted pod's address is in both.
-  const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...referenceAddresses(ipam.dataDir, conf.name)])]
+  const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...upstreamAddresses(ipam.dataDir, conf.name)])]
   for (const set of ipam.rangeSets) {
     const inSet = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)

@@ -17,13 +17,13 @@ import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-ac
 import { executeAll } from '../../system/kernel/execute.ts'
 import { observeHost, observeTable } from '../../system/kernel/observe.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
-import { machineId } from '../../system/process/stamp.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
-import { isDead, reclaimDead, settleKilledCalls } from '../teardown/detach.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
+import { isDead, reclaimDead, settleKilledCalls } from '../teardown/teardown.ts'
 
 const tableFamilies = ['inet', 'bridge'] as const
 
@@ -53,7 +53,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
   const hasState = stateParts().some((path) => existsSync(path))
   // A look at a machine without state makes none.
   if (apply || hasState) requireState()
-  if (apply) await takeDownDead(context)
+  if (apply) await teardownDead(context)
   const { live, dead } = attachments(context)
   const parts = await look(context)
   const removes = [
@@ -71,7 +71,7 @@ export async function uninstall(context: CallContext, apply: boolean): Promise<U
   return { ...found, failures }
 }
 
-async function takeDownDead(context: CallContext): Promise<void> {
+async function teardownDead(context: CallContext): Promise<void> {
   for (const files of networkDirectories()) {
     await settleKilledCalls(context, files)
     await reclaimDead(context, files)

@@ -23,8 +23,8 @@ export function claimedRanges(lengths: Iterable<number>) {
       const within = inside.get(keyOf(cidr, cidr.prefixLength))
       if (within !== undefined) return within
       for (const length of upTo(cidr.prefixLength)) {
-        const around = exact.get(keyOf(cidr, length))
-        if (around !== undefined && overlaps(around.cidr, cidr)) return around
+        const enclosing = exact.get(keyOf(cidr, length))
+        if (enclosing !== undefined && overlaps(enclosing.cidr, cidr)) return enclosing
       }
       return undefined
     },

@@ -45,17 +45,17 @@ export const graceMs = 10_000
 export type SeenProblems = ReadonlyMap<string, number>
 
 /**
- * The problems that are told now: the own node's at once, another's when it has lasted. `isWaiting`: some are too young.
+ * The problems that are reported now: the own node's at once, another's when it has lasted. `isWaiting`: some are too young.
  */
 export function ripeProblems(
   now: readonly Problem[],
   { self, nowMs, seen }: { readonly self: string; readonly nowMs: number; readonly seen: SeenProblems },
-): { readonly told: readonly Problem[]; readonly seen: SeenProblems; readonly isWaiting: boolean } {
+): { readonly ripe: readonly Problem[]; readonly seen: SeenProblems; readonly isWaiting: boolean } {
   const since = new Map(now.map((problem) => [keyOf(problem), seen.get(keyOf(problem)) ?? nowMs]))
-  const told = now.filter((problem) => {
+  const ripe = now.filter((problem) => {
     return problem.node === self || nowMs - (since.get(keyOf(problem)) ?? nowMs) >= graceMs
   })
-  return { told, seen: since, isWaiting: told.length < now.length }
+  return { ripe, seen: since, isWaiting: ripe.length < now.length }
 }
 
 function keyOf({ id, node, text }: Problem): string {

@@ -8,10 +8,10 @@ import type { Observed, ObservedNamespace, ObservedRoute } from '../model/observ
 import type { Op } from '../model/op.ts'
 import { mainTable } from '../model/rtnetlink.ts'
 import { forwardingKey } from '../modes/network.ts'
-import { differs } from './differs.ts'
-import { linkLacks } from './link-difference.ts'
-import { queueLacks } from './queue-difference.ts'
-import { tableLacks } from './table-difference.ts'
+import { linkDifference } from './link-difference.ts'
+import { queueDifference } from './queue-difference.ts'
+import { tableDifference } from './table-difference.ts'
+import { valueDifference } from './value-difference.ts'
 
 /** An operation whose effect is not there, and each way in which it is not, for people. */
 export interface Difference {
@@ -22,39 +22,39 @@ export interface Difference {
 /** The operations that do not hold, with what was found instead. */
 export function difference(ops: readonly Op[], observed: Observed): readonly Difference[] {
   return ops.flatMap((op) => {
-    const found = lacking(op, observed)
+    const found = opDifference(op, observed)
     return found.length === 0 ? [] : [{ op, found }]
   })
 }
 
 /** In which ways `op` does not hold; empty when it does, or when its place was not looked at. */
-function lacking(op: Op, observed: Observed): readonly string[] {
+function opDifference(op: Op, observed: Observed): readonly string[] {
   const place = op.in === 'host' ? observed.host : observed.pod
   if (place === undefined) return []
   switch (op.kind) {
     case 'hostroute.replace':
-      return hostRouteLacks(op.dst, op.dev, place)
+      return hostRouteDifference(op.dst, op.dev, place)
     case 'route.add':
-      return routeLacks(op.route, op.dev, place)
+      return routeDifference(op.route, op.dev, place)
     case 'rule.add':
     case 'rule.del':
-      return ruleLacks(op, place)
+      return ruleDifference(op, place)
     case 'sysctl.pod':
-      return podSysctlLacks(op.key, op.value, observed)
+      return podSysctlDifference(op.key, op.value, observed)
     case 'sysctl.write':
-      return sysctlLacks(op.key, op.value, observed)
+      return sysctlDifference(op.key, op.value, observed)
     case 'forwarding.on':
-      return sysctlLacks(forwardingKey(op.family), '1', observed)
+      return sysctlDifference(forwardingKey(op.family), '1', observed)
     case 'qdisc.tbf':
     case 'qdisc.ingress':
     case 'filter.redirect':
-      return queueLacks(op, observed.queues)
+      return queueDifference(op, observed.queues)
     case 'nft.base':
     case 'nft.chain':
     case 'nft.chain.del':
     case 'nft.add':
     case 'nft.del':
-      return tableLacks(op, observed)
+      return tableDifference(op, observed)
     case 'qdisc.del':
     case 'route.del':
     case 'route.show-default':
@@ -64,30 +64,33 @@ function lacking(op: Op, observed: Observed): readonly string[] {
     case 'nft.flush':
       return []
     default:
-      return linkLacks(op, place, observed)
+      return linkDifference(op, place, observed)
   }
 }
 
-function hostRouteLacks(dst: string, dev: string, place: ObservedNamespace): readonly string[] {
+function hostRouteDifference(dst: string, dev: string, place: ObservedNamespace): readonly string[] {
   const there = (place.routes.get(mainTable) ?? []).some((route) => route.dst === dst && route.dev === dev)
   return there ? [] : [`host route to ${dst} dev ${dev} is missing`]
 }
 
-function ruleLacks(op: Extract<Op, { kind: 'rule.add' | 'rule.del' }>, place: ObservedNamespace): readonly string[] {
+function ruleDifference(
+  op: Extract<Op, { kind: 'rule.add' | 'rule.del' }>,
+  place: ObservedNamespace,
+): readonly string[] {
   if (place.rules === undefined) return []
   const isThere = place.rules.some((rule) => rule.from === op.from && rule.table === op.table)
   if (isThere === (op.kind === 'rule.add')) return []
   return [`rule from ${op.from} table ${op.table} is ${isThere ? 'still there' : 'missing'}`]
 }
 
-function podSysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
+function podSysctlDifference(key: string, value: string, observed: Observed): readonly string[] {
   if (observed.podSysctls === undefined) return []
   // The kernel prints several values with tabs between them.
   const now = observed.podSysctls.get(key)?.trim().replace(/\s+/g, ' ')
-  return differs(`${key.replaceAll('/', '.')} in the pod`, now ?? 'absent', value.trim().replace(/\s+/g, ' '))
+  return valueDifference(`${key.replaceAll('/', '.')} in the pod`, now ?? 'absent', value.trim().replace(/\s+/g, ' '))
 }
 
-function routeLacks(route: PodRoute, dev: string, place: ObservedNamespace): readonly string[] {
+function routeDifference(route: PodRoute, dev: string, place: ObservedNamespace): readonly string[] {
   // A later plugin that routes by source moves routes to a table of its own, and the result does not tell.
   const routes = route.table === undefined ? [...place.routes.values()].flat() : (place.routes.get(route.table) ?? [])
   const there = routes.filter((other) => other.dst === route.dst && other.dev === dev)
@@ -101,11 +104,11 @@ function matches(there: ObservedRoute, route: PodRoute): boolean {
   return keys.every((key) => route[key] === undefined || route[key] === there[key])
 }
 
-function sysctlLacks(key: string, value: string, observed: Observed): readonly string[] {
+function sysctlDifference(key: string, value: string, observed: Observed): readonly string[] {
   const now = observed.sysctls.get(key)
   const isWithout = now === undefined && value === '0' && isOfLinkThere(key, observed.host)
   if (!observed.sysctls.has(key) || isWithout) return []
-  return differs(key.replaceAll('/', '.'), now ?? 'absent', value)
+  return valueDifference(key.replaceAll('/', '.'), now ?? 'absent', value)
 }
 
 /** A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement. */

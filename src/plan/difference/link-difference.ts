@@ -3,7 +3,7 @@
 
 import type { Observed, ObservedLink, ObservedNamespace } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
-import { differs } from './differs.ts'
+import { valueDifference } from './value-difference.ts'
 
 type LinkKind = 'veth.add' | 'bridge.add' | 'ifb.add' | `vlan.${string}` | `link.${string}` | 'group.del'
 type LinkOp = Extract<Op, { kind: LinkKind | `port.${string}` | `addr.${string}` }>
@@ -13,19 +13,19 @@ type PresentLinkOp = Exclude<
 >
 
 /** What differs, for people; empty when all holds, or for what is not compared. `place`: where the operation acts. */
-export function linkLacks(op: LinkOp, place: ObservedNamespace, observed: Observed): readonly string[] {
+export function linkDifference(op: LinkOp, place: ObservedNamespace, observed: Observed): readonly string[] {
   switch (op.kind) {
     case 'veth.add':
-      return vethLacks(op, observed)
+      return vethDifference(op, observed)
     case 'bridge.add':
-      return onLink(place, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
+      return onLink(place, op.name, (link) => valueDifference(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
     case 'ifb.add':
-      return onLink(place, op.name, (link) => differs(`kind of ${op.name}`, link.kind ?? 'none', 'ifb'))
+      return onLink(place, op.name, (link) => valueDifference(`kind of ${op.name}`, link.kind ?? 'none', 'ifb'))
     case 'vlan.gateway':
-      return onLink(place, op.name, (link) => differs(`MAC of ${op.name}`, link.mac, op.mac))
+      return onLink(place, op.name, (link) => valueDifference(`MAC of ${op.name}`, link.mac, op.mac))
     case 'vlan.add':
     case 'vlan.del':
-      return vlanLacks(op, observed)
+      return vlanDifference(op, observed)
     case 'link.del':
       return place.links.has(op.dev) ? [`${op.dev} is still there`] : []
     case 'addr.del':
@@ -36,36 +36,36 @@ export function linkLacks(op: LinkOp, place: ObservedNamespace, observed: Observ
     case 'addr.show':
       return []
     default:
-      return onLink(place, op.dev, (link) => settingLacks(op, link))
+      return onLink(place, op.dev, (link) => settingDifference(op, link))
   }
 }
 
-function settingLacks(op: PresentLinkOp, link: ObservedLink): readonly string[] {
+function settingDifference(op: PresentLinkOp, link: ObservedLink): readonly string[] {
   switch (op.kind) {
     case 'link.up':
       return link.up ? [] : [`${op.dev} is down`]
     case 'link.down':
       return link.up ? [`${op.dev} is up`] : []
     case 'link.mac':
-      return differs(`MAC of ${op.dev}`, link.mac, op.mac)
+      return valueDifference(`MAC of ${op.dev}`, link.mac, op.mac)
     case 'link.mtu':
-      return differs(`MTU of ${op.dev}`, link.mtu, op.mtu)
+      return valueDifference(`MTU of ${op.dev}`, link.mtu, op.mtu)
     case 'link.alias':
-      return differs(`alias of ${op.dev}`, link.alias ?? 'none', op.alias)
+      return valueDifference(`alias of ${op.dev}`, link.alias ?? 'none', op.alias)
     case 'link.promisc':
       return link.promisc === (op.on ?? true) ? [] : [`${op.dev} is ${link.promisc ? '' : 'not '}promiscuous`]
     case 'link.allmulti':
-      return differs(`allmulti of ${op.dev}`, onOff(link.allmulti), onOff(op.on))
+      return valueDifference(`allmulti of ${op.dev}`, onOff(link.allmulti), onOff(op.on))
     case 'link.txqlen':
-      return differs(`queue length of ${op.dev}`, link.txqlen ?? 0, op.length)
+      return valueDifference(`queue length of ${op.dev}`, link.txqlen ?? 0, op.length)
     case 'port.master':
-      return differs(`bridge of ${op.dev}`, link.master ?? 'none', op.master)
+      return valueDifference(`bridge of ${op.dev}`, link.master ?? 'none', op.master)
     case 'port.isolation':
-      return differs(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated))
+      return valueDifference(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated))
     case 'port.flags':
       return [
-        ...differs(`hairpin of ${op.dev}`, onOff(link.hairpin), onOff(op.hairpin)),
-        ...differs(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated)),
+        ...valueDifference(`hairpin of ${op.dev}`, onOff(link.hairpin), onOff(op.hairpin)),
+        ...valueDifference(`isolation of ${op.dev}`, onOff(link.isolated), onOff(op.isolated)),
       ]
     case 'addr.replace':
       return link.addresses.includes(op.cidr) ? [] : [`${op.cidr} is missing on ${op.dev}`]
@@ -74,25 +74,25 @@ function settingLacks(op: PresentLinkOp, link: ObservedLink): readonly string[] 
   }
 }
 
-function vethLacks(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): readonly string[] {
+function vethDifference(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): readonly string[] {
   const host = onLink(observed.host, op.name, (link) => [
     ...(link.up ? [] : [`${op.name} is down`]),
-    ...differs(`MAC of ${op.name}`, link.mac, op.mac),
-    ...differs(`MTU of ${op.name}`, link.mtu, op.mtu),
-    ...differs(`bridge of ${op.name}`, link.master ?? 'none', op.master ?? 'none'),
+    ...valueDifference(`MAC of ${op.name}`, link.mac, op.mac),
+    ...valueDifference(`MTU of ${op.name}`, link.mtu, op.mtu),
+    ...valueDifference(`bridge of ${op.name}`, link.master ?? 'none', op.master ?? 'none'),
   ])
   const pod = observed.pod
   if (pod === undefined) return host
   const hostEnd = observed.host.links.get(op.name)
   const inPod = onLink(pod, op.peer, (link) => [
-    ...differs(`MAC of ${op.peer}`, link.mac, op.peerMac),
-    ...differs(`MTU of ${op.peer}`, link.mtu, op.peerMtu ?? op.mtu),
-    ...(hostEnd === undefined ? [] : differs(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
+    ...valueDifference(`MAC of ${op.peer}`, link.mac, op.peerMac),
+    ...valueDifference(`MTU of ${op.peer}`, link.mtu, op.peerMtu ?? op.mtu),
+    ...(hostEnd === undefined ? [] : valueDifference(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
   ])
   return [...host, ...inPod]
 }
 
-function vlanLacks(op: Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>, observed: Observed): readonly string[] {
+function vlanDifference(op: Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>, observed: Observed): readonly string[] {
   if (observed.vlans === undefined) return []
   const isThere = observed.vlans.get(op.dev)?.includes(op.vid) ?? false
   if (op.kind === 'vlan.add') return isThere ? [] : [`VLAN ${op.vid} is missing on ${op.dev}`]

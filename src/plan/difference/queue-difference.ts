@@ -12,7 +12,10 @@ const tolerance = 0.01
 const cutS = 2e-6
 
 /** What differs, for people; empty when all holds or queues were not looked at. */
-export function queueLacks(op: QueueOp, queues: ReadonlyMap<string, ObservedQueue> | undefined): readonly string[] {
+export function queueDifference(
+  op: QueueOp,
+  queues: ReadonlyMap<string, ObservedQueue> | undefined,
+): readonly string[] {
   if (queues === undefined) return []
   const queue = queues.get(op.dev)
   switch (op.kind) {

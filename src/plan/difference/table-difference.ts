@@ -10,24 +10,26 @@ import { declarationsOf } from '../rules/ruleset.ts'
 type TableOp = Extract<Op, { kind: 'nft.base' | 'nft.chain' | 'nft.chain.del' | 'nft.add' | 'nft.del' }>
 
 /** What differs, for people; empty when all holds or the table was not looked at. */
-export function tableLacks(op: TableOp, observed: Observed): readonly string[] {
+export function tableDifference(op: TableOp, observed: Observed): readonly string[] {
   switch (op.kind) {
     case 'nft.base':
-      return baseLacks(op, observed)
+      return baseDifference(op, observed)
     case 'nft.chain':
-      return chainLacks(op, observed)
+      return chainDifference(op, observed)
     case 'nft.chain.del':
       return isChainThere(op.chain, observed) ? [`nft chain ${op.chain} is still there`] : []
     case 'nft.add':
-      return elementLacks(op, observed)
+      return elementDifference(op, observed)
     case 'nft.del':
-      return elementLacks(op, observed).length === 0 ? [`${describeElement(op)} is still in nft set ${nameOf(op)}`] : []
+      return elementDifference(op, observed).length === 0
+        ? [`${describeElement(op)} is still in nft set ${nameOf(op)}`]
+        : []
     default:
       return op satisfies never
   }
 }
 
-function baseLacks(op: Extract<TableOp, { kind: 'nft.base' }>, observed: Observed): readonly string[] {
+function baseDifference(op: Extract<TableOp, { kind: 'nft.base' }>, observed: Observed): readonly string[] {
   const { table: family, acceptMark } = op
   const table = tableIn(observed, family)
   if (table === undefined) return []
@@ -50,7 +52,7 @@ function baseLacks(op: Extract<TableOp, { kind: 'nft.base' }>, observed: Observe
   return [...flags, ...chains]
 }
 
-function chainLacks(op: Extract<TableOp, { kind: 'nft.chain' }>, { table }: Observed): readonly string[] {
+function chainDifference(op: Extract<TableOp, { kind: 'nft.chain' }>, { table }: Observed): readonly string[] {
   if (table === undefined) return []
   const isThere = table !== 'absent' && table.rules.get(op.chain)?.includes(op.comment)
   return isThere ? [] : [`nft rule "${op.comment}" is missing from ${op.chain}`]
@@ -60,7 +62,7 @@ function isChainThere(chain: string, { table }: Observed): boolean {
   return table !== undefined && table !== 'absent' && table.rules.has(chain)
 }
 
-function elementLacks(element: Element, observed: Observed): readonly string[] {
+function elementDifference(element: Element, observed: Observed): readonly string[] {
   const table = tableIn(observed, setSpec(element.set).table)
   if (table === undefined) return []
   if (table !== 'absent' && hasElement(table.elements, element)) return []

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which address a pod gets: the round robin of the reference host-local plugin over a pool whose
+// Which address a pod gets: the round robin of the upstream host-local plugin over a pool whose
 // gateways and excluded prefixes are cut out beforehand, so that none of them is walked through.
 
 import {
@@ -173,7 +173,7 @@ export function rangeOf(set: readonly Range[], address: string): Range | undefin
   })
 }
 
-/** The ends of the set's ranges, as the reference writes them: `10.1.2.1-10.1.2.254,10.1.3.1-10.1.3.254`. */
+/** The ends of the set's ranges, as upstream writes them: `10.1.2.1-10.1.2.254,10.1.3.1-10.1.3.254`. */
 export function describeSet(set: readonly Range[]): string {
   return set.map((range) => `${range.rangeStart}-${range.rangeEnd}`).join(',')
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses asked for by name, and what to say when an address cannot be had. Wording: the reference
+// Addresses asked for by name, and what to say when an address cannot be had. Wording: upstream
 // host-local plugin's.
 
 import { formatAddress, parseAddress } from '../../cni/model/address.ts'
@@ -94,7 +94,7 @@ export function exhausted(set: NumberedSet, use: PoolUse): CniError {
   })
 }
 
-/** Nobody but its DEL, a restart or adopt ends a reservation of the reference plugin. */
+/** Nobody but its DEL, a restart or adopt ends a reservation of the upstream plugin. */
 function fromBefore({ count, directory }: PoolUse['theirs']): string {
   if (count === 0) return ''
   return `${count} were reserved by host-local, in ${directory}; \`trestle adopt --apply\` frees those of pods that are gone. `

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a resolv.conf, as the reference host-local plugin reads it for `ipam.resolvConf`.
+// The text of a resolv.conf, as the upstream host-local plugin reads it for `ipam.resolvConf`.
 
 import type { Dns } from '../../cni/model/route.ts'
 

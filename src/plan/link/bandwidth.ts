@@ -7,7 +7,7 @@ import type { AttachmentKey, BandwidthSpec, Shaper } from '../model/attachment.t
 import { ifbAlias, ifbMac, ifbName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 
-/** How long a packet may wait in a full bucket's queue, as the reference (25 ms). */
+/** How long a packet may wait in a full bucket's queue, as upstream (25 ms). */
 const latencyMs = 25
 
 /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to do about addresses that are on a bridge already: the reference's ensureAddr
+// What to do about addresses that are on a bridge already: upstream's ensureAddr
 // (plugins/main/bridge/bridge.go), made to say who is in the way.
 
 import { bareAddress, overlaps, parseCidr } from '../../cni/model/address.ts'
@@ -46,7 +46,7 @@ function isInTheWay(address: string, bridge: BridgeSpec, others: readonly Networ
   if (isKnown) return false
   const there = parseCidr(address)
   const near = wanted.map(parseCidr).filter((cidr) => cidr !== undefined && cidr.family === there?.family)
-  // One IPv4 gateway a bridge, as the reference; IPv6 addresses may live side by side when they do not overlap.
+  // One IPv4 gateway a bridge, as upstream; IPv6 addresses may live side by side when they do not overlap.
   return there?.family === 4 ? near.length > 0 : near.some((cidr) => cidr && there && overlaps(cidr, there))
 }
 

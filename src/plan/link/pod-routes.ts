@@ -14,18 +14,18 @@ export function podRoutes(
 ): { routes: readonly Route[]; defaultRoutes: readonly Route[] } {
   const complete = routes.map((route) => throughGateway(withoutZeros(route), ips))
   const wanted = isDefaultGateway ? ips.flatMap(defaultThrough) : []
-  // As in the reference bridge: one with a gateway of its own, in whatever table and metric, is the one meant.
+  // As in the upstream bridge: one with a gateway of its own, in whatever table and metric, is the one meant.
   const named = routes.filter((route) => isDefault(route) && route.gw !== undefined)
   const families = new Set([...complete.filter(isPlainDefault), ...named].map((route) => route.dst))
   const missing = wanted.filter((route) => !families.has(route.dst))
   return {
     routes: distinct(complete.filter((route) => !isPlainDefault(route))),
-    // Several of the configuration stay side by side, as in the reference; of the addresses' own gateways the first is taken.
+    // Several of the configuration stay side by side, as in upstream; of the addresses' own gateways the first is taken.
     defaultRoutes: [...distinct(complete.filter(isPlainDefault)), ...firstOfEach(missing)],
   }
 }
 
-/** 0 is "not set", as in the reference: the kernel takes table 0 for the main one, and shows none of the others. */
+/** 0 is "not set", as in upstream: the kernel takes table 0 for the main one, and shows none of the others. */
 function withoutZeros({ priority, mtu, advmss, table, ...route }: Route): Route {
   return {
     ...route,

@@ -19,7 +19,7 @@ import type { ObservedNamespace } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import { linkScope } from '../model/rtnetlink.ts'
 
-/** The first table that the reference takes. */
+/** The first table that upstream takes. */
 const firstTable = 100
 
 /** Routes as they would be without sbr, and what sbr makes of them. */
@@ -70,10 +70,10 @@ export function routedBySource<
 >(
   conf: SbrConf | undefined,
   made: T,
-  around: Pick<Routing, 'ips' | 'usedTables'> & { readonly links: readonly PodRoute[] },
+  routing: Pick<Routing, 'ips' | 'usedTables'> & { readonly links: readonly PodRoute[] },
 ): T & { readonly sbr?: SbrSpec } {
   if (conf === undefined) return made
-  const { ips, usedTables, links } = around
+  const { ips, usedTables, links } = routing
   const inMain = [...links, ...made.routes].filter((route) => route.table === undefined)
   const sbr = sbrSpec({ conf, ips, usedTables, routes: [...inMain, ...made.defaultRoutes] })
   if (conf.table !== undefined) return { ...made, sbr }
@@ -108,7 +108,7 @@ export function moveOps(spec: SbrSpec, dev: string): readonly Op[] {
 }
 
 /** Rules outlive the interface, so they go by name; moved routes go back, for the case that the interface stays. */
-export function sbrUndoOps(spec: SbrSpec, dev: string, isOurs: boolean): readonly Op[] {
+export function sbrTeardownOps(spec: SbrSpec, dev: string, isOurs: boolean): readonly Op[] {
   const rules = ruleOps(spec, 'rule.del')
   if (isOurs) return rules
   const own = spec.sources.flatMap((source) => source.routes).toReversed()
@@ -157,7 +157,7 @@ function ordered(routes: readonly PodRoute[]): readonly PodRoute[] {
   return [...routes.filter((route) => route.gw === undefined), ...routes.filter((route) => route.gw !== undefined)]
 }
 
-/** The reference's rule: source or gateway in the address's subnet, or neither given. */
+/** Upstream's rule: source or gateway in the address's subnet, or neither given. */
 function isUsable(route: PodRoute, ip: PodAddress): boolean {
   const subnet = parseCidr(ip.address)
   if (subnet === undefined || familyOf(route.dst) !== familyOf(ip.address)) return false

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
+// What the upstream tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { LinkSettings, TuningSpec } from '../model/attachment.ts'
@@ -36,7 +36,7 @@ export function chainedTuningSpec(conf: NetConf, mac: string | undefined, link: 
   return { ...made, ...(mac === undefined ? {} : { mac }), ...(mtu === undefined ? {} : { mtu }), before }
 }
 
-/** Puts the link back as it was. Sysctls stay, as with the reference: they may have been the pod's own since. */
+/** Puts the link back as it was. Sysctls stay, as with upstream: they may have been the pod's own since. */
 export function untunedLinkOps({ before = {} }: TuningSpec, dev: string): readonly Op[] {
   const { promisc, ...rest } = before
   const off: readonly Op[] =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// VLANs on the bridge as the reference has them: an access VLAN and a trunk per port, the gateway on
+// VLANs on the bridge as upstream has them: an access VLAN and a trunk per port, the gateway on
 // a veth of its own in that VLAN (docs/design.md, "Upstream bridge and ptp").
 
 import type { BridgeConf } from '../../cni/model/net-conf.ts'
@@ -21,7 +21,7 @@ export function vlanGateway(conf: BridgeConf): VlanGateway | undefined {
   return { name, mac: localMacOf(`gateway ${name}`), peer: shortName(`vlan${conf.vlan}.${conf.name}`), vlan: conf.vlan }
 }
 
-/** A port's VLANs, in the reference's order: the default goes, access comes, then the trunk. */
+/** A port's VLANs, in upstream's order: the default goes, access comes, then the trunk. */
 export function portVlanOps(dev: string, vlans: PortVlans): readonly Op[] {
   const { access, trunk, keepDefault } = vlans
   // A trunk alone still has its untagged traffic on VLAN 1.

@@ -53,7 +53,7 @@ export interface HostPort {
   readonly containerPort: number
 }
 
-/** The pod's host ports. `link`: what packets to the pod leave the host by; `snat`, `masqAll` as the reference portmap. */
+/** The pod's host ports. `link`: what packets to the pod leave the host by; `snat`, `masqAll` as the upstream portmap. */
 export interface HostPortSpec {
   readonly link: string
   readonly snat: boolean
@@ -96,7 +96,7 @@ export interface TuningSpec {
   readonly before?: LinkSettings
 }
 
-/** Settings of a link as the reference tuning plugin knows them. */
+/** Settings of a link as the upstream tuning plugin knows them. */
 export interface LinkSettings {
   readonly mac?: string
   readonly mtu?: number
@@ -170,7 +170,7 @@ export interface BridgeSpec {
   readonly gateway?: VlanGateway
 }
 
-/** A veth of the host with its other end in the bridge on one VLAN, as the reference makes it. */
+/** A veth of the host with its other end in the bridge on one VLAN, as upstream makes it. */
 export interface VlanGateway {
   readonly name: string
   readonly mac: string

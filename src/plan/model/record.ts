@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of an attachment: enough to undo, to restore and to explain (docs/design.md, "State"). A claim is
+// The record of an attachment: enough to undo, to restore and to explain (docs/design.md, "State"). An intent record is
 // a record without `spec`: written before anything is reserved or made.
 
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from './attachment.ts'
 
 /** Who wrote a file: tells a dead writer from a live one, and another machine state from this one. */
-export interface ProcessStamp {
+export interface ProcessIdentity {
   readonly pid: number
   /** Field 22 of /proc/PID/stat, clock ticks since boot: tells a reused pid. */
   readonly startTime: string
@@ -17,7 +17,7 @@ export interface ProcessStamp {
 }
 
 /** A pod's network namespace as it was at ADD. */
-export interface NetnsStamp {
+export interface NetnsIdentity {
   readonly path: string
   readonly inode: number
   /** Of a path under /proc: it means another process in another pid namespace. */
@@ -29,8 +29,8 @@ export interface AttachmentRecord {
   /** The record was written by a version with another format: only what every version has is read of it. */
   readonly otherFormat?: number
   readonly key: AttachmentKey
-  readonly writer: ProcessStamp
-  readonly netns: NetnsStamp
+  readonly writer: ProcessIdentity
+  readonly netns: NetnsIdentity
   readonly createdAt: string
   readonly pod?: { readonly namespace: string; readonly name: string }
   /** Of the plugin's configuration without what the runtime adds per call (config-digest.ts). */
@@ -43,7 +43,7 @@ export interface AttachmentRecord {
   /** Made up from the ids after the real record was lost: reservations are found by their holder. */
   readonly isLost?: true
   readonly network?: NetworkSpec
-  /** Made by the reference chain and taken over: what its plugins keep for it goes with it. `dataDir`: host-local's. */
+  /** Made by the upstream chain and taken over: what its plugins keep for it goes with it. `dataDir`: host-local's. */
   readonly adopted?: { readonly dataDir: string }
   /** What a DEL has yet to undo, or could not and why; the addresses stay reserved until it is settled. */
   readonly pendingCleanup?: readonly string[]

@@ -5,7 +5,7 @@
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
 import { ifbOps, queueOps } from '../link/bandwidth.ts'
-import { sbrOps, sbrUndoOps } from '../link/sbr.ts'
+import { sbrOps, sbrTeardownOps } from '../link/sbr.ts'
 import { tunedLinkOps, tunedSysctlOps, untunedLinkOps } from '../link/tuning.ts'
 import { portVlanOps } from '../link/vlan.ts'
 import type { AttachmentSpec, BridgePort, LinkEnd, PodRoute } from '../model/attachment.ts'
@@ -13,10 +13,10 @@ import { type Element, elementOps } from '../model/elements.ts'
 import { aliasOf } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { hairpinLink, selfHairpinElements } from '../rules/hairpin.ts'
-import { localnetOps, ownPortElements, sharedPortElements } from '../rules/host-ports.ts'
+import { commonPortElements, localnetOps, ownPortElements } from '../rules/host-ports.ts'
 import { isolateLink } from '../rules/isolation.ts'
 import { conditionOps } from '../rules/port-conditions.ts'
-import { chainedHostOps, chainedHostUndoOps, chainedPodOps } from './chained-ops.ts'
+import { chainedHostOps, chainedHostTeardownOps, chainedPodOps } from './chained-ops.ts'
 import { ignoreRouters } from './network.ts'
 import { routedHostOps } from './routed-pod.ts'
 
@@ -105,7 +105,7 @@ export function podSysctlOps(spec: AttachmentSpec): readonly Op[] {
 /** The pod's own elements of our rules, and those its link shares with other pods. */
 export function attachmentRuleOps(spec: AttachmentSpec): readonly Op[] {
   const chains = spec.hostPorts === undefined ? [] : conditionOps(spec.hostPorts)
-  return [...chains, ...elementOps([...(isLinkOwn(spec) ? [] : sharedLinkElements(spec)), ...ownElements(spec)])]
+  return [...chains, ...elementOps([...(isLinkOwn(spec) ? [] : commonLinkElements(spec)), ...ownElements(spec)])]
 }
 
 /** Kernel settings of the host's links: some may only follow the rules which guard them. */
@@ -118,19 +118,19 @@ export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
  * The operations that leave nothing of the attachment: what is in the pod goes with the host end.
  * Two links go as one group, since the kernel then waits once, not twice. `group` must be the caller's alone.
  */
-export function detachOps(spec: AttachmentSpec, group: number): readonly Op[] {
+export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] {
   const { host, bandwidth } = spec
   const devs = [host?.name, bandwidth?.egress?.ifb].filter((dev) => dev !== undefined)
-  const unchained = spec.chained ? chainedHostUndoOps(spec, spec.chained) : []
+  const unchained = spec.chained ? chainedHostTeardownOps(spec, spec.chained) : []
   return [...unchained, ...removeLinks(devs, group), ...elementOps(ownElements(spec), 'nft.del')]
 }
 
 /** What is in the pod and does not go with an interface of ours: for a namespace that is still there. */
-export function podUndoOps(spec: AttachmentSpec): readonly Op[] {
+export function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   const dev = spec.chained?.dev ?? spec.pod?.name
   if (dev === undefined) return []
   return [
-    ...(spec.sbr ? sbrUndoOps(spec.sbr, dev, spec.chained === undefined) : []),
+    ...(spec.sbr ? sbrTeardownOps(spec.sbr, dev, spec.chained === undefined) : []),
     ...(spec.tuning ? untunedLinkOps(spec.tuning, dev) : []),
   ]
 }
@@ -169,11 +169,11 @@ function isLinkOwn({ mode, hostPorts, chained }: AttachmentSpec): boolean {
 }
 
 function guardElements({ hostPorts }: AttachmentSpec): readonly Element[] {
-  return hostPorts === undefined ? [] : sharedPortElements(hostPorts)
+  return hostPorts === undefined ? [] : commonPortElements(hostPorts)
 }
 
 /** A chained attachment's network has no bridge of its own: the way to the pods is what they share. */
-function sharedLinkElements(spec: AttachmentSpec): readonly Element[] {
+function commonLinkElements(spec: AttachmentSpec): readonly Element[] {
   const { hostPorts } = spec
   return [...guardElements(spec), ...(hostPorts?.snat ? [hairpinLink(hostPorts.link)] : [])]
 }

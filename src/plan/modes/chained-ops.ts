@@ -27,7 +27,7 @@ export function chainedPodOps(spec: AttachmentSpec, { dev }: ChainedSpec): reado
 }
 
 /** What is on the host end of the interface, which stays. */
-export function chainedHostUndoOps(spec: AttachmentSpec, { hostLink, isolated }: ChainedSpec): readonly Op[] {
+export function chainedHostTeardownOps(spec: AttachmentSpec, { hostLink, isolated }: ChainedSpec): readonly Op[] {
   return [
     ...(spec.bandwidth ? unqueueOps(spec.bandwidth) : []),
     ...(hostLink !== undefined && isolated ? [isolation(hostLink, false)] : []),

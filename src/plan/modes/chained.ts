@@ -29,7 +29,7 @@ import { hostPortSpec } from '../rules/host-ports.ts'
 export interface ChainedSurroundings {
   readonly pod: ObservedNamespace
   readonly host: ObservedNamespace
-  readonly ways: ReadonlyMap<string, string>
+  readonly hostLinks: ReadonlyMap<string, string>
 }
 
 /**
@@ -77,7 +77,7 @@ export function chainedSpec(input: {
   if (link === undefined) throw noInterface(dev)
   const ips = addressesOf(prevResult, dev)
   const host = hostEndOf(link, seen.host)
-  const hostPorts = hostPortsOf(conf, ips, seen.ways)
+  const hostPorts = hostPortsOf(conf, ips, seen.hostLinks)
   const bandwidth = limitsOf(conf, { key, link, host })
   return {
     key,
@@ -110,9 +110,9 @@ function limitsOf(
 function hostPortsOf(
   conf: NetConf,
   ips: readonly PodAddress[],
-  ways: ReadonlyMap<string, string>,
+  hostLinks: ReadonlyMap<string, string>,
 ): HostPortSpec | undefined {
-  const hostPorts = hostPortSpec(conf, ips, wayTo(ips, ways) ?? '')
+  const hostPorts = hostPortSpec(conf, ips, hostLinkTo(ips, hostLinks) ?? '')
   if (hostPorts?.link === '') throw noRoute(ips)
   return hostPorts
 }
@@ -188,9 +188,9 @@ function hostEndOf(link: ObservedLink, host: ObservedNamespace): ObservedLink | 
 }
 
 /** 127.0.0.1 needs the way of the IPv4 address; IPv6 has no such translation. */
-function wayTo(ips: readonly PodAddress[], ways: ReadonlyMap<string, string>): string | undefined {
+function hostLinkTo(ips: readonly PodAddress[], hostLinks: ReadonlyMap<string, string>): string | undefined {
   const first = ips.find(({ address }) => familyOf(address) === 4) ?? ips[0]
-  return first && ways.get(bareAddress(first.address))
+  return first && hostLinks.get(bareAddress(first.address))
 }
 
 /** A MAC that the runtime asks for may have been given by the plugin before. */

@@ -7,7 +7,7 @@ import { ifbStateOps } from '../link/bandwidth.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
 import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
-import { ruleOps, steadyBridgeOps } from './shared.ts'
+import { fastPathBridgeOps, ruleOps } from './network-rules.ts'
 
 /** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */
 export function expectedBy(
@@ -48,7 +48,7 @@ export function expectedOps(
   network: NetworkSpec | undefined,
   { beside = [], all }: { readonly beside?: readonly NetworkSpec[]; readonly all: readonly NetworkSpec[] },
 ): readonly Op[] {
-  const shared = network === undefined ? [] : steadyBridgeOps(network)
+  const shared = network === undefined ? [] : fastPathBridgeOps(network)
   const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
   const rules = ruleOps({
     networks: beside.length > 0 || network === undefined ? beside : [network],

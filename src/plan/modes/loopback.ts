@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `loopback`: the pod's lo, as the reference loopback plugin sets it up (docs/design.md, "Upstream loopback").
+// mode `loopback`: the pod's lo, as the upstream loopback plugin sets it up (docs/design.md, "Upstream loopback").
 // Nothing of it is on the host and nothing is reserved, so there is no record of it.
 
 import { familyOf } from '../../cni/model/address.ts'
@@ -16,7 +16,7 @@ export const loopbackOps: readonly Op[] = [
   { in: 'pod', kind: 'addr.show', dev, why: 'see the addresses of lo' },
 ]
 
-/** Sets lo down, as the reference does. */
+/** Sets lo down, as upstream does. */
 export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', dev, why: 'set lo down in the pod' }]
 
 /** The result: the first address of each family. Throws CniError 7 when lo has an address that is no loopback address. */
@@ -33,7 +33,7 @@ export function loopbackResult(link: ObservedLink, sandbox: string): Result {
 }
 
 /** What CHECK finds wrong, for people. */
-export function loopbackLacks(link: ObservedLink | undefined): readonly string[] {
+export function loopbackDifference(link: ObservedLink | undefined): readonly string[] {
   return link?.up ? [] : ['loopback interface is down']
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses on the host and routes of a routed pod (mode ptp) as the reference ptp makes them: the gateway
+// Addresses on the host and routes of a routed pod (mode ptp) as the upstream ptp makes them: the gateway
 // by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
 import {
@@ -38,7 +38,7 @@ export function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: 
 }
 
 /**
- * The reference ptp's host side: the gateway's address on the pod's own link, and a route to the pod.
+ * The upstream ptp's host side: the gateway's address on the pod's own link, and a route to the pod.
  * The link-local address is ours, so that the host can ask for the pod's MAC at once: with a tentative
  * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
  */
@@ -73,7 +73,7 @@ function addressRoutes({ address, gateway }: PodAddress, dad: boolean): readonly
 
 /**
  * A gateway of the subnet that is not the pod's: the kernel would look for it behind the pod's gateway and
- * refuse the route. The reference adds routes while the subnet is still on the link.
+ * refuse the route. Upstream adds routes while the subnet is still on the link.
  */
 function isBeyondGateway({ gw }: Route, ips: readonly PodAddress[]): boolean {
   const at = gw === undefined ? undefined : parseAddress(gw)

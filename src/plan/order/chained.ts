@@ -6,13 +6,13 @@ import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { hostOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
+import { mergeNetworks } from '../modes/build-spec.ts'
 import { chainedNetwork, chainedResult, chainedSpec } from '../modes/chained.ts'
-import { mergeNetworks } from '../modes/resolve.ts'
-import { sharesRules } from '../modes/shared.ts'
+import { sharesRules } from '../modes/network-rules.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
 import type { AddFacts } from './facts.ts'
 import { finish, missingFlows, missingLast, warnsOf } from './last.ts'
-import { lacksRules, ran } from './progress.ts'
+import { areRulesMissing, ran } from './progress.ts'
 import { inTurn } from './reserve.ts'
 import { isOvertaken, lookAtHost, lookAtRules, rebuiltRules, setUp } from './set-up.ts'
 import { failureIn, type Plan, planOf, type Stage, type Step } from './stage.ts'
@@ -28,7 +28,7 @@ export function nextOfChained(facts: AddFacts): Step {
     return error?.failed?.error ?? rest(facts)
   }
   if (failed !== undefined)
-    return isOvertaken(facts, last, failed) ? lookAtHost(sharedNetworkOf(facts), {}) : failed.error
+    return isOvertaken(facts, last, failed) ? lookAtHost(networkOfChain(facts), {}) : failed.error
   switch (last.plan.id) {
     case 'look around':
       return lookAtQueue(specOf(facts)) ?? reservePorts(specOf(facts))
@@ -40,7 +40,7 @@ export function nextOfChained(facts: AddFacts): Step {
       return change(facts)
     case 'look at the host':
     case 'look at VLANs':
-      return setUp(facts, { network: sharedNetworkOf(facts), namesSubnets: false, own: [], mayOverlap: true })
+      return setUp(facts, { network: networkOfChain(facts), namesSubnets: false, own: [], mayOverlap: true })
     case 'look at the rules':
       return rebuiltRules(facts)
     default:
@@ -62,7 +62,7 @@ function specOf({ key, conf, learnt }: AddFacts): AttachmentSpec {
 }
 
 /** What the network's chained attachments share, with what was learnt of it before. */
-export function sharedNetworkOf(facts: AddFacts): NetworkSpec {
+export function networkOfChain(facts: AddFacts): NetworkSpec {
   const { conf, learnt } = facts
   const host = learnt.seen?.host ?? { links: new Map(), routes: new Map() }
   return mergeNetworks(learnt.known?.network, chainedNetwork(conf, specOf(facts), host), false)
@@ -104,7 +104,7 @@ function writeDown(facts: AddFacts): Plan {
     id: 'write down',
     because: 'a later call can undo what is written down',
     stages: inTurn([
-      { id: 'intent', run: { kind: 'state', what: 'intent', spec, network: sharedNetworkOf(facts) }, after: [] },
+      { id: 'intent', run: { kind: 'state', what: 'intent', spec, network: networkOfChain(facts) }, after: [] },
       { id: 'networks', run: { kind: 'look', what: 'networks' }, after: [] },
     ]),
   }
@@ -133,14 +133,14 @@ function change(facts: AddFacts): Plan {
 /** Whether the network shares something that is not there as it is to be. */
 function needsSetUp(facts: AddFacts): boolean {
   const { network: known } = facts.learnt.known ?? {}
-  const network = sharedNetworkOf(facts)
+  const network = networkOfChain(facts)
   const isNothing = known === undefined && !sharesRules(network) && acceptedOf(network).length === 0
   return !isNothing && !isDeepStrictEqual(known, network)
 }
 
 function rest(facts: AddFacts): Step {
-  if (needsSetUp(facts) && ran(facts, 'set up') === undefined) return lookAtHost(sharedNetworkOf(facts), {})
-  if (lacksRules(facts)) return lookAtRules(specOf(facts))
+  if (needsSetUp(facts) && ran(facts, 'set up') === undefined) return lookAtHost(networkOfChain(facts), {})
+  if (areRulesMissing(facts)) return lookAtRules(specOf(facts))
   const spec = specOf(facts)
   const missing = missingLast(facts, spec) ?? missingFlows(facts)
   if (missing !== undefined) return missing

@@ -32,10 +32,10 @@ export function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
 /** CniError 4. */
 export function interfaceExists({ key, netns }: Pick<AddFacts, 'key' | 'netns'>, cause: Error): CniError {
   const { ifName } = key
-  const told = cause instanceof CniError ? (cause.details ?? '') : ''
+  const details = cause instanceof CniError ? (cause.details ?? '') : ''
   return new CniError(
     'interface-name-taken',
     `CNI_IFNAME ${ifName}: an interface of that name is already in ${netns}`,
-    { details: `choose another name, or remove it: nsenter --net=${netns} ip link del ${ifName}\n${told}`, cause },
+    { details: `choose another name, or remove it: nsenter --net=${netns} ip link del ${ifName}\n${details}`, cause },
   )
 }

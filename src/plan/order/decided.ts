@@ -6,7 +6,7 @@ import type { Route } from '../../cni/model/route.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { type Lease, noLease } from '../model/lease.ts'
 import type { Op } from '../model/op.ts'
-import { attachmentSpec, mergeNetworks, networkSpec } from '../modes/resolve.ts'
+import { buildNetworkSpec, buildSpec, mergeNetworks } from '../modes/build-spec.ts'
 import type { AddFacts, Known } from './facts.ts'
 import type { Outcome, PlanRun } from './stage.ts'
 
@@ -26,7 +26,7 @@ export function isWithoutLease({ conf, learnt }: AddFacts): boolean {
 export function specOf(facts: AddFacts): AttachmentSpec {
   const { key, conf, mtu, learnt } = facts
   const { usedTables = new Set<number>() } = learnt
-  const spec = attachmentSpec({ key, conf, lease: leaseOf(facts), mtu, usedTables })
+  const spec = buildSpec({ key, conf, lease: leaseOf(facts), mtu, usedTables })
   if (!isWithoutLease(facts) || spec.tuning === undefined) return spec
   return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }
 }
@@ -37,7 +37,7 @@ export function wantedNetwork(facts: AddFacts): NetworkSpec {
   const { network: known, hasBridge = false } = learnt.known ?? {}
   const { ips, mtu } = specOf(facts)
   const excluded = conf.ipam.kind === 'pool' ? (learnt.ranges?.excluded ?? []) : []
-  const now = { ...networkSpec(conf, ips, { mtu, machineId }), ...(excluded.length > 0 ? { excluded } : {}) }
+  const now = { ...buildNetworkSpec(conf, ips, { mtu, machineId }), ...(excluded.length > 0 ? { excluded } : {}) }
   const merged = mergeNetworks(known, now, conf.ipam.kind === 'pool')
   const { bridge } = merged
   if (bridge === undefined || known?.bridge?.name !== bridge.name || !hasBridge) return merged

@@ -7,7 +7,7 @@ import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attach
 import type { Lease } from '../model/lease.ts'
 import type { ObservedNamespace, ObservedQueue } from '../model/observed.ts'
 import type { ChainedSurroundings } from '../modes/chained.ts'
-import type { FlowSelections } from '../recovery/stale-flows.ts'
+import type { FlowSelections } from '../recovery/orphan-flows.ts'
 import type { Cluster } from '../rules/cluster-elements.ts'
 import type { PlanRun } from './stage.ts'
 
@@ -28,7 +28,7 @@ export interface Known {
  * What everything shared is made from: networks and live attachments from state, links from the kernel. `host`: absent
  * where there is nothing to look at. `made`: networks as live attachments were made with them, newest first.
  */
-export interface SharedFacts {
+export interface NetworkFacts {
   readonly isMade: boolean
   readonly before: NetworkSpec | undefined
   readonly networks: readonly NetworkSpec[]
@@ -53,10 +53,10 @@ export interface Learnt {
   readonly networks?: readonly NetworkSpec[]
   /** The names of those that are there once the rules are said. */
   readonly networksLeft?: ReadonlySet<string>
-  readonly shared?: SharedFacts
+  readonly shared?: NetworkFacts
   readonly vlans?: ReadonlyMap<string, readonly number[]>
   /** A link of the pod's name on the host: its alias, and which of the pod's links are there. */
-  readonly leftover?: { readonly alias: string | undefined; readonly links: readonly string[] }
+  readonly orphanLink?: { readonly alias: string | undefined; readonly links: readonly string[] }
   /** Flows that began before the rules. */
   readonly flows?: readonly FlowSelections[]
   /** Chained: what is around the interface, and what is on its host end already. */

@@ -9,12 +9,12 @@ import type { Op } from '../model/op.ts'
 import { afterPrevious, resultOf } from '../modes/answer.ts'
 import { hostOps, leasedHostOps } from '../modes/attach.ts'
 import { ownMacOps } from '../modes/network.ts'
-import { steadyBridgeOps } from '../modes/shared.ts'
+import { fastPathBridgeOps } from '../modes/network-rules.ts'
 import { bridgeFull, interfaceExists, isBridgeFull, isNameTaken } from './conflicts.ts'
 import { isUsual, isWithoutLease, leaseOf, madeDefaults, specOf, wantedNetwork } from './decided.ts'
 import type { AddFacts } from './facts.ts'
 import { askPlugin, defaultRoutes, finish, missingFlows, missingLast, warnsOf } from './last.ts'
-import { lacksRules, partRuns, ran } from './progress.ts'
+import { areRulesMissing, partRuns, ran } from './progress.ts'
 import { lookAtNetwork, lookAtTables, reserve, writeDown } from './reserve.ts'
 import { isOvertaken, lookAtHost, lookAtRules, networkSetUp, rebuiltRules, type SetUp, setUp } from './set-up.ts'
 import { type Failure, failureIn, outcomeOf, type Plan, type PlanRun, planOf, type Stage, type Step } from './stage.ts'
@@ -36,7 +36,7 @@ export function nextOfInterface(facts: AddFacts): Step {
     case 'look at the network':
       return writeDown(facts)
     case 'write down':
-      return isUsual(facts) ? usual(facts) : lookAtShared(facts)
+      return isUsual(facts) ? usual(facts) : lookAtNetworkState(facts)
     case 'look at the host':
       return facts.learnt.shared?.isMade ? usual(facts) : setUp(facts, settingOf(facts))
     case 'look at VLANs':
@@ -45,9 +45,9 @@ export function nextOfInterface(facts: AddFacts): Step {
       return pod(facts)
     case 'keep the MAC':
     case 'remove what is left':
-      return lookAtShared(facts)
+      return lookAtNetworkState(facts)
     case 'look at what is left':
-      return removeLeftover(facts)
+      return removeOrphanLink(facts)
     case 'look at the rules':
       return rebuiltRules(facts)
     default:
@@ -56,7 +56,7 @@ export function nextOfInterface(facts: AddFacts): Step {
 }
 
 /** Of many first ADDs one sets the network up. Where that did not do, or was cut short, state tells nothing. */
-function lookAtShared(facts: AddFacts): Plan {
+function lookAtNetworkState(facts: AddFacts): Plan {
   const isFirstLook = ran(facts, 'usual') === undefined && ran(facts, 'set up') === undefined
   return lookAtHost(wantedNetwork(facts), { unlessMade: isFirstLook, spec: specOf(facts) })
 }
@@ -82,7 +82,7 @@ function usual(facts: AddFacts): Plan {
   const bridge = ownBridgeMacOps(facts, network)
   // Said with what is said of it anyway: a line more for a process that runs.
   const shows = bridge.flatMap((op): Op[] => ('dev' in op ? [showBridge(op.dev)] : []))
-  const ops = [...steadyBridgeOps(network), ...ownOps(facts, spec), ...shows]
+  const ops = [...fastPathBridgeOps(network), ...ownOps(facts, spec), ...shows]
   const rules = ruleStages(spec, facts.learnt.networks ?? [])
   return planOf({
     id: 'usual',
@@ -127,10 +127,10 @@ function isRepairable(id: string, { reason }: Failure): boolean {
   return id.startsWith('rules') && reason !== undefined
 }
 
-/** Bridge gone or changed, or a leftover of ours in the way: look, put right, and once more. */
+/** Bridge gone or changed, or a orphan of ours in the way: look, put right, and once more. */
 function afterFailedLinks(facts: AddFacts, failed: Failure): Step {
   if (failed.reason === undefined) return failed.error
-  return isBridgeFull(failed) ? bridgeFull(wantedNetwork(facts), failed.error) : lookAtShared(facts)
+  return isBridgeFull(failed) ? bridgeFull(wantedNetwork(facts), failed.error) : lookAtNetworkState(facts)
 }
 
 /** Somebody made it anew: the ports of all pods are off it, and they know the gateway by its MAC. */
@@ -145,22 +145,22 @@ function keepMac(facts: AddFacts): Plan {
 
 function afterFailedSetUp(facts: AddFacts, run: PlanRun, failed: Failure): Step {
   if (isBridgeFull(failed)) return bridgeFull(wantedNetwork(facts), failed.error)
-  if (isOvertaken({ runs: partRuns(facts) }, run, failed)) return lookAtShared(facts)
+  if (isOvertaken({ runs: partRuns(facts) }, run, failed)) return lookAtNetworkState(facts)
   const { host } = specOf(facts)
   if (!isNameTaken(failed) || host === undefined || ran(facts, 'remove what is left') !== undefined) return failed.error
   return {
     id: 'look at what is left',
     because: `a link called ${host.name} or ${facts.key.ifName} is in the way`,
-    stages: [{ id: 'leftover', run: { kind: 'look', what: 'leftover', dev: host.name }, after: [] }],
+    stages: [{ id: 'orphan link', run: { kind: 'look', what: 'orphan link', dev: host.name }, after: [] }],
   }
 }
 
 /** A host end of ours without a record is left from a state directory that was removed: it goes. */
-function removeLeftover(facts: AddFacts): Step {
-  const { alias, links = [] } = facts.learnt.leftover ?? {}
+function removeOrphanLink(facts: AddFacts): Step {
+  const { alias, links = [] } = facts.learnt.orphanLink ?? {}
   const cause = ran(facts, 'set up')?.outcomes.find(({ id }) => id === 'own')?.failed?.error
   if (alias !== aliasOf(facts.key)) return interfaceExists(facts, cause ?? new Error('a link is in the way'))
-  const ops = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove the leftover ${dev}` }))
+  const ops = links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove the orphan ${dev}` }))
   return {
     id: 'remove what is left',
     because: 'a link of this attachment is left without a record',
@@ -193,7 +193,7 @@ function ownStillMissing(facts: AddFacts): readonly Op[] {
 function rest(facts: AddFacts): Step {
   const spec = specOf(facts)
   const network = networkNow(facts)
-  if (lacksRules(facts)) return lookAtRules(spec)
+  if (areRulesMissing(facts)) return lookAtRules(spec)
   const { kept, second } = madeDefaults(partRuns(facts))
   const made = { ...spec, defaultRoutes: kept }
   const isFewer = kept.length < spec.defaultRoutes.length

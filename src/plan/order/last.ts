@@ -23,7 +23,7 @@ export function missingLast(facts: AddFacts, spec: AttachmentSpec): Plan | undef
   return plan.stages.length > 0 && ran(facts, 'last') === undefined ? plan : undefined
 }
 
-/** Whether processes of the node that listen on the pod's ports are told; else they were looked for before. */
+/** Whether processes of the node that listen on the pod's ports are reported; else they were looked for before. */
 export function warnsOf({ conf }: Pick<AddFacts, 'conf'>): boolean {
   return conf.portmap?.onListening !== 'refuse'
 }

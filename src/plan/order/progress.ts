@@ -26,7 +26,7 @@ export function isDone(facts: Runs, stage: string): boolean {
  * Whether the rules on the way of a usual ADD failed, or said elements of a network that has gone meanwhile, and nobody
  * has built them anew since.
  */
-export function lacksRules(facts: Runs): boolean {
+export function areRulesMissing(facts: Runs): boolean {
   const usual = ran(facts, 'usual')
   if (usual === undefined || ran(facts, 'set up') !== undefined || ran(facts, 'rebuild the rules') !== undefined)
     return false

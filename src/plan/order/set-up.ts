@@ -9,11 +9,11 @@ import { agreeOnAddresses } from '../link/bridge-addresses.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
+import { mergeNetworks } from '../modes/build-spec.ts'
 import { bridgeSysctlOps } from '../modes/network.ts'
-import { mergeNetworks } from '../modes/resolve.ts'
-import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../modes/shared.ts'
+import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../modes/network-rules.ts'
 import { acceptingAll, earlierNetworks } from '../recovery/earlier-networks.ts'
-import type { AddFacts, SharedFacts } from './facts.ts'
+import type { AddFacts, NetworkFacts } from './facts.ts'
 import { type Failure, failureIn, type Plan, type PlanRun, planOf, type Step } from './stage.ts'
 
 /** How often everything is looked at: of pods that go, a few at once are many. */
@@ -72,7 +72,7 @@ export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
 interface Around {
   readonly network: NetworkSpec
   readonly others: readonly NetworkSpec[]
-  readonly shared: SharedFacts
+  readonly shared: NetworkFacts
 }
 
 function settingUp({ network, others, shared }: Around, links: readonly Op[], own: readonly Op[]): Plan {
@@ -156,11 +156,11 @@ export function lookAtRules(spec: AttachmentSpec | undefined): Plan {
   }
 }
 
-function portsThere({ attachments, host }: SharedFacts) {
+function portsThere({ attachments, host }: NetworkFacts) {
   return attachments.filter((spec) => spec.host !== undefined && host?.links.has(spec.host.name) === true)
 }
 
-function asFound(network: NetworkSpec, { host }: SharedFacts): NetworkSpec {
+function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {
   const { bridge } = network
   const link = bridge && host?.links.get(bridge.name)
   return bridge === undefined || link === undefined

@@ -7,7 +7,7 @@ import type { AttachmentSpec, HostPort, NetworkSpec } from '../model/attachment.
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import type { TableFamily } from '../model/sets.ts'
-import type { FlowSelections } from '../recovery/stale-flows.ts'
+import type { FlowSelections } from '../recovery/orphan-flows.ts'
 import type { ListedBase } from '../rules/ruleset.ts'
 import type { Learnt } from './facts.ts'
 
@@ -22,7 +22,7 @@ export type LookRun =
     }
   | { readonly kind: 'look'; readonly what: 'rules'; readonly spec?: AttachmentSpec }
   | { readonly kind: 'look'; readonly what: 'listeners'; readonly spec: AttachmentSpec }
-  | { readonly kind: 'look'; readonly what: 'leftover' | 'queues'; readonly dev: string }
+  | { readonly kind: 'look'; readonly what: 'orphan link' | 'queues'; readonly dev: string }
   | { readonly kind: 'look'; readonly what: 'routing tables'; readonly families: readonly (4 | 6)[] }
   | { readonly kind: 'look'; readonly what: 'ranges of addresses'; readonly network: NetworkSpec }
   /** `unlessMade`: nothing is looked at where the network was set up meanwhile. */

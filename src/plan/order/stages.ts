@@ -6,8 +6,8 @@ import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
 import { setSpec, type TableFamily } from '../model/sets.ts'
 import { afterRuleOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
-import { hasRefilledElements, steadyRuleOps, tablesOf } from '../modes/shared.ts'
-import { flowsToList } from '../recovery/stale-flows.ts'
+import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../modes/network-rules.ts'
+import { flowsToList } from '../recovery/orphan-flows.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
 import type { Stage } from './stage.ts'
 
@@ -20,10 +20,10 @@ const dadKeys = ['enhanced_dad', 'accept_dad']
  * of the machine, read after the attachment's intent was written.
  */
 export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[]): readonly Stage[] {
-  const ops = steadyRuleOps({ networks, attachments: [spec] })
+  const ops = fastPathRuleOps({ networks, attachments: [spec] })
   const tables = ops.length === 0 ? [] : tablesOf(ops)
   const mark = acceptMark(networks)
-  const said = tables.map(
+  const rules = tables.map(
     (table): Stage => ({
       id: `rules ${table}`,
       run: { kind: 'batch', ops: ops.filter((op) => isOfTable(op, table)) },
@@ -38,9 +38,9 @@ export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[
     ...(tables.length > 0 && hasRefilledElements(spec)
       ? [{ id: 'refill', run: { kind: 'wait', until: 'refill', spec }, after: [] } as const]
       : []),
-    ...said,
+    ...rules,
     ...(mayGo
-      ? [{ id: 'networks', run: { kind: 'look', what: 'networks left' }, after: said.map(({ id }) => id) } as const]
+      ? [{ id: 'networks', run: { kind: 'look', what: 'networks left' }, after: rules.map(({ id }) => id) } as const]
       : []),
   ]
 }
@@ -80,7 +80,7 @@ export function lastStages(spec: AttachmentSpec, after: readonly string[], warns
 /**
  * To warn of listeners, beside the last tool: the kernel walks a table of sockets as large as the machine's memory allows,
  * 1.5 ms to 11 ms and more (net/ipv4/tcp_ipv4.c, established_get_first), while no tool waits for us. To refuse them it is
- * known before anything is made (claim.ts).
+ * known before anything is made (intent.ts).
  */
 function listenerLook(spec: AttachmentSpec): Stage {
   const run = { kind: 'look', what: 'listeners', spec } as const

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What may be collected without the runtime asking (docs/design.md, "GC"): an attachment goes only when
 // the runtime does not list it, its namespace is gone, and it is older than five minutes, since a
-// sandbox being made is on no list yet. Everything doubtful stays and is told.
+// sandbox being made is on no list yet. Everything doubtful stays and is reported.
 
 import type { AttachmentRecord } from '../model/record.ts'
 

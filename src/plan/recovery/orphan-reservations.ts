@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reservations that no attachment accounts for: of a record that was lost, or a file that was damaged. What a pod
-// may still use stays and is told.
+// may still use stays and is reported.
 
 import { bareAddress } from '../../cni/model/address.ts'
 import type { AttachmentKey, HostPort, PodAddress } from '../model/attachment.ts'
@@ -76,7 +76,7 @@ export function reservationsOf({ key, ips, ports }: Reserving): readonly Reserva
   return [...addresses, ...ports.map((port) => ({ name: reservationName(port) }))]
 }
 
-/** The same of a record; a claim tells nothing. */
+/** The same of a record; an intent record tells nothing. */
 export function recordReservations({ key, spec }: AttachmentRecord): readonly Reservation[] {
   return spec === undefined ? [] : reservationsOf({ key, ips: spec.ips, ports: spec.hostPorts?.ports ?? [] })
 }

@@ -4,14 +4,14 @@
 
 import type { AttachmentKey } from '../model/attachment.ts'
 import { networkDirName } from '../model/names.ts'
-import { type NetnsStamp, sameKey } from '../model/record.ts'
+import { type NetnsIdentity, sameKey } from '../model/record.ts'
 import type { Reservation } from './orphan-reservations.ts'
 
 /** An attachment without a record that can be read. `addresses` without prefix length; `ports`: names of reservations. */
 export interface Rediscovered {
   readonly key: AttachmentKey
   /** `path` empty where its namespace was not found. */
-  readonly netns: NetnsStamp
+  readonly netns: NetnsIdentity
   readonly addresses: readonly string[]
   readonly ports: readonly string[]
   /** It has these now: what is reserved under these names and cannot be read is its own. */
@@ -24,12 +24,12 @@ export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] 
   return first.map(({ key }) => {
     const own = found.filter((other) => sameKey(other.key, key))
     const certain = own.filter(({ isCertain }) => isCertain)
-    const told = certain.length > 0 ? certain : own
+    const believed = certain.length > 0 ? certain : own
     return {
       key,
-      netns: told.find(({ netns }) => netns.path !== '')?.netns ?? { path: '', inode: 0 },
-      addresses: [...new Set(told.flatMap(({ addresses }) => addresses))],
-      ports: [...new Set(told.flatMap(({ ports }) => ports))],
+      netns: believed.find(({ netns }) => netns.path !== '')?.netns ?? { path: '', inode: 0 },
+      addresses: [...new Set(believed.flatMap(({ addresses }) => addresses))],
+      ports: [...new Set(believed.flatMap(({ ports }) => ports))],
       isCertain: certain.length > 0,
     }
   })

@@ -28,7 +28,7 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
 }
 
 /**
- * The new connections that a network lets in. Of what release 0.1 wrote the ranges are told from what it masquerades, or
+ * The new connections that a network lets in. Of what release 0.1 wrote the ranges are reported from what it masquerades, or
  * from its gateways, until the next ADD writes them.
  */
 export function newConnections(network: NetworkSpec): NewConnections {

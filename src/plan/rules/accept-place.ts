@@ -42,7 +42,7 @@ export interface AcceptSpot {
   /** Ours is there, and nowhere else in the chain. */
   readonly isTaken: boolean
   /** What is to be taken out once ours is there: ours, of another mark or in another place. */
-  readonly strays: readonly OurRule[]
+  readonly orphans: readonly OurRule[]
 }
 
 /** An accept of ours in a chain. `isBehind`: it has the same mark as the one in place, and comes after that. */
@@ -157,7 +157,7 @@ function spotAt(
     chain: end.chain,
     ...(before === undefined ? {} : { before }),
     isTaken: kept !== undefined,
-    strays: ours
+    orphans: ours
       .filter((each) => each !== kept)
       .map(([index, { id, ourMark = 0 }]) => {
         return { id, mark: ourMark, isBehind: kept !== undefined && ourMark === mark && index > kept[0] }

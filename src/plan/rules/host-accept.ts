@@ -31,7 +31,7 @@ export interface MarkAccept {
   readonly places: readonly ChainPlace[]
 }
 
-/** firewalld's zone whose target is ACCEPT, the reference firewall's too. */
+/** firewalld's zone whose target is ACCEPT, the upstream firewall's too. */
 export const trustedZone = 'trusted'
 
 /** Whose packets the network wants accepted: those of its bridge, or those of its routed pods' subnets. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host ports: one map element per port, whatever the number of ports on the machine. What the
-// reference portmap does with a dozen rules per pod (docs/design.md, "Upstream portmap").
+// upstream portmap does with a dozen rules per pod (docs/design.md, "Upstream portmap").
 
 import { bareAddress, familyOf, isUnspecified, parseAddress } from '../../cni/model/address.ts'
 import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
@@ -31,7 +31,7 @@ export function ownPortElements(spec: HostPortSpec): readonly Element[] {
 }
 
 /** What the pods of a link share: the guard of its loopback addresses. */
-export function sharedPortElements(spec: HostPortSpec): readonly Element[] {
+export function commonPortElements(spec: HostPortSpec): readonly Element[] {
   return spec.snat ? [loopbackGuard(spec.link)] : []
 }
 

@@ -10,7 +10,7 @@ import type { Op } from '../model/op.ts'
 import { type SetName, setSpec } from '../model/sets.ts'
 
 /** What is still known of an attachment: names of its host ports' reservations, its addresses, the link of its own. */
-export interface Remains {
+export interface OrphanOwner {
   readonly portNames: readonly string[]
   readonly addresses: readonly string[]
   readonly link: string
@@ -32,7 +32,7 @@ const conditionsBefore = {
 type PortMap = (typeof portMaps)[number]
 
 /** The elements of an attachment without a record. */
-export function remainingElements({ elements }: ObservedTable, remains: Remains): readonly Element[] {
+export function orphanElements({ elements }: ObservedTable, remains: OrphanOwner): readonly Element[] {
   const reserved = new Set(remains.portNames)
   const ports = portMaps.flatMap((set) =>
     elementsIn(elements, set)

@@ -74,7 +74,7 @@ const chains: readonly ChainDeclaration[] = [
   { name: 'forward', hook: { type: 'filter', at: 'forward', priority: 'filter' }, rules: rulesOf('fence') },
   {
     name: 'postrouting',
-    // srcnat (100), where the reference and kube-proxy masquerade too: the first NAT decision of a
+    // srcnat (100), where upstream and kube-proxy masquerade too: the first NAT decision of a
     // connection wins, and ours only speaks for our own networks' sources.
     hook: { type: 'nat', at: 'postrouting', priority: 'srcnat' },
     rules: rulesOf(

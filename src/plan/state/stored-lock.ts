@@ -2,13 +2,13 @@
 // What a lock says of its holder.
 
 import { asObject } from '../../cni/json/json-object.ts'
-import type { ProcessStamp } from '../model/record.ts'
+import type { ProcessIdentity } from '../model/record.ts'
 import { decoded, number, or, parsedJson, stored, text } from './stored.ts'
 import { identityFields } from './stored-record.ts'
 import { encodeFile } from './versioned.ts'
 
 /** Who holds a lock, and for what: shown to those who wait. */
-export interface LockHolder extends ProcessStamp {
+export interface LockHolder extends ProcessIdentity {
   readonly purpose: string
 }
 

@@ -2,14 +2,14 @@
 // The record of an attachment on disk: in pending/, attachments/, and behind each reserved address and host port.
 
 import { asObject } from '../../cni/json/json-object.ts'
-import { type AttachmentRecord, type NetnsStamp, type ProcessStamp, sameKey } from '../model/record.ts'
+import { type AttachmentRecord, type NetnsIdentity, type ProcessIdentity, sameKey } from '../model/record.ts'
 import { believed, decoded, isTrue, number, or, parsedJson, type StoredFields, stored, text, texts } from './stored.ts'
 import { attachment, key } from './stored-attachment.ts'
 import { network } from './stored-network.ts'
 import { encodeFile, format } from './versioned.ts'
 
 /** Without its boot id nobody can tell whether the writer lives; the rest may be another format's. */
-export const identityFields: StoredFields<ProcessStamp> = {
+export const identityFields: StoredFields<ProcessIdentity> = {
   pid: ['pid', or(number, 0)],
   startTime: ['startTime', or(text, '')],
   bootId: ['bootId', text],
@@ -17,7 +17,7 @@ export const identityFields: StoredFields<ProcessStamp> = {
   netNamespace: ['netNamespace', believed(text)],
 }
 
-const netnsIdentity = stored<NetnsStamp>({
+const netnsIdentity = stored<NetnsIdentity>({
   path: ['path', text],
   inode: ['inode', or(number, 0)],
   pidNamespace: ['pidNamespace', believed(text)],

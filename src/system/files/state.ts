@@ -4,18 +4,18 @@
 //   /run/trestle/lock                        held while shared parts of the machine change
 //   /run/trestle/call.PIDNS.PID.START        open in what a call has started (call-file.ts); .delegate: in IPAM plugins
 //   /run/trestle/ports.lock                  held while a host port is released or reserved again
-//   /run/trestle/ports/PORT                  reserved host ports: link(2) of the claim that made them
+//   /run/trestle/ports/PORT                  reserved host ports: link(2) of the intent record that made them
 //   /run/trestle/accept.json                 where chains of others have an accept of our mark
 //   /run/trestle/networks/NAME/network.json  what the network's attachments share
 //                             /network-accept.json  firewalld's zone for its bridge or subnets
 //                             /chained.json  the same for chained attachments
-//                             /*.going.json  either of them, while removeWhenEmpty takes down what it says
+//                             /*.going.json  either of them, while removeWhenEmpty tears down what it says
 //                             /lock          held while a reservation is released or taken over
-//                             /settle.lock   held while what earlier calls left is taken down
-//                             /locks/KEY     held while an attachment is taken down
+//                             /settle.lock   held while what earlier calls left is torn down
+//                             /locks/KEY     held while an attachment is torn down
 //                             /pending/KEY   calls in progress, killed ones, and pending cleanups
 //                             /attachments/KEY  finished attachments
-//                             /addresses/IP  reservations: link(2) of the claim that made them
+//                             /addresses/IP  reservations: link(2) of the intent record that made them
 //                             /cooling/IP    freed addresses in their cooldown
 //                             /last.N        the address last given from range set N
 //   /run/trestle/nft.json                   the version of nft, and the file that it is of

@@ -18,7 +18,7 @@ import { type AcceptSpot, type ForeignRules, ourRules, searchSpot } from '../../
 import { acceptPriority } from '../../plan/rules/accept-rules.ts'
 import { type ChainPlace, placeText } from '../../plan/rules/host-accept.ts'
 import { tableName } from '../../plan/rules/ruleset.ts'
-import { lackNote, refusedFor } from '../process/capabilities.ts'
+import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { isOnPath } from '../process/tools.ts'
 
@@ -50,10 +50,10 @@ export async function lookForDrops(
 ): Promise<readonly ForeignFirewall[]> {
   const listed = await run(listChainsCommand)
   if (listed.code !== 0) {
-    const lack = refusedFor(listed.stderr)
-    const told = `${oneLine(listed.stderr)}${lackNote(lack)}`
-    throw new CniError('firewalls-not-seen', `cannot look for chains that drop: ${told}`, {
-      details: `nft ${listArguments.ofChains.join(' ')}; ${lack?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
+    const missing = refusedFor(listed.stderr)
+    const reason = `${oneLine(listed.stderr)}${missingNote(missing)}`
+    throw new CniError('firewalls-not-seen', `cannot look for chains that drop: ${reason}`, {
+      details: `nft ${listArguments.ofChains.join(' ')}; ${missing?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }
   const chains = readForeignChains(listed.stdout)

@@ -23,7 +23,7 @@ import {
 import { decodeHostAccepts, encodeHostAccepts } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
-import { lackNote, refusedFor } from '../process/capabilities.ts'
+import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { isOnPath } from '../process/tools.ts'
 
@@ -75,7 +75,7 @@ export async function missingAccepts(run: Run, accepts: readonly HostAccept[]): 
 }
 
 /** What settleHostAccept would change for the network, in words. */
-export async function lackedAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly string[]> {
+export async function absentAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly string[]> {
   const pairs = readHostAccepts(files).flatMap(({ of, places }) =>
     places.filter(isChainPlace).map((place) => ({ of, place })),
   )
@@ -173,9 +173,9 @@ async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; 
   // firewalld: the interface is in the zone already (ALREADY_ENABLED).
   if (output.code === 0 || (on.place.kind === 'firewalld' && /ALREADY_ENABLED/.test(output.stderr))) return
   const goal = `could not change the accept of ${on.of} in ${placeText(on.place)}`
-  const lack = refusedFor(output.stderr)
-  const cure = lack?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
-  throw new CniError('firewall-accept', `${goal}: ${oneLine(output.stderr)}${lackNote(lack)}`, {
+  const missing = refusedFor(output.stderr)
+  const cure = missing?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
+  throw new CniError('firewall-accept', `${goal}: ${oneLine(output.stderr)}${missingNote(missing)}`, {
     details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
   })
 }

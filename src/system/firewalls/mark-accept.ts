@@ -12,7 +12,7 @@ import { acceptedOf, type ChainPlace, type MarkAccept, placeText, samePlace } fr
 import { decodeMarkAccept, encodeMarkAccept } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
-import { lackNote, refusedFor } from '../process/capabilities.ts'
+import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { type ForeignFirewall, lookForDrops, lookThrough, rulesOf, textsOf } from './foreign-firewalls.ts'
 
@@ -67,7 +67,7 @@ export function readMarkAccept(): MarkAccept | undefined {
 
 /**
  * The places where the accept was put and is not, in words. A process for each. Drops of others that come before it are
- * told on stderr: they are as their owners want them.
+ * reported on stderr: they are as their owners want them.
  */
 export async function missingMarkAccepts(run: Run, verb: string, mark: number | undefined): Promise<readonly string[]> {
   const known = readMarkAccept()
@@ -89,7 +89,7 @@ export async function missingMarkAccepts(run: Run, verb: string, mark: number | 
 }
 
 /** What settleMarkAccept would change, in words. */
-export async function lackedMarkAccepts(run: Run, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
+export async function absentMarkAccepts(run: Run, networks: readonly NetworkSpec[]): Promise<readonly string[]> {
   const mark = acceptMark(networks)
   const known = readMarkAccept()
   if (mark === undefined)
@@ -113,7 +113,7 @@ export async function earlierDrops(run: Run, mark: number): Promise<readonly str
 }
 
 function isWhole({ spot }: ForeignFirewall): boolean {
-  return spot?.isTaken === true && spot.strays.length === 0
+  return spot?.isTaken === true && spot.orphans.length === 0
 }
 
 function placeOf({ base, spot }: ForeignFirewall): readonly ChainPlace[] {
@@ -142,8 +142,8 @@ async function put(run: Run, firewall: ForeignFirewall, mark: number): Promise<v
 async function change(run: Run, place: ChainPlace, spot: AcceptSpot, mark: number): Promise<CniError | undefined> {
   if (!spot.isTaken) return await tried(run, insertCommand(place, mark, spot.before), place)
   // iptables takes the first one of a mark out: where another is behind the one in place, all go.
-  const isAll = spot.strays.some(({ isBehind }) => isBehind)
-  const rules = isAll ? ourRules((await rulesOf(run, place)) ?? []) : spot.strays
+  const isAll = spot.orphans.some(({ isBehind }) => isBehind)
+  const rules = isAll ? ourRules((await rulesOf(run, place)) ?? []) : spot.orphans
   for (const rule of rules) {
     const failed = await tried(run, deleteCommand(place, rule), place)
     if (failed !== undefined) return failed
@@ -197,9 +197,9 @@ function writeMarkAccept(content: MarkAccept): void {
 async function tried(run: Run, command: AcceptCommand, place: ChainPlace): Promise<CniError | undefined> {
   const output = await run(command)
   if (output.code === 0) return undefined
-  const lack = refusedFor(output.stderr)
-  const cure = lack?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
-  const what = `could not change the accept in ${placeText(place)}: ${oneLine(output.stderr)}${lackNote(lack)}`
+  const missing = refusedFor(output.stderr)
+  const cure = missing?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
+  const what = `could not change the accept in ${placeText(place)}: ${oneLine(output.stderr)}${missingNote(missing)}`
   return new CniError('firewall-accept', what, {
     details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
   })

@@ -69,18 +69,18 @@ function errorOf(call: Delegation, output: Output): CniError {
     'ipam-plugin-failed',
     `the IPAM plugin ${call.type} ${how} on ${call.verb} without an error object`,
     {
-      details: `stdout: ${told(output.stdout)}\nstderr: ${told(output.stderr)}`,
+      details: `stdout: ${printed(output.stdout)}\nstderr: ${printed(output.stderr)}`,
     },
   )
 }
 
 /** What a delegate printed, for `details`: the beginning on one line, without what sounds like a secret. */
-export function told(text: string): string {
+export function printed(text: string): string {
   return masked(oneLine(text.slice(0, 2000)))
 }
 
 /** A delegate's own words: as they are, but not without end. */
-function said(text: string): string {
+function shortened(text: string): string {
   return text.slice(0, 8000)
 }
 
@@ -90,7 +90,7 @@ function parseError(stdout: string): { code: number; msg: string; details?: stri
     // The specification's codes begin at 1; runtimes read an unsigned integer.
     const isCode = typeof code === 'number' && Number.isInteger(code) && code >= 1 && code < 2 ** 32
     if (!isCode || typeof msg !== 'string') return undefined
-    return { code, msg: said(msg), ...(typeof details === 'string' ? { details: said(details) } : {}) }
+    return { code, msg: shortened(msg), ...(typeof details === 'string' ? { details: shortened(details) } : {}) }
   } catch {
     return undefined
   }

@@ -20,14 +20,14 @@ import { readText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
 import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from '../store/addresses.ts'
-import { delegate, told } from './delegate.ts'
-import { referenceAddresses, referenceLastGiven } from './reference-leases.ts'
+import { delegate, printed } from './delegate.ts'
+import { upstreamAddresses, upstreamLastGiven } from './upstream-leases.ts'
 
 /** Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. */
 export interface LeaseRequest {
   readonly conf: NetConf
   readonly files: NetworkFiles
-  readonly claimFile: string
+  readonly intentFile: string
   readonly reclaim: () => Promise<void>
 }
 
@@ -51,7 +51,7 @@ export async function delegatedLease(
   const result = parseAnswer(stdout, conf, call.type)
   if (result.ips.length === 0) {
     throw new CniError('ipam-plugin-no-address', `the IPAM plugin ${call.type} returned no address`, {
-      details: told(stdout),
+      details: printed(stdout),
     })
   }
   return {
@@ -96,7 +96,7 @@ interface NumberedSet {
 /** The next free address of a range set; what others take meanwhile is passed over. */
 async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedSet): Promise<Chosen> {
   const { files } = request
-  const last = lastGiven(files, set.index) ?? referenceLastGiven(ipam.dataDir, request.conf.name, set.index)
+  const last = lastGiven(files, set.index) ?? upstreamLastGiven(ipam.dataDir, request.conf.name, set.index)
   let taken = takenNow(request, ipam)
   let hasReclaimed = false
   for (;;) {
@@ -108,7 +108,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
       taken = takenNow(request, ipam)
       continue
     }
-    if (reserveAddress(files, request.claimFile, chosen.address)) {
+    if (reserveAddress(files, request.intentFile, chosen.address)) {
       writeLastGiven(files, set.index, chosen.address)
       return chosen
     }
@@ -121,23 +121,23 @@ function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {
 }
 
 async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Chosen): Promise<Chosen> {
-  const { files, claimFile } = request
-  const isTheirs = referenceAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
-  if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
+  const { files, intentFile } = request
+  const isTheirs = upstreamAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
+  if (!isTheirs && reserveAddress(files, intentFile, chosen.address)) return chosen
   if (!isTheirs) await request.reclaim()
-  if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen
+  if (!isTheirs && reserveAddress(files, intentFile, chosen.address)) return chosen
   const holder = holderOf(files, chosen.address)
   const pod = isTheirs ? `the pod in ${dataDirOf(request.conf)}/${request.conf.name}/${chosen.address}` : undefined
   throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : pod)
 }
 
 function theirsOf({ conf }: LeaseRequest, { dataDir }: PoolIpam): PoolUse['theirs'] {
-  return { count: referenceAddresses(dataDir, conf.name).length, directory: `${dataDir}/${conf.name}` }
+  return { count: upstreamAddresses(dataDir, conf.name).length, directory: `${dataDir}/${conf.name}` }
 }
 
 function takenNow(request: LeaseRequest, ipam: PoolIpam): Set<string> {
   const taken = takenAddresses(request.files, ipam.cooldownS)
-  for (const address of referenceAddresses(ipam.dataDir, request.conf.name)) taken.add(address)
+  for (const address of upstreamAddresses(ipam.dataDir, request.conf.name)) taken.add(address)
   return taken
 }
 
@@ -170,7 +170,7 @@ function parseAnswer(stdout: string, conf: NetConf, type: string) {
       'ipam-plugin-no-result',
       `the IPAM plugin ${type} answered ADD with something that is no result`,
       {
-        details: `${(cause as Error).message}\nstdout: ${told(stdout)}`,
+        details: `${(cause as Error).message}\nstdout: ${printed(stdout)}`,
         cause,
       },
     )

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deletes stale conntrack entries, best effort: one process per family, after the rules are in place.
+// Deletes orphan conntrack entries, best effort: one process per family, after the rules are in place.
 
 import { networkInterfaces } from 'node:os'
 import { oneLine } from '../../cni/model/error.ts'
 import { readFlows } from '../../compile/read-flows.ts'
 import type { HostPort } from '../../plan/model/attachment.ts'
-import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../plan/recovery/stale-flows.ts'
+import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../plan/recovery/orphan-flows.ts'
 import { isDiskRefusal, withTextFile } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import type { Output, Run } from '../process/runner.ts'
 
 /**
  * The flows to a new pod's host ports that began before its rules were in place; as a rule there are none. A failure is
- * told on stderr and is no error: the pod's network is complete without. `asked`: flowsToList of the ports.
+ * reported on stderr and is no error: the pod's network is complete without. `asked`: flowsToList of the ports.
  */
 export async function earlierFlows(
   run: Run,
@@ -24,7 +24,7 @@ export async function earlierFlows(
   return listed.length > 0 ? flowsBeforeAdd(ports, nodeAddresses(), listed) : []
 }
 
-/** Deletes the flows. A failure is told on stderr and is no error. */
+/** Deletes the flows. A failure is reported on stderr and is no error. */
 export async function deleteFlows(run: Run, flows: readonly FlowSelections[]): Promise<void> {
   await Promise.all(flows.map((each) => deleteFamily(run, each)))
 }
@@ -38,10 +38,10 @@ async function listFamily(run: Run, { family, selections }: FlowSelections): Pro
   const listings = selections.map(async (selection) => {
     try {
       const output = await run({ file: 'conntrack', args: ['-L', '-f', `ipv${family}`, ...selection] })
-      if (output.code !== 0) tell(output.stderr)
+      if (output.code !== 0) report(output.stderr)
       return readFlows(output.stdout)
     } catch (error) {
-      tell((error as Error).message)
+      report((error as Error).message)
       return []
     }
   })
@@ -55,9 +55,9 @@ async function deleteFamily(run: Run, { family, selections }: FlowSelections): P
   try {
     const output = await (lines.length === 1 ? run({ file: 'conntrack', args: first }) : runLines(run, lines))
     // Status 1 says that nothing matched; everything else is worth a line.
-    if (output.code !== 0 && !isNothing(output.stderr)) tell(output.stderr)
+    if (output.code !== 0 && !isNothing(output.stderr)) report(output.stderr)
   } catch (error) {
-    tell((error as Error).message)
+    report((error as Error).message)
   }
 }
 
@@ -82,6 +82,6 @@ function isNothing(stderr: string): boolean {
   return /0 flow entries|^$/.test(stderr.trim())
 }
 
-function tell(why: string): void {
+function report(why: string): void {
   process.stderr.write(`trestle: stale UDP flows may remain: ${oneLine(why)}\n`)
 }

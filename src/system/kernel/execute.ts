@@ -34,7 +34,7 @@ export async function execute(place: Place, ops: readonly Op[]): Promise<readonl
 }
 
 /**
- * Runs every operation whatever fails, for taking down. Returns the failures; something that is not
+ * Runs every operation whatever fails, for tearing down. Returns the failures; something that is not
  * there any more is none.
  */
 export async function executeAll(place: Place, ops: readonly Op[]): Promise<readonly Error[]> {
@@ -57,7 +57,7 @@ async function runBatch(place: Place, batch: Batch): Promise<string> {
   const output = await place.run(commandOf(batch, place.netnsFd))
   // procps 4.0 tells of a key that is read-only in the pod's namespace, and ends with status 0 all the same.
   const isKeyRefused = batch.tool === 'sysctl' && output.stderr !== ''
-  if (output.code !== 0 || isKeyRefused) throw commandError(batch, { ...output, lack: refusedFor(output.stderr) })
+  if (output.code !== 0 || isKeyRefused) throw commandError(batch, { ...output, missing: refusedFor(output.stderr) })
   return output.stdout
 }
 

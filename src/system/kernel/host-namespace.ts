@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which host a record is of. Links, rules and sysctls are a network namespace's, and the state directory may be seen from
 // several: a runtime started in the wrong one, a debug container with the host's /run. What another one has made is not
-// ours to take down: here we would find none of it, and forget it.
+// ours to tear down: here we would find none of it, and forget it.
 
 import { readdirSync, readlinkSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
-import { type AttachmentRecord, describeHolder, type ProcessStamp } from '../../plan/model/record.ts'
+import { type AttachmentRecord, describeHolder, type ProcessIdentity } from '../../plan/model/record.ts'
 import { seesNamespaces } from '../process/capabilities.ts'
 
 /** Ours; another one that lives, or may; or one that is over: before a restart, or without a process. */
@@ -21,7 +21,7 @@ const inhabitants = new Map<string, string | undefined>()
  * Of which host the writer of a record or reservation was, seen by the process `own`. One that says no network namespace
  * is of an earlier version, and counts as ours. Reads /proc of every process where it is of another one.
  */
-export function hostStateOf(writer: ProcessStamp, own: ProcessStamp): HostState {
+export function hostStateOf(writer: ProcessIdentity, own: ProcessIdentity): HostState {
   if (writer.bootId !== own.bootId) return 'ended'
   if (writer.netNamespace === undefined || writer.netNamespace === own.netNamespace) return 'here'
   if (!seesProcessesOf(writer, own)) return 'elsewhere'
@@ -29,7 +29,7 @@ export function hostStateOf(writer: ProcessStamp, own: ProcessStamp): HostState 
 }
 
 /** Throws CniError 111 when the attachment is of another host network namespace that lives. */
-export function requireOwnHost(record: AttachmentRecord, own: ProcessStamp): void {
+export function requireOwnHost(record: AttachmentRecord, own: ProcessIdentity): void {
   if (hostStateOf(record.writer, own) !== 'elsewhere') return
   const { netNamespace = '' } = record.writer
   const process = seesProcessesOf(record.writer, own) ? inhabitantOf(netNamespace) : undefined
@@ -45,7 +45,7 @@ export function requireOwnHost(record: AttachmentRecord, own: ProcessStamp): voi
 }
 
 /** From a pid namespace beside the writer's, its processes are not seen, and nothing tells whether they live. */
-function seesProcessesOf(writer: ProcessStamp, own: ProcessStamp): boolean {
+function seesProcessesOf(writer: ProcessIdentity, own: ProcessIdentity): boolean {
   return own.pidNamespace === writer.pidNamespace || own.pidNamespace === initialPidNamespace
 }
 

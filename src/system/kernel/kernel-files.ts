@@ -8,7 +8,7 @@ import type { FileOp } from '../../compile/batches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { namesIn } from '../files/files.ts'
-import { lackNote, refusedFor } from '../process/capabilities.ts'
+import { missingNote, refusedFor } from '../process/capabilities.ts'
 
 /** Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say. */
 export function linkExists(name: string): boolean {
@@ -109,9 +109,9 @@ function writeKey(key: string, value: string, why: string): void {
     writeFileSync(`/proc/sys/${key}`, value)
   } catch (error) {
     const refused = error as NodeJS.ErrnoException
-    const lack = refusedFor(refused.message)
-    throw new CniError('sysctl-not-set', `could not ${why}: ${refused.code}${lackNote(lack)}`, {
-      details: `writing ${value} to /proc/sys/${key}: ${refused.message}${lack ? `; ${lack.hint}` : ''}`,
+    const missing = refusedFor(refused.message)
+    throw new CniError('sysctl-not-set', `could not ${why}: ${refused.code}${missingNote(missing)}`, {
+      details: `writing ${value} to /proc/sys/${key}: ${refused.message}${missing ? `; ${missing.hint}` : ''}`,
       cause: error,
     })
   }

@@ -26,10 +26,10 @@ export function refuseListeners(ports: readonly HostPort[]): void {
 }
 
 /** Tells each listener on stderr. Never throws: nobody waits for it, who could take back what an ADD has made. */
-export function tellListeners(ports: readonly HostPort[]): void {
+export function reportListeners(ports: readonly HostPort[]): void {
   try {
-    const told = findListeners(ports).map(textsOf)
-    const lines = told.map(
+    const listeners = findListeners(ports).map(textsOf)
+    const lines = listeners.map(
       ({ what, where }) => `${what} goes to the pod from now on; a process of the node listens on ${where} too`,
     )
     for (const line of new Set(lines)) process.stderr.write(`trestle: ${line}\n`)
@@ -65,12 +65,12 @@ function suffixesOf(ports: readonly HostPort[]): readonly ('' | '6')[] {
 }
 
 /** The file's listeners in order, up to the first TCP socket that is none (net/ipv4/tcp_ipv4.c, tcp_get_idx). */
-function forEachListener(file: string, tell: (listener: Listener) => void): void {
+function forEachListener(file: string, visit: (listener: Listener) => void): void {
   const isTcp = file.includes('/tcp')
   for (const line of linesOf(file)) {
     const listener = readListener(line)
     if (listener === 'other' && isTcp) return
-    if (listener !== undefined && listener !== 'other') tell(listener)
+    if (listener !== undefined && listener !== 'other') visit(listener)
   }
 }
 

@@ -10,7 +10,7 @@ const namedDirectory = '/run/netns'
 
 /**
  * Paths of the namespaces with these ids, as far as they have a name or a process in them. One process, and one more
- * where some have no name. Without lsns those are told on stderr and left out.
+ * where some have no name. Without lsns those are reported on stderr and left out.
  */
 export async function netnsPaths(run: Run, ids: readonly number[]): Promise<ReadonlyMap<number, string>> {
   const named = namesIn(namedDirectory).length === 0 ? new Map<number, string>() : await namedPaths(run)
@@ -26,14 +26,16 @@ async function namedPaths(run: Run): Promise<ReadonlyMap<number, string>> {
 
 /** lsns is of util-linux, as nsenter. It says `unassigned` where there is no id. */
 async function processPaths(run: Run): Promise<ReadonlyMap<number, string>> {
-  const { stdout } = await run({ file: 'lsns', args: ['-t', 'net', '-r', '-n', '-o', 'NETNSID,PID'] }).catch(untold)
+  const { stdout } = await run({ file: 'lsns', args: ['-t', 'net', '-r', '-n', '-o', 'NETNSID,PID'] }).catch(
+    withoutOutput,
+  )
   const rows = stdout.split('\n').map((line) => line.split(' '))
   const isRow = ([id = '', pid = '']: readonly string[]) => /^\d+$/.test(id) && /^\d+$/.test(pid)
   return new Map(rows.filter(isRow).map(([id, pid]) => [Number(id), `/proc/${pid}/ns/net`]))
 }
 
 /** No other call needs lsns: an ADD is not refused for it. */
-function untold(error: Error): { readonly stdout: string } {
+function withoutOutput(error: Error): { readonly stdout: string } {
   process.stderr.write(`trestle: cannot tell what pods without a named namespace have: ${error.message}\n`)
   return { stdout: '' }
 }

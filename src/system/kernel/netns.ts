@@ -5,8 +5,8 @@
 import { closeSync, constants, fstatSync, openSync, readlinkSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CniError } from '../../cni/model/error.ts'
-import type { NetnsStamp } from '../../plan/model/record.ts'
-import { ownPidNamespace } from '../process/stamp.ts'
+import type { NetnsIdentity } from '../../plan/model/record.ts'
+import { ownPidNamespace } from '../process/process-identity.ts'
 
 /** NSFS_MAGIC (include/uapi/linux/magic.h): what a namespace file's file system is. */
 const nsfsMagic = 0x6e736673
@@ -20,7 +20,7 @@ const openPath = 0o10000000
 /** An open network namespace. */
 export interface OpenNetns {
   readonly fd: number
-  readonly stamp: NetnsStamp
+  readonly identity: NetnsIdentity
 }
 
 /** Opens CNI_NETNS. Throws CniError 4 when it is missing, no namespace file, or our own namespace. */
@@ -38,17 +38,17 @@ export function openNetns(path: string): OpenNetns {
     const inode = fstatSync(fd).ino
     if (!isNetnsFile(fd)) throw wrongNetns(path, 'is not a network namespace file')
     if (inode === ownNetnsInode()) throw wrongNetns(path, 'is the network namespace trestle itself runs in')
-    return { fd, stamp: stamped(path, inode) }
+    return { fd, identity: identityWithInode(path, inode) }
   } catch (error) {
     closeSync(fd)
     throw error
   }
 }
 
-/** The stamp of a namespace we do not enter ourselves; without inode where the path cannot be read. */
-export function stampOf(path: string): NetnsStamp {
+/** The identity of a namespace we do not enter ourselves; without inode where the path cannot be read. */
+export function identityOfNetns(path: string): NetnsIdentity {
   try {
-    return stamped(path, statSync(path).ino)
+    return identityWithInode(path, statSync(path).ino)
   } catch {
     return { path: '', inode: 0 }
   }
@@ -63,19 +63,19 @@ export function closeNetns(netns: OpenNetns | undefined): void {
  * Whether a pod's namespace still is: 'gone' only when its path is certainly no longer it. A path
  * that exists but is no namespace file is seen from a mount namespace without it: 'unknown'.
  */
-export function netnsState(stamp: NetnsStamp): 'live' | 'gone' | 'unknown' {
-  if (stamp.path === '') return 'unknown'
-  if (stamp.pidNamespace !== undefined && stamp.pidNamespace !== ownPidNamespace()) return 'unknown'
+export function netnsState(identity: NetnsIdentity): 'live' | 'gone' | 'unknown' {
+  if (identity.path === '') return 'unknown'
+  if (identity.pidNamespace !== undefined && identity.pidNamespace !== ownPidNamespace()) return 'unknown'
   try {
-    if (statfsSync(stamp.path).type !== nsfsMagic) return 'unknown'
-    return statSync(stamp.path).ino === stamp.inode ? 'live' : 'gone'
+    if (statfsSync(identity.path).type !== nsfsMagic) return 'unknown'
+    return statSync(identity.path).ino === identity.inode ? 'live' : 'gone'
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') return 'unknown'
-    return isDirectory(parentOf(stamp.path)) ? 'gone' : 'unknown'
+    return isDirectory(parentOf(identity.path)) ? 'gone' : 'unknown'
   }
 }
 
-function stamped(path: string, inode: number): NetnsStamp {
+function identityWithInode(path: string, inode: number): NetnsIdentity {
   return path.startsWith('/proc/') ? { path, inode, pidNamespace: ownPidNamespace() } : { path, inode }
 }
 

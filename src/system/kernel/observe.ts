@@ -17,7 +17,7 @@ import {
   type ObservedTable,
 } from '../../plan/model/observed.ts'
 import type { TableFamily } from '../../plan/model/sets.ts'
-import { lackNote, refusedFor } from '../process/capabilities.ts'
+import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Output, Run } from '../process/runner.ts'
 import { readKey } from './kernel-files.ts'
 
@@ -148,8 +148,8 @@ export async function observeQueues(run: Run, names: readonly string[]): Promise
   const qdiscsOf = (name: string) => byName.get(name) ?? []
   const filtered = names.filter((name) => qdiscsOf(name).some(({ kind }) => kind === 'ingress'))
   const isWhole = answers.length === names.length
-  const told = new Map(isWhole ? names.map((name, at) => [name, answers[at] ?? []]) : [])
-  const filters = isWhole || filtered.length === 0 ? told : await observeFilters(run, filtered)
+  const listings = new Map(isWhole ? names.map((name, at) => [name, answers[at] ?? []]) : [])
+  const filters = isWhole || filtered.length === 0 ? listings : await observeFilters(run, filtered)
   return new Map(names.map((name) => [name, readQueue([...qdiscsOf(name), ...(filters.get(name) ?? [])])]))
 }
 
@@ -180,9 +180,9 @@ export function requireSeen(output: Output, what: string): void {
 }
 
 function notSeen(what: string, output: Output): CniError {
-  const lack = refusedFor(output.stderr)
-  const told = `${oneLine(output.stderr)}${lackNote(lack)}`
-  return new CniError('network-not-seen', `cannot look at the network with ${what}: ${told}`, {
-    details: `${output.stderr}${lack?.hint ?? ''}`,
+  const missing = refusedFor(output.stderr)
+  const reason = `${oneLine(output.stderr)}${missingNote(missing)}`
+  return new CniError('network-not-seen', `cannot look at the network with ${what}: ${reason}`, {
+    details: `${output.stderr}${missing?.hint ?? ''}`,
   })
 }

@@ -10,12 +10,12 @@ import type { Learnt } from '../../plan/order/facts.ts'
 import { isProven } from '../../plan/order/proof.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Shown, Stage, StageRun } from '../../plan/order/stage.ts'
 import { cureInPod } from '../../plan/order/tolerance.ts'
-import type { Ahead } from '../process/ahead.ts'
+import type { Prestarted } from '../process/prestart.ts'
 import { execute, laterCommands, type Place } from './execute.ts'
 
 /** How to run a plan. `ahead`: where tools are started before their input is known. */
 export interface PlanPlace extends Place {
-  readonly ahead?: Pick<Ahead, 'start' | 'discard'> | undefined
+  readonly prestarted?: Pick<Prestarted, 'start' | 'discard'> | undefined
 }
 
 /** Does what a stage does apart from operations, and returns what it learnt. */
@@ -30,7 +30,7 @@ export async function runPlan(place: PlanPlace, plan: Plan, door: Door): Promise
   for (const stage of plan.stages) under.ended.set(stage.id, runStage(under, stage))
   const outcomes = await Promise.all(under.ended.values())
   // Started for what does not come now. They learn of links when they start: the next plan has its own.
-  if (outcomes.some(({ failed }) => failed !== undefined)) await place.ahead?.discard()
+  if (outcomes.some(({ failed }) => failed !== undefined)) await place.prestarted?.discard()
   return { plan, outcomes }
 }
 
@@ -153,7 +153,7 @@ class Begun {
   }
 
   #start(run: StageRun): void {
-    const { netnsFd, ahead } = this.#place
-    if (run.kind === 'batch' && netnsFd !== undefined) ahead?.start(laterCommands(netnsFd, run.ops))
+    const { netnsFd, prestarted } = this.#place
+    if (run.kind === 'batch' && netnsFd !== undefined) prestarted?.start(laterCommands(netnsFd, run.ops))
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's allow-list of pod sysctls, the reference tuning plugin's file and rules
+// The node's allow-list of pod sysctls, the upstream tuning plugin's file and rules
 // (docs/design.md, "Upstream tuning"): a regular expression a line, not anchored; no file allows everything.
 
 import { CniError } from '../../cni/model/error.ts'
@@ -27,7 +27,7 @@ export function requireAllowedSysctls(keys: readonly string[], ifName: string): 
   })
 }
 
-/** The reference matches the key as it stands in the configuration: dotted or not, with IFNAME or the name. */
+/** Upstream matches the key as it stands in the configuration: dotted or not, with IFNAME or the name. */
 function spellings(key: string, ifName: string): readonly string[] {
   const general = key.replace(`/${ifName}/`, '/IFNAME/')
   return [key, general].flatMap((text) => [text, text.replaceAll('/', '.')])

@@ -5,7 +5,7 @@
 // open, so that no other file can have its inode meanwhile.
 
 import { closeSync, constants, openSync, rmSync } from 'node:fs'
-import type { ProcessStamp } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { stateRoot } from '../files/state.ts'
 
 /** A delegated plugin is never ended, a tool is: each kind has a file of its own. */
@@ -25,18 +25,18 @@ export type Starter = (kind: ProcessKind) => Starting
 const own = { files: new Map<string, number>(), children: 0 }
 
 /** Where the file of a call is: named after its process, so that a record or a lock leads to it. */
-export function callFile({ pid, startTime, pidNamespace }: ProcessStamp, kind: ProcessKind): string {
+export function callFile({ pid, startTime, pidNamespace }: ProcessIdentity, kind: ProcessKind): string {
   const namespace = /\d+/.exec(pidNamespace)?.[0] ?? '0'
   return `${stateRoot()}/call.${namespace}.${pid}.${startTime}${kind === 'delegate' ? '.delegate' : ''}`
 }
 
 /** For this process; its file is made with its first child. Where it cannot be, on a full disk, a removal must go on all the same. */
-export function starterOf(stamp: ProcessStamp): Starter {
+export function starterOf(identity: ProcessIdentity): Starter {
   return (kind) => {
     own.children += 1
     let isAtWork = true
     return {
-      fd: openOnce(callFile(stamp, kind)),
+      fd: openOnce(callFile(identity, kind)),
       ended: () => {
         if (isAtWork) own.children -= 1
         isAtWork = false

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends what a killed call left at work, before anybody takes down or makes anew what it was about: a tool with its batch
+// Ends what a killed call left at work, before anybody tears down or makes anew what it was about: a tool with its batch
 // in its pipe makes a link long after its caller is gone. Tools are killed; one in the middle of a netlink request ends
 // when that is done. Delegated plugins are waited for: what they do between two files of theirs is not ours to cut short.
 
 import { lstatSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError, oneLine } from '../../cni/model/error.ts'
-import type { ProcessStamp } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { callFile, type ProcessKind } from './call-file.ts'
 import { describeProcess, type HeldFile, holdersOf, isHolder, leadsGroup, seesOwnProcesses } from './process-holding.ts'
+import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './process-identity.ts'
 import type { Deadline } from './runner.ts'
-import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './stamp.ts'
 
 /** How long a delegated plugin may go on after its caller was killed: as long as the caller would have let it (commands/call/context.ts). */
 const longestDelegateMs = 20_000
@@ -24,7 +24,7 @@ const longestPauseMs = 50
 
 /** A call's file as it was found. */
 interface Found extends HeldFile {
-  readonly stamp: ProcessStamp
+  readonly identity: ProcessIdentity
   readonly kind: ProcessKind
 }
 
@@ -33,7 +33,7 @@ interface Found extends HeldFile {
  * itself. Two looks at a directory where nothing is left. Throws CniError 11 when something stays at work for five
  * seconds, or until the deadline: whatever the call was about then stays as it is.
  */
-export async function endProcessesOf(writer: ProcessStamp, deadline?: Deadline): Promise<void> {
+export async function endProcessesOf(writer: ProcessIdentity, deadline?: Deadline): Promise<void> {
   if (writer.bootId !== bootId()) return
   const kinds = ['tool', 'delegate'] as const
   const found = kinds.flatMap((kind) => findFile(callFile(writer, kind), writer, kind) ?? [])
@@ -44,7 +44,7 @@ export async function endProcessesOf(writer: ProcessStamp, deadline?: Deadline):
 }
 
 /**
- * Ends the tools of every call that was killed, whatever it was about; what does not end within a second is told.
+ * Ends the tools of every call that was killed, whatever it was about; what does not end within a second is reported.
  * `delegates`: waits for their delegated plugins, too, five seconds at most: a call that has one of its own must not come
  * before what they do, such as a GC with an earlier list. One look at a directory where there is nothing. Never throws.
  */
@@ -54,13 +54,13 @@ export async function endKilledCalls(delegates: boolean): Promise<void> {
     const left = found.filter((each) => isOver(each) && (each.kind === 'tool' || delegates || isLate(each)))
     const waitMs = left.some(({ kind }) => kind === 'delegate') ? longestWaitMs : othersWaitMs
     const stuck = await settle(left, performance.now() + waitMs)
-    if (stuck.length > 0) tell(`at work for a killed call: process ${stuck.map(describeProcess).join(', ')}`)
+    if (stuck.length > 0) report(`at work for a killed call: process ${stuck.map(describeProcess).join(', ')}`)
   } catch (error) {
-    tell(`what a killed call left at work: ${(error as Error).message}`)
+    report(`what a killed call left at work: ${(error as Error).message}`)
   }
 }
 
-function tell(text: string): void {
+function report(text: string): void {
   process.stderr.write(`trestle: ${oneLine(text)}\n`)
 }
 
@@ -107,36 +107,36 @@ function forget(files: readonly Found[]): void {
 function fileNamed(name: string): Found | undefined {
   const [, namespace, pid, startTime = '', delegate] = /^call\.(\d+)\.(\d+)\.(\d*)(\.delegate)?$/.exec(name) ?? []
   if (namespace === undefined) return undefined
-  const stamp = { pid: Number(pid), startTime, bootId: bootId(), pidNamespace: `pid:[${namespace}]` }
-  return findFile(`${stateRoot()}/${name}`, stamp, delegate === undefined ? 'tool' : 'delegate')
+  const identity = { pid: Number(pid), startTime, bootId: bootId(), pidNamespace: `pid:[${namespace}]` }
+  return findFile(`${stateRoot()}/${name}`, identity, delegate === undefined ? 'tool' : 'delegate')
 }
 
 /** Not one that somebody has put under the name: a link to a file which all have open would be the end of them. */
-function findFile(path: string, stamp: ProcessStamp, kind: ProcessKind): Found | undefined {
+function findFile(path: string, identity: ProcessIdentity, kind: ProcessKind): Found | undefined {
   const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   const isOurs =
     stat?.isFile() && stat.uid === 0n && stat.nlink === 1n && stat.size === 0n && (stat.mode & 0o777n) === 0o600n
-  return stat !== undefined && isOurs ? { path, stat, stamp, kind } : undefined
+  return stat !== undefined && isOurs ? { path, stat, identity, kind } : undefined
 }
 
 /** Whether the call has ended: that of another pid namespace, whose processes we cannot tell, after its longest time. */
-function isOver({ stamp, stat }: Found): boolean {
-  return hasEnded(stamp, Number(stat.mtimeMs))
+function isOver({ identity, stat }: Found): boolean {
+  return hasEnded(identity, Number(stat.mtimeMs))
 }
 
 /** Whether its processes cannot be told: nothing is killed, and by now its longest time is over. Throws CniError 11 where it is not. */
-function isUnseen({ stamp, stat }: Found): boolean {
-  if (stamp.pidNamespace !== ownPidNamespace()) return true
+function isUnseen({ identity, stat }: Found): boolean {
+  if (identity.pidNamespace !== ownPidNamespace()) return true
   if (seesOwnProcesses()) return false
   if (Math.abs(Date.now() - Number(stat.mtimeMs)) > longestCallMs) return true
   throw notVisible()
 }
 
-function isLate({ kind, stamp, stat }: Found): boolean {
-  return kind === 'delegate' && isOlder(stamp, Number(stat.mtimeMs), longestDelegateMs)
+function isLate({ kind, identity, stat }: Found): boolean {
+  return kind === 'delegate' && isOlder(identity, Number(stat.mtimeMs), longestDelegateMs)
 }
 
-function stillAtWork({ pid }: ProcessStamp, stuck: readonly number[]): CniError {
+function stillAtWork({ pid }: ProcessIdentity, stuck: readonly number[]): CniError {
   const who = stuck.map(describeProcess).join(', ')
   return new CniError('killed-call-at-work', `what a killed call has started is still at work: process ${who}`, {
     details: `its caller was process ${pid}; a tool waits for the kernel (cat /proc/${stuck[0]}/stack), an IPAM plugin for what it needs; record and addresses stay for a later call`,

@@ -31,35 +31,35 @@ export function seesNamespaces(): boolean {
 }
 
 /** A capability that is not there, and the sentence for an error's `details`. */
-export interface Lack {
+export interface MissingCapability {
   readonly name: string
   readonly hint: string
 }
 
 /** Those of the two that every pod needs which this process has not; none where /proc does not say. */
-export function lackingCapabilities(): readonly Lack[] {
+export function missingCapabilities(): readonly MissingCapability[] {
   const effective = effectiveSet()
   if (effective === undefined) return []
-  return [netAdmin, sysAdmin].filter(({ bit }) => ((effective >> bit) & 1n) === 0n).map(lackOf)
+  return [netAdmin, sysAdmin].filter(({ bit }) => ((effective >> bit) & 1n) === 0n).map(missingCapability)
 }
 
 /**
  * Why a tool was refused: the capability it needs, when the refusal is one of permission and this process has it not.
  * `told`: its stderr, or the text of a system call's error.
  */
-export function refusedFor(told: string): Lack | undefined {
-  if (!/Operation not permitted|Permission denied|\bEPERM\b|\bEACCES\b/i.test(told)) return undefined
+export function refusedFor(stderr: string): MissingCapability | undefined {
+  if (!/Operation not permitted|Permission denied|\bEPERM\b|\bEACCES\b/i.test(stderr)) return undefined
   // setns(2) is the only thing that needs CAP_SYS_ADMIN.
-  const { name } = told.includes('reassociate to namespace') ? sysAdmin : netAdmin
-  return lackingCapabilities().find((lack) => lack.name === name)
+  const { name } = stderr.includes('reassociate to namespace') ? sysAdmin : netAdmin
+  return missingCapabilities().find((missing) => missing.name === name)
 }
 
 /** ` (CAP_NET_ADMIN is missing)` for the end of a message, or nothing. */
-export function lackNote(lack: Lack | undefined): string {
-  return lack === undefined ? '' : ` (${lack.name} is missing)`
+export function missingNote(missing: MissingCapability | undefined): string {
+  return missing === undefined ? '' : ` (${missing.name} is missing)`
 }
 
-function lackOf({ name, use }: Capability): Lack {
+function missingCapability({ name, use }: Capability): MissingCapability {
   return { name, hint: `trestle runs without ${name}, which ${use}; give it to the container runtime that calls` }
 }
 

@@ -4,14 +4,14 @@
 
 import { printable } from '../../cni/model/error.ts'
 
-let isTold = false
+let isReported = false
 
 /** Says once on stderr that the words of the command line are not looked at, where standard input is a terminal. */
-export function tellIgnoredWords(): void {
+export function reportIgnoredWords(): void {
   const words = process.argv.slice(2)
   // Not imported above: the start-up snapshot goes without it.
-  if (isTold || words.length === 0 || !process.getBuiltinModule('node:tty').isatty(0)) return
-  isTold = true
-  const said = `trestle: CNI_COMMAND is set, so this is a runtime's call: "${words.join(' ')}" is ignored`
-  process.stderr.write(printable(`${said}, the configuration is read from standard input; unset CNI_COMMAND\n`))
+  if (isReported || words.length === 0 || !process.getBuiltinModule('node:tty').isatty(0)) return
+  isReported = true
+  const notice = `trestle: CNI_COMMAND is set, so this is a runtime's call: "${words.join(' ')}" is ignored`
+  process.stderr.write(printable(`${notice}, the configuration is read from standard input; unset CNI_COMMAND\n`))
 }

@@ -2,7 +2,7 @@
 // Processes that have a file open, through /proc/PID/fd (proc(5)): only root's own, and only of our pid namespace.
 
 import { type BigIntStats, readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
-import { ownPidNamespace } from './stamp.ts'
+import { ownPidNamespace } from './process-identity.ts'
 
 /** A file that some process may have open. It must exist as long as this is used: its inode is what is looked for. */
 export interface HeldFile {

@@ -6,7 +6,7 @@ import { constants, fstatSync, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
-import { tellIgnoredWords } from './ignored-words.ts'
+import { reportIgnoredWords } from './ignored-words.ts'
 import type { Deadline } from './runner.ts'
 
 /** The largest real configuration is a GC of a full node, 0.1 MiB. */
@@ -50,7 +50,7 @@ function unblocked(fd: number): number {
 }
 
 async function readRest(reader: Reader, { endsAtMs, signal }: Deadline): Promise<string> {
-  tellIgnoredWords()
+  reportIgnoredWords()
   let pauseMs = 1
   do {
     await sleep(pauseMs)

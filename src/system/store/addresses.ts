@@ -19,12 +19,12 @@ export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<stri
   return taken
 }
 
-/** Reserves one address for the claim in `claimFile`; false when someone else has it. */
-export function reserveAddress(files: NetworkFiles, claimFile: string, address: string): boolean {
-  return linkOnce(claimFile, `${files.addresses}/${address}`)
+/** Reserves one address for the intent record in `intentFile`; false when someone else has it. */
+export function reserveAddress(files: NetworkFiles, intentFile: string, address: string): boolean {
+  return linkOnce(intentFile, `${files.addresses}/${address}`)
 }
 
-/** The claim behind a reservation; undefined when there is none or it cannot be read. */
+/** The intent record behind a reservation; undefined when there is none or it cannot be read. */
 export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
   return reservationHolder({ network: directoryNameOf(files), name: address })
 }

@@ -10,12 +10,12 @@ import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
-import type { ProcessStamp } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { decodeHolder, encodeHolder, type LockHolder } from '../../plan/state/stored-lock.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../files/files.ts'
 import { endProcessesOf } from '../process/call-processes.ts'
+import { hasEnded } from '../process/process-identity.ts'
 import type { Deadline } from '../process/runner.ts'
-import { hasEnded } from '../process/stamp.ts'
 
 /**
  * How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. `deadline`: of the call
@@ -24,7 +24,7 @@ import { hasEnded } from '../process/stamp.ts'
 export interface LockRequest {
   readonly file: string
   readonly purpose: string
-  readonly owner: ProcessStamp
+  readonly owner: ProcessIdentity
   readonly waitMs: number
   readonly deadline?: Deadline
   /**

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host ports are per node, across networks: reserved by link(2) of the claim under /run/trestle/ports,
+// Host ports are per node, across networks: reserved by link(2) of the intent record under /run/trestle/ports,
 // like addresses. Someone else's is refused with the holder's name; a dead holder's is taken over.
 
 import { existsSync, rmSync } from 'node:fs'
@@ -20,7 +20,7 @@ import {
 
 /** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
 export interface PortRequest {
-  readonly claimFile: string
+  readonly intentFile: string
   readonly key: AttachmentRecord['key']
   readonly settle: (holder: AttachmentRecord) => Promise<boolean>
   /** Gives back what nobody can have, of reservations that cannot be read. */
@@ -49,7 +49,7 @@ export async function releasePorts(
   await release({ record, network: undefined, known, purpose: 'release host ports', deadline, remove })
 }
 
-/** The claim behind a reserved port; undefined when there is none or it cannot be read. */
+/** The intent record behind a reserved port; undefined when there is none or it cannot be read. */
 export function portHolder(name: string): AttachmentRecord | undefined {
   return reservationHolder({ name })
 }
@@ -63,15 +63,15 @@ export function portsOf(key: AttachmentRecord['key']): readonly string[] {
 async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {
   const name = reservationName(port)
   const file = `${portsDirectory()}/${name}`
-  if (linkOnce(request.claimFile, file) || isOurs(request, name)) return true
-  return (await isFreed(request, name)) && linkOnce(request.claimFile, file)
+  if (linkOnce(request.intentFile, file) || isOurs(request, name)) return true
+  return (await isFreed(request, name)) && linkOnce(request.intentFile, file)
 }
 
 function isOurs(request: PortRequest, name: string): boolean {
   return isHeldBy({ name }, request.key)
 }
 
-/** Whether the port's holder was dead and has been taken down, or has given it back meanwhile. */
+/** Whether the port's holder was dead and has been torn down, or has given it back meanwhile. */
 async function isFreed(request: PortRequest, name: string): Promise<boolean> {
   const holder = portHolder(name)
   if (holder === undefined) await request.reclaim()

@@ -7,7 +7,7 @@ import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import { networkDirName, recordFileName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { sharesRules } from '../../plan/modes/shared.ts'
+import { sharesRules } from '../../plan/modes/network-rules.ts'
 import { decodeNetwork, encodeNetwork } from '../../plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
@@ -27,17 +27,17 @@ export interface StoredRecord {
   readonly record: AttachmentRecord
 }
 
-/** Claims the attachment for this call; false when there is a claim already. */
-export function claim(files: NetworkFiles, record: AttachmentRecord): boolean {
+/** Writes the intent record of this call; false when there is one already. */
+export function writeIntent(files: NetworkFiles, record: AttachmentRecord): boolean {
   return createText(pendingFile(files, record.key), textOf(record))
 }
 
-/** The claim's file: what reservations are linked to. */
+/** The intent record's file: what reservations are linked to. */
 export function pendingFile(files: NetworkFiles, key: AttachmentKey): string {
   return `${files.pending}/${recordFileName(key)}`
 }
 
-/** Writes the claim anew, with everything that is about to be made, or with its pending cleanup. */
+/** Writes the intent record anew, with everything that is about to be made, or with its pending cleanup. */
 export function writePending(files: NetworkFiles, record: AttachmentRecord): void {
   writeText(pendingFile(files, record.key), textOf(record))
 }
@@ -68,8 +68,8 @@ export function finish(files: NetworkFiles, key: AttachmentKey): void {
 }
 
 /**
- * Writes the finished record of an attachment that was there before it, and removes its claim. It is
- * never pending with a spec: settling a killed call takes down what such a claim describes.
+ * Writes the finished record of an attachment that was there before it, and removes its intent record. It is
+ * never pending with a spec: settling a killed call tears down what such an intent record describes.
  */
 export function writeAdopted(files: NetworkFiles, record: AttachmentRecord): void {
   writeFinished(files, record)
@@ -95,10 +95,10 @@ export function forget(files: NetworkFiles, key: AttachmentKey): void {
 /** The finished record of an attachment, or what a call in progress or a killed one left. */
 export function findRecords(files: NetworkFiles, key: AttachmentKey): readonly StoredRecord[] {
   const name = recordFileName(key)
-  const claimed = readStored(`${files.pending}/${name}`, true)
+  const intent = readStored(`${files.pending}/${name}`, true)
   const finished = readStored(`${files.attachments}/${name}`, false)
   // ADD takes a record from pending to finished, DEL back: one that was on its way is pending by now.
-  const pending = claimed ?? (finished === undefined ? readStored(`${files.pending}/${name}`, true) : undefined)
+  const pending = intent ?? (finished === undefined ? readStored(`${files.pending}/${name}`, true) : undefined)
   return [finished, pending].filter((stored) => stored !== undefined)
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reserved addresses and host ports on disk: of a network the former, of the node the latter. A reservation is a link(2)
-// of the attachment's claim under its name: the kernel says who was first, without a lock, and the file says who it was
+// of the attachment's intent record under its name: the kernel says who was first, without a lock, and the file says who it was
 // (docs/design.md, "State"). Releasing looks at the holder and removes the name in two steps, so that one takes a lock.
 
 import { lstatSync } from 'node:fs'
@@ -30,7 +30,7 @@ export function reservationLock({ network }: { readonly network?: string | undef
   return network === undefined ? `${stateRoot()}/ports.lock` : networkFiles(network).lock
 }
 
-/** The claim behind it; undefined when there is none or it cannot be read. */
+/** The intent record behind it; undefined when there is none or it cannot be read. */
 export function reservationHolder(reservation: Reservation): AttachmentRecord | undefined {
   const found = readText(reservationFile(reservation))
   return found === undefined || found === 'unreadable' ? undefined : decodeRecord(found.text)

@@ -3,10 +3,10 @@
 // pile up on a node whose runtime kills many calls.
 
 import { existsSync, rmSync } from 'node:fs'
-import type { ProcessStamp } from '../../plan/model/record.ts'
+import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { type NetworkFiles, stateRoot } from '../files/state.ts'
-import { ownPidNamespace } from '../process/stamp.ts'
+import { ownPidNamespace } from '../process/process-identity.ts'
 import { removeAbandoned } from './lock.ts'
 
 /** `.PIDNS.PID.TIME.N` of files.ts; `LOCK.PIDNS.PID.TIME.DEPTH` of lock.ts. */
@@ -15,7 +15,7 @@ const temporaryName = /\.(\d+)\.(\d+)\.\d+\.\d+$/
 const lockNames = ['lock', 'ports.lock', 'settle.lock']
 
 /** Removes temporary files of ended processes and abandoned locks, of this network and of the machine. */
-export async function sweep(files: NetworkFiles, owner: ProcessStamp): Promise<void> {
+export async function sweep(files: NetworkFiles, owner: ProcessIdentity): Promise<void> {
   for (const directory of [stateRoot(), files.directory, files.pending, files.locks]) {
     for (const name of namesIn(directory)) {
       const file = `${directory}/${name}`

@@ -68,7 +68,7 @@ export async function check(lab: Lab, { conf, name, result }: LabPod): Promise<s
 }
 
 /** DEL that must succeed in silence, and the end of the pod's namespace. */
-export async function detach(lab: Lab, { conf, name, result }: LabPod): Promise<void> {
+export async function teardown(lab: Lab, { conf, name, result }: LabPod): Promise<void> {
   const done = await call(lab, 'DEL', { conf: { ...conf, prevResult: result }, name })
   expect([done.exitCode, done.stdout], `DEL ${name}: ${done.stdout} ${done.stderr}`).toEqual([0, ''])
   await must(lab, `ip netns delete ${name}`)

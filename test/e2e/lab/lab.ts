@@ -15,7 +15,7 @@ const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 export const peers =
   process.env['TRESTLE_PEERS'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'trestle-peers')
 
-/** The plugin under test: trestle's executable, or with E2E_PLUGIN_TYPE=bridge the reference plugins, which prove the test. */
+/** The plugin under test: trestle's executable, or with E2E_PLUGIN_TYPE=bridge the upstream plugins, which prove the test. */
 export const pluginType = process.env['E2E_PLUGIN_TYPE'] ?? 'trestle'
 const trestle = process.env['CNI_BIN'] ?? here('../../../dist/trestle')
 

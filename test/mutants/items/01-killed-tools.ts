@@ -5,9 +5,9 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'DEL does not wait for what the killed ADD of its own record has at work',
-    file: 'src/commands/teardown/detach.ts',
-    find: '      await endProcessesOf(now.writer, context.waits)\n      return await takeDown',
-    replace: '      return await takeDown',
+    file: 'src/commands/teardown/teardown.ts',
+    find: '      await endProcessesOf(now.writer, context.waits)\n      return await teardownUnderLock',
+    replace: '      return await teardownUnderLock',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/killed-tools.test.ts',

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Mutant } from '../mutant.ts'
 
-/** What lets a call take down what another host network namespace has, or keeps it for ever, and the test that sees it. */
+/** What lets a call tear down what another host network namespace has, or keeps it for ever, and the test that sees it. */
 export const mutants: readonly Mutant[] = [
   {
     name: 'a call from another host network namespace takes what it finds for its own',

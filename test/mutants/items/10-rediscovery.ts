@@ -60,7 +60,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'an ADD takes the host port of a live pod whose reservation was lost, once its rules are gone',
-    file: 'src/commands/attach/shared-door.ts',
+    file: 'src/commands/attach/network-door.ts',
     find: '        await refuseOwnedPorts(context, run.spec)\n',
     replace: '',
     caughtBy: {

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the second chained entry of a list is told that the container has had its ADD',
-    file: 'src/commands/attach/claim.ts',
+    file: 'src/commands/attach/intent.ts',
     find: 'return isSecond ? chainedTwice(key) : taken(record, isPending)',
     replace: 'return isSecond && isPending ? chainedTwice(key) : taken(record, isPending)',
     caughtBy: {

@@ -5,8 +5,8 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a holder of another pid namespace is dead',
-    file: 'src/system/process/stamp.ts',
-    find: 'return isOlder(stamp, writtenMs, longestCallMs)',
+    file: 'src/system/process/process-identity.ts',
+    find: 'return isOlder(identity, writtenMs, longestCallMs)',
     replace: 'return true',
     caughtBy: {
       project: 'netns',

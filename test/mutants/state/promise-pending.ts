@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the address is given back though something is left',
-    file: 'src/commands/teardown/take-down.ts',
+    file: 'src/commands/teardown/under-lock.ts',
     find: '    forgetFinished(files, record.key)\n    return failures\n',
     replace:
       '    forgetFinished(files, record.key)\n    await releaseAddresses(files, record, context.whole)\n    return failures\n',
@@ -17,7 +17,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'no later call settles a pending cleanup',
-    file: 'src/commands/teardown/detach.ts',
+    file: 'src/commands/teardown/teardown.ts',
     find: "!== 'elsewhere' && existsSync(file)",
     replace: "!== 'elsewhere' && existsSync(file) && record.pendingCleanup === undefined",
     caughtBy: {

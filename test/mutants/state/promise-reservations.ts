@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an address that somebody else has is ours too',
     file: 'src/system/store/addresses.ts',
-    find: 'return linkOnce(claimFile, `${files.addresses}/${address}`)',
-    replace: 'return linkOnce(claimFile, `${files.addresses}/${address}`) || true',
+    find: 'return linkOnce(intentFile, `${files.addresses}/${address}`)',
+    replace: 'return linkOnce(intentFile, `${files.addresses}/${address}`) || true',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/ipam/pool.test.ts',

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Mutant } from '../mutant.ts'
 
-/** What host-local keeps for living pods of the reference chain is not given out. */
+/** What host-local keeps for living pods of the upstream chain is not given out. */
 export const mutants: readonly Mutant[] = [
   {
-    name: 'addresses of the reference’s pods are free',
+    name: 'addresses of upstream’s pods are free',
     file: 'src/system/ipam/ipam.ts',
-    find: 'for (const address of referenceAddresses(ipam.dataDir, request.conf.name)) taken.add(address)\n',
+    find: 'for (const address of upstreamAddresses(ipam.dataDir, request.conf.name)) taken.add(address)\n',
     replace: '',
     caughtBy: {
       project: 'netns',
-      file: 'test/netns/ipam/reference-leases.test.ts',
+      file: 'test/netns/ipam/upstream-leases.test.ts',
       test: 'are not given out, nor by request',
     },
   },
   {
-    name: 'a request may have an address of the reference’s pods',
+    name: 'a request may have an address of upstream’s pods',
     file: 'src/system/ipam/ipam.ts',
-    find: 'if (!isTheirs && reserveAddress(files, claimFile, chosen.address)) return chosen\n  if (!isTheirs) await',
-    replace: 'if (reserveAddress(files, claimFile, chosen.address)) return chosen\n  if (!isTheirs) await',
+    find: 'if (!isTheirs && reserveAddress(files, intentFile, chosen.address)) return chosen\n  if (!isTheirs) await',
+    replace: 'if (reserveAddress(files, intentFile, chosen.address)) return chosen\n  if (!isTheirs) await',
     caughtBy: {
       project: 'netns',
-      file: 'test/netns/ipam/reference-leases.test.ts',
+      file: 'test/netns/ipam/upstream-leases.test.ts',
       test: 'are not given out, nor by request',
     },
   },

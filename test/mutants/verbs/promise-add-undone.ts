@@ -5,9 +5,9 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD that failed leaves what it made',
-    file: 'src/commands/attach/claim.ts',
-    find: 'const failures = [...(await detach(contextOfUndo(context), files, latest).catch((failure: Error) => [failure]))]',
-    replace: 'const failures: Error[] = contextOfUndo(context) && detach && files && latest ? [] : []',
+    file: 'src/commands/attach/intent.ts',
+    find: '...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),',
+    replace: '...((contextOfTeardown(context) && teardown && files && latest ? [] : []) as Error[]),',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/chained/settings.test.ts',
@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a result that nobody reads is no reason for a DEL',
     file: 'src/cni/dispatch.ts',
-    find: "...(invocation.verb === 'ADD' ? { undo:",
-    replace: "...(invocation.verb === 'CHECK' ? { undo:",
+    find: "...(invocation.verb === 'ADD' ? { teardown:",
+    replace: "...(invocation.verb === 'CHECK' ? { teardown:",
     caughtBy: {
       project: 'unit',
       file: 'test/unit/cni/dispatch.test.ts',

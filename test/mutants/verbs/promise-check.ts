@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an operation that was not applied is no difference',
     file: 'src/plan/difference/difference.ts',
-    find: 'return linkLacks(op, place, observed)',
-    replace: "return op.in === 'host' ? [] : linkLacks(op, place, observed)",
+    find: 'return linkDifference(op, place, observed)',
+    replace: "return op.in === 'host' ? [] : linkDifference(op, place, observed)",
     caughtBy: {
       project: 'unit',
       file: 'test/unit/plan/difference/difference.test.ts',

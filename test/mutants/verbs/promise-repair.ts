@@ -18,7 +18,7 @@ export const mutants: readonly Mutant[] = [
       "if (spec.host === undefined || spec.port === undefined || spec.mode === 'bridge') return []\n  const { bridge } = spec.port",
     caughtBy: {
       project: 'netns',
-      file: 'test/netns/processes/races-shared.test.ts',
+      file: 'test/netns/processes/races-network.test.ts',
       test: 'a bridge is made anew though a pod of it goes meanwhile',
     },
   },

@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'a live attachment is taken down for the second ADD',
-    file: 'src/commands/attach/claim.ts',
+    file: 'src/commands/attach/intent.ts',
     find: 'if (stored.isPending || !isDead(stored, context)) throw',
     replace: 'if (stored.isPending) throw',
     caughtBy: {
@@ -15,8 +15,8 @@ export const mutants: readonly Mutant[] = [
     },
   },
   {
-    name: 'an ADD that finished after the look before the claim is not seen',
-    file: 'src/commands/attach/claim.ts',
+    name: 'an ADD that finished after the look before the intent record is not seen',
+    file: 'src/commands/attach/intent.ts',
     find: 'if (finished !== undefined) throw taken(finished.record, false)',
     replace: 'void finished',
     caughtBy: {

@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a path that is no namespace here counts as gone',
     file: 'src/system/kernel/netns.ts',
-    find: "if (statfsSync(stamp.path).type !== nsfsMagic) return 'unknown'",
-    replace: "if (statfsSync(stamp.path).type !== nsfsMagic) return 'gone'",
+    find: "if (statfsSync(identity.path).type !== nsfsMagic) return 'unknown'",
+    replace: "if (statfsSync(identity.path).type !== nsfsMagic) return 'gone'",
     caughtBy: {
       project: 'netns',
       file: 'test/netns/ipam/pool.test.ts',
@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'what an earlier boot left holds its address for ever',
-    file: 'src/commands/teardown/detach.ts',
+    file: 'src/commands/teardown/teardown.ts',
     find: "return host === 'ended' || (host === 'here' &&",
     replace: "return host === 'here' && (host === 'here' &&",
     caughtBy: {

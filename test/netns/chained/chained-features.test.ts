@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// trestle after the reference ptp: each feature acts on the interface that ptp made, is checked, and is gone
+// trestle after the upstream ptp: each feature acts on the interface that ptp made, is checked, and is gone
 // after DEL, also where the interface stays.
 
 import { rmSync } from 'node:fs'
@@ -7,6 +7,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { inPodJson } from '../../support/traffic/pods.ts'
+import { addUplink, outside, seenBy, serve } from '../../support/traffic/traffic.ts'
 import {
   attachChain,
   attachFirst,
@@ -15,9 +17,7 @@ import {
   detachChain,
   detachSecond,
   missingPlugins,
-} from '../../support/reference.ts'
-import { inPodJson } from '../../support/traffic/pods.ts'
-import { addUplink, outside, seenBy, serve } from '../../support/traffic/traffic.ts'
+} from '../../support/upstream.ts'
 
 const missing = missingPlugins(['ptp', 'host-local'])
 const ranges = [[{ subnet: '10.70.0.0/24' }], [{ subnet: 'fd00:70::/64' }]]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// trestle after plugins whose pods share a link of the host: the reference bridge and macvlan, and trestle itself.
+// trestle after plugins whose pods share a link of the host: the upstream bridge and macvlan, and trestle itself.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { filterBridged } from '../../support/ask.ts'
 import { type Host, openHost, type Snapshot, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { attach, later, netConf } from '../../support/traffic/pods.ts'
+import { addUplink, outside, pings, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
 import {
   attachChain,
   attachFirst,
@@ -15,9 +17,7 @@ import {
   detachChain,
   detachSecond,
   missingPlugins,
-} from '../../support/reference.ts'
-import { attach, later, netConf } from '../../support/traffic/pods.ts'
-import { addUplink, outside, pings, pingsOnce, seenBy, serve } from '../../support/traffic/traffic.ts'
+} from '../../support/upstream.ts'
 
 const port = { hostPort: 8080, containerPort: 8080, protocol: 'tcp' }
 const ports = { runtimeConfig: { portMappings: [port] } }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node is switched from the reference chain to trestle while its pods live: no stream breaks before its
+// A node is switched from the upstream chain to trestle while its pods live: no stream breaks before its
 // pod's DEL, no address is given twice, and nothing of either is left.
 
 import { existsSync, readdirSync, rmSync } from 'node:fs'
@@ -59,7 +59,7 @@ beforeEach(async () => {
   internet = addUplink(host)
   runtime = openRuntime(host, network)
   far = await openStreams(internet, echoPort)
-  // A node that drops what nobody accepts: the way out needs the accepts. The reference opens no way in for host ports.
+  // A node that drops what nobody accepts: the way out needs the accepts. Upstream opens no way in for host ports.
   for (const program of ['iptables', 'ip6tables']) {
     host.run(program, ['-A', 'FORWARD', '-m', 'conntrack', '--ctstate', 'DNAT', '-j', 'ACCEPT'])
     host.run(program, ['-P', 'FORWARD', 'DROP'])
@@ -119,7 +119,7 @@ async function expectAllFlow(): Promise<void> {
   expect([far.broken, live().flatMap(({ streams }) => streams.broken)]).toEqual([[], []])
 }
 
-/** Rules, reservations and devices of pods: what the reference keeps for all of them is left out. */
+/** Rules, reservations and devices of pods: what upstream keeps for all of them is left out. */
 function leftOfPods(): readonly string[] {
   const rules = ['iptables-save', 'ip6tables-save'].flatMap((program) => host.run(program, []).stdout.split('\n'))
   const nft = host.run('nft', ['list', 'ruleset']).stdout.split('\n')
@@ -153,7 +153,7 @@ function adopt(...words: readonly string[]) {
 }
 
 describe.skipIf(missing !== undefined).each(['iptables', 'nftables'])(
-  'a node of the reference chain with %s',
+  'a node of the upstream chain with %s',
   (backend) => {
     it('is switched with its pods alive', { timeout: 300_000 }, async () => {
       runtime.write(referenceList(backend))
@@ -219,12 +219,12 @@ describe.skipIf(missing !== undefined).each(['iptables', 'nftables'])(
       expect(leftOfPods()).toEqual([])
     })
 
-    it('is not applied to a list that still names the reference plugins, unless it is named', async () => {
+    it('is not applied to a list that still names the upstream plugins, unless it is named', async () => {
       runtime.write(referenceList(backend))
       await add(0)
       const found = adopt('--apply')
       expect([found.code, found.statuses]).toEqual([1, ['adopt']])
-      expect(found.entries[0]?.detail).toContain('still names the reference plugins')
+      expect(found.entries[0]?.detail).toContain('still names the upstream plugins')
       const named = adopt('--apply', runtime.file)
       expect([named.code, named.statuses]).toEqual([0, ['adopted']])
       convertList()

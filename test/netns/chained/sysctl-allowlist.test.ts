@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's allow-list of sysctls (/etc/cni/tuning/allowlist.conf) as the reference tuning plugin reads it.
+// The node's allow-list of sysctls (/etc/cni/tuning/allowlist.conf) as the upstream tuning plugin reads it.
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

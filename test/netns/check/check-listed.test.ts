@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CHECK of a list of trestle and the reference tuning plugin, through libcni: what the later plugin sets and
+// CHECK of a list of trestle and the upstream tuning plugin, through libcni: what the later plugin sets and
 // does not tell in its result is known from libcni's memory of the list.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

@@ -47,7 +47,7 @@ function hostLinks(): readonly string[] {
   return (JSON.parse(links) as readonly { ifname: string }[]).map(({ ifname }) => ifname)
 }
 
-/** Puts the converted list in place of the reference's. */
+/** Puts the converted list in place of upstream's. */
 function convertList(): void {
   runtime.write(JSON.parse(runtime.command('convert', runtime.file).stdout))
 }

@@ -9,12 +9,12 @@ import { execaSync } from 'execa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../../../src/cli/node/network-list.ts'
 import { environment, type Finished, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
-import { referencePlugins } from '../../support/reference.ts'
 import { addUplink } from '../../support/traffic/traffic.ts'
+import { referencePlugins } from '../../support/upstream.ts'
 
 const files = readdirSync('conf-examples').filter((name) => /\.conf(list)?$/.test(name))
 
-/** Stands in for the reference dhcp plugin, which needs a daemon and a server: answers as it would. */
+/** Stands in for the upstream dhcp plugin, which needs a daemon and a server: answers as it would. */
 const dhcp = `#!/bin/sh
 cat >/dev/null
 [ "$CNI_COMMAND" = ADD ] || exit 0
@@ -36,7 +36,7 @@ const wantedIps: Readonly<Record<string, readonly string[]>> = {
   everything: ['10.254.0.77', 'fd00:254::77'],
 }
 
-/** Why the network cannot be run with the reference plugins of this machine. */
+/** Why the network cannot be run with the upstream plugins of this machine. */
 function unfitFor(network: NetworkList, { type }: PluginConf): string | undefined {
   if (type === 'trestle') return undefined
   const file = `${referencePlugins}/${type}`
@@ -64,7 +64,7 @@ describe('conf-examples', () => {
   const links = () =>
     ['veth', 'ifb', 'macvlan'].map((kind) => host.run('ip', ['-br', 'link', 'show', 'type', kind]).stdout)
 
-  /** Runs one plugin of a list: ours, or the reference one of its type. */
+  /** Runs one plugin of a list: ours, or the upstream one of its type. */
   function run(verb: Verb, plugin: PluginConf, sent: { conf: object; call: object }): Finished {
     const call = { ...sent.call, path: `${plugins}:${referencePlugins}:${dirname(trestle)}` }
     if (plugin.type === 'trestle') return host.cni(verb, sent.conf, call)

@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { stateOf, until } from '../../support/faults/stamps.ts'
+import { stateOf, until } from '../../support/faults/process-identities.ts'
 import { haveStrace, noStrace, startTracedCommand } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni, startCommand } from '../../support/locks/parallel.ts'
@@ -48,7 +48,7 @@ describe('restore', () => {
     if (!haveStrace()) return test.skip(noStrace)
     const pod = attach(host, netConf())
     const address = `${stateOf(host, 'net').directory}/addresses/${pod.address}`
-    writeFileSync(address, 'no claim')
+    writeFileSync(address, 'no record')
     const slow = { calls: 'unlink,unlinkat', what: 'delay_exit=2500000', when: 1, paths: [address] }
     let isOver = false
     const restoring = startTracedCommand(host, ['restore'], slow, {}).finally(() => {

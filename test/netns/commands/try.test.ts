@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { trestle } from '../../support/host.ts'
-import { missingPlugins, referencePlugins } from '../../support/reference.ts'
+import { missingPlugins, referencePlugins } from '../../support/upstream.ts'
 
 /** Everything of this (private) machine that `try` must not touch. */
 function surroundings() {

@@ -93,7 +93,7 @@ describe('the result of ADD', () => {
       const words = ['link', 'show', entry.name]
       const shown = () => (isPod ? inPodJson(host, netns, words) : onHostJson(host, words))[0]
       expect(shown()).toMatchObject({ address: entry.mac, mtu: 1500 })
-      // It is told when the kernel comes to it (net/core/link_watch.c).
+      // It is reported when the kernel comes to it (net/core/link_watch.c).
       await expect.poll(() => shown()?.operstate, { timeout: 20_000 }).toBe('UP')
     }
     const check = { ...conf, prevResult: added.json }

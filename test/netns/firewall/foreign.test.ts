@@ -4,7 +4,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
-import { until } from '../../support/faults/stamps.ts'
+import { until } from '../../support/faults/process-identities.ts'
 import { type Finished, type Host, openHost } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
@@ -89,7 +89,7 @@ async function furnish(): Promise<void> {
   run('ip addr add fd00:77::1/64 dev br-theirs nodad')
   run('ip link set br-theirs up')
   run('tc qdisc add dev port0 root tbf rate 1mbit burst 32kbit latency 400ms')
-  // Carrier is told later (net/core/link_watch.c).
+  // Carrier is reported later (net/core/link_watch.c).
   const isUp = (dev: string) => run(`ip -o link show dev ${dev}`).stdout.includes(' state UP ')
   await until('the carrier', () => ['br-theirs', 'port0', 'port1'].every(isUp))
 }

@@ -7,8 +7,8 @@ import { restore } from '../../support/damage/breakage.ts'
 import { foreignTable } from '../../support/foreign-firewalls.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
-import { attachChain, type Chain, checkSecond, detachChain, missingPlugins } from '../../support/reference.ts'
 import { addUplink, outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
+import { attachChain, type Chain, checkSecond, detachChain, missingPlugins } from '../../support/upstream.ts'
 
 const subnets = ['10.70.0.0/24', 'fd00:70::/64']
 const missing = missingPlugins(['ptp', 'macvlan', 'host-local'])

@@ -78,7 +78,7 @@ const cases: readonly (readonly [Policy, Policy, boolean])[] = [
   ['same-bridge', 'same-bridge', false],
   ['isolated', 'isolated', false],
   ['isolated', 'same-bridge', false],
-  // The reference isolates only bridges that have a policy against each other.
+  // Upstream isolates only bridges that have a policy against each other.
   ['same-bridge', 'open', true],
 ]
 

@@ -109,7 +109,7 @@ describe('a link of that name', () => {
   })
 })
 
-describe('keys of the reference', () => {
+describe('keys of upstream', () => {
   it('isGateway and isDefaultGateway decide about address, route and forwarding', () => {
     const ipam = { type: 'host-local', subnet: '10.240.0.0/24' }
     const bare = netConf({ podcidr: undefined, ipam })

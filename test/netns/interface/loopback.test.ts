@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `loopback` in place of the reference loopback plugin.
+// mode `loopback` in place of the upstream loopback plugin.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'

@@ -58,7 +58,7 @@ describe('routes of the configuration', () => {
     expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
-  it('of IPv6 have the gateway whatever their scope, as with the reference', () => {
+  it('of IPv6 have the gateway whatever their scope, as with upstream', () => {
     const routes = [{ dst: '2001:db8::/32', scope: 253 }]
     const conf = ipamConf({ type: 'trestle', subnet: 'fd00:240::/64', routes })
     const pod = attach(host, conf)
@@ -97,7 +97,7 @@ describe('routes of the configuration', () => {
 })
 
 describe('routes of a routed pod', () => {
-  it('may go through a neighbour in the subnet, which the reference ptp sets as well', () => {
+  it('may go through a neighbour in the subnet, which the upstream ptp sets as well', () => {
     const routes = [{ dst: '10.1.0.0/16', gw: '10.240.0.9' }, { dst: '0.0.0.0/0' }]
     const conf = ipamConf({ type: 'trestle', subnet: '10.240.0.0/24', routes }, { mode: 'ptp' })
     const pod = attach(host, conf)

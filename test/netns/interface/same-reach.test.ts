@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same pods through the reference chain and through the list that `trestle convert` makes of it: who
+// The same pods through the upstream chain and through the list that `trestle convert` makes of it: who
 // reaches whom, as whom, and what the pod has. Differences are named here, each with its reason.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -21,12 +21,12 @@ interface Feature {
   /** iptables and nft see what a bridge forwards (br_netfilter). */
   readonly isBridgeFiltered: boolean
   /** What another pod is seen as by the server behind a host port, where the two are not alike; '': not answered. */
-  readonly otherPodSeenAs?: Readonly<Record<'tcp' | 'udp', { readonly reference: string; readonly trestle: string }>>
+  readonly otherPodSeenAs?: Readonly<Record<'tcp' | 'udp', { readonly upstream: string; readonly trestle: string }>>
 }
 
-const seen = (reference: { tcp: string; udp: string }, trestle: string) => ({
-  tcp: { reference: reference.tcp, trestle },
-  udp: { reference: reference.udp, trestle },
+const seen = (upstream: { tcp: string; udp: string }, trestle: string) => ({
+  tcp: { upstream: upstream.tcp, trestle },
+  udp: { upstream: upstream.udp, trestle },
 })
 
 const bridge = { type: 'bridge', bridge: 'br-cmp', isDefaultGateway: true, ipMasq: true, hairpinMode: true } as const
@@ -64,7 +64,7 @@ const features: readonly Feature[] = [
 ]
 
 function listOf({ main, backend }: Feature) {
-  // The reference bridge adds the default route itself, and fails when IPAM has one too.
+  // The upstream bridge adds the default route itself, and fails when IPAM has one too.
   const routes = main.type === 'ptp' ? [{ dst: '0.0.0.0/0' }] : []
   const ipam = { type: 'host-local', ranges: [[{ subnet: '10.78.0.0/24' }]], routes }
   return {
@@ -152,11 +152,11 @@ function settingsOf(netns: string): Readonly<Record<string, string>> {
   return { somaxconn, mtu, shaped: `${qdiscs.filter((line) => line.includes(' tbf ')).length}` }
 }
 
-describe.skipIf(missing !== undefined)('reference and trestle', () => {
+describe.skipIf(missing !== undefined)('upstream and trestle', () => {
   it.each(features)('reach the same: $what', async (feature) => {
     runtime.write(listOf(feature))
     filterBridged(host, feature.isBridgeFiltered)
-    const reference = await probes()
+    const upstream = await probes()
     // Another node for trestle, so that neither finds what the other left.
     close()
     open()
@@ -168,8 +168,8 @@ describe.skipIf(missing !== undefined)('reference and trestle', () => {
     const trestle = await probes()
 
     expect(Object.entries(trestle).filter(([, client]) => client === '')).toEqual([])
-    const unlike = Object.keys(trestle).filter((name) => trestle[name] !== reference[name])
-    const found = unlike.map((name) => [name, { reference: reference[name], trestle: trestle[name] }])
+    const unlike = Object.keys(trestle).filter((name) => trestle[name] !== upstream[name])
+    const found = unlike.map((name) => [name, { upstream: upstream[name], trestle: trestle[name] }])
     const known = Object.entries(feature.otherPodSeenAs ?? {})
     const expected = known.map(([protocol, each]) => [`${protocol} other pod -> host port`, each])
     expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected))

@@ -4,7 +4,7 @@
 import { readdirSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { makeOld } from '../../support/faults/stamps.ts'
+import { makeOld } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Default routes of equal metric in ipam.routes: all are installed, as with the reference bridge and ptp, and the
+// Default routes of equal metric in ipam.routes: all are installed, as with the upstream bridge and ptp, and the
 // result names what the kernel has.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

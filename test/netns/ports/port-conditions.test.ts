@@ -5,7 +5,7 @@
 import { truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce, type Target } from '../../support/ask.ts'
-import { stateOf } from '../../support/faults/stamps.ts'
+import { stateOf } from '../../support/faults/process-identities.ts'
 import { startCni } from '../../support/locks/parallel.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'

@@ -5,7 +5,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../../support/ask.ts'
-import { rewrite, stateOf } from '../../support/faults/stamps.ts'
+import { rewrite, stateOf } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'

@@ -4,7 +4,7 @@
 
 import { lutimesSync, mkdirSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holdLock, livingStamp, rewrite, stateOf, unseenStamp } from '../../support/faults/stamps.ts'
+import { holdLock, livingStamp, rewrite, stateOf, unseenStamp } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'

@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { holdLock, makePending, stateOf, until, watchLock } from '../../support/faults/stamps.ts'
+import { holdLock, makePending, stateOf, until, watchLock } from '../../support/faults/process-identities.ts'
 import { startCall } from '../../support/faults/started.ts'
 import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
@@ -59,7 +59,7 @@ describe('SIGTERM while others hold a lock that the call waits for', () => {
     return finished
   }
 
-  it('ends an ADD that would settle what a killed call left: it claims nothing, and a later ADD settles', async () => {
+  it('ends an ADD that would settle what a killed call left: it reserves nothing, and a later ADD settles', async () => {
     const killed = attach(host, conf, { id: 'killed' })
     makePending(state, 'killed')
     hold(`${state.directory}/settle.lock`)

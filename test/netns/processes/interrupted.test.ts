@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { holdLock, until, watchLock } from '../../support/faults/stamps.ts'
+import { holdLock, until, watchLock } from '../../support/faults/process-identities.ts'
 import { startCall } from '../../support/faults/started.ts'
 import { type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { answer, type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
@@ -141,17 +141,17 @@ describe('a signal in the middle of ADD', () => {
 })
 
 describe('SIGTERM', () => {
-  it('ends an ADD that waits for a lock, which takes its claim back', async () => {
+  it('ends an ADD that waits for a lock, which takes its intent record back', async () => {
     const lock = `${host.stateDir}/lock`
     const [free, watched] = [holdLock(lock), watchLock(lock)]
     const { child, ended } = start(netConf(), { CNI_NETNS: host.pod('a'), CNI_CONTAINERID: 'c1' })
-    const claim = `${host.stateDir}/networks/net/pending/c1:eth0`
+    const intent = `${host.stateDir}/networks/net/pending/c1:eth0`
     await until('it waits for the lock', watched.isWanted)
     watched.close()
-    expect(existsSync(claim)).toBe(true)
+    expect(existsSync(intent)).toBe(true)
     child.kill('SIGTERM')
     expectError(await ended, 106, 'while waiting for')
-    expect(existsSync(claim)).toBe(false)
+    expect(existsSync(intent)).toBe(false)
     free()
     expectNothingLeft(host, before)
   })

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Locks that stay held: a call waits for one after the other, but all of it ends with the call's own deadline, with
-// the holder's name, and what it had claimed is given back.
+// the holder's name, and what it had reserved is given back.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holdLock, makePending, stateOf } from '../../support/faults/stamps.ts'
+import { holdLock, makePending, stateOf } from '../../support/faults/process-identities.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni } from '../../support/locks/parallel.ts'
 import { expectError } from '../../support/outcome.ts'

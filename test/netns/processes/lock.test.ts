@@ -4,7 +4,7 @@
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { ownStamp } from '../../../src/system/process/stamp.ts'
+import { ownProcessIdentity } from '../../../src/system/process/process-identity.ts'
 import { haveStrace, noStrace } from '../../support/faults/strace.ts'
 import { type LockProcess, openLockProcesses } from '../../support/locks/lock-processes.ts'
 
@@ -125,8 +125,14 @@ describe('the lock', () => {
   it.each([
     ['of text that is no holder', () => 'not json'],
     ['that is empty', () => ''],
-    ['of an earlier boot', () => JSON.stringify({ ...ownStamp(), bootId: 'of-an-earlier-boot', purpose: 'old' })],
-    ['of a process whose pid is used again', () => JSON.stringify({ ...ownStamp(), startTime: '1', purpose: 'old' })],
+    [
+      'of an earlier boot',
+      () => JSON.stringify({ ...ownProcessIdentity(), bootId: 'of-an-earlier-boot', purpose: 'old' }),
+    ],
+    [
+      'of a process whose pid is used again',
+      () => JSON.stringify({ ...ownProcessIdentity(), startTime: '1', purpose: 'old' }),
+    ],
   ])('is taken at once from a file %s', async (_, text) => {
     const job = { ...newLock(), waitMs: callWaitsMs }
     writeFileSync(job.file, text())
@@ -137,7 +143,10 @@ describe('the lock', () => {
 
   it('is not taken from a process of another pid namespace, of which nothing can be told', async () => {
     const { file, counter } = newLock()
-    writeFileSync(file, JSON.stringify({ ...ownStamp(), pid: 4_000_000, pidNamespace: 'pid:[1]', purpose: 'far away' }))
+    writeFileSync(
+      file,
+      JSON.stringify({ ...ownProcessIdentity(), pid: 4_000_000, pidNamespace: 'pid:[1]', purpose: 'far away' }),
+    )
     expect(await waiters[0]?.ask({ file, counter, waitMs: 200 })).toMatchObject({ is: 'refused', code: 11 })
   })
 })

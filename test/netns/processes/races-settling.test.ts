@@ -4,7 +4,7 @@
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holdLock, makePending, stateOf, until } from '../../support/faults/stamps.ts'
+import { holdLock, makePending, stateOf, until } from '../../support/faults/process-identities.ts'
 import { endsOrWaits, isHeld } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
@@ -76,7 +76,9 @@ describe('settling beside other calls', () => {
     for (const id of ['d1', 'd2']) host.removePod(attach(host, conf, { id }).netns)
     const release = holdLock(`${state.directory}/settle.lock`)
     const both = ['n1', 'n2'].map((id) => startCni(host, 'ADD', { conf, id, netns: host.pod(id) }))
-    await until('both have claimed', () => ['n1', 'n2'].every((id) => state.names('pending').includes(`${id}:eth0`)))
+    await until('both have written their intent', () =>
+      ['n1', 'n2'].every((id) => state.names('pending').includes(`${id}:eth0`)),
+    )
     await Promise.all(both.map(endsOrWaits))
     release()
     for (const added of await Promise.all(both)) expect(added.code, added.stdout).toBe(0)

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { makePending, reservedPorts, stateOf, until } from '../../support/faults/stamps.ts'
+import { makePending, reservedPorts, stateOf, until } from '../../support/faults/process-identities.ts'
 import { endsOrWaits } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCni, tracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
@@ -79,7 +79,9 @@ describe('calls at the same time', () => {
       { ...call, verb: 'ADD', conf: plain },
       { calls: 'link,linkat', what: 'delay_enter=2500000', when: 1, paths: [state.pending('c1')] },
     )
-    await until('the slow one is about to claim', () => state.names('pending').some((name) => name.startsWith('.')))
+    await until('the slow one is about to write its intent', () =>
+      state.names('pending').some((name) => name.startsWith('.')),
+    )
     const fast = await startCni(host, 'ADD', { conf: plain, ...call })
     await expectOneOf([await slow, fast], netns, plain)
     expectSilent(host.cni('DEL', plain, seed.call))
@@ -207,7 +209,7 @@ describe('calls at the same time', () => {
     const writing = startCni(host, 'ADD', { conf: first, id: 'p0', netns: host.pod('p0'), env: gate.env })
     await until('the first one is held', gate.isReached)
     const waiting = startCni(host, 'ADD', { conf: second, id: 'p1', netns: host.pod('p1') })
-    await until('the second one has claimed', () => state.names('pending').includes('p1:eth0'))
+    await until('the second one has written its intent', () => state.names('pending').includes('p1:eth0'))
     await endsOrWaits(waiting)
     gate.open()
     for (const added of [await writing, await waiting]) expect(added.code, added.stdout).toBe(0)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node whose executable is replaced while pods live, by the next release and back: each release reads and takes down
+// A node whose executable is replaced while pods live, by the next release and back: each release reads and tears down
 // what the other has made, in every mode, and gives nothing of it to others. Release 0.1 is built from the history.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { buildEarlier, lackOfHistory } from '../../support/damage/earlier-release.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts } from '../../support/faults/stamps.ts'
+import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { type Finished, trestle } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'

@@ -6,7 +6,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { reservedPorts, stateOf } from '../../support/faults/stamps.ts'
+import { reservedPorts, stateOf } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'

@@ -6,7 +6,7 @@ import { readFileSync, truncateSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts, rewrite } from '../../support/faults/stamps.ts'
+import { reservedPorts, rewrite } from '../../support/faults/process-identities.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 

@@ -40,7 +40,7 @@ afterEach(() => {
 
 const pathOf = (name: string) => (name === '' ? host.stateDir : `${host.stateDir}/${name}`)
 
-/** Every verb must say 5, DEL too: where the state cannot be believed, nothing is taken down by it. */
+/** Every verb must say 5, DEL too: where the state cannot be believed, nothing is torn down by it. */
 function expectRefused(what: string): void {
   const fresh = { id: 'c2', netns: host.pod(`c2-${what}`) }
   expectError(host.cni('ADD', conf, fresh), 5, 'state directory')

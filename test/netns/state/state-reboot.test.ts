@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
-import { until } from '../../support/faults/stamps.ts'
+import { until } from '../../support/faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { addressesOf } from '../../support/locks/parallel.ts'
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attachments whose pod is gone, or that the runtime no longer lists: all that they have goes, whichever
-// call meets them, and one that cannot be taken down does not keep the others.
+// call meets them, and one that cannot be torn down does not keep the others.
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { holdLock, livingStamp, reservedPorts } from '../../support/faults/stamps.ts'
+import { holdLock, livingStamp, reservedPorts } from '../../support/faults/process-identities.ts'
 import { type InstalledIpam, installIpam } from '../../support/ipam-plugin.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
@@ -46,12 +46,15 @@ describe('a dead attachment', () => {
     expectNothingLeft(host, host.before)
   })
 
-  it('that is only the claim of a killed second ADD goes, and leaves the live attachment all it has', () => {
+  it('that is only the intent record of a killed second ADD goes, and leaves the live attachment all it has', () => {
     const pod = attach(host, netConf(mapped(8080)), { id: 'c1' })
-    const { spec: _, network: __, ...claim } = JSON.parse(readFileSync(host.state.finished('c1'), 'utf8'))
+    const { spec: _, network: __, ...intent } = JSON.parse(readFileSync(host.state.finished('c1'), 'utf8'))
     // As ADD writes it before it looks for a finished record: its writer's pid is somebody else's by now.
     const writer = { ...livingStamp(), startTime: '1' }
-    writeFileSync(host.state.pending('c1'), JSON.stringify({ ...claim, writer, createdAt: '2026-01-01T00:00:00.000Z' }))
+    writeFileSync(
+      host.state.pending('c1'),
+      JSON.stringify({ ...intent, writer, createdAt: '2026-01-01T00:00:00.000Z' }),
+    )
     attach(host, netConf(), { id: 'c2' })
     expect(existsSync(host.state.pending('c1'))).toBe(false)
     expectSilent(later(host, 'CHECK', { conf: netConf(mapped(8080)), pod }))

@@ -3,7 +3,7 @@
 
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { livingStamp, makeOld, rewrite, stateOf, until } from '../../support/faults/stamps.ts'
+import { livingStamp, makeOld, rewrite, stateOf, until } from '../../support/faults/process-identities.ts'
 import { isHeld } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCommand } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
@@ -53,16 +53,16 @@ describe('gc beside another call', () => {
     })
     host.removePod(dead.netns)
     const address = `${state.directory}/addresses/10.240.0.77`
-    writeFileSync(address, 'no claim')
+    writeFileSync(address, 'no record')
     makeOld(address)
     const gate = gateAt('nft', 'delete element')
     try {
       const collecting = startCommand(host, ['gc', '--no-runtime', '--apply'], gate.env)
       await until('gc collects the dead pod', gate.isReached)
       // As an ADD has it before it writes down what it makes.
-      const { spec: _, ...claim } = JSON.parse(readFileSync(state.finished('c1'), 'utf8'))
-      const key = { ...claim.key, containerId: 'new' }
-      writeFileSync(state.pending('new'), JSON.stringify({ ...claim, key, writer: livingStamp() }))
+      const { spec: _, ...intent } = JSON.parse(readFileSync(state.finished('c1'), 'utf8'))
+      const key = { ...intent.key, containerId: 'new' }
+      writeFileSync(state.pending('new'), JSON.stringify({ ...intent, key, writer: livingStamp() }))
       rmSync(address)
       linkSync(state.pending('new'), address)
       gate.open()

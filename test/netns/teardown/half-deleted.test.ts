@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { restore } from '../../support/damage/breakage.ts'
-import { reservedPorts, stateOf } from '../../support/faults/stamps.ts'
+import { reservedPorts, stateOf } from '../../support/faults/process-identities.ts'
 import { haveStrace, nameChanges, tracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
@@ -49,7 +49,7 @@ describe('after a DEL that was killed while it forgot its pod', () => {
     const whole = open(conf)
     // No DEL makes so many calls: it runs to its end, and the log has them all.
     const points = callsOn(whole.files, whole.kill({ calls: nameChanges, when: 60_000 }).log)
-    // Marked as going, the finished one gone, its claim bare, and gone: fewer would mean that they were not seen.
+    // Marked as going, the finished one gone, its record without a spec, and gone: fewer would mean that they were not seen.
     expect(points.length, 'how often DEL changes the record').toBeGreaterThanOrEqual(4)
     expect(new Set(points.map(({ calls }) => calls)).size, 'kinds of changes').toBeGreaterThan(1)
     whole.host.close()

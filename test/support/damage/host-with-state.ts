@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A throw-away node for tests that look into the state directory, or change what is in it.
 
-import { stateOf } from '../faults/stamps.ts'
+import { stateOf } from '../faults/process-identities.ts'
 import { openHost, snapshot } from '../host.ts'
 
 /** Opens a node. `before`: everything as it is now; `state`: of its network `net`. Close it in `afterEach`. */

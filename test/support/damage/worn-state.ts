@@ -13,7 +13,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { livingStamp, makePending, stateOf } from '../faults/stamps.ts'
+import { livingStamp, makePending, stateOf } from '../faults/process-identities.ts'
 import { type Host, openHost, snapshot } from '../host.ts'
 import { attach, type Pod } from '../traffic/pods.ts'
 

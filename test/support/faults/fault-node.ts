@@ -10,7 +10,7 @@ import { openStreams, type Streams } from '../traffic/streams.ts'
 import { addUplink, outside } from '../traffic/traffic.ts'
 import { echoPort, type FeatureSet, leasing, type Net, prefixOf } from './fault-sets.ts'
 import { openFaults } from './faults.ts'
-import { until } from './stamps.ts'
+import { until } from './process-identities.ts'
 
 const lifetimeMs = 3_600_000
 
@@ -103,7 +103,7 @@ function lookAt(host: Host, ipam: InstalledIpam, ofNets: Known): Look {
   const leases = existsSync(`${ipam.path}/leases`) ? host.run('ls', [`${ipam.path}/leases`]).stdout : ''
   return {
     ...taken,
-    // With the carrier, which is told later, come the kernel's own routes of IPv6 links: they are as the links are.
+    // With the carrier, which is reported later, come the kernel's own routes of IPv6 links: they are as the links are.
     // Where IPv6 forwarding is on, which is shared, each prefix has an anycast address (net/ipv6/addrconf.c, addrconf_join_anycast).
     routes: taken.routes.replace(/^((\w+ )?(fe80::|ff00::)|anycast ).*\n/gm, ''),
     qdiscs: qdiscs.replace(/^.* dev br-.*\n/gm, ''),
@@ -169,7 +169,7 @@ async function startTalk(of: Talkers) {
   return {
     /** How many run. */
     count: names.length,
-    /** Those that broke since the last call, in words; they are started again. Waits until each has had echoes of what is sent from now on, or is told. */
+    /** Those that broke since the last call, in words; they are started again. Waits until each has had echoes of what is sent from now on, or is reported. */
     broken: async (): Promise<readonly string[]> => {
       await Promise.all(ends.map((each) => each.settled()))
       const news = ends.flatMap((each) => each.broken).slice(seen)

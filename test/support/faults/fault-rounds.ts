@@ -6,7 +6,7 @@ import type { Finished, Verb } from '../host.ts'
 import { outside } from '../traffic/traffic.ts'
 import { addressOf, type FaultNode, hostPorts, type Look, mustWork } from './fault-node.ts'
 import { type Net, prefixOf } from './fault-sets.ts'
-import { until } from './stamps.ts'
+import { until } from './process-identities.ts'
 
 export const roundVerbs = ['first ADD', 'steady ADD', 'DEL', 'GC'] as const
 export type RoundVerb = (typeof roundVerbs)[number]
@@ -215,6 +215,6 @@ function differences(before: Look, after: Look): readonly Finding[] {
 /** A failed ADD tells why, with a code for what is foreseen. */
 function noErrorObject({ json, stdout }: Finished): readonly Finding[] {
   const { code, msg } = (json ?? {}) as { code?: unknown; msg?: unknown }
-  const isTold = typeof code === 'number' && typeof msg === 'string' && code !== 999
-  return isTold ? [] : [{ text: `no error object: ${stdout}` }]
+  const isReported = typeof code === 'number' && typeof msg === 'string' && code !== 999
+  return isReported ? [] : [{ text: `no error object: ${stdout}` }]
 }

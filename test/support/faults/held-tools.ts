@@ -5,7 +5,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { until } from './stamps.ts'
+import { until } from './process-identities.ts'
 
 type Tool = 'ip' | 'tc' | 'nft'
 

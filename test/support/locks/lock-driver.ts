@@ -6,7 +6,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CniError } from '../../../src/cni/model/error.ts'
-import { ownStamp } from '../../../src/system/process/stamp.ts'
+import { ownProcessIdentity } from '../../../src/system/process/process-identity.ts'
 import { withLock } from '../../../src/system/store/lock.ts'
 
 /**
@@ -34,7 +34,7 @@ async function run({ file, waitMs, counter, holdMs = 0.2 }: Job): Promise<Answer
   const from = performance.now()
   const purpose = counter === undefined ? 'hold it' : 'count'
   try {
-    return await withLock({ file, purpose, owner: ownStamp(), waitMs }, async () => {
+    return await withLock({ file, purpose, owner: ownProcessIdentity(), waitMs }, async () => {
       if (counter === undefined) return await holdForEver()
       const waitedMs = performance.now() - from
       const seen = Number(readFileSync(counter, 'utf8'))

@@ -110,7 +110,7 @@ export async function openStreams(netns: string, port: number, lifetimeMs = 600_
       say(`udp ${name} ${target.port} ${target.address}`),
     /** Ends a stream on purpose: it is not broken. What ends the other side's process waits for it. */
     stop: (name: string): Promise<void> => done('stop', name),
-    /** Resolves when every stream has had so many more echoes, or is told in `broken`; 40 show every datagram until now. */
+    /** Resolves when every stream has had so many more echoes, or is reported in `broken`; 40 show every datagram until now. */
     settled: (more = 40): Promise<void> => done('settle', `${more}`),
     close: () => {
       child.kill('SIGKILL')

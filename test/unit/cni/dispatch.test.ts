@@ -20,7 +20,7 @@ interface Outcome {
 }
 
 /** Dispatches with handlers that write down their names; `thrown`, when given, is what each throws. */
-async function call(env: Environment, stdin: string | Error, thrown?: unknown, undoes = false): Promise<Outcome> {
+async function call(env: Environment, stdin: string | Error, thrown?: unknown, tearsDown = false): Promise<Outcome> {
   const called: string[] = []
   const handler = (name: string) => async () => {
     called.push(name)
@@ -41,8 +41,8 @@ async function call(env: Environment, stdin: string | Error, thrown?: unknown, u
     return stdin
   }
   const output = await dispatch({ env, stdin: readStdin }, handlers)
-  const { stdout, exitCode, undo } = output
-  if (undoes) await undo?.()
+  const { stdout, exitCode, teardown } = output
+  if (tearsDown) await teardown?.()
   return { called, stdout, exitCode }
 }
 

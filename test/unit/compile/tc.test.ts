@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import { readAnswers, readQueue } from '../../../src/compile/read-tc.ts'
 import { type TcOp, tcWords } from '../../../src/compile/tc.ts'
-import { queueLacks } from '../../../src/plan/difference/queue-difference.ts'
+import { queueDifference } from '../../../src/plan/difference/queue-difference.ts'
 import type { OpKind } from '../../../src/plan/model/op.ts'
 
 type TcKind = Extract<OpKind, { kind: TcOp['kind'] }>
@@ -88,7 +88,7 @@ describe('readAnswers', () => {
 
 describe('what was set up, read back', () => {
   const lacks = (entries: readonly object[], op: TcKind) =>
-    queueLacks(opOf(op) as never, new Map([['v', readQueue(entries)]]))
+    queueDifference(opOf(op) as never, new Map([['v', readQueue(entries)]]))
   const ingress = { kind: 'qdisc.ingress', dev: 'v' } as const
   const changed = (options: object) => [{ ...qdiscs[0], options: { rate: 2_500_000, burst: 100_000, ...options } }]
 

@@ -28,7 +28,7 @@ export async function clearNetworkUnavailable({ config }: Access, node: string):
 }
 
 /** An event on the own node, also where the problem is another node's: it is this one that cannot reach it. */
-export async function tellEvent({ config }: Access, self: string, problem: Problem): Promise<void> {
+export async function reportEvent({ config }: Access, self: string, problem: Problem): Promise<void> {
   const now = new Date().toISOString()
   const hash = createHash('sha256')
     .update(JSON.stringify([self, problem]))

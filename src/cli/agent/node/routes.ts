@@ -27,6 +27,6 @@ export async function changeRoutes(
   if (changes.length === 0) return []
   const { stderr } = await run({ file: 'ip', args: ['-force', '-batch', '-'], stdin: routeBatch(changes) })
   return refusedRoutes(changes, stderr)
-    .filter(([{ verb }, said]) => verb !== 'del' || !/No such process/.test(said))
-    .map(([{ why }, said]) => ({ id: 'RouteRefused', node: self, text: `could not ${why}: ${oneLine(said)}` }))
+    .filter(([{ verb }, refusal]) => verb !== 'del' || !/No such process/.test(refusal))
+    .map(([{ why }, refusal]) => ({ id: 'RouteRefused', node: self, text: `could not ${why}: ${oneLine(refusal)}` }))
 }

@@ -7,7 +7,7 @@ import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems
 import { allNetworks } from '../../../system/store/records.ts'
 import { type Access, openAccess } from '../api/access.ts'
 import { type NodeWatch, watchNodes } from '../api/nodes.ts'
-import { clearNetworkUnavailable, tellEvent } from '../api/own-node.ts'
+import { clearNetworkUnavailable, reportEvent } from '../api/own-node.ts'
 import { followDirectory, followLines } from '../node/watchers.ts'
 import type { Settings } from '../settings/settings.ts'
 import { collectGarbage } from './garbage.ts'
@@ -146,7 +146,7 @@ async function round(life: Life): Promise<void> {
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
   life.bridges = ownBridges() ?? life.bridges
   count(life, result, performance.now() - life.startedMs)
-  await tellCluster(life, result)
+  await reportToCluster(life, result)
   life.endedMs = performance.now()
   life.startedMs = undefined
   if (result.failures.length > 0) life.asked = 'all'
@@ -155,7 +155,7 @@ async function round(life: Life): Promise<void> {
 
 /** Those to tell of now; for the others there is another round. */
 function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
-  const { told, seen, isWaiting } = ripeProblems(problems, {
+  const { ripe, seen, isWaiting } = ripeProblems(problems, {
     self: life.settings.node,
     nowMs: performance.now(),
     seen: life.seen,
@@ -163,7 +163,7 @@ function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
   life.seen = seen
   clearTimeout(life.grace)
   if (isWaiting) life.grace = setTimeout(() => ask(life, 'cluster'), graceMs + 100)
-  return told
+  return ripe
 }
 
 /** Undefined where state cannot be read now. */
@@ -187,8 +187,8 @@ function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): v
 /** At most so many events a round: a cluster that is wrong as a whole is not told by each node of each other. */
 const mostEvents = 10
 
-/** The condition, once, and events for what is new. An API server that is gone is told next time. */
-async function tellCluster(life: Life, { isDone, problems }: RoundResult): Promise<void> {
+/** The condition, once, and events for what is new. An API server that is gone is reported next time. */
+async function reportToCluster(life: Life, { isDone, problems }: RoundResult): Promise<void> {
   const { log, settings, open } = life
   const { begun, over } = changedProblems(life.problems, problems)
   for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
@@ -200,7 +200,7 @@ async function tellCluster(life: Life, { isDone, problems }: RoundResult): Promi
       if (status !== 'False') await clearNetworkUnavailable(open(), settings.node)
       life.isConditionSet = true
     }
-    for (const problem of begun.slice(0, mostEvents)) await tellEvent(open(), settings.node, problem)
+    for (const problem of begun.slice(0, mostEvents)) await reportEvent(open(), settings.node, problem)
   } catch (error) {
     life.metrics.apiFailures.inc()
     log('warning', 'API server', { error: (error as Error).message })

@@ -13,7 +13,7 @@ export interface Health {
   readonly metrics: Metrics
 }
 
-/** Serves `/healthz`, `/readyz` and `/metrics`. A port that is taken is told, and the agent goes on. */
+/** Serves `/healthz`, `/readyz` and `/metrics`. A port that is taken is reported, and the agent goes on. */
 export function serveHealth(
   at: { host: string; port: number },
   { isStuck, isUnready, metrics }: Health,

@@ -41,10 +41,10 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
       severity !== 'note' && files.includes(file) && !skipped.includes(id)
     const meant = each.findings.filter(isMeant)
     // What stops containerd is what is wrong with the file.
-    const isTold = ({ id, file }: LintFinding) =>
+    const isReported = ({ id, file }: LintFinding) =>
       id === 'containerd-stops' &&
       meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
-    return [...meant.filter((found) => !isTold(found)).map(ofLint), ...shadowed(each, facts)]
+    return [...meant.filter((found) => !isReported(found)).map(ofLint), ...shadowed(each, facts)]
   })
 }
 
@@ -155,7 +155,7 @@ export function judgeLimits({ limits = [] }: NodeFacts): readonly Finding[] {
 /** A runtime tries again within minutes: what came later than this still goes on. */
 const stillMs = 5 * 60 * 1000
 
-/** What goes on is a warning, what was before is a note. What is found in another group already is told there. */
+/** What goes on is a warning, what was before is a note. What is found in another group already is reported there. */
 export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   return log
     .filter(({ id }) => !others.some((other) => other.id === id))

@@ -35,9 +35,9 @@ function checkOf({ kind, dev }: Difference, bridges: ReadonlySet<string>): Found
 /** One finding a check: what a flush or a bridge that is gone takes with it is one cause. */
 function differences({ differences: found, accepts, state }: StateFacts, without: readonly string[]): readonly Found[] {
   // Where IPv6 is off its addresses are missing: that is found already.
-  const isTold = ({ kind, dev, found: texts }: Difference) =>
+  const isReported = ({ kind, dev, found: texts }: Difference) =>
     kind.startsWith('addr.') && without.includes(dev) && texts.every((text) => /^[\da-f]*:/.test(text))
-  const all = found.filter((each) => !isTold(each))
+  const all = found.filter((each) => !isReported(each))
   const bridges = new Set(
     all.filter(({ kind }) => kind === 'bridge.add' || kind.startsWith('addr.')).map(({ dev }) => dev),
   )

@@ -13,7 +13,7 @@ import { observeHost } from '../../../system/kernel/observe.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import { allNetworks } from '../../../system/store/records.ts'
 import { askRuntime } from '../../gc/living.ts'
-import type { Tell } from '../../shell/progress.ts'
+import type { Progress } from '../../shell/progress.ts'
 import type { Group } from '../checks/check.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
 import type { NodeFacts, NotLooked } from './facts.ts'
@@ -30,18 +30,18 @@ import { hasState, livePods, lookAtState } from './state.ts'
 export interface LookOptions extends Named {
   readonly isRuntimeAsked: boolean
   readonly logFile?: string
-  readonly tell: Tell
+  readonly progress: Progress
 }
 
 /** The facts of this node. Never throws. */
 export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
-  const look = openLook(options.tell)
+  const look = openLook(options.progress)
   const nowMs = Date.now()
   const runtimes = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), []) : []
   const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: 'its defaults' }
   const configurations = configurationsOf(look, runtimes.length > 0 ? runtimes : [{ ...nobody, ...named(options) }])
   const listed = options.isRuntimeAsked
-    ? (await look.at('runtime', () => askRuntime(options.endpoint, options.tell), { listed: undefined })).listed
+    ? (await look.at('runtime', () => askRuntime(options.endpoint, options.progress), { listed: undefined })).listed
     : undefined
   // A runtime that does not answer takes time of its own.
   const context = openContext(new AbortController().signal)
@@ -89,10 +89,10 @@ function recorded(context: CallContext): Recorded {
   return hasState() ? [allNetworks(), livePods(context)] : [[], []]
 }
 
-function openLook(tell: Tell) {
+function openLook(progress: Progress) {
   const notLooked: NotLooked[] = []
   const at = async <T, E>(group: Group, body: () => T | Promise<T>, otherwise: E): Promise<T | E> => {
-    tell(`looking at ${group}`)
+    progress(`looking at ${group}`)
     try {
       return await body()
     } catch (error) {

@@ -8,7 +8,7 @@ import type { Listed } from '../../../commands/teardown/collect.ts'
 import { status } from '../../../commands/verbs/status.ts'
 import { capacity, countedOf, describeSet } from '../../../plan/ipam/allocate.ts'
 import { networkFiles } from '../../../system/files/state.ts'
-import { referenceAddresses, referenceLeases } from '../../../system/ipam/reference-leases.ts'
+import { upstreamAddresses, upstreamLeases } from '../../../system/ipam/upstream-leases.ts'
 import { takenAddresses } from '../../../system/store/addresses.ts'
 import { readOwn } from '../../lint/rules/own-plugin.ts'
 import { asOwn } from '../../node/own-type.ts'
@@ -37,13 +37,13 @@ function poolsOf(
   { isHostLocal, listed }: { readonly isHostLocal: boolean; readonly listed: Listed },
 ): readonly PoolFacts[] {
   const files = networkFiles(network)
-  const reference = isHostLocal
-    ? referenceLeases(ipam.dataDir, network).map(({ address }) => address)
-    : referenceAddresses(ipam.dataDir, network)
-  const taken = [...new Set([...(isHostLocal ? [] : takenAddresses(files, ipam.cooldownS)), ...reference])]
+  const upstream = isHostLocal
+    ? upstreamLeases(ipam.dataDir, network).map(({ address }) => address)
+    : upstreamAddresses(ipam.dataDir, network)
+  const taken = [...new Set([...(isHostLocal ? [] : takenAddresses(files, ipam.cooldownS)), ...upstream])]
   return ipam.rangeSets.map((set) => {
     const inSet = countedOf(set, ipam.exclude, taken)
-    const leases = referenceLeases(ipam.dataDir, network).filter(({ address }) => inSet.includes(address))
+    const leases = upstreamLeases(ipam.dataDir, network).filter(({ address }) => inSet.includes(address))
     const leaked = leases.filter(({ containerId }) => listed !== undefined && !listed.has(containerId))
     return {
       network,

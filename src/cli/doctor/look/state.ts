@@ -33,10 +33,12 @@ export function hasState(): boolean {
 }
 
 /** Finished attachments of this node whose pods live. */
-export function livePods({ stamp }: CallContext): readonly AttachmentRecord[] {
+export function livePods({ identity }: CallContext): readonly AttachmentRecord[] {
   if (!hasState()) return []
   return allRecords().flatMap(({ isPending, record }) =>
-    !isPending && hostStateOf(record.writer, stamp) === 'here' && netnsState(record.netns) === 'live' ? [record] : [],
+    !isPending && hostStateOf(record.writer, identity) === 'here' && netnsState(record.netns) === 'live'
+      ? [record]
+      : [],
   )
 }
 

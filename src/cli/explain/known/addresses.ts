@@ -14,7 +14,7 @@ export const clearHostLocal = [
   'printf \'%s\\n\' "$pods" | grep -qxF -e "$id" || rm -v "$f"; done',
 ].join(' ')
 
-/** Errors of address management, of the reference plugins and of others. */
+/** Errors of address management, of the upstream plugins and of others. */
 export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-full',

@@ -12,7 +12,7 @@ export const configurationErrors: readonly KnownError[] = [
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [
-      'the plugin is not installed: distributions and Kubernetes no longer bring the reference plugins along',
+      'the plugin is not installed: distributions and Kubernetes no longer bring the upstream plugins along',
       'an update or a cleaning up removed it',
       'the runtime looks in another directory than the one it was installed to: the brackets show where',
       '`type` is misspelt',

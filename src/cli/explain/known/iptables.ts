@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of iptables and nft, which the reference plugins, podman's and kube-proxy run.
+// Of iptables and nft, which the upstream plugins, podman's and kube-proxy run.
 
 import type { KnownError } from './known-error.ts'
 

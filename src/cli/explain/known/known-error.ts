@@ -26,7 +26,7 @@ export interface KnownError {
   /** Words that programs without any pod network print too: they count only in a text that speaks of one, and not of
    * an image, a volume or a webhook in the same line. */
   readonly needsNetwork?: true
-  /** Words of the reference plugins that trestle prints as well, where its code says more. */
+  /** Words of the upstream plugins that trestle prints as well, where its code says more. */
   readonly alsoOurs?: true
   /** A line with these words is about something else. */
   readonly unless?: RegExp

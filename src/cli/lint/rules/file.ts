@@ -15,9 +15,9 @@ import { ipamProblems } from './other-ipam.ts'
 import { valueProblems } from './other-values.ts'
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
-import { chainedTypes, commonKeys, mainTypes, referenceShape } from './reference-keys.ts'
 import { ownSemantics, pluginSemantics } from './semantics.ts'
 import { unknownKeys, withKeys } from './unknown-keys.ts'
+import { chainedTypes, commonKeys, mainTypes, upstreamShape } from './upstream-keys.ts'
 import { withVersionCures } from './version-cure.ts'
 import { keysWithoutEffect } from './without-effect.ts'
 
@@ -106,7 +106,7 @@ function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): rea
   ]
 }
 
-/** Keys of trestle that no reference plugin has: whoever writes them means trestle. */
+/** Keys of trestle that no upstream plugin has: whoever writes them means trestle. */
 const trestleOnly = ['podcidr', 'nonMasqueradeCIDRs', 'removeWhenEmpty', 'allowOverlap']
 
 function lintOther(entry: PluginEntry, about: About & { type: string; head: NetworkHead }): readonly Found[] {
@@ -121,18 +121,18 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
   const delegated = typeof ipamType === 'string' && programs.isOwn(ipamType) ? delegatedToUs(entry, head) : []
   const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type)]
-  const shape = referenceShape(type, ipamType)
+  const shape = upstreamShape(type, ipamType)
   if (shape === undefined) return found
   found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
-  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asLeftover)
+  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asNote)
   // What is not there because it is misspelt is one finding.
   const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
   return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
 }
 
 /** kubenet's key in the bridge plugin, which never read it; minikube and AKS write it to this day. */
-function asLeftover(found: Found): Found {
+function asNote(found: Found): Found {
   return found.steps?.at(-1) === 'addIf' ? { ...found, severity: 'note' } : found
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of the reference plugins: ranges of host-local and addresses of static as these plugins read them, and
+// Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and
 // what they take and is yet not meant.
 
 import { lookUp } from '../../../cni/json/json-keys.ts'
@@ -41,7 +41,7 @@ export function ipamProblems(entry: PluginEntry, type: string, head: NetworkHead
   return odd.map(at)
 }
 
-/** trestle's host-local and static are the reference's: types, ranges and overlaps are refused in the same words. */
+/** trestle's host-local and static are upstream's: types, ranges and overlaps are refused in the same words. */
 function readAsOurs({ conf, steps }: PluginEntry, ipam: Fields, head: NetworkHead): readonly Found[] {
   const isEmptyStatic = lookUp(ipam, 'type') === 'static' && lookUp(ipam, 'addresses') === undefined
   if (isEmptyStatic) return []

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of the reference plugins (containernetworking/plugins 1.9.1): types as Go unmarshals them, bounds and words as
+// Values of the upstream plugins (containernetworking/plugins 1.9.1): types as Go unmarshals them, bounds and words as
 // the plugins check them. A value of null is none, as in Go.
 
 import { lookUp } from '../../../cni/json/json-keys.ts'
@@ -111,7 +111,7 @@ const kinds: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
   vrf: { vrfname: link, table: integer(0, 2 ** 32 - 1) },
 }
 
-/** What is wrong with the values of a reference plugin; nothing for a plugin that is none of them. */
+/** What is wrong with the values of an upstream plugin; nothing for a plugin that is none of them. */
 export function valueProblems({ conf, steps }: PluginEntry, type: string): readonly Found[] {
   if (!Object.hasOwn(kinds, type)) return []
   const found = Object.entries(kinds[type] ?? {}).flatMap(([key, kind]) =>

@@ -69,7 +69,7 @@ function capability(name: string, value: unknown, steps: readonly Step[]): reado
   ]
 }
 
-/** A gateway beside its subnet. The plugin takes it, as the reference does. */
+/** A gateway beside its subnet. The plugin takes it, as upstream does. */
 export function gateways(conf: Fields): readonly Found[] {
   const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
   const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of reference plugins to lists with trestle: what becomes of each key, and that trestle takes the result.
+// Lists of upstream plugins to lists with trestle: what becomes of each key, and that trestle takes the result.
 
 import { describe, expect, it } from 'vitest'
 import { convert } from '../../../../src/cli/convert/conflist.ts'

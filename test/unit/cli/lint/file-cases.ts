@@ -8,8 +8,8 @@ function list(plugin: object, more: object = {}): string {
 }
 const pool = (ipam: object, more: object = {}) => list({ ipam: { type: 'host-local', ...ipam }, ...more })
 const net = { podcidr: '10.240.0.0/24' }
-/** A list with one plugin of the reference. */
-export const reference = (plugin: object) => `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify(plugin)}]}`
+/** A list with one plugin of upstream. */
+export const upstream = (plugin: object) => `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify(plugin)}]}`
 
 /** Title, text, findings in order, file name. */
 export const cases: readonly (readonly [title: string, text: string, found: readonly string[], file?: string])[] = [
@@ -92,8 +92,8 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ['list-in-conf "plugins" this is a list of plugins, and the file is not named .conflist'],
     '10-x.conf',
   ],
-  ['a plugin without a type', reference({ ...net }), ['type-missing {"podcidr" the plugin has no type']],
-  ['a plugin whose type is a number', reference({ type: 7 }), ['type-missing "type" type: 7 is no text']],
+  ['a plugin without a type', upstream({ ...net }), ['type-missing {"podcidr" the plugin has no type']],
+  ['a plugin whose type is a number', upstream({ type: 7 }), ['type-missing "type" type: 7 is no text']],
   [
     'a misspelt key (cilium#8474: bad fields)',
     list({ podcdir: '10.0.0.0/8' }),
@@ -115,20 +115,20 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ['unknown-key "rangestop" trestle has no key plugins[0].ipam.ranges[0][0].rangestop; did you mean "rangeStart"?'],
   ],
   [
-    'a key of the reference bridge that is misspelt',
-    reference({ type: 'bridge', isgatway: true }),
+    'a key of the upstream bridge that is misspelt',
+    upstream({ type: 'bridge', isgatway: true }),
     ['unknown-key "isgatway" bridge has no key plugins[0].isgatway; did you mean "isGateway"?'],
   ],
   [
-    'a key of the reference host-local that is misspelt',
-    reference({ type: 'ptp', ipam: { type: 'host-local', subnett: '10.1.0.0/24' } }),
+    'a key of the upstream host-local that is misspelt',
+    upstream({ type: 'ptp', ipam: { type: 'host-local', subnett: '10.1.0.0/24' } }),
     ['unknown-key "subnett" ptp has no key plugins[0].ipam.subnett; did you mean "subnet"?'],
   ],
   ['remarks', list({ ...net, _comment: 'x', '//': 'y' }), []],
   ['keys in another case', list({ PodCIDR: '10.240.0.0/24', IPMASQ: true }), []],
   [
     'a key of trestle elsewhere',
-    reference({ type: 'bridge', ...net }),
+    upstream({ type: 'bridge', ...net }),
     ['key-of-trestle "podcidr" podcidr is a key of trestle, and the type is "bridge"'],
   ],
   [
@@ -261,8 +261,8 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ['chained-first "mode" mode chained needs a plugin before it'],
   ],
   [
-    'a reference plugin that comes first and is none to begin with',
-    reference({ type: 'portmap' }),
+    'an upstream plugin that comes first and is none to begin with',
+    upstream({ type: 'portmap' }),
     ['chained-first "portmap" portmap is the first plugin, and works on the interface of one before it'],
   ],
 ]

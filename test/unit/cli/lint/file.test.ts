@@ -9,7 +9,7 @@ import type { Finding } from '../../../../src/cli/lint/checks/finding.ts'
 import { lintText } from '../../../../src/cli/lint/rules/file.ts'
 import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
 import { runCli } from '../../../support/collect.ts'
-import { cases, reference } from './file-cases.ts'
+import { cases, upstream } from './file-cases.ts'
 import { otherCases } from './other-cases.ts'
 
 /** No directory of plugins: types are not looked at. */
@@ -39,7 +39,7 @@ describe('lint of a file', () => {
 
   it('of a bridge with trestle as its IPAM plugin looks at our keys in ipam', () => {
     const bridge = { type: 'bridge', ipam: { type: 'trestle', subnet: '10.1.0.0/24', exclud: ['10.1.0.7'] } }
-    expect(lint(reference(bridge))).toEqual([
+    expect(lint(upstream(bridge))).toEqual([
       'unknown-key "exclud" trestle has no key plugins[0].ipam.exclud; did you mean "exclude"?',
     ])
   })

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of other plugins with something to find in each, and files with nothing: values as the reference plugins and
+// Files of other plugins with something to find in each, and files with nothing: values as the upstream plugins and
 // Go take them, ranges, routes, templates, and files that are something else.
 
-import { type cases, reference } from './file-cases.ts'
+import { type cases, upstream } from './file-cases.ts'
 
 const pool = { type: 'host-local', subnet: '10.1.2.0/24' }
 const bridge = (more: object, ipam: object = pool) =>
-  reference({ type: 'bridge', isDefaultGateway: true, ipMasq: true, ipam, ...more })
+  upstream({ type: 'bridge', isDefaultGateway: true, ipMasq: true, ipam, ...more })
 const chained = (plugin: object) =>
   `{"cniVersion":"1.1.0","name":"n","plugins":[\n${JSON.stringify({ type: 'ptp', ipam: pool })},\n${JSON.stringify(plugin)}]}`
 
@@ -16,7 +16,7 @@ export const otherCases: typeof cases = [
     bridge({ bridge: 'cni0', mtu: 1450, hairpinMode: true, vlan: 100, dns: { nameservers: ['10.1.2.1'] } }),
     [],
   ],
-  ['a bridge for layer 2', reference({ type: 'bridge', bridge: 'br0', ipam: {} }), []],
+  ['a bridge for layer 2', upstream({ type: 'bridge', bridge: 'br0', ipam: {} }), []],
   ['a value of null', bridge({ mtu: null }), []],
   ['a good chain', chained({ type: 'portmap', snat: true, capabilities: { portMappings: true } }), []],
   [
@@ -53,7 +53,7 @@ export const otherCases: typeof cases = [
   ],
   [
     'a mode of macvlan that is none',
-    reference({ type: 'macvlan', master: 'eth0', mode: 'bridged', ipam: { type: 'dhcp' } }),
+    upstream({ type: 'macvlan', master: 'eth0', mode: 'bridged', ipam: { type: 'dhcp' } }),
     ['invalid-value "bridged" plugins[0].mode: "bridged" is not one of "bridge", "private", "vepa", "passthru"'],
   ],
   [
@@ -85,10 +85,10 @@ export const otherCases: typeof cases = [
   ],
   [
     'a device that is not named',
-    reference({ type: 'host-device' }),
+    upstream({ type: 'host-device' }),
     ['invalid-value {"type" host-device names no device: device, hwaddr, kernelpath or pciBusID'],
   ],
-  ['a VLAN without a master', reference({ type: 'vlan', vlanId: 7 }), ['invalid-value {"type" vlan needs a master']],
+  ['a VLAN without a master', upstream({ type: 'vlan', vlanId: 7 }), ['invalid-value {"type" vlan needs a master']],
   [
     'a subnet that is none',
     bridge({}, { type: 'host-local', subnet: '10.1.2.0' }),
@@ -155,7 +155,7 @@ export const otherCases: typeof cases = [
   ],
   [
     'a template of Calico',
-    reference({ type: 'calico', mtu: 1, kubernetes: { kubeconfig: '__KUBECONFIG_FILEPATH__' } }),
+    upstream({ type: 'calico', mtu: 1, kubernetes: { kubeconfig: '__KUBECONFIG_FILEPATH__' } }),
     [
       'placeholder "__KUBECONFIG_FILEPATH__" plugins[0].kubernetes.kubeconfig: "__KUBECONFIG_FILEPATH__" is a placeholder that was not replaced',
     ],
@@ -182,7 +182,7 @@ export const otherCases: typeof cases = [
   ],
   [
     'typographic quotes',
-    reference({ type: 'bridge', bridge: 'br0' }).replace('"name"', '“name”').replace('"br0"', '“br0”'),
+    upstream({ type: 'bridge', bridge: 'br0' }).replace('"name"', '“name”').replace('"br0"', '“br0”'),
     ['json-syntax “name” “ is a typographic quote: JSON has " only'],
   ],
   [

@@ -147,11 +147,11 @@ describe('ripeProblems', () => {
   it("tells the own node's at once, another's when it has lasted, and begins anew when it was over", () => {
     const both = [own, other] as { id: 'NoPodCIDR'; node: string; text: string }[]
     const first = ripeProblems(both, { self: 'self', nowMs: 1000, seen: new Map() })
-    expect(first).toMatchObject({ told: [own], isWaiting: true })
+    expect(first).toMatchObject({ ripe: [own], isWaiting: true })
     const later = ripeProblems(both, { self: 'self', nowMs: 1000 + graceMs, seen: first.seen })
-    expect(later).toMatchObject({ told: both, isWaiting: false })
+    expect(later).toMatchObject({ ripe: both, isWaiting: false })
     const over = ripeProblems([], { self: 'self', nowMs: 20_000, seen: later.seen })
-    expect(ripeProblems(both, { self: 'self', nowMs: 30_000, seen: over.seen }).told).toEqual([own])
+    expect(ripeProblems(both, { self: 'self', nowMs: 30_000, seen: over.seen }).ripe).toEqual([own])
   })
 })
 

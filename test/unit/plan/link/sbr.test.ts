@@ -6,7 +6,7 @@ import {
   routedBySource,
   sbrOps,
   sbrSpec,
-  sbrUndoOps,
+  sbrTeardownOps,
   subnetRoutes,
   tablesInUse,
 } from '../../../../src/plan/link/sbr.ts'
@@ -104,8 +104,8 @@ describe('operations', () => {
   })
 
   it('undo takes rules of an interface that goes, and puts routes back where it stays', () => {
-    expect(sbrUndoOps(spec, 'eth1', true).map((op) => op.kind)).toEqual(['rule.del'])
-    const undo = sbrUndoOps(spec, 'eth1', false)
+    expect(sbrTeardownOps(spec, 'eth1', true).map((op) => op.kind)).toEqual(['rule.del'])
+    const undo = sbrTeardownOps(spec, 'eth1', false)
     expect(undo.map((op) => op.kind)).toEqual(['route.add', 'rule.del', 'route.del', 'route.del'])
     expect(undo[0]).toMatchObject({ route: link4 })
   })

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// VLANs as what the tools are told, against golden text: order of default, access VLAN and trunk, and the
+// VLANs as what the tools are reported, against golden text: order of default, access VLAN and trunk, and the
 // gateway on a veth of its own.
 
 import { expect, it } from 'vitest'
 import { hostOps, portOps } from '../../../../src/plan/modes/attach.ts'
-import { bridgeOps, steadyBridgeOps } from '../../../../src/plan/modes/shared.ts'
+import { bridgeOps, fastPathBridgeOps } from '../../../../src/plan/modes/network-rules.ts'
 import { planText, specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
@@ -34,7 +34,7 @@ it.each(cases)('%s', async (name, conf) => {
   const { spec, network } = specsOf(read(conf), hasAddresses ? lease : { ips: [], routes: [] })
   const text = planText({
     'the first ADD: the bridge': bridgeOps(network, []),
-    'every ADD: the bridge': steadyBridgeOps(network),
+    'every ADD: the bridge': fastPathBridgeOps(network),
     'the attachment, on the host': hostOps(spec),
     'a port that lost its bridge': portOps(spec),
   })

@@ -6,12 +6,12 @@ import { describe, expect, it } from 'vitest'
 import {
   afterRuleOps,
   attachmentRuleOps,
-  detachOps,
   hostOps,
   podOps,
   podSysctlOps,
-  podUndoOps,
+  podTeardownOps,
   queueingOps,
+  teardownOps,
 } from '../../../../src/plan/modes/attach.ts'
 import { planText, specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
@@ -75,8 +75,8 @@ describe('an attachment', () => {
       'in the pod': podOps(spec),
       'sysctls of the pod': podSysctlOps(spec),
       'beside the pod': queueingOps(spec),
-      'DEL, on the host': detachOps(spec, 77),
-      'DEL, in a pod that is still there': podUndoOps(spec),
+      'DEL, on the host': teardownOps(spec, 77),
+      'DEL, in a pod that is still there': podTeardownOps(spec),
     })
     await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
   })
@@ -101,7 +101,7 @@ describe('an attachment', () => {
       ...podOps(spec),
       ...attachmentRuleOps(spec),
       ...queueingOps(spec),
-      ...detachOps(spec, 1),
+      ...teardownOps(spec, 1),
     ]
     for (const { why } of all) expect(why).toMatch(/^[a-z][^\n]+[^.\n]$/)
   })

@@ -6,7 +6,7 @@ import { readConfig } from '../../../../src/cni/config/config.ts'
 import { CniError } from '../../../../src/cni/model/error.ts'
 import { readInvocation } from '../../../../src/cni/model/invocation.ts'
 import type { ObservedLink } from '../../../../src/plan/model/observed.ts'
-import { detachOps, hostOps, podOps, podUndoOps } from '../../../../src/plan/modes/attach.ts'
+import { hostOps, podOps, podTeardownOps, teardownOps } from '../../../../src/plan/modes/attach.ts'
 import {
   addressesOf,
   asksForAnything,
@@ -41,7 +41,7 @@ function seenOf(kind = 'veth') {
   return {
     pod: { links: new Map([['eth0', eth0]]), routes: new Map(), rules: [] },
     host: { links: new Map([['veth1', veth1]]), routes: new Map() },
-    ways: new Map([['10.1.0.2', 'br0']]),
+    hostLinks: new Map([['10.1.0.2', 'br0']]),
   }
 }
 
@@ -113,7 +113,7 @@ describe('chained', () => {
     const spec = specOf({ tuning: { mtu: 1400, promisc: true, txQLen: 5 } })
     expect(spec.tuning?.before).toEqual({ mtu: 1500, promisc: false, txQLen: 1000 })
     expect(podOps(spec).map((op) => op.kind)).toEqual(['link.mtu', 'link.promisc', 'link.txqlen'])
-    expect(podUndoOps(spec)).toMatchObject([
+    expect(podTeardownOps(spec)).toMatchObject([
       { kind: 'link.promisc', on: false },
       { kind: 'link.mtu', mtu: 1500 },
       { kind: 'link.txqlen', length: 1000 },
@@ -128,7 +128,7 @@ describe('chained', () => {
   })
 
   it('takes its queueing off a host end that stays', () => {
-    expect(detachOps(specOf(bandwidth), 7)).toMatchObject([
+    expect(teardownOps(specOf(bandwidth), 7)).toMatchObject([
       { kind: 'qdisc.del', dev: 'veth1', at: 'ingress' },
       { kind: 'link.del' },
     ])
@@ -139,7 +139,7 @@ describe('chained', () => {
     expect(codeOf(() => specOf(bandwidth, seen))).toBe(7)
     expect(codeOf(() => specOf({ firewall: { ingressPolicy: 'isolated' } }, seen))).toBe(7)
     expect(codeOf(() => specOf(ports, seen))).toBeUndefined()
-    expect(codeOf(() => specOf(ports, { ...seen, ways: new Map() }))).toBe(7)
+    expect(codeOf(() => specOf(ports, { ...seen, hostLinks: new Map() }))).toBe(7)
     expect(codeOf(() => specOf({ sbr: {} }, { ...seen, pod: { ...seen.pod, links: new Map() } }))).toBe(4)
   })
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// gc without the runtime: what goes, what is told, what stays (plugins#1047).
+// gc without the runtime: what goes, what is reported, what stays (plugins#1047).
 
 import { describe, expect, it } from 'vitest'
 import { type Facts, judge } from '../../../../src/plan/recovery/garbage.ts'
-import { claim as record } from '../model/claim.ts'
+import { intent as record } from '../model/intent-record.ts'
 
 const dead: Facts = { record, netns: 'gone', host: 'here', isListed: false, isOld: true }
 

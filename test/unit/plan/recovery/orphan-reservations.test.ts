@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gc of reservations: what no attachment accounts for goes, what a pod may still use is told.
+// gc of reservations: what no attachment accounts for goes, what a pod may still use is reported.
 
 import { describe, expect, it } from 'vitest'
 import {
@@ -9,7 +9,7 @@ import {
   reservationText,
 } from '../../../../src/plan/recovery/orphan-reservations.ts'
 import { mappingsOf } from '../../../../src/plan/upstream/remembered-ports.ts'
-import { claim as holder } from '../model/claim.ts'
+import { intent as holder } from '../model/intent-record.ts'
 
 /** Of a pod that is gone, with its record. */
 const lost: ReservationFacts = {
@@ -42,7 +42,7 @@ describe('judgeReservation', () => {
 })
 
 describe('reservations', () => {
-  it('of a claim are not known', () => expect(recordReservations(holder)).toEqual([]))
+  it('of an intent record are not known', () => expect(recordReservations(holder)).toEqual([]))
 
   it('are named for people', () => {
     expect([{ network: 'n', name: '10.1.0.2' }, { name: 'tcp:80:4:any' }].map(reservationText)).toEqual([

@@ -86,11 +86,11 @@ describe('the accept that is there', () => {
     ['behind LOG goes', ['-j LOG', ours, '-j DROP'], false, ['2']],
     ['twice goes once', [ours, ours, '-j DROP'], true, ['1']],
     ['of another mark goes', [ours.replaceAll('0x1000', '0x20'), '-j DROP'], false, ['1']],
-  ])('%s', (_, lines, isTaken, strays) => {
-    expect(spot(lines)).toMatchObject({ isTaken, strays: strays.map((id) => ({ id })) })
+  ])('%s', (_, lines, isTaken, orphans) => {
+    expect(spot(lines)).toMatchObject({ isTaken, orphans: orphans.map((id) => ({ id })) })
   })
   it('twice, once behind the drop, says so: iptables takes the first one out', () => {
-    expect(spot([ours, '-j DROP', ours])).toMatchObject({ isTaken: true, strays: [{ id: '3', isBehind: true }] })
+    expect(spot([ours, '-j DROP', ours])).toMatchObject({ isTaken: true, orphans: [{ id: '3', isBehind: true }] })
   })
 })
 

@@ -3,7 +3,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
-import { refilledRuleOps, ruleOps, steadyRuleOps } from '../../../../src/plan/modes/shared.ts'
+import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../../src/plan/modes/network-rules.ts'
 import { clusterElements } from '../../../../src/plan/rules/cluster-elements.ts'
 import { decodeCluster, encodeCluster } from '../../../../src/plan/state/stored-cluster.ts'
 
@@ -36,7 +36,7 @@ describe('clusterElements', () => {
     const source = { networks: [network], attachments: [], cluster }
     expect(added(ruleOps(source))).toContain('peerPods4')
     expect(added(refilledRuleOps(source))).toContain('peerNodes6')
-    expect(added(steadyRuleOps(source))).toEqual(['masquerade4'])
+    expect(added(fastPathRuleOps(source))).toEqual(['masquerade4'])
     expect(ruleOps({ networks: [], attachments: [], cluster })).toEqual([])
   })
 })

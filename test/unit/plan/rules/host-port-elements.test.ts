@@ -7,7 +7,7 @@ import type { HostPortSpec } from '../../../../src/plan/model/attachment.ts'
 import { type Element, indexElements } from '../../../../src/plan/model/elements.ts'
 import type { ObservedTable } from '../../../../src/plan/model/observed.ts'
 import { isPortConflict, ownPortElements, reservationName } from '../../../../src/plan/rules/host-ports.ts'
-import { elementsInTheWay, remainingElements } from '../../../../src/plan/rules/orphan-elements.ts'
+import { elementsInTheWay, orphanElements } from '../../../../src/plan/rules/orphan-elements.ts'
 import { conditionOps } from '../../../../src/plan/rules/port-conditions.ts'
 
 const spec: HostPortSpec = {
@@ -54,19 +54,19 @@ describe('conditions', () => {
 describe('without a record', () => {
   const remains = { portNames: spec.ports.map(reservationName), addresses: [], link: 'veth9' }
   it('the elements are found by the reserved ports', () => {
-    expect(sorted(remainingElements(tableOf(spec, other), remains))).toEqual(sorted(ownPortElements(spec)))
+    expect(sorted(orphanElements(tableOf(spec, other), remains))).toEqual(sorted(ownPortElements(spec)))
   })
   it('or by the addresses they point to', () => {
     const byAddress = { portNames: [], addresses: ['10.0.0.2', 'fd00::2'], link: 'veth9' }
-    expect(sorted(remainingElements(tableOf(spec, other), byAddress))).toEqual(sorted(ownPortElements(spec)))
+    expect(sorted(orphanElements(tableOf(spec, other), byAddress))).toEqual(sorted(ownPortElements(spec)))
   })
   it("the routed pod's link is found too, and nobody else's", () => {
-    const found = remainingElements(tableOf(other), { portNames: [], addresses: [], link: 'veth0' })
+    const found = orphanElements(tableOf(other), { portNames: [], addresses: [], link: 'veth0' })
     expect(found).toEqual([{ set: 'loopbackLinks', key: ['veth0'] }])
   })
   it('of a chained attachment, which has reserved no address, the ports tell it', () => {
     const self = ['10.0.0.2', '10.0.0.3'].map((address): Element => ({ set: 'selfHairpin4', key: [address, address] }))
-    const found = remainingElements(holding([...ownPortElements(spec), ...self]), remains)
+    const found = orphanElements(holding([...ownPortElements(spec), ...self]), remains)
     expect(found.filter(({ set }) => set === 'selfHairpin4')).toEqual(self.slice(0, 1))
   })
   it('what names its own link is found', () => {
@@ -77,7 +77,7 @@ describe('without a record', () => {
       ],
       [{ set: 'isolationExempt', key: ['cni0', 'cni0'] }],
     ]
-    expect(remainingElements(holding([...(own ?? []), ...(others ?? [])]), remains)).toEqual(own)
+    expect(orphanElements(holding([...(own ?? []), ...(others ?? [])]), remains)).toEqual(own)
   })
   it('elements with another target are in the way, the same ones are not', () => {
     const portTo = (podIp: string) => ({ set: 'anyHostPorts4', key: ['tcp', '9090'], value: [podIp, '80'] }) as const

@@ -4,11 +4,11 @@
 import { describe, expect, it } from 'vitest'
 import { describeElement, elementOps } from '../../../../src/plan/model/elements.ts'
 import {
+  commonPortElements,
   hostPortSpec,
   localnetOps,
   ownPortElements,
   reservationName,
-  sharedPortElements,
 } from '../../../../src/plan/rules/host-ports.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
@@ -61,9 +61,9 @@ describe('elements', () => {
   it('of the link and route_localnet are for snat, the latter for IPv4', () => {
     const [plain, without, v6] = [specFor([port]), specFor([port], both, { snat: false }), specFor([port], v6Only)]
     if (plain === undefined || without === undefined || v6 === undefined) throw new Error('no spec')
-    expect(sharedPortElements(plain)).toEqual([{ set: 'loopbackLinks', key: ['cni0'] }])
+    expect(commonPortElements(plain)).toEqual([{ set: 'loopbackLinks', key: ['cni0'] }])
     expect(localnetOps(plain)).toMatchObject([{ key: 'net/ipv4/conf/cni0/route_localnet', value: '1' }])
-    expect([...sharedPortElements(without), ...localnetOps(without), ...localnetOps(v6)]).toEqual([])
+    expect([...commonPortElements(without), ...localnetOps(without), ...localnetOps(v6)]).toEqual([])
   })
   it('are said with what they are for', () => {
     const [op] = elementOps([{ set: 'selfHairpin4', key: ['10.0.0.2', '10.0.0.2'] }], 'nft.del')

@@ -37,9 +37,9 @@ describe('the state of release 0.1', () => {
   })
 
   it.each(reservations)('%s says whose it is', (file) => {
-    const claim = decodeRecord(textOf(file))
-    expect(claim?.key.containerId).toMatch(/^pod\d$/)
-    expect(JSON.parse(encodeRecord(claim as never))).toEqual(JSON.parse(textOf(file)))
+    const intent = decodeRecord(textOf(file))
+    expect(intent?.key.containerId).toMatch(/^pod\d$/)
+    expect(JSON.parse(encodeRecord(intent as never))).toEqual(JSON.parse(textOf(file)))
   })
 
   it.each(networks)('%s is a network, and is written with its format besides', (file) => {

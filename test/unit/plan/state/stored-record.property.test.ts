@@ -11,15 +11,15 @@ import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
 import {
   afterRuleOps,
   attachmentRuleOps,
-  detachOps,
   hostOps,
   podOps,
   podSysctlOps,
-  podUndoOps,
+  podTeardownOps,
   portOps,
   queueingOps,
+  teardownOps,
 } from '../../../../src/plan/modes/attach.ts'
-import { bridgeOps, refilledRuleOps } from '../../../../src/plan/modes/shared.ts'
+import { bridgeOps, refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
 import { recordReservations } from '../../../../src/plan/recovery/orphan-reservations.ts'
 import { decodeNetwork, encodeNetwork } from '../../../../src/plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../../../../src/plan/state/stored-record.ts'
@@ -117,9 +117,9 @@ function use(parsed: AttachmentRecord | undefined): void {
 }
 
 function useSpec(found: AttachmentSpec): void {
-  const plans = [hostOps, portOps, podOps, podSysctlOps, podUndoOps, queueingOps, attachmentRuleOps, afterRuleOps]
+  const plans = [hostOps, portOps, podOps, podSysctlOps, podTeardownOps, queueingOps, attachmentRuleOps, afterRuleOps]
   for (const plan of plans) toLanes(plan(found))
-  toLanes(detachOps(found, 7))
+  toLanes(teardownOps(found, 7))
 }
 
 function useNetwork(found: NetworkSpec): void {

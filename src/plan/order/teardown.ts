@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which an attachment is taken down, from its record alone: DEL, the undo of a failed ADD, GC, and what a
+// The order in which an attachment is torn down, from its record alone: DEL, the teardown of a failed ADD, GC, and what a
 // killed call left. No failure stops it: what is left stays in the record with its addresses and ports.
 
 import type { AttachmentSpec, HostPort } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
-import { detachOps, podUndoOps } from '../modes/attach.ts'
+import { podTeardownOps, teardownOps } from '../modes/attach.ts'
 import { loopbackDownOps } from '../modes/loopback.ts'
-import { flowsAfterDel } from '../recovery/stale-flows.ts'
+import { flowsAfterDel } from '../recovery/orphan-flows.ts'
 import { type Plan, planOf } from './stage.ts'
 
 /** What is around an attachment that goes. */
@@ -22,13 +22,13 @@ export interface Removal {
 }
 
 /** Pod, then host: links, limits and rules, each tool beside the others. A link that is gone needs no process. */
-export function undoPlan(spec: AttachmentSpec, { group, links, hasPod, chains }: Removal): Plan {
-  const host = detachOps(spec, group).filter((op, _, all) => isStillNeeded(op, all, links))
+export function teardownPlan(spec: AttachmentSpec, { group, links, hasPod, chains }: Removal): Plan {
+  const host = teardownOps(spec, group).filter((op, _, all) => isStillNeeded(op, all, links))
   return planOf({
-    id: 'undo',
+    id: 'teardown',
     because: 'the record says what was made',
     stages: [
-      { id: 'pod', run: { kind: 'batch', ops: hasPod ? podUndoOps(spec) : [] }, after: [] },
+      { id: 'pod', run: { kind: 'batch', ops: hasPod ? podTeardownOps(spec) : [] }, after: [] },
       { id: 'host', run: { kind: 'batch', ops: [...host, ...chains] }, after: ['pod'] },
     ],
   })
@@ -54,14 +54,14 @@ export function leaseRemoval(type: string): Plan {
 
 /** mode `loopback`: lo goes down. */
 export const loopbackRemoval: Plan = {
-  id: 'undo',
+  id: 'teardown',
   because: 'mode "loopback" sets lo down',
   stages: [{ id: 'lo', run: { kind: 'batch', ops: loopbackDownOps }, after: [] }],
 }
 
 /** The links on the host that a removal is about. */
 export function linksOf(spec: AttachmentSpec): readonly string[] {
-  return detachOps(spec, 0).flatMap((op) => ('dev' in op ? [op.dev] : []))
+  return teardownOps(spec, 0).flatMap((op) => ('dev' in op ? [op.dev] : []))
 }
 
 /** containerd's second DEL then starts no process. */

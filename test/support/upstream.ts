@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of a reference plugin and trestle after it, run as libcni runs them: ADD forward, CHECK with the last
+// Lists of an upstream plugin and trestle after it, run as libcni runs them: ADD forward, CHECK with the last
 // result, DEL in reverse order.
 
 import { existsSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { expectSilent } from './outcome.ts'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
 
-/** Where scripts/peers.sh puts the reference plugins. */
+/** Where scripts/peers.sh puts the upstream plugins. */
 export const referencePlugins = join(process.env['TRESTLE_PEERS'] ?? join(cache, 'trestle-peers'), 'cni')
 
 /** Why tests with these plugins cannot run, or undefined: for the title of what is skipped. */
@@ -20,14 +20,14 @@ export function missingPlugins(names: readonly string[]): string | undefined {
   return missing.length === 0 ? undefined : `skipped: no ${missing.join(', ')}; scripts/peers.sh cni builds them`
 }
 
-/** Runs a reference plugin on the host: the one that the configuration names. */
-export function reference(host: Host, verb: Verb, sent: { conf: { type: string }; call: Call }): Finished {
+/** Runs an upstream plugin on the host: the one that the configuration names. */
+export function upstream(host: Host, verb: Verb, sent: { conf: { type: string }; call: Call }): Finished {
   const env = environment(verb, { ...sent.call, path: referencePlugins })
   const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
   return host.run('env', [...words, join(referencePlugins, sent.conf.type)], JSON.stringify(sent.conf))
 }
 
-/** A list of two: `first` is a reference plugin's configuration, `second` is trestle's. */
+/** A list of two: `first` is an upstream plugin's configuration, `second` is trestle's. */
 export interface Chain {
   readonly first: { readonly type: string }
   readonly second: object
@@ -47,7 +47,7 @@ export interface ChainedPod {
 /** ADD of the first plugin alone. */
 export function attachFirst(host: Host, first: Chain['first'], given: Call = {}): ChainedPod {
   const call = { ...given, netns: given.netns ?? host.pod(given.id ?? 'c1') }
-  const added = reference(host, 'ADD', { conf: first, call })
+  const added = upstream(host, 'ADD', { conf: first, call })
   expect(added.code, `${added.stdout}${added.stderr}`).toBe(0)
   const own = added.json as Answer
   const bare = own.ips.map((ip) => ip.address.replace(/\/.*/, ''))
@@ -77,6 +77,6 @@ export function detachSecond(host: Host, chain: Chain, pod: ChainedPod): void {
 export function detachChain(host: Host, chain: Chain, pod: ChainedPod): void {
   detachSecond(host, chain, pod)
   const conf = { ...chain.first, prevResult: pod.result }
-  expect(reference(host, 'DEL', { conf, call: pod.call }).code).toBe(0)
+  expect(upstream(host, 'DEL', { conf, call: pod.call }).code).toBe(0)
   expectSilent(host.cni('DEL', chain.second, { ...pod.call, netns: '' }))
 }

@@ -2,10 +2,10 @@
 // Who we are and whether another process still is: for lock and record owners (docs/design.md, "State").
 
 import { readFileSync, readlinkSync } from 'node:fs'
-import type { AttachmentRecord, ProcessStamp } from '../../plan/model/record.ts'
+import type { AttachmentRecord, ProcessIdentity } from '../../plan/model/record.ts'
 
 /** This process. Reads four files of /proc. */
-export function ownStamp(): ProcessStamp {
+export function ownProcessIdentity(): ProcessIdentity {
   return {
     pid: process.pid,
     startTime: startTimeOf('self') ?? '',
@@ -36,15 +36,15 @@ const tickMs = 10
 export const longestCallMs = 60_000
 
 /**
- * Whether the process of a stamp written at `writtenMs` (milliseconds since 1970) has ended. In another
+ * Whether the process of an identity written at `writtenMs` (milliseconds since 1970) has ended. In another
  * pid namespace its pid says nothing: there only the age tells, since a live owner must never be taken
  * for a dead one, nor a dead one hold up every call of a restarted container.
  */
-export function hasEnded(stamp: ProcessStamp, writtenMs: number): boolean {
-  if (stamp.bootId !== bootId()) return true
-  if (stamp.pidNamespace !== ownPidNamespace()) return isOlder(stamp, writtenMs, longestCallMs)
-  const startTime = startTimeOf(String(stamp.pid))
-  return startTime === undefined || startTime !== stamp.startTime
+export function hasEnded(identity: ProcessIdentity, writtenMs: number): boolean {
+  if (identity.bootId !== bootId()) return true
+  if (identity.pidNamespace !== ownPidNamespace()) return isOlder(identity, writtenMs, longestCallMs)
+  const startTime = startTimeOf(String(identity.pid))
+  return startTime === undefined || startTime !== identity.startTime
 }
 
 /** Whether the call that wrote a record has ended. */
@@ -56,9 +56,9 @@ export function isWriterGone(record: AttachmentRecord): boolean {
  * Whether what a process of this boot wrote is older than `ageMs`, in either direction of a clock that was set: the
  * time since the process started counts ticks since boot, and nobody sets those. Unknown is not older.
  */
-export function isOlder(stamp: ProcessStamp, writtenMs: number, ageMs: number): boolean {
+export function isOlder(identity: ProcessIdentity, writtenMs: number, ageMs: number): boolean {
   // Our own start stands for now: no call lasts long enough for the difference to matter.
-  const betweenStartsMs = (Number(startTimeOf('self')) - Number(stamp.startTime || Number.NaN)) * tickMs
+  const betweenStartsMs = (Number(startTimeOf('self')) - Number(identity.startTime || Number.NaN)) * tickMs
   return betweenStartsMs > ageMs && Math.abs(Date.now() - writtenMs) > ageMs
 }
 

@@ -41,7 +41,7 @@ interface AttachmentInput {
 }
 
 /** Everything of the attachment, from its configuration and lease. Throws CniError 7 for a routed pod without gateway. */
-export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
+export function buildSpec(input: AttachmentInput): AttachmentSpec {
   const { key, conf, mtu } = input
   const isRouted = conf.mode === 'ptp'
   const ips = input.lease.ips.map((ip) => withGateway(ip, conf.bridge.isGateway))
@@ -74,7 +74,7 @@ export function attachmentSpec(input: AttachmentInput): AttachmentSpec {
   }
 }
 
-/** Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `networkSpec`. */
+/** Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `buildNetworkSpec`. */
 export function gatewaySide(conf: NetConf, ips: readonly PodAddress[]): GatewaySide {
   const { name, mode, bridge } = conf
   if (mode === 'ptp') return { name, ranges: subnetsOf(conf, ips) }
@@ -83,13 +83,13 @@ export function gatewaySide(conf: NetConf, ips: readonly PodAddress[]): GatewayS
 }
 
 /** What the network's attachments share. `ips`: this attachment's, for IPAM that names no subnets. */
-export function networkSpec(conf: NetConf, ips: readonly PodAddress[], around: Surroundings): NetworkSpec {
+export function buildNetworkSpec(conf: NetConf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec {
   const isRouted = conf.mode === 'ptp'
   const gateways = gatewaySide(conf, ips).bridge?.addresses ?? []
   const subnets = subnetsOf(conf, ips)
   return {
     name: conf.name,
-    ...(isRouted ? {} : { bridge: bridgeSpec(conf, gateways, around) }),
+    ...(isRouted ? {} : { bridge: bridgeSpec(conf, gateways, surroundings) }),
     forwarding: familiesOf(isRouted ? subnets : gateways),
     ...(conf.ipMasq && subnets.length > 0
       ? { masquerade: { subnets, noMasquerade: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
@@ -155,11 +155,11 @@ function wantsHairpin(conf: NetConf): boolean {
   return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
 }
 
-function bridgeSpec(conf: NetConf, addresses: readonly string[], around: Surroundings): BridgeSpec {
+function bridgeSpec(conf: NetConf, addresses: readonly string[], surroundings: Surroundings): BridgeSpec {
   return {
     name: conf.bridge.name,
-    mac: bridgeMac(conf.bridge.name, around.machineId),
-    mtu: around.mtu,
+    mac: bridgeMac(conf.bridge.name, surroundings.machineId),
+    mtu: surroundings.mtu,
     addresses,
     forceAddress: conf.bridge.forceAddress,
     promisc: conf.bridge.promiscMode,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the reference plugins' rules for given attachments away: looks once per family and table, then
+// Takes the upstream plugins' rules for given attachments away: looks once per family and table, then
 // one transaction each. A tool that is not installed has left nothing.
 
 import { CniError, oneLine } from '../../cni/model/error.ts'
 import { chainRemovalText, listArguments, ruleRemovalText } from '../../compile/nft.ts'
-import { readUpstreamRules } from '../../compile/read-foreign-nft.ts'
+import { readUpstreamNftRules } from '../../compile/read-foreign-nft.ts'
 import { reasonOf } from '../../compile/reason.ts'
-import type { ReferenceOwner } from '../../plan/upstream/reference-chain.ts'
-import { iptablesRemovals } from '../../plan/upstream/reference-iptables.ts'
-import { nftRemovals, referenceTables, type UpstreamRules } from '../../plan/upstream/reference-nft.ts'
+import { iptablesRemovals } from '../../plan/upstream/iptables-rules.ts'
+import { nftRemovals, type UpstreamNftRules, upstreamTables } from '../../plan/upstream/nft-rules.ts'
+import type { UpstreamOwner } from '../../plan/upstream/owner-names.ts'
 import type { Command, Output, Run } from '../process/runner.ts'
 
-/** What the reference plugins' rules are now: `iptables-save` of each family, and each nftables table of theirs. */
-export interface ReferenceRules {
+/** What the upstream plugins' rules are now: `iptables-save` of each family, and each nftables table of theirs. */
+export interface UpstreamRules {
   readonly iptables: readonly { readonly tool: IptablesTool; readonly saved: string }[]
-  readonly nft: readonly UpstreamRules[]
+  readonly nft: readonly UpstreamNftRules[]
 }
 
 type IptablesTool = 'iptables' | 'ip6tables'
@@ -22,19 +22,19 @@ type IptablesTool = 'iptables' | 'ip6tables'
 /** How long the lock of iptables-legacy is waited for, seconds. */
 const lockWaitS = '5'
 
-/** Reads the rules of all tables that the reference plugins write to. Two and four processes. */
-export async function readReferenceRules(run: Run): Promise<ReferenceRules> {
+/** Reads the rules of all tables that the upstream plugins write to. Two and four processes. */
+export async function readUpstreamRules(run: Run): Promise<UpstreamRules> {
   const [v4, v6, ...nft] = await Promise.all([
     runIfThere(run, { file: 'iptables-save', args: [] }),
     runIfThere(run, { file: 'ip6tables-save', args: [] }),
-    ...referenceTables.map((table) => runIfThere(run, { file: 'nft', args: listArguments.ofTable(table) })),
+    ...upstreamTables.map((table) => runIfThere(run, { file: 'nft', args: listArguments.ofTable(table) })),
   ])
   return {
     iptables: [
       { tool: 'iptables', saved: textOf(v4) },
       { tool: 'ip6tables', saved: textOf(v6) },
     ],
-    nft: nft.map((output) => readUpstreamRules(textOf(output))),
+    nft: nft.map((output) => readUpstreamNftRules(textOf(output))),
   }
 }
 
@@ -42,14 +42,14 @@ export async function readReferenceRules(run: Run): Promise<ReferenceRules> {
  * Removes the rules of these attachments and no other. Returns what failed. A transaction names rules by
  * their text or handle: when someone changed them meanwhile it fails as a whole, so it is tried once more.
  */
-export async function removeReferenceRules(run: Run, owners: readonly ReferenceOwner[]): Promise<readonly Error[]> {
+export async function removeUpstreamRules(run: Run, owners: readonly UpstreamOwner[]): Promise<readonly Error[]> {
   if (owners.length === 0) return []
   const failures = await removeOnce(run, owners)
   return failures.length === 0 ? [] : await removeOnce(run, owners)
 }
 
-async function removeOnce(run: Run, owners: readonly ReferenceOwner[]): Promise<readonly Error[]> {
-  const { iptables, nft } = await readReferenceRules(run)
+async function removeOnce(run: Run, owners: readonly UpstreamOwner[]): Promise<readonly Error[]> {
+  const { iptables, nft } = await readUpstreamRules(run)
   const inputs: Command[] = [
     ...iptables.map(({ tool, saved }) => ({
       file: `${tool}-restore`,
@@ -62,7 +62,7 @@ async function removeOnce(run: Run, owners: readonly ReferenceOwner[]): Promise<
   return outputs.flatMap((failure) => failure ?? [])
 }
 
-function removalText({ rules, chains }: UpstreamRules): string {
+function removalText({ rules, chains }: UpstreamNftRules): string {
   return rules.map((rule) => ruleRemovalText(rule, rule.handle)).join('') + chainRemovalText(chains)
 }
 
@@ -72,7 +72,7 @@ async function runAll(run: Run, command: Command): Promise<Error | undefined> {
     if (output.code === 0) return undefined
     return new CniError(
       'upstream-rules-left',
-      `could not remove rules of the reference plugins: ${oneLine(output.stderr)}`,
+      `could not remove rules of the upstream plugins: ${oneLine(output.stderr)}`,
       { details: `${[command.file, ...command.args].join(' ')}\n${output.stderr}` },
     )
   } catch (error) {
@@ -95,7 +95,7 @@ async function runIfThere(run: Run, command: Command): Promise<Output | undefine
 function textOf(output: Output | undefined): string {
   if (output === undefined) return ''
   if (output.code !== 0 && reasonOf(output.stderr) === 'other') {
-    process.stderr.write(`trestle: rules of the reference plugins were not seen: ${oneLine(output.stderr)}\n`)
+    process.stderr.write(`trestle: rules of the upstream plugins were not seen: ${oneLine(output.stderr)}\n`)
   }
   return output.code === 0 ? output.stdout : ''
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The claim of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD fails.
+// The intent record of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD fails.
 
 import { rmSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
@@ -7,19 +7,26 @@ import { CniCode } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, describeHolder, type NetnsStamp } from '../../plan/model/record.ts'
+import { type AttachmentRecord, describeHolder, type NetnsIdentity } from '../../plan/model/record.ts'
 import { configDigest } from '../../plan/recovery/config-digest.ts'
 import { type NetworkFiles, networkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { refuseListeners } from '../../system/kernel/listening.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { reservePorts } from '../../system/store/ports.ts'
-import { claim, findRecords, pendingFile, type StoredRecord } from '../../system/store/records.ts'
+import { findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
-import { type CallContext, contextOfUndo, requireUninterrupted } from '../call/context.ts'
+import { type CallContext, contextOfTeardown, requireUninterrupted } from '../call/context.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
-import { delegateDel, detach, detachAll, isDead, reclaimClaim, settleKilledCalls } from '../teardown/detach.ts'
+import {
+  delegateDel,
+  isDead,
+  reclaimReservations,
+  settleKilledCalls,
+  teardown,
+  teardownAll,
+} from '../teardown/teardown.ts'
 
 /** One ADD under way. */
 export interface Addition {
@@ -31,25 +38,25 @@ export interface Addition {
 }
 
 /** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained entry, 106 when a signal comes. */
-export async function claimFor(addition: Addition, netns: NetnsStamp): Promise<AttachmentRecord> {
+export async function intentFor(addition: Addition, netns: NetnsIdentity): Promise<AttachmentRecord> {
   const { context, files, key } = addition
   const release =
     addition.conf.ipam.kind === 'delegated' ? releaseWith(context, addition.call, addition.conf.stdin) : undefined
   await settleKilledCalls(context, files, release)
   requireUninterrupted(context)
   for (const stored of findRecords(files, key)) {
-    requireOwnHost(stored.record, context.stamp)
+    requireOwnHost(stored.record, context.identity)
     if (stored.isPending || !isDead(stored, context)) throw inTheWay(addition, stored)
-    await detach(context, files, stored.record)
+    await teardown(context, files, stored.record)
     await release?.(stored.record)
   }
   const record = newRecord(addition, netns)
-  if (claim(files, record)) return await whenAlone(addition, record)
+  if (writeIntent(files, record)) return await whenAlone(addition, record)
   const other = findRecords(files, key).find((stored) => stored.isPending)
   throw taken(other?.record ?? record, true)
 }
 
-/** Another ADD of it may have finished since the look before the claim: a finished one is no longer pending. Else no claim stays. */
+/** Another ADD of it may have finished since the look before the intent record: a finished one is no longer pending. Else no intent record stays. */
 async function whenAlone({ context, conf, files }: Addition, record: AttachmentRecord): Promise<AttachmentRecord> {
   try {
     const finished = findRecords(files, record.key).find((stored) => !stored.isPending)
@@ -78,11 +85,11 @@ function chainedTwice({ network, ifName }: AttachmentKey): CniError {
 /** The record of an attachment that is about to be made: whose it is, and nothing that it has. */
 export function newRecord(
   { context, conf, key }: Pick<Addition, 'context' | 'conf' | 'key'>,
-  netns: NetnsStamp,
+  netns: NetnsIdentity,
 ): AttachmentRecord {
   return {
     key,
-    writer: context.stamp,
+    writer: context.identity,
     netns,
     createdAt: new Date().toISOString(),
     ...(conf.pod ? { pod: conf.pod } : {}),
@@ -91,30 +98,30 @@ export function newRecord(
   }
 }
 
-/** Host ports are known with the addresses; a dead holder of one is taken down, whatever its network. */
+/** Host ports are known with the addresses; a dead holder of one is torn down, whatever its network. */
 export async function reservePortsOf({ context, files, key, conf }: Addition, spec: AttachmentSpec): Promise<void> {
   const settle = (holder: AttachmentRecord) => settleHolder(context, holder)
   const ports = spec.hostPorts?.ports ?? []
   const reclaim = () => reclaimOrphans(context, {})
-  await reservePorts({ claimFile: pendingFile(files, key), key, settle, reclaim }, ports)
+  await reservePorts({ intentFile: pendingFile(files, key), key, settle, reclaim }, ports)
   if (conf.portmap?.onListening === 'refuse') refuseListeners(ports)
 }
 
-/** Takes a port's holder down when it is dead. A reservation only has its first claim: the record says what was made. */
+/** Takes a port's holder down when it is dead. A reservation only has its first intent record: the record says what was made. */
 async function settleHolder(context: CallContext, holder: AttachmentRecord): Promise<boolean> {
   const files = networkFiles(holder.key.network)
   // Who is taking it down now needs no help, and gives the port back.
   await waitForHolder(attachmentLock(context, holder.key, 'take a host port over'))
   const stored = findRecords(files, holder.key)
-  if (stored.length === 0) return await reclaimClaim(context, files, holder)
+  if (stored.length === 0) return await reclaimReservations(context, files, holder)
   if (!stored.every((each) => isDead(each, context))) return false
-  const left = await detachAll(context, files, stored)
+  const left = await teardownAll(context, files, stored)
   requireUninterrupted(context)
   return left.every((failures) => failures.length === 0)
 }
 
-/** Runs `body`; when it fails, everything made for the claim is taken back before the error goes on. */
-export async function undoneOnError<T>(
+/** Runs `body`; when it fails, everything made for the intent record is taken back before the error goes on. */
+export async function teardownOnError<T>(
   addition: Addition,
   record: AttachmentRecord,
   body: () => Promise<T>,
@@ -125,16 +132,18 @@ export async function undoneOnError<T>(
     const { context, files, call, conf } = addition
     const stored = findRecords(files, record.key)
     const latest = (stored.find(({ isPending }) => isPending) ?? stored[0])?.record ?? record
-    // A lock that stays held: the claim is there for a later call, and the error that counts is the first one.
-    const failures = [...(await detach(contextOfUndo(context), files, latest).catch((failure: Error) => [failure]))]
+    // A lock that stays held: the intent record is there for a later call, and the error that counts is the first one.
+    const failures = [
+      ...(await teardown(contextOfTeardown(context), files, latest).catch((failure: Error) => [failure])),
+    ]
     if (conf.ipam.kind === 'delegated') {
       // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
       await delegateDel(context, call, { type: conf.ipam.type, stdin: conf.stdin }).catch((failure: Error) =>
         failures.push(failure),
       )
     }
-    const untold = failures.filter((failure) => !isSameMissing(failure, error))
-    for (const failure of untold) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
+    const unreported = failures.filter((failure) => !isSameMissing(failure, error))
+    for (const failure of unreported) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)
     throw error
   }
 }

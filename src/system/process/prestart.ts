@@ -5,7 +5,7 @@
 import type { Command, Output, Run } from './runner.ts'
 
 /** Processes that wait for their input. */
-export interface Ahead {
+export interface Prestarted {
   /** Like the runner they were started with; the first call of each program gets the waiting process. */
   readonly run: Run
   /** Starts more of them, while others keep us waiting. */
@@ -24,7 +24,7 @@ interface Waiting {
 }
 
 /** Starts `commands` without their input. For programs that do nothing on empty input: `ip -batch -` is one. */
-export function startAhead(run: Run, commands: readonly Command[]): Ahead {
+export function prestart(run: Run, commands: readonly Command[]): Prestarted {
   const waiting = new Set(commands.map((command) => startOne(run, command)))
   return {
     run: (asked) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What another CNI plugin left on a node: a bridge with its address, veths on it, rules, reservations. trestle starts, or its
-// error names the cause and a command that helps. The leftovers are those of the reference plugins, made by them.
+// error names the cause and a command that helps. The orphans are those of the upstream plugins, made by them.
 
 import { rmSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -15,7 +15,7 @@ if (missing !== undefined) console.warn(missing)
 const name = 'pods'
 const portMappings = (hostPort: number) => ({ portMappings: [{ hostPort, containerPort: 80, protocol: 'tcp' }] })
 const list = (...plugins: readonly object[]) => ({ cniVersion: '1.0.0', name, plugins })
-const reference = list(
+const upstream = list(
   {
     type: 'bridge',
     bridge: 'cni0',
@@ -29,7 +29,7 @@ const reference = list(
 const ours = (podcidr: string, more: object = {}) =>
   list({ type: 'trestle', podcidr, capabilities: { portMappings: true }, ...more })
 
-describe.skipIf(missing !== undefined)('what the reference plugins left', () => {
+describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
   let host: Host
   let runtime: Runtime
   let internet: string
@@ -55,9 +55,9 @@ describe.skipIf(missing !== undefined)('what the reference plugins left', () => 
     expect(done.code, done.stdout + done.stderr).toBe(0)
     return netns
   }
-  /** Pods of the reference list that end without a DEL; with `isForgotten`, libcni remembers none of them either. */
+  /** Pods of the upstream list that end without a DEL; with `isForgotten`, libcni remembers none of them either. */
   function leave(count: number, isForgotten = true): void {
-    runtime.write(reference)
+    runtime.write(upstream)
     const pods = Array.from({ length: count }, (_, at) => succeed(`old${at}`, 8080 + at))
     for (const pod of pods) host.removePod(pod)
     if (isForgotten) rmSync('/var/lib/cni/results', { recursive: true, force: true })

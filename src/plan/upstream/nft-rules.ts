@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rules of the reference plugins' nftables tables are those of given attachments: told by their comments.
+// Which rules of the upstream plugins' nftables tables are those of given attachments: told by their comments.
 
 import type { NftChain } from '../model/observed.ts'
-import { type NamedPod, networkMark, type ReferenceOwner, referenceNames } from './reference-chain.ts'
+import { type NamedPod, networkMark, type UpstreamOwner, upstreamNames } from './owner-names.ts'
 
 /** The tables that ipMasq, portmap and macspoofchk use; the last one may be others' too. */
-export const referenceTables = [
+export const upstreamTables = [
   { family: 'inet', table: 'cni_plugins_masquerade' },
   { family: 'ip', table: 'cni_hostport' },
   { family: 'ip6', table: 'cni_hostport' },
@@ -13,7 +13,7 @@ export const referenceTables = [
 ] as const
 
 /** The rules and chains of a table, as far as they tell whose they are. */
-export interface UpstreamRules {
+export interface UpstreamNftRules {
   readonly rules: readonly UpstreamRule[]
   readonly chains: readonly NftChain[]
 }
@@ -27,8 +27,8 @@ export interface UpstreamRule extends NftChain {
 }
 
 /** Of `listed` what these owners have: rules, and chains with all that is in them. */
-export function nftRemovals(listed: UpstreamRules, owners: readonly ReferenceOwner[]): UpstreamRules {
-  const known = owners.map((owner) => ({ owner, names: referenceNames(owner) }))
+export function nftRemovals(listed: UpstreamNftRules, owners: readonly UpstreamOwner[]): UpstreamNftRules {
+  const known = owners.map((owner) => ({ owner, names: upstreamNames(owner) }))
   const spoof = new Set(known.flatMap(({ names }) => names.spoofChains))
   return {
     rules: listed.rules.filter((rule) => known.some((each) => isOwn(rule, each))),
@@ -39,7 +39,7 @@ export function nftRemovals(listed: UpstreamRules, owners: readonly ReferenceOwn
 }
 
 /** The pods of `network` that ipMasq's rules name; portmap's have the container id only. */
-export function nftPods({ rules }: UpstreamRules, network: string): readonly NamedPod[] {
+export function nftPods({ rules }: UpstreamNftRules, network: string): readonly NamedPod[] {
   const mark = `${networkMark(network)}-`
   return rules.flatMap(({ table, comment, source }) => {
     if (table !== 'cni_plugins_masquerade' || !comment.startsWith(mark)) return []
@@ -52,7 +52,7 @@ export function nftPods({ rules }: UpstreamRules, network: string): readonly Nam
 
 function isOwn(
   rule: UpstreamRule,
-  { owner, names }: { owner: ReferenceOwner; names: ReturnType<typeof referenceNames> },
+  { owner, names }: { owner: UpstreamOwner; names: ReturnType<typeof upstreamNames> },
 ) {
   const { comment } = rule
   switch (rule.table) {

@@ -4,7 +4,7 @@
 
 import { describe, expect, it } from 'vitest'
 import type { Lease } from '../../../../src/plan/model/lease.ts'
-import { mergeNetworks } from '../../../../src/plan/modes/resolve.ts'
+import { mergeNetworks } from '../../../../src/plan/modes/build-spec.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 

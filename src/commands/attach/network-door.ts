@@ -6,7 +6,7 @@ import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts
 import { emptyNamespace, type ObservedNamespace } from '../../plan/model/observed.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { isInPlace } from '../../plan/order/decided.ts'
-import type { Known, Learnt, SharedFacts } from '../../plan/order/facts.ts'
+import type { Known, Learnt, NetworkFacts } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun } from '../../plan/order/stage.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { acceptedOf } from '../../plan/rules/host-accept.ts'
@@ -25,7 +25,7 @@ import { refuseOwnedPorts } from '../recover/port-owners.ts'
 import { executeWithRules } from '../teardown/orphan-elements.ts'
 
 /** Looks and writes that are about everything shared; 'other' for what is the caller's own. `files`: of one network, where it is about one. */
-export async function sharedDoor(
+export async function networkDoor(
   context: CallContext,
   files: NetworkFiles | undefined,
   place: Place,
@@ -39,10 +39,10 @@ export async function sharedDoor(
       case 'networks left':
         return { networksLeft: new Set(allNetworks().map(({ name }) => name)) }
       case 'host':
-        return { shared: await lookAtShared(context, required(files), run) }
+        return { shared: await lookAtNetworkState(context, required(files), run) }
       case 'rules':
         await refuseOwnedPorts(context, run.spec)
-        return { shared: { ...sharedState(context), isMade: false, before: undefined, host: undefined } }
+        return { shared: { ...networkState(context), isMade: false, before: undefined, host: undefined } }
       case 'vlans':
         return { vlans: await observeVlans(context.run) }
       case 'nft':
@@ -92,15 +92,15 @@ export function lookAtKnown(files: NetworkFiles, bridge: string | undefined): Kn
   }
 }
 
-async function lookAtShared(
+async function lookAtNetworkState(
   context: CallContext,
   files: NetworkFiles,
   { network, unlessMade, spec }: Extract<LookRun, { what: 'host' }>,
-): Promise<SharedFacts> {
+): Promise<NetworkFacts> {
   const known = lookAtKnown(files, network.bridge?.name)
   const isMade = unlessMade && isDeepStrictEqual(known.network, network) && isInPlace(network, known)
   if (!isMade) await refuseOwnedPorts(context, spec)
-  const state = sharedState(context)
+  const state = networkState(context)
   return {
     ...state,
     isMade,
@@ -109,7 +109,7 @@ async function lookAtShared(
   }
 }
 
-function sharedState(context: CallContext) {
+function networkState(context: CallContext) {
   return {
     networks: allNetworks(),
     made: networksMade(context),

@@ -15,10 +15,10 @@ export interface WayQuery {
 }
 
 /** The host's links, and the link to each address; an address that the host cannot reach has none. One process. */
-export async function observeWays(
+export async function observeHostLinks(
   run: Run,
   { names, addresses }: WayQuery,
-): Promise<{ host: ObservedNamespace; ways: ReadonlyMap<string, string> }> {
+): Promise<{ host: ObservedNamespace; hostLinks: ReadonlyMap<string, string> }> {
   const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
   const queries = [...links, ...addresses.map((address) => toBatchLine(['route', 'get', address]))]
   const output = await run({
@@ -29,9 +29,9 @@ export async function observeWays(
   // "Network is unreachable" is an answer as well.
   if (reasonOf(output.stderr) !== 'invalid') requireSeen(output, 'ip')
   const documents = readDocuments(output.stdout)
-  const ways = documents.filter((entry) => 'dst' in entry && 'dev' in entry && !('ifname' in entry))
+  const hostLinks = documents.filter((entry) => 'dst' in entry && 'dev' in entry && !('ifname' in entry))
   return {
     host: { links: readLinks(documents), routes: new Map() },
-    ways: new Map(ways.map((entry) => [String(entry['dst']), String(entry['dev'])])),
+    hostLinks: new Map(hostLinks.map((entry) => [String(entry['dst']), String(entry['dev'])])),
   }
 }

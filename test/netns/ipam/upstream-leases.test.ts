@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that was switched from the reference plugins: reservations in host-local's directory.
+// A node that was switched from the upstream plugins: reservations in host-local's directory.
 
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

@@ -7,7 +7,7 @@ import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { type HostWithState, openHostWithState } from '../../support/damage/host-with-state.ts'
-import { reservedPorts } from '../../support/faults/stamps.ts'
+import { reservedPorts } from '../../support/faults/process-identities.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 

@@ -5,8 +5,8 @@
 import type { AttachmentKey, AttachmentSpec } from './attachment.ts'
 import { hostLinkName, ifbMac, ifbName } from './names.ts'
 
-/** What can be taken down from the ids alone. Only a main attachment has links; a chained one shares its ids with it. */
-export function bareSpec(key: AttachmentKey): AttachmentSpec {
+/** What can be torn down from the ids alone. Only a main attachment has links; a chained one shares its ids with it. */
+export function specFromIds(key: AttachmentKey): AttachmentSpec {
   const link = hostLinkName(key)
   const egress = { rateBits: 0, burstBytes: 0, ifb: ifbName(key), ifbMac: ifbMac(key) }
   return {

@@ -2,7 +2,7 @@
 // What attachments share, made, filled anew or removed by one call while another one comes by.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { until } from '../../support/faults/stamps.ts'
+import { until } from '../../support/faults/process-identities.ts'
 import { endsOrWaits, isHeld } from '../../support/faults/started.ts'
 import { haveStrace, noStrace, startTracedCni } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'

@@ -5,12 +5,12 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { CommandError } from '../../compile/command-error.ts'
-import { bareSpec } from '../../plan/model/bare.ts'
+import { specFromIds } from '../../plan/model/from-ids.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { ownRuleRemovals, podUndoOps } from '../../plan/modes/attach.ts'
-import { endFlows, linksOf, undoPlan } from '../../plan/order/detach.ts'
+import { ownRuleRemovals, podTeardownOps } from '../../plan/modes/attach.ts'
 import { flowsOf, opsOf } from '../../plan/order/stage.ts'
+import { endFlows, linksOf, teardownPlan } from '../../plan/order/teardown.ts'
 import { isDiskRefusal } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
 import { deleteFlows } from '../../system/kernel/conntrack.ts'
@@ -21,30 +21,30 @@ import { releaseAddresses } from '../../system/store/addresses.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { releasePorts } from '../../system/store/ports.ts'
 import { forget, forgetFinished, writePending } from '../../system/store/records.ts'
-import { removeReference } from '../../system/upstream/reference-chain.ts'
+import { removeUpstream } from '../../system/upstream/attachment.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { unusedChains } from './condition-chains.ts'
 import { removeOrphanElements } from './orphan-elements.ts'
 
 /** Undoes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held (detach.ts). */
-export async function takeDown(
+export async function teardownUnderLock(
   context: CallContext,
   files: NetworkFiles,
   found: AttachmentRecord,
 ): Promise<readonly Error[]> {
   // Without a spec, links are found by their names, and reservations by what they say themselves.
-  const record = found.spec === undefined ? { ...found, spec: bareSpec(found.key), isLost: true as const } : found
+  const record = found.spec === undefined ? { ...found, spec: specFromIds(found.key), isLost: true as const } : found
   await leaveRebuilds(context, files, record)
-  const failures = await undo(context, record)
+  const failures = await teardownKernel(context, record)
   if (failures.length > 0) {
     const pendingCleanup = failures.map((failure) => failure.message)
-    writePending(files, { ...record, writer: context.stamp, pendingCleanup })
+    writePending(files, { ...record, writer: context.identity, pendingCleanup })
     forgetFinished(files, record.key)
     return failures
   }
   if (record.isLost && !(await removeOrphanElements(context, files, record.key))) return [elementsLeft(record)]
-  const releasing = { ...(record.isLost ? bareClaim(record) : record), writer: context.stamp }
+  const releasing = { ...(record.isLost ? reservationsAlone(record) : record), writer: context.identity }
   const ports = record.isLost ? undefined : (record.spec?.hostPorts?.ports ?? [])
   await deleteFlows(context.cleanup, flowsOf(endFlows(ports ?? [])))
   withdraw(files, releasing)
@@ -64,7 +64,7 @@ async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: 
   if (record.isLost || record.spec === undefined) return
   if (record.pendingCleanup === undefined) {
     try {
-      writePending(files, { ...record, writer: context.stamp, pendingCleanup: ['its removal has not ended'] })
+      writePending(files, { ...record, writer: context.identity, pendingCleanup: ['its removal has not ended'] })
       forgetFinished(files, record.key)
     } catch {
       // A full disk must not keep links and rules: they go, and the record stays (del.ts, orPending).
@@ -77,12 +77,12 @@ async function leaveRebuilds(context: CallContext, files: NetworkFiles, record: 
 }
 
 /**
- * From here on others may take its addresses and ports: a record that is left must not claim them. On a full disk there
+ * From here on others may take its addresses and ports: a record that is left must not hold them. On a full disk there
  * is none from here on: a killed DEL is sent again, and finds what is reserved by what the reservations say themselves.
  */
 function withdraw(files: NetworkFiles, record: AttachmentRecord): void {
   try {
-    writePending(files, bareClaim(record))
+    writePending(files, reservationsAlone(record))
     forgetFinished(files, record.key)
   } catch (error) {
     if (!isDiskRefusal(error)) throw error
@@ -97,36 +97,36 @@ function elementsLeft({ key }: AttachmentRecord): CniError {
 }
 
 /** A record of reservations alone, as before anything was made. */
-export function bareClaim({
+export function reservationsAlone({
   spec: _,
   network: __,
   pendingCleanup: ___,
   isLost: ____,
-  ...claim
+  ...intent
 }: AttachmentRecord): AttachmentRecord {
-  return claim
+  return intent
 }
 
 /** Undoes what the record's spec says, on the host and in a sandbox that lives on. Returns the failures; what is gone is none. */
-export async function undo(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
+export async function teardownKernel(context: CallContext, record: AttachmentRecord): Promise<readonly Error[]> {
   if (record.spec === undefined) return []
   const chains = unusedChains(record)
-  const around = { group: removalGroup(context), links: new Set(linksOf(record.spec).filter(linkExists)), chains }
-  const netns = podToUndo(context, record)
-  const plan = undoPlan(record.spec, { ...around, hasPod: netns !== undefined })
-  const inPod = netns === undefined ? [] : await undoInPod(context, netns, opsOf(plan, 'pod'))
+  const removal = { group: removalGroup(context), links: new Set(linksOf(record.spec).filter(linkExists)), chains }
+  const netns = podToTearDown(context, record)
+  const plan = teardownPlan(record.spec, { ...removal, hasPod: netns !== undefined })
+  const inPod = netns === undefined ? [] : await teardownInPod(context, netns, opsOf(plan, 'pod'))
   const failures = [...inPod, ...(await executeAll({ run: context.cleanup }, opsOf(plan, 'host')))]
   // Who else had a chain may have left meanwhile, and seen us: whoever goes last sees nobody.
   const later = unusedChains(record).filter((op) => !chains.some((other) => other.why === op.why))
   failures.push(...(await executeAll({ run: context.cleanup }, later)))
   if (failures.length > 0 || record.adopted === undefined) return failures
   const addresses = record.spec.ips.map(({ address }) => bareAddress(address))
-  return await removeReference(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
+  return await removeUpstream(context.cleanup, { key: record.key, dataDir: record.adopted.dataDir, addresses })
 }
 
 /** The sandbox, where it lives on and has something of the attachment. */
-function podToUndo(context: CallContext, { spec, netns }: AttachmentRecord): OpenNetns | undefined {
-  if (spec === undefined || podUndoOps(spec).length === 0 || netnsState(netns) !== 'live') return undefined
+function podToTearDown(context: CallContext, { spec, netns }: AttachmentRecord): OpenNetns | undefined {
+  if (spec === undefined || podTeardownOps(spec).length === 0 || netnsState(netns) !== 'live') return undefined
   return openIfThere(context, netns.path)
 }
 
@@ -134,7 +134,7 @@ function podToUndo(context: CallContext, { spec, netns }: AttachmentRecord): Ope
  * What stays in a namespace that outlives the attachment. Where the namespace is gone, so is that; what the kernel
  * refuses there is the pod's own doing since, told and not pending.
  */
-async function undoInPod(context: CallContext, netns: OpenNetns, ops: readonly Op[]): Promise<readonly Error[]> {
+async function teardownInPod(context: CallContext, netns: OpenNetns, ops: readonly Op[]): Promise<readonly Error[]> {
   try {
     const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, ops)
     const refused = failures.filter((failure) => failure instanceof CommandError)
@@ -147,5 +147,5 @@ async function undoInPod(context: CallContext, netns: OpenNetns, ops: readonly O
 
 /** A link group that is this process's alone while it lives: pids are below 2^22 (PID_MAX_LIMIT). */
 function removalGroup(context: CallContext): number {
-  return 0x40000000 + context.stamp.pid
+  return 0x40000000 + context.identity.pid
 }

@@ -9,7 +9,7 @@ import {
   flowsBeforeAdd,
   flowsToList,
   withoutConnections,
-} from '../../../../src/plan/recovery/stale-flows.ts'
+} from '../../../../src/plan/recovery/orphan-flows.ts'
 import { hostPortSpec } from '../../../../src/plan/rules/host-ports.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that the reference plugins give to what they make for one attachment
+// The names that the upstream plugins give to what they make for one attachment
 // (docs/design.md, "Upstream masquerade" and "Upstream portmap" and "Upstream bandwidth"): by these their leavings are found, and told from others'.
 
 import { formatAddress, parseAddress } from '../../cni/model/address.ts'
 import { sha512Hex } from './sha512.ts'
 
 /** Whose rules are meant. `addresses`: without prefix length; empty where they are not known. */
-export interface ReferenceOwner {
+export interface UpstreamOwner {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
@@ -16,7 +16,7 @@ export interface ReferenceOwner {
 }
 
 /** Names made from network, container id and interface name. */
-export interface ReferenceNames {
+export interface UpstreamNames {
   /** iptables chain of ipMasq: `CNI-` and 24 hex digits. */
   readonly masqueradeChain: string
   /** iptables chains of portmap: `CNI-DN-` and `CNI-SN-` (before 0.9) with 21 hex digits. */
@@ -32,7 +32,7 @@ export interface ReferenceNames {
 }
 
 /** The interface name is in some of the names only: two interfaces of a container share the others. */
-export function referenceNames(owner: Pick<ReferenceOwner, 'network' | 'containerId' | 'ifName'>): ReferenceNames {
+export function upstreamNames(owner: Pick<UpstreamOwner, 'network' | 'containerId' | 'ifName'>): UpstreamNames {
   const { network, containerId, ifName } = owner
   const shared = sha512Hex(network + containerId)
   const spoofChain = `cni-br-iface-${containerId}-${ifName}`
@@ -52,8 +52,8 @@ export function networkMark(network: string): string {
   return sha512Hex(network).slice(0, 16)
 }
 
-/** A host link as the reference names it: `veth` and 8 hex digits. */
-export function isReferenceLinkName(name: string): boolean {
+/** A host link as the upstream names it: `veth` and 8 hex digits. */
+export function isUpstreamLinkName(name: string): boolean {
   return /^veth[0-9a-f]{8}$/.test(name)
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rules of an `iptables-save` are the reference plugins' for given attachments, and the input of
+// Which rules of an `iptables-save` are the upstream plugins' for given attachments, and the input of
 // `iptables-restore --noflush` that takes these away and no other. A rule is deleted by its own text.
 
-import { isOneOf, type NamedPod, type ReferenceOwner, referenceNames } from './reference-chain.ts'
+import { isOneOf, type NamedPod, type UpstreamOwner, upstreamNames } from './owner-names.ts'
 
 /** One table of a saved ruleset. `rules`: lines that start with `-A`. */
 interface SavedTable {
@@ -11,7 +11,7 @@ interface SavedTable {
 }
 
 /** The deletions as input for iptables-restore (one table a transaction); empty where there is nothing to delete. */
-export function iptablesRemovals(saved: string, owners: readonly ReferenceOwner[]): string {
+export function iptablesRemovals(saved: string, owners: readonly UpstreamOwner[]): string {
   const nat = tableOf(saved, 'nat')
   const filter = tableOf(saved, 'filter')
   const inNat = owners.map((owner) => chainRemovals(nat, owner))
@@ -58,8 +58,8 @@ interface Removals {
 }
 
 /** A chain goes when nothing jumps to it any more. */
-function chainRemovals(nat: SavedTable, owner: ReferenceOwner): Removals {
-  const { masqueradeChain, portChain, oldPortChain } = referenceNames(owner)
+function chainRemovals(nat: SavedTable, owner: UpstreamOwner): Removals {
+  const { masqueradeChain, portChain, oldPortChain } = upstreamNames(owner)
   const masquerades = jumpsTo(nat, masqueradeChain)
   const own = masquerades.filter((rule) => isOwnMasquerade(rule, owner))
   const isLast = own.length === masquerades.length
@@ -76,12 +76,12 @@ function jumpsTo(table: SavedTable, chain: string): readonly string[] {
 }
 
 /** The chain's name has no interface name: of two interfaces in one network, the source tells which is meant. */
-function isOwnMasquerade(rule: string, owner: ReferenceOwner): boolean {
+function isOwnMasquerade(rule: string, owner: UpstreamOwner): boolean {
   const source = / -s (\S+) /.exec(rule)?.[1]
   return owner.addresses.length === 0 || (source !== undefined && isOneOf(owner.addresses, source))
 }
 
-function isOwnPorts(nat: SavedTable, chain: string, owner: ReferenceOwner): boolean {
+function isOwnPorts(nat: SavedTable, chain: string, owner: UpstreamOwner): boolean {
   const targets = nat.rules
     .filter((rule) => rule.startsWith(`-A ${chain} `))
     .flatMap((rule) => / --to-destination (\S+):\d+$/.exec(rule)?.[1] ?? [])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reservations of the reference host-local (its layout: docs/design.md, "Upstream host-local"): a node may be
+// Reservations of the upstream host-local (its layout: docs/design.md, "Upstream host-local"): a node may be
 // switched to trestle while its pods live, so theirs are honoured and our DEL gives them back.
 
 import { rmSync, statSync } from 'node:fs'
@@ -11,30 +11,30 @@ import { namesIn, readText } from '../files/files.ts'
 export const defaultDataDir = '/var/lib/cni/networks'
 
 /** Who holds a reservation. Files of old versions have no interface name. */
-export interface ReferenceLease {
+export interface UpstreamLease {
   readonly address: string
   readonly containerId: string
   readonly ifName?: string
 }
 
-/** Addresses reserved by the reference host-local since the machine started; older holders ended with it. */
-export function referenceAddresses(dataDir: string, network: string): readonly string[] {
+/** Addresses reserved by the upstream host-local since the machine started; older holders ended with it. */
+export function upstreamAddresses(dataDir: string, network: string): readonly string[] {
   const directory = `${dataDir}/${network}`
   const startedMs = Date.now() - uptime() * 1000
   return addressFiles(directory).filter((name) => isSince(`${directory}/${name}`, startedMs))
 }
 
 /**
- * The address that the reference host-local gave out last from a range set: the round robin of a network that was
+ * The address that the upstream host-local gave out last from a range set: the round robin of a network that was
  * switched goes on there. Neighbours still know an address that was freed just now by its last pod's MAC.
  */
-export function referenceLastGiven(dataDir: string, network: string, set: number): string | undefined {
+export function upstreamLastGiven(dataDir: string, network: string, set: number): string | undefined {
   const found = readText(`${dataDir}/${network}/last_reserved_ip.${set}`)
   return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
 }
 
 /** Every reservation of a network, whatever its age. */
-export function referenceLeases(dataDir: string, network: string): readonly ReferenceLease[] {
+export function upstreamLeases(dataDir: string, network: string): readonly UpstreamLease[] {
   const directory = `${dataDir}/${network}`
   return addressFiles(directory).flatMap((address) => {
     const found = readText(`${directory}/${address}`)
@@ -44,18 +44,18 @@ export function referenceLeases(dataDir: string, network: string): readonly Refe
   })
 }
 
-/** The addresses that the reference host-local reserved for a container's interface. */
+/** The addresses that the upstream host-local reserved for a container's interface. */
 export function addressesHeld(
   dataDir: string,
   network: string,
   holder: { containerId: string; ifName: string },
 ): readonly string[] {
-  const leases = referenceLeases(dataDir, network)
+  const leases = upstreamLeases(dataDir, network)
   return leases.filter((lease) => isHeldBy(lease, holder)).map(({ address }) => address)
 }
 
-/** Removes the reference host-local's reservations of a container's interface, as its own DEL does. */
-export function releaseReferenceAddresses(
+/** Removes the upstream host-local's reservations of a container's interface, as its own DEL does. */
+export function releaseUpstreamAddresses(
   dataDir: string,
   network: string,
   holder: { containerId: string; ifName: string },
@@ -73,7 +73,7 @@ export function isLeasedElsewhere(dataDir: string, address: string, containerId:
   })
 }
 
-function isHeldBy(lease: ReferenceLease, holder: { containerId: string; ifName: string }): boolean {
+function isHeldBy(lease: UpstreamLease, holder: { containerId: string; ifName: string }): boolean {
   return lease.containerId === holder.containerId && (lease.ifName === undefined || lease.ifName === holder.ifName)
 }
 

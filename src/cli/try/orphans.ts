@@ -13,7 +13,7 @@ const stateRoot = '/run/trestle/networks'
 const perPod = ['attachments', 'addresses', 'pending']
 
 /** Reports what is left of the pods, or that nothing is. */
-export async function leftoverSteps(trial: Trial, pods: readonly Pod[]): Promise<void> {
+export async function orphanSteps(trial: Trial, pods: readonly Pod[]): Promise<void> {
   const left = [...(await linksLeft(trial, pods)), ...stateLeft(), ...(await rulesLeft(trial, pods))]
   const summary = 'nothing is left of the pods: links, state, rules'
   trial.report.add(left.length === 0 ? { status: 'ok', summary } : { status: 'fail', summary, detail: left.join('\n') })

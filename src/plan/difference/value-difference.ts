@@ -2,6 +2,6 @@
 // The sentence for one value that is not as wanted.
 
 /** What differs, for people; empty when nothing does. */
-export function differs(what: string, is: string | number, wanted: string | number): readonly string[] {
+export function valueDifference(what: string, is: string | number, wanted: string | number): readonly string[] {
   return is === wanted ? [] : [`${what} is ${is}, not ${wanted}`]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys that the reference plugins read (containernetworking/plugins 1.9.1, the json tags of their sources), for
+// The keys that the upstream plugins read (containernetworking/plugins 1.9.1, the json tags of their sources), for
 // lists that have them beside trestle or in its place.
 
 import type { KeyShape } from '../../../cni/json/json-keys.ts'
@@ -56,8 +56,8 @@ const plugins: Readonly<Record<string, readonly string[]>> = {
   vrf: ['vrfname', 'table'],
 }
 
-/** The keys of a reference plugin with this IPAM plugin; undefined for a plugin that is none of them. */
-export function referenceShape(type: string, ipamType: unknown): KeyShape | undefined {
+/** The keys of an upstream plugin with this IPAM plugin; undefined for a plugin that is none of them. */
+export function upstreamShape(type: string, ipamType: unknown): KeyShape | undefined {
   const own = Object.hasOwn(plugins, type) ? plugins[type] : undefined
   if (own === undefined) return undefined
   const ipam = typeof ipamType === 'string' && Object.hasOwn(ipams, ipamType) ? ipams[ipamType] : undefined

@@ -3,7 +3,7 @@
 
 import type { AttachmentRecord } from '../../../../src/plan/model/record.ts'
 
-export const claim: AttachmentRecord = {
+export const intent: AttachmentRecord = {
   key: { network: 'n', containerId: 'c', ifName: 'eth0', role: 'main' },
   writer: { pid: 1, startTime: '1', bootId: 'b', pidNamespace: 'pid:[1]' },
   netns: { path: '/run/netns/x', inode: 1 },

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes one attachment down from its record alone: DEL, the undo of a failed ADD, GC, and the
+// Takes one attachment down from its record alone: DEL, the teardown of a failed ADD, GC, and the
 // settling of what a killed call left are all this one story.
 
 import { existsSync, rmSync } from 'node:fs'
 import { toCniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
-import { bareSpec } from '../../plan/model/bare.ts'
+import { specFromIds } from '../../plan/model/from-ids.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
@@ -13,46 +13,46 @@ import { delegate } from '../../system/ipam/delegate.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls, endProcessesOf } from '../../system/process/call-processes.ts'
-import { isWriterGone } from '../../system/process/stamp.ts'
+import { isWriterGone } from '../../system/process/process-identity.ts'
 import { holderOf, releaseAddresses } from '../../system/store/addresses.ts'
 import { type LockRequest, withLock } from '../../system/store/lock.ts'
 import { releasePorts } from '../../system/store/ports.ts'
 import {
-  claim,
   findRecords,
   pendingFile,
   pendingRecords,
   recordsOf,
   type StoredRecord,
+  writeIntent,
 } from '../../system/store/records.ts'
 import { sweep } from '../../system/store/sweep.ts'
-import { attachmentLock, waitForTakeDowns } from '../call/attachment-lock.ts'
+import { attachmentLock, waitForTeardowns } from '../call/attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
 import { keepApart } from '../call/other-names.ts'
 import type { Release } from './delegated-lease.ts'
 import { removeOrphanElements } from './orphan-elements.ts'
-import { bareClaim, takeDown, undo } from './take-down.ts'
+import { reservationsAlone, teardownKernel, teardownUnderLock } from './under-lock.ts'
 
 const lockWaitMs = 10_000
 
 /** What another attachment's killed call has at work keeps a call waiting no longer than this. */
 const patienceMs = 5000
 
-/** How many attachments are taken down side by side: each is a few processes. */
+/** How many attachments are torn down side by side: each is a few processes. */
 const atOnce = 8
 
 /**
- * Takes an attachment down and forgets it. What fails stays in its record as pending cleanup, with its addresses;
+ * Tears an attachment down and forgets it. What fails stays in its record as pending cleanup, with its addresses;
  * the failures are returned. One call at a time works on an attachment: whoever comes second looks at
  * what is there then, and leaves alone what another ADD of the same name has made meanwhile. Throws CniError 111 for an
  * attachment of another host network namespace.
  */
-export async function detach(
+export async function teardown(
   context: CallContext,
   files: NetworkFiles,
   record: AttachmentRecord,
 ): Promise<readonly Error[]> {
-  requireOwnHost(record, context.stamp)
+  requireOwnHost(record, context.identity)
   return await withLock(removalLock(context, record), async () => {
     const stored = findRecords(files, record.key)
     const now = storedNow(stored, record)
@@ -60,7 +60,7 @@ export async function detach(
     if (now === undefined) return []
     if (now !== 'refused') {
       await endProcessesOf(now.writer, context.waits)
-      return await takeDown(context, files, now)
+      return await teardownUnderLock(context, files, now)
     }
     rmSync(pendingFile(files, record.key), { force: true })
     return []
@@ -71,27 +71,27 @@ export async function detach(
  * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a full
  * disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
  */
-export async function detachWithoutRecord(
+export async function teardownWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
   record: AttachmentRecord,
 ): Promise<readonly Error[]> {
   try {
-    if (!claim(files, record)) return []
+    if (!writeIntent(files, record)) return []
   } catch (error) {
     if (!isDiskRefusal(error)) throw error
     return await withLock(removalLock(context, record), async () =>
-      findRecords(files, record.key).length > 0 ? [] : await takeDown(context, files, record),
+      findRecords(files, record.key).length > 0 ? [] : await teardownUnderLock(context, files, record),
     )
   }
-  return await detach(context, files, record)
+  return await teardown(context, files, record)
 }
 
 function removalLock(context: CallContext, { key }: AttachmentRecord): LockRequest {
   return { ...attachmentLock(context, key, 'take an attachment down'), isDispensable: true }
 }
 
-/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (detachWithoutRecord). */
+/** Whether its ADD was refused or killed, and not finished. One that a DEL made up had none (teardownWithoutRecord). */
 function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt }: AttachmentRecord): boolean {
   const same = stored.filter((each) => each.record.createdAt === createdAt)
   return configDigest !== '' && same.every((each) => each.isPending && each.record.pendingCleanup === undefined)
@@ -109,7 +109,7 @@ function storedNow(
     same.length < stored.length
   )
     return 'refused'
-  // The finished record says more than a claim; a claim alone is all there is to give back.
+  // The finished record says more than an intent record; an intent record alone is all there is to give back.
   return (same.find((each) => each.record.spec !== undefined) ?? same[0])?.record
 }
 
@@ -120,46 +120,46 @@ function storedNow(
 export async function settleKilledCalls(context: CallContext, files: NetworkFiles, release?: Release): Promise<void> {
   await endKilledCalls(release !== undefined)
   const find = () => pendingRecords(files).filter((stored) => isOfKilledCall(context, stored))
-  const leftovers = find()
-  if (leftovers.length > 0) {
-    const stuck = await stillAtWork(leftovers)
+  const unfinished = find()
+  if (unfinished.length > 0) {
+    const stuck = await stillAtWork(unfinished)
     const others = () => find().filter(({ file }) => !stuck.has(file))
-    await oneAtATime(context, files, { find: others, release }).catch(tellUnsettled)
+    await oneAtATime(context, files, { find: others, release }).catch(reportUnsettled)
   }
-  await sweep(files, context.stamp).catch(tellUnsettled)
+  await sweep(files, context.identity).catch(reportUnsettled)
 }
 
 /** The files of those whose killed call has something at work that does not end soon: they stay for a later call. */
-async function stillAtWork(leftovers: readonly StoredRecord[]): Promise<ReadonlySet<string>> {
+async function stillAtWork(unfinished: readonly StoredRecord[]): Promise<ReadonlySet<string>> {
   const deadline = { endsAtMs: performance.now() + patienceMs }
-  const ended = await Promise.allSettled(leftovers.map(({ record }) => endProcessesOf(record.writer, deadline)))
-  for (const each of ended) if (each.status === 'rejected') tellUnsettled(each.reason)
-  return new Set(leftovers.filter((_, at) => ended[at]?.status === 'rejected').map(({ file }) => file))
+  const ended = await Promise.allSettled(unfinished.map(({ record }) => endProcessesOf(record.writer, deadline)))
+  for (const each of ended) if (each.status === 'rejected') reportUnsettled(each.reason)
+  return new Set(unfinished.filter((_, at) => ended[at]?.status === 'rejected').map(({ file }) => file))
 }
 
 /**
  * Takes down every dead attachment of the network: its machine was restarted or its namespace is gone. What others are
- * taking down now is free afterwards, too. Throws CniError 106 when a signal comes.
+ * tearing down now is free afterwards, too. Throws CniError 106 when a signal comes.
  */
 export async function reclaimDead(context: CallContext, files: NetworkFiles): Promise<void> {
   const dead = () => recordsOf(files).filter((stored) => isDead(stored, context))
   if (dead().length > 0) await oneAtATime(context, files, { find: dead })
-  await waitForTakeDowns(context, files)
+  await waitForTeardowns(context, files)
   requireUninterrupted(context)
   await reclaimWithoutRecord(context, files)
 }
 
 /** Reservations whose record was lost, of attachments that are dead. */
 async function reclaimWithoutRecord(context: CallContext, files: NetworkFiles): Promise<void> {
-  const claims = namesIn(files.addresses).flatMap((address) => holderOf(files, address) ?? [])
-  const lost = claims.filter(
+  const holders = namesIn(files.addresses).flatMap((address) => holderOf(files, address) ?? [])
+  const lost = holders.filter(
     (record) => findRecords(files, record.key).length === 0 && isDead({ file: '', isPending: false, record }, context),
   )
-  for (const each of lost) await reclaimClaim(context, files, each)
+  for (const each of lost) await reclaimReservations(context, files, each)
 }
 
-/** Gives back what a claim without a record holds, when its attachment is dead. */
-export async function reclaimClaim(
+/** Gives back what an intent record without a record holds, when its attachment is dead. */
+export async function reclaimReservations(
   context: CallContext,
   files: NetworkFiles,
   lost: AttachmentRecord,
@@ -167,24 +167,24 @@ export async function reclaimClaim(
   if (!isDead({ file: '', isPending: false, record: lost }, context)) return false
   await endProcessesOf(lost.writer, context.waits)
   // The veth went with the pod; an ifb did not.
-  if ((await undo(context, { ...lost, spec: bareSpec(lost.key) })).length > 0) return false
+  if ((await teardownKernel(context, { ...lost, spec: specFromIds(lost.key) })).length > 0) return false
   if (!(await removeOrphanElements(context, files, lost.key))) return false
-  const releasing = { ...bareClaim(lost), writer: context.stamp }
+  const releasing = { ...reservationsAlone(lost), writer: context.identity }
   await releasePorts(releasing, undefined, context.whole)
   await releaseAddresses(files, releasing, context.whole)
   return true
 }
 
-/** One call settles a network's leftovers, and looks at what there is only then. */
+/** One call settles a network's orphans, and looks at what there is only then. */
 async function oneAtATime(
   context: CallContext,
   files: NetworkFiles,
   { find, release }: { find: () => readonly StoredRecord[]; release?: Release | undefined },
 ): Promise<void> {
-  const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.stamp, waitMs: lockWaitMs }
+  const lock = { file: files.settleLock, purpose: 'settle killed calls', owner: context.identity, waitMs: lockWaitMs }
   await withLock({ ...lock, deadline: context.waits }, async () => {
     const stored = find()
-    const left = await detachAll(context, files, stored)
+    const left = await teardownAll(context, files, stored)
     const gone = stored.filter((_, at) => left[at]?.length === 0)
     for (const { record } of gone) await release?.(record)
   })
@@ -193,7 +193,7 @@ async function oneAtATime(
 /**
  * Takes attachments down, a few at a time, whatever fails: the failures of each. A signal leaves the rest as they are.
  */
-export async function detachAll(
+export async function teardownAll(
   context: CallContext,
   files: NetworkFiles,
   stored: readonly StoredRecord[],
@@ -205,20 +205,20 @@ export async function detachAll(
       left.push(...some.map(() => [interrupted()]))
       continue
     }
-    const ended = await Promise.allSettled(some.map(({ record }) => detach(context, files, record)))
+    const ended = await Promise.allSettled(some.map(({ record }) => teardown(context, files, record)))
     left.push(...ended.map((each) => (each.status === 'fulfilled' ? each.value : [toCniError(each.reason)])))
   }
   return left
 }
 
-function tellUnsettled(error: Error): void {
+function reportUnsettled(error: Error): void {
   process.stderr.write(`trestle: what killed calls left stays for a later call: ${error.message}\n`)
 }
 
 /** Whether nothing can use this attachment any more: its pod or its host is gone. Where that cannot be told, no. */
 export function isDead({ record, isPending }: StoredRecord, context: CallContext): boolean {
   if (isPending && !isWriterGone(record)) return false
-  const host = hostStateOf(record.writer, context.stamp)
+  const host = hostStateOf(record.writer, context.identity)
   return host === 'ended' || (host === 'here' && netnsState(record.netns) === 'gone')
 }
 
@@ -231,8 +231,8 @@ export async function delegateDel(
   await delegate(context.cleanup, { ...delegated, verb: 'DEL', path: call.path, attachment: call })
 }
 
-/** What a killed call of this host left, or a DEL that owes something: not what a running one is taking down. */
-function isOfKilledCall({ stamp }: CallContext, { file, record }: StoredRecord): boolean {
+/** What a killed call of this host left, or a DEL that owes something: not what a running one is tearing down. */
+function isOfKilledCall({ identity }: CallContext, { file, record }: StoredRecord): boolean {
   // An ADD may have finished and ended since its record was read: only what is pending after its end was left.
-  return isWriterGone(record) && hostStateOf(record.writer, stamp) !== 'elsewhere' && existsSync(file)
+  return isWriterGone(record) && hostStateOf(record.writer, identity) !== 'elsewhere' && existsSync(file)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reference plugins keep for one attachment, found by their files, and taken away: a node that
+// What the upstream plugins keep for one attachment, found by their files, and taken away: a node that
 // was switched to trestle sends us the DEL of pods which they made (docs/design.md, "DEL").
 
 import { rmSync } from 'node:fs'
@@ -11,22 +11,22 @@ import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
 import { addressesOf, type CachedAttachment, endsOf, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
-import { isReferenceLinkName, type ReferenceOwner, referenceNames } from '../../plan/upstream/reference-chain.ts'
+import { isUpstreamLinkName, type UpstreamOwner, upstreamNames } from '../../plan/upstream/owner-names.ts'
 import { networkDirectories } from '../files/state.ts'
-import { addressesHeld, isLeasedElsewhere, releaseReferenceAddresses } from '../ipam/reference-leases.ts'
+import { addressesHeld, isLeasedElsewhere, releaseUpstreamAddresses } from '../ipam/upstream-leases.ts'
 import { linkExists } from '../kernel/kernel-files.ts'
 import { closeNetns, type OpenNetns } from '../kernel/netns.ts'
 import { observeHost } from '../kernel/observe.ts'
 import type { Run } from '../process/runner.ts'
 import { holderOf } from '../store/addresses.ts'
 import { cachedAttachment } from './libcni-cache.ts'
-import { removeReferenceRules } from './reference-rules.ts'
+import { removeUpstreamRules } from './rules.ts'
 
 /** Where the tuning plugin keeps what it changed. */
 const tuningDirectory = '/run/cni/tuning'
 
-/** What is known of an attachment of the reference chain. `host`, `pod`: the ends of its pair, by name and MAC. */
-export interface ReferenceAttachment {
+/** What is known of an attachment of the upstream chain. `host`, `pod`: the ends of its pair, by name and MAC. */
+export interface UpstreamAttachment {
   readonly key: AttachmentKey
   readonly dataDir: string
   readonly addresses: readonly string[]
@@ -43,18 +43,17 @@ interface LinkIdentity {
 export type OpenPod = () => OpenNetns
 
 /**
- * The attachment as the reference chain made it; undefined when none of its files speaks of it. Looks at
+ * The attachment as the upstream chain made it; undefined when none of its files speaks of it. Looks at
  * files only: the usual second DEL ends here, without a process.
  */
-export function findReference(key: AttachmentKey, conf: DelConf, dataDir: string): ReferenceAttachment | undefined {
+export function findUpstream(key: AttachmentKey, conf: DelConf, dataDir: string): UpstreamAttachment | undefined {
   const held = addressesHeld(dataDir, key.network, key)
   const cached = cachedAttachment(key)
   // In a chain that we are part of, the other plugins get a DEL of their own.
   if (cached !== undefined && isPartOurs(cached, conf)) return undefined
   const known = cached ?? previousOf(key, conf)
   const ends = known === undefined ? { host: undefined, pod: undefined } : endsOf(known)
-  const isTheirs =
-    ends.host !== undefined && isReferenceLinkName(ends.host.name) && ends.host.name !== hostLinkName(key)
+  const isTheirs = ends.host !== undefined && isUpstreamLinkName(ends.host.name) && ends.host.name !== hostLinkName(key)
   if (held.length === 0 && !isTheirs) return undefined
   return {
     key,
@@ -66,29 +65,29 @@ export function findReference(key: AttachmentKey, conf: DelConf, dataDir: string
 }
 
 /**
- * Takes away everything that the reference plugins keep for the attachment. Returns what failed; the
+ * Takes away everything that the upstream plugins keep for the attachment. Returns what failed; the
  * reservations stay until all else is gone, so that nobody gets an address which rules still speak of.
  */
-export async function removeReference(
+export async function removeUpstream(
   run: Run,
-  found: ReferenceAttachment,
+  found: UpstreamAttachment,
   openPod?: OpenPod,
 ): Promise<readonly Error[]> {
   const { key, addresses, dataDir } = found
   const accepts = addresses.filter((address) => !isHeldByOther(found, address))
-  const owner: ReferenceOwner = { ...key, addresses, accepts }
-  const results = await Promise.allSettled([removeLinks(run, found, openPod), removeReferenceRules(run, [owner])])
+  const owner: UpstreamOwner = { ...key, addresses, accepts }
+  const results = await Promise.allSettled([removeLinks(run, found, openPod), removeUpstreamRules(run, [owner])])
   const failures = results.flatMap((result): readonly Error[] =>
     result.status === 'rejected' ? [result.reason] : (result.value ?? []),
   )
-  if (failures.length === 0) forgetReference(key, dataDir)
+  if (failures.length === 0) forgetUpstream(key, dataDir)
   return failures
 }
 
 /** Removes the reservations and the tuning plugin's backup: there is nothing left to restore. */
-export function forgetReference(key: Pick<AttachmentKey, 'network' | 'containerId' | 'ifName'>, dataDir: string): void {
+export function forgetUpstream(key: Pick<AttachmentKey, 'network' | 'containerId' | 'ifName'>, dataDir: string): void {
   rmSync(`${tuningDirectory}/${key.containerId}_${key.ifName}.json`, { force: true })
-  releaseReferenceAddresses(dataDir, key.network, key)
+  releaseUpstreamAddresses(dataDir, key.network, key)
 }
 
 /** prevResult as DEL has it, where libcni's cache is elsewhere; the host link it names must exist. */
@@ -104,7 +103,7 @@ function previousOf(key: AttachmentKey, conf: DelConf): Pick<CachedAttachment, '
   }
 }
 
-function isHeldByOther({ key, dataDir }: ReferenceAttachment, address: string): boolean {
+function isHeldByOther({ key, dataDir }: UpstreamAttachment, address: string): boolean {
   const isOurs = networkDirectories().some((files) => {
     const holder = holderOf(files, address)
     return holder !== undefined && holder.key.containerId !== key.containerId
@@ -112,8 +111,8 @@ function isHeldByOther({ key, dataDir }: ReferenceAttachment, address: string): 
   return isOurs || isLeasedElsewhere(dataDir, address, key.containerId)
 }
 
-async function removeLinks(run: Run, found: ReferenceAttachment, openPod: OpenPod | undefined): Promise<undefined> {
-  const { ifb } = referenceNames(found.key)
+async function removeLinks(run: Run, found: UpstreamAttachment, openPod: OpenPod | undefined): Promise<undefined> {
+  const { ifb } = upstreamNames(found.key)
   if (linkExists(ifb)) await deleteLink(run, ifb)
   await removeInPod(run, found, openPod)
   // Gone with its peer, unless the namespace cannot be entered any more and something keeps it alive.
@@ -125,7 +124,7 @@ async function removeLinks(run: Run, found: ReferenceAttachment, openPod: OpenPo
 }
 
 /** The pod's end goes, and its peer with it, when it is a veth with the attachment's MAC or one of its addresses. */
-async function removeInPod(run: Run, found: ReferenceAttachment, openPod: OpenPod | undefined): Promise<void> {
+async function removeInPod(run: Run, found: UpstreamAttachment, openPod: OpenPod | undefined): Promise<void> {
   const netns = openOrNone(openPod)
   if (netns === undefined) return
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DEL of a pod that the reference chain made: what is its alone goes, whatever is there of others stays
+// DEL of a pod that the upstream chain made: what is its alone goes, whatever is there of others stays
 // byte for byte, and what cannot be removed now keeps its reservation.
 
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -91,7 +91,7 @@ const del = (pod: Pod, call: { netns?: string; env?: Record<string, string> } = 
   host.cni('DEL', conf, { id: pod.id, netns: call.netns ?? pod.netns, ...(call.env ? { env: call.env } : {}) })
 
 describe.skipIf(missing !== undefined).each(['iptables', 'nftables'])(
-  'a pod of the reference chain with %s',
+  'a pod of the upstream chain with %s',
   (backend) => {
     it.each([
       ['with its namespace', (pod: Pod) => pod.netns],
@@ -126,7 +126,7 @@ describe.skipIf(missing !== undefined).each(['iptables', 'nftables'])(
       }
       const failed = del(pod, { env: { PATH: `${directory}:${process.env['PATH']}` } })
       expect([failed.code, failed.stdout]).toEqual([0, ''])
-      expect(failed.stderr).toContain('left of the reference plugins')
+      expect(failed.stderr).toContain('left of the upstream plugins')
       expect(addressFiles()).toContain(pod.address)
       expectSilent(del(pod, { netns: '' }))
       expect(everything()).toEqual(before)

@@ -72,7 +72,7 @@ export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly
  * The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. What other
  * firewalls are to let pass is of the networks alone and stands since they were set up.
  */
-export function steadyRuleOps(source: RuleSource): readonly Op[] {
+export function fastPathRuleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)
   if (elements.length === 0) return []
   const shows = tablesOf(elements).map(
@@ -134,7 +134,7 @@ export function bridgeOps(network: NetworkSpec, attachments: readonly Attachment
 }
 
 /** What ADD says of the bridge where nothing tells that it has changed. */
-export function steadyBridgeOps(network: NetworkSpec): readonly Op[] {
+export function fastPathBridgeOps(network: NetworkSpec): readonly Op[] {
   const { bridge } = network
   return [...forwardingOps(network), ...(bridge ? [...bridgeSysctlOps(bridge), ...keepBridgeOps(bridge)] : [])]
 }
