@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The image that the DaemonSet of conf-examples/kubernetes runs: dist/trestle and the Debian programs that it starts, as
+// an OCI archive (opencontainers/image-spec, "Image Layout"). No Docker, no registry. The same executable and the same
+// packages give the same bytes.
+// usage: node scripts/image.mjs [--out FILE] [--executable FILE]     default: dist/trestle-image.tar, dist/trestle
+// then:  ctr --namespace k8s.io images import dist/trestle-image.tar
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import { debianFiles } from './image/debian.mjs'
+import { tar, tarEntry } from './tar.mjs'
+
+const root = join(import.meta.dirname, '..')
+const { values } = parseArgs({
+  options: {
+    out: { type: 'string', default: join(root, 'dist/trestle-image.tar') },
+    executable: { type: 'string', default: join(root, 'dist/trestle') },
+  },
+})
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+if (!existsSync(values.executable)) throw new Error(`image: there is no ${values.executable}: npm run build`)
+
+const sha256 = (data) => createHash('sha256').update(data).digest('hex')
+
+/** Each folder above the files, once, before them. */
+function folders(names) {
+  const all = new Set()
+  for (const name of names)
+    for (let at = name.indexOf('/'); at !== -1; at = name.indexOf('/', at + 1)) all.add(name.slice(0, at + 1))
+  return [...all].sort()
+}
+
+/** A layer: its tar's digest, and the blob that is stored. */
+function layer(entries) {
+  const archive = tar([
+    ...folders(entries.map(({ name }) => name)).map((name) => tarEntry({ name })),
+    ...entries.map(tarEntry),
+  ])
+  const data = gzipSync(archive, { level: 6 })
+  // RFC 1952: the byte that names the system is the only one that could depend on it.
+  data[9] = 255
+  return { diffId: `sha256:${sha256(archive)}`, data }
+}
+
+function blob(mediaType, data) {
+  return { descriptor: { mediaType, digest: `sha256:${sha256(data)}`, size: data.length }, data }
+}
+
+const json = (value) => Buffer.from(JSON.stringify(value))
+const text = (name, content) => ({ name, data: Buffer.from(content), mode: 0o644 })
+
+const { files, packages } = debianFiles(join(root, 'node_modules/.cache/trestle/debian'))
+const base = layer([
+  ...['bin', 'sbin', 'lib', 'lib64'].map((name) => ({ name, link: `usr/${name}` })),
+  ...['dev/', 'proc/', 'run/', 'sys/', 'tmp/', 'var/'].map((name) => ({ name })),
+  { name: 'var/run', link: '/run' },
+  text('etc/passwd', 'root:x:0:0:root:/:/bin/sh\n'),
+  text('etc/group', 'root:x:0:\n'),
+  // Where scanners of images look for packages that dpkg did not install.
+  ...packages.map(({ name, control }) => text(`var/lib/dpkg/status.d/${name}`, control)),
+  ...files,
+])
+const own = layer([
+  { name: 'usr/local/bin/trestle', data: readFileSync(values.executable) },
+  text('usr/share/doc/trestle/LICENSE', readFileSync(join(root, 'LICENSE'))),
+])
+const layers = [base, own].map(({ data }) => blob('application/vnd.oci.image.layer.v1.tar+gzip', data))
+const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch] ?? process.arch
+const config = blob(
+  'application/vnd.oci.image.config.v1+json',
+  json({
+    architecture,
+    os: 'linux',
+    config: {
+      Env: ['PATH=/usr/local/bin:/usr/sbin:/usr/bin'],
+      Entrypoint: ['/usr/local/bin/trestle'],
+      Labels: { 'org.opencontainers.image.version': version, 'org.opencontainers.image.licenses': 'Apache-2.0' },
+    },
+    rootfs: { type: 'layers', diff_ids: [base, own].map(({ diffId }) => diffId) },
+    history: [{ created_by: 'scripts/image.mjs: Debian' }, { created_by: 'scripts/image.mjs: trestle' }],
+  }),
+)
+const manifest = blob(
+  'application/vnd.oci.image.manifest.v1+json',
+  json({
+    schemaVersion: 2,
+    mediaType: 'application/vnd.oci.image.manifest.v1+json',
+    config: config.descriptor,
+    layers: layers.map(({ descriptor }) => descriptor),
+  }),
+)
+const name = `localhost/trestle:${version}`
+const annotations = { 'io.containerd.image.name': name, 'org.opencontainers.image.ref.name': version }
+const platform = { architecture, os: 'linux' }
+const index = json({ schemaVersion: 2, manifests: [{ ...manifest.descriptor, annotations, platform }] })
+const blobs = [manifest, config, ...layers].map(({ descriptor, data }) => ({
+  name: `blobs/sha256/${descriptor.digest.slice('sha256:'.length)}`,
+  data,
+  mode: 0o644,
+}))
+const archive = tar(
+  [
+    { name: 'oci-layout', data: json({ imageLayoutVersion: '1.0.0' }), mode: 0o644 },
+    { name: 'index.json', data: index, mode: 0o644 },
+    { name: 'blobs/' },
+    { name: 'blobs/sha256/' },
+    ...blobs,
+  ].map(tarEntry),
+)
+writeFileSync(`${values.out}.partial`, archive)
+renameSync(`${values.out}.partial`, values.out)
+const mb = (archive.length / 1e6).toFixed(1)
+console.log(`${values.out}: ${name}, ${mb} MB, ${packages.length} Debian packages, sha256 ${sha256(archive)}`)

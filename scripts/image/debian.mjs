@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files of the image that come from Debian: programs, what ld.so loads for them, and their data. Packages are
+// downloaded by apt, which checks their signatures, and unpacked; none is installed, none of their scripts is run.
+import { execFileSync } from 'node:child_process'
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+
+/**
+ * What each package is there for, as paths in a system with merged /usr. Both variants of iptables: which one is used is
+ * decided by the tables that the node's kernel has (src/system/firewalls/foreign-firewalls.ts).
+ */
+const wanted = {
+  iproute2: ['usr/bin/ip', 'usr/sbin/tc', 'usr/sbin/bridge', 'etc/iproute2'],
+  nftables: ['usr/sbin/nft'],
+  iptables: [
+    ...['nft', 'legacy'].flatMap((variant) => [
+      `usr/sbin/xtables-${variant}-multi`,
+      ...['', '-save', '-restore'].flatMap((verb) => [
+        `usr/sbin/iptables-${variant}${verb}`,
+        `usr/sbin/ip6tables-${variant}${verb}`,
+      ]),
+    ]),
+    'usr/lib/ARCH/xtables',
+  ],
+  'util-linux': ['usr/bin/nsenter', 'usr/bin/lsns'],
+  procps: ['usr/sbin/sysctl'],
+  conntrack: ['usr/sbin/conntrack'],
+  dash: ['usr/bin/dash', 'usr/bin/sh'],
+  netbase: ['etc/protocols', 'etc/services'],
+  'libstdc++6': ['usr/lib/ARCH/libstdc++.so.6'],
+  'libgcc-s1': ['usr/lib/ARCH/libgcc_s.so.1'],
+  libc6: ['usr/lib64/ld-linux-x86-64.so.2', 'usr/lib/ARCH/libdl.so.2', 'usr/lib/ARCH/libpthread.so.0'],
+}
+
+/** Needed by scripts of packages, which are not run. A library that is needed after all is told as missing. */
+const unused = /^(perl|libperl|usrmerge$|dpkg$|debconf|debianutils|tar$|lib(file|text|number|gdbm|db5)|init-system)/
+
+/**
+ * The files, sorted by name: `{name, data, mode}`, or `{name, link}`; and the packages that they are of:
+ * `{name, version, control}`. `cache`: where downloaded packages are kept. Throws where apt cannot download, and
+ * where a library is missing.
+ */
+export function debianFiles(cache) {
+  mkdirSync(cache, { recursive: true })
+  const packages = download(cache)
+  const root = mkdtempSync(join(cache, 'root-'))
+  try {
+    const owners = new Map(packages.flatMap((each) => unpack(join(cache, each.file), root).map((name) => [name, each])))
+    const names = withLibraries(root)
+    const used = new Set([...names].flatMap((name) => owners.get(name)?.name ?? []))
+    return {
+      files: [...names].sort().map((name) => fileOf(root, name)),
+      packages: packages.filter(({ name }) => used.has(name)).sort((a, b) => (a.name < b.name ? -1 : 1)),
+    }
+  } finally {
+    rmSync(root, { recursive: true })
+  }
+}
+
+const apt = (...args) =>
+  execFileSync('apt-get', ['-q', '-y', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+
+/** As on a machine with nothing installed: what is wanted and everything that it depends on. */
+function download(cache) {
+  const fresh = ['-o', 'Dir::State::status=/dev/null', '--no-install-recommends']
+  const list = () => apt('install', '--print-uris', ...fresh, ...Object.keys(wanted))
+  let uris
+  try {
+    uris = list()
+  } catch {
+    apt('update')
+    uris = list()
+  }
+  const found = [...uris.matchAll(/^'\S+' (\S+)_(\S+)_(\S+)\.deb (\d+)/gm)].map(([, name, version]) => ({
+    name,
+    version: decodeURIComponent(version),
+  }))
+  const packages = found.filter(({ name }) => !unused.test(name))
+  const fileOfPackage = ({ name, version }) =>
+    readdirSync(cache).find((file) => file.startsWith(`${name}_${version.replaceAll(':', '%3a')}_`))
+  const absent = packages.filter((each) => fileOfPackage(each) === undefined)
+  if (absent.length > 0) {
+    const work = mkdtempSync(join(cache, 'download-'))
+    try {
+      const specs = absent.map(({ name, version }) => `${name}=${version}`)
+      execFileSync('apt-get', ['-q', 'download', ...specs], { cwd: work, stdio: ['ignore', 'ignore', 'pipe'] })
+      // Whole or not at all, where two builds run at once.
+      for (const file of readdirSync(work)) renameSync(join(work, file), join(cache, file))
+    } finally {
+      rmSync(work, { recursive: true })
+    }
+  }
+  return packages.map((each) => {
+    const file = fileOfPackage(each)
+    if (file === undefined) throw new Error(`image: apt-get did not download ${each.name} ${each.version}`)
+    const control = execFileSync('dpkg-deb', ['-f', join(cache, file)], { encoding: 'utf8' })
+    return { ...each, file, control }
+  })
+}
+
+/** Unpacks a package as a system with merged /usr has it; returns the names of its files. */
+function unpack(deb, root) {
+  const work = `${root}.work`
+  execFileSync('dpkg-deb', ['-x', deb, work])
+  try {
+    return walk(work).map((name) => {
+      const to = merged(name)
+      mkdirSync(dirname(join(root, to)), { recursive: true })
+      renameSync(join(work, name), join(root, to))
+      return to
+    })
+  } finally {
+    rmSync(work, { recursive: true })
+  }
+}
+
+const merged = (name) => (/^(bin|sbin|lib|lib64)\//.test(name) ? `usr/${name}` : name)
+
+function walk(root, under = '') {
+  return readdirSync(join(root, under), { withFileTypes: true }).flatMap((entry) => {
+    const name = join(under, entry.name)
+    return entry.isDirectory() ? walk(root, name) : [name]
+  })
+}
+
+/** The wanted files, and those that they lead to: targets of links, and libraries of programs. */
+function withLibraries(root) {
+  const arch = `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu`
+  const names = new Set()
+  const queue = Object.values(wanted).flatMap((paths) => paths.map((path) => path.replace('ARCH', arch)))
+  for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
+    if (names.has(name)) continue
+    const path = join(root, name)
+    const stat = lstatSync(path, { throwIfNoEntry: false })
+    if (stat === undefined) throw new Error(`image: no package has /${name}`)
+    if (stat.isDirectory()) {
+      queue.push(...walk(root, name))
+      continue
+    }
+    names.add(name)
+    if (stat.isSymbolicLink()) queue.push(merged(resolve('/', dirname(name), readlinkSync(path)).slice(1)))
+    else for (const library of neededBy(path)) queue.push(`usr/lib/${arch}/${library}`)
+  }
+  return names
+}
+
+function neededBy(path) {
+  if (readFileSync(path).readUInt32BE(0) !== 0x7f454c46) return []
+  const dynamic = execFileSync('readelf', ['-d', path], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const names = [...dynamic.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(([, name]) => name)
+  return names.filter((name) => !name.startsWith('ld-linux'))
+}
+
+function fileOf(root, name) {
+  const path = join(root, name)
+  const stat = lstatSync(path)
+  if (stat.isSymbolicLink()) return { name, link: readlinkSync(path) }
+  return { name, data: readFileSync(path), mode: stat.mode & 0o111 ? 0o755 : 0o644 }
+}
