@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Node binary that goes into the executable: from npm, at the version package.json names, stripped, and for x86-64
-// without its need of libatomic.so.1.
+// without its need of libatomic.so.1 and with libraries looked for beside it.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -17,7 +17,7 @@ const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
  */
 export function strippedNode(arch) {
   const { version, integrity } = lock.packages[`node_modules/node-linux-${arch}`]
-  const stripped = join(cache, `node-${version}-${arch}-own-atomics`)
+  const stripped = join(cache, `node-${version}-${arch}-own-atomics-origin`)
   if (existsSync(stripped)) return stripped
   mkdirSync(cache, { recursive: true })
   const work = mkdtempSync(join(cache, 'work-'))

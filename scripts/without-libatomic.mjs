@@ -3,13 +3,16 @@
 // It takes one function from there, __atomic_compare_exchange (GCC's libatomic, "generic" form), for eight bytes each
 // time, which the processor does by one instruction. This puts that instruction into the function's own entry of
 // the procedure linkage table, and takes the library out of what ld.so looks for (System V ABI, AMD64 supplement,
-// 5.2; gABI, "Dynamic Linking"). Every fact it rests on is looked at first; a node that differs is left as it is.
+// 5.2; gABI, "Dynamic Linking"). Its place in the dynamic section becomes DT_RUNPATH $ORIGIN: ld.so looks for libraries
+// beside the executable too, where the agent puts libstdc++ on hosts without it (src/cli/agent/node/program.ts).
+// Every fact it rests on is looked at first; a node that differs is left as it is.
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const LIBRARY = 'libatomic.so.1'
 const [DT_NEEDED, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_JMPREL, DT_FLAGS] = [
   1, 2, 5, 6, 7, 8, 23, 30,
 ]
+const [DT_RPATH, DT_RUNPATH] = [15, 29]
 const [DT_VERSYM, DT_VERNEED, DT_VERNEEDNUM] = [0x6ffffff0, 0x6ffffffe, 0x6fffffff]
 const [EM_X86_64, PT_LOAD, PT_DYNAMIC, PF_X, DF_BIND_NOW, R_X86_64_JUMP_SLOT] = [62, 1, 2, 1, 8, 7]
 const [DYN_SIZE, RELA_SIZE, SYM_SIZE, SLOT_SIZE] = [16, 24, 24, 16]
@@ -55,6 +58,7 @@ function rewrite(elf) {
   const needed = all.filter(({ tag }) => tag === DT_NEEDED)
   const library = needed.find(({ value }) => nameOf(value) === LIBRARY)
   if (library === undefined) return false
+  must(!all.some(({ tag }) => tag === DT_RPATH || tag === DT_RUNPATH), 'it says where its libraries are')
   must(at(DT_FLAGS) & DF_BIND_NOW, 'its symbols are bound when they are first called')
 
   const need = image.offset(at(DT_VERNEED))
@@ -81,7 +85,11 @@ function rewrite(elf) {
   moveSection(elf, at(DT_VERNEED), skipped)
   all.find(({ tag }) => tag === DT_VERNEED).set(at(DT_VERNEED) + skipped)
   all.find(({ tag }) => tag === DT_VERNEEDNUM).set(at(DT_VERNEEDNUM) - 1)
-  elf.copyWithin(library.at, library.at + DYN_SIZE, image.dynamic.offset + image.dynamic.bytes) // ends with DT_NULL twice
+  // Nothing else has this name: a string of the table may be the end of a longer one, of a symbol or a version.
+  const string = image.offset(at(DT_STRTAB)) + library.value
+  must(elf[string - 1] === 0, `${LIBRARY} is the end of another string`)
+  elf.write('$ORIGIN\0', string, 'latin1')
+  elf.writeBigUInt64LE(BigInt(DT_RUNPATH), library.at)
   return true
 }
 

@@ -3,6 +3,7 @@
 
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { runAgent } from './run/agent.ts'
+import { runUninstall } from './run/uninstall.ts'
 import type { Settings } from './settings/settings.ts'
 
 /** Runs the agent until SIGTERM or SIGINT. Returns the exit code. */
@@ -10,7 +11,7 @@ export async function main(settings: Settings): Promise<number> {
   const interruption = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => interruption.abort())
   try {
-    await runAgent(settings, interruption.signal)
+    await (settings.isUninstall ? runUninstall : runAgent)(settings, interruption.signal)
     return 0
   } finally {
     removeCallFiles()

@@ -181,7 +181,8 @@ function removeEmptyRoot(): void {
   try {
     rmdirSync(stateRoot())
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error
+    // EBUSY: it is mounted there, in a container.
+    if (!['ENOTEMPTY', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 

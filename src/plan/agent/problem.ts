@@ -13,6 +13,7 @@ export const problemIds = [
   'MovedPodCIDR',
   'OtherConfiguration',
   'NoProgram',
+  'ProgramFails',
   'RouteRefused',
 ] as const
 

@@ -3,6 +3,7 @@
 // The kubelet's credentials are not used: they may not list nodes.
 
 import { readFileSync } from 'node:fs'
+import { dirname, isAbsolute, resolve } from 'node:path'
 import { KubeConfig } from '@kubernetes/client-node'
 import { CniError } from '../../../cni/model/error.ts'
 import { type ApiServer, type ApiSources, apiServer } from '../../../plan/agent/access.ts'
@@ -40,8 +41,8 @@ export function openAccess(settings: AccessSettings, env = process.env): Access 
   return { config, found }
 }
 
-function sourcesOf({ server, caFile, kubeconfigs }: AccessSettings, env: NodeJS.ProcessEnv): ApiSources {
-  const kubeconfig = kubeconfigs.map(clusterOf).find((cluster) => cluster !== undefined)
+function sourcesOf({ server, caFile, kubeconfigs, hostRoot }: AccessSettings, env: NodeJS.ProcessEnv): ApiSources {
+  const kubeconfig = kubeconfigs.map((file) => clusterOf(file, hostRoot)).find((cluster) => cluster !== undefined)
   const [host, port] = [env['KUBERNETES_SERVICE_HOST'], env['KUBERNETES_SERVICE_PORT']]
   return {
     flags: { ...(server === undefined ? {} : { server }), ...(caFile === undefined ? {} : { caFile }) },
@@ -50,15 +51,17 @@ function sourcesOf({ server, caFile, kubeconfigs }: AccessSettings, env: NodeJS.
   }
 }
 
-/** Address and CA of a kubeconfig's current cluster; undefined where there is no such file, or nothing in it. */
-function clusterOf(file: string): ApiSources['kubeconfig'] {
+/** Address and CA of a kubeconfig's current cluster, its paths being the host's; undefined where there is no such file, or nothing in it. */
+function clusterOf(file: string, hostRoot: string): ApiSources['kubeconfig'] {
   try {
     const config = new KubeConfig()
-    config.loadFromString(readFileSync(file, 'utf8'))
+    config.loadFromString(readFileSync(`${hostRoot}${file}`, 'utf8'))
     const cluster = config.getCurrentCluster()
     if (cluster === null || !cluster.server) return undefined
     const { server, caFile, caData } = cluster
-    return { server, ...(caFile ? { caFile } : {}), ...(caData ? { caData } : {}) }
+    // kubectl takes a relative path as one beside the kubeconfig.
+    const path = caFile && resolve(`${hostRoot}${dirname(file)}`, isAbsolute(caFile) ? `${hostRoot}${caFile}` : caFile)
+    return { server, ...(path ? { caFile: path } : {}), ...(caData ? { caData } : {}) }
   } catch {
     return undefined
   }

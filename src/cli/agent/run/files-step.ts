@@ -1,32 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's part in directories: the executable, the configuration, and what stands in their way.
 
-import { existsSync } from 'node:fs'
+import { existsSync, lstatSync } from 'node:fs'
 import { isSea } from 'node:sea'
 import { conflistText } from '../../../plan/agent/conflist.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
-import { installProgram, isSameProgram, sortsBefore, writeConfiguration } from '../node/configuration.ts'
+import type { Run } from '../../../system/process/runner.ts'
+import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
+import { settleProgram } from '../node/program.ts'
 import type { RoundInput } from './round.ts'
 
-/** Puts executable and configuration in place; the configuration only where the node has ranges. Returns what is wrong. */
-export function settleFiles(
-  { settings, log, metrics }: Pick<RoundInput, 'settings' | 'log' | 'metrics'>,
-  podCidrs: readonly string[] | undefined,
-): readonly Problem[] {
-  const { binDir, confDir, confName, network, mode, cniVersion } = settings
+type FilesInput = Pick<RoundInput, 'settings' | 'log' | 'metrics'>
+
+/** Puts the executable in place. Returns why the host cannot run it. */
+export async function settleExecutable({ settings, log, metrics }: FilesInput, run: Run): Promise<readonly Problem[]> {
+  const { binDir, hostRoot, node } = settings
   const program = `${binDir}/trestle`
   // Unpacked, in development, there is no executable of ours to put there.
-  if (isSea() && process.execPath !== program && !isSameProgram(program, process.execPath)) {
-    const isNew = !existsSync(program)
-    installProgram(program, process.execPath)
+  if (!isSea() || process.execPath === program) return []
+  const isNew = !existsSync(program)
+  const { changed, refused } = await settleProgram({ binDir, hostRoot, own: process.execPath, run })
+  if (changed.length > 0) {
     metrics.repairs.inc()
-    log(isNew ? 'info' : 'warning', isNew ? 'executable installed' : 'executable replaced', { file: program })
+    log(isNew ? 'info' : 'warning', isNew ? 'executable installed' : 'executable replaced', { files: changed })
   }
-  if (podCidrs === undefined) return []
+  if (refused === undefined) return []
+  return [{ id: 'ProgramFails', node, text: `the host cannot run this version, ${program} stays as it is: ${refused}` }]
+}
+
+/** Writes the configuration. Returns what keeps the runtime from it. */
+export function settleConfiguration({ settings, log }: FilesInput, podCidrs: readonly string[]): readonly Problem[] {
+  const { confDir, confName, network, mode, cniVersion } = settings
   const file = `${confDir}/${confName}`
   if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs })))
     log('info', 'configuration written', { file, podCidrs })
-  return [...otherConfigurations(settings), ...missingPrograms(settings)]
+  return otherConfigurations(settings)
 }
 
 function otherConfigurations({ node, confDir, confName }: RoundInput['settings']): readonly Problem[] {
@@ -39,10 +47,13 @@ function otherConfigurations({ node, confDir, confName }: RoundInput['settings']
 
 const programDirs = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
 
-/** The plugin runs on the host, not in the agent's container. */
-function missingPrograms({ node, hostRoot }: RoundInput['settings']): readonly Problem[] {
-  const isThere = (tool: string) => programDirs.some((directory) => existsSync(`${hostRoot}${directory}/${tool}`))
-  const missing = ['ip', 'nft', 'tc'].filter((tool) => !isThere(tool))
+/** The plugin runs on the host, not in the agent's container: what it needs there and the host does not have. */
+export function missingPrograms({ node, hostRoot }: RoundInput['settings']): readonly Problem[] {
+  // A link's target is a path of the host.
+  const isThere = (path: string) => lstatSync(path, { throwIfNoEntry: false }) !== undefined
+  const missing = ['ip', 'nft', 'tc'].filter(
+    (tool) => !programDirs.some((directory) => isThere(`${hostRoot}${directory}/${tool}`)),
+  )
   if (missing.length === 0) return []
   const text = `the host has no ${missing.join(', ')}: pods get no network; install nftables and iproute2 there`
   return [{ id: 'NoProgram', node, text }]

@@ -16,7 +16,7 @@ import { allRecords } from '../../../system/store/records.ts'
 import { readMemory, writeMemory } from '../node/memory.ts'
 import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
-import { settleFiles } from './files-step.ts'
+import { missingPrograms, settleConfiguration, settleExecutable } from './files-step.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -65,10 +65,15 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
     if (!input.settings.isCloudRouted) await attempt('routes', () => settleRoutes(input, view))
   }
   if (input.isWhole) await attempt('repair', () => repair(input))
-  const hasRange = view !== undefined && view.own.length > 0
+  await attempt('programs', async () => missingPrograms(input.settings))
+  await attempt('executable', () => settleExecutable(input, contextOf(input).run))
+  // Pods of a node that cannot run the plugin would fail one after the other.
+  const unfit = problems.find(({ id }) => id === 'NoProgram' || id === 'ProgramFails')?.text
+  const ranges = view?.own ?? []
   // Last: a node is ready as soon as it has a configuration.
-  if (failures.length === 0) await attempt('files', async () => settleFiles(input, hasRange ? view.own : undefined))
-  const waitsFor = waitingFor(input, view)
+  if (failures.length === 0 && unfit === undefined && ranges.length > 0)
+    await attempt('configuration', async () => settleConfiguration(input, ranges))
+  const waitsFor = unfit ?? waitingFor(input, view)
   return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
 }
 

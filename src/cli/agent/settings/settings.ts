@@ -7,12 +7,13 @@ import { type Input, UsageError } from '../../shell/command.ts'
 /** The directory that every ServiceAccount's credentials are mounted at. */
 export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** Files and flags that tell where the API server is. `kubeconfigs`: the first that can be read counts. */
+/** Files and flags that tell where the API server is. `kubeconfigs`: of the host at `hostRoot`; the first that can be read counts. */
 export interface AccessSettings {
   readonly server?: string
   readonly caFile?: string
   readonly tokenFile: string
   readonly kubeconfigs: readonly string[]
+  readonly hostRoot: string
 }
 
 /** `listen`: where health and metrics are served; absent: nowhere. Times in milliseconds; `gcMs` 0: never. */
@@ -26,6 +27,8 @@ export interface Settings {
   readonly binDir: string
   /** Where the host's root directory is; empty for the agent's own. */
   readonly hostRoot: string
+  /** Takes everything of the agent and of trestle away, in place of keeping it. */
+  readonly isUninstall: boolean
   readonly isCloudRouted: boolean
   readonly listen?: { readonly host: string; readonly port: number }
   readonly lookMs: number
@@ -46,6 +49,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
   const text = (name: string) => (typeof values[name] === 'string' && values[name] !== '' ? values[name] : undefined)
   const [server, caFile, kubeconfig] = [text('api-server'), text('ca-file'), text('kubeconfig')]
   const endpoint = text('runtime-endpoint')
+  const hostRoot = pathOf('host-root', text('host-root') ?? '/')
   const listen = listenOf(text('listen') ?? '127.0.0.1:9917')
   return {
     node: nameOf(text('node-name') ?? env['NODE_NAME'] ?? hostname().toLowerCase()),
@@ -55,7 +59,8 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
     confDir: pathOf('conf-dir', text('conf-dir') ?? '/etc/cni/net.d'),
     confName: '10-trestle.conflist',
     binDir: pathOf('bin-dir', text('bin-dir') ?? '/opt/cni/bin'),
-    hostRoot: pathOf('host-root', text('host-root') ?? '/'),
+    hostRoot,
+    isUninstall: values['uninstall'] === true,
     isCloudRouted: values['cloud-routes'] === true,
     ...(listen === undefined ? {} : { listen }),
     lookMs: secondsOf('look', text('look') ?? '60', 1),
@@ -66,6 +71,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
       ...(caFile === undefined ? {} : { caFile }),
       tokenFile: text('token-file') ?? `${serviceAccountDir}/token`,
       kubeconfigs: kubeconfig === undefined ? kubeconfigs : [kubeconfig],
+      hostRoot,
     },
   }
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle agent --uninstall`: what the agent and the plugin made of the node goes, once no pod is attached. A pod that is
+// still there keeps its network, and the configuration and executable that its removal needs.
+
+import { existsSync, rmdirSync, rmSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { oneLine, toCniError } from '../../../cni/model/error.ts'
+import { type CallContext, openContext } from '../../../commands/call/context.ts'
+import { uninstall } from '../../../commands/verbs/uninstall.ts'
+import { planRoutes } from '../../../plan/agent/routes.ts'
+import { readText, writeText } from '../../../system/files/files.ts'
+import { stateRoot } from '../../../system/files/state.ts'
+import { removeProgram } from '../node/program.ts'
+import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
+import type { Settings } from '../settings/settings.ts'
+import { type Log, openLog } from './log.ts'
+import { openMetrics } from './metrics.ts'
+import { serveHealth } from './server.ts'
+
+declare const TRESTLE_VERSION: string
+
+/** How often it is tried while pods are attached. */
+const againMs = 2000
+
+/** Removes everything, tries again until it can, and stays until the signal where it serves health: as a pod it would be started again. */
+export async function runUninstall(settings: Settings, signal: AbortSignal): Promise<void> {
+  const log = openLog()
+  let waitsFor: string | undefined = 'the first try is at work'
+  const health = { metrics: openMetrics(TRESTLE_VERSION), isStuck: () => undefined, isUnready: () => waitsFor }
+  const server = settings.listen && serveHealth(settings.listen, health, log)
+  log('info', 'uninstall started', { node: settings.node, version: TRESTLE_VERSION })
+  while (waitsFor !== undefined && !signal.aborted) {
+    const found = await removeEverything(settings, log, signal).catch((thrown) => oneLine(toCniError(thrown).message))
+    if (found !== undefined && found !== waitsFor) log('warning', found)
+    waitsFor = found
+    if (waitsFor !== undefined) await sleep(againMs, undefined, { signal }).catch(() => undefined)
+  }
+  if (waitsFor === undefined) log('info', 'uninstalled: nothing of trestle is left on this node')
+  if (server !== undefined && waitsFor === undefined)
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+  server?.close()
+  server?.closeAllConnections()
+}
+
+/** Returns what is in the way; undefined when nothing is left. Throws CniError when it cannot look. */
+async function removeEverything(settings: Settings, log: Log, signal: AbortSignal): Promise<string | undefined> {
+  const context = openContext(signal)
+  const before = await uninstall(context, false)
+  if (before.live.length > 0) return attachedText(before.live)
+  const conflist = `${settings.confDir}/${settings.confName}`
+  const kept = readText(conflist)
+  rmSync(conflist, { force: true })
+  const { live, removes, stays, failures } = await uninstall(context, true)
+  if (live.length > 0) {
+    // A pod that came meanwhile: without a configuration containerd removes none.
+    if (typeof kept === 'object') writeText(conflist, kept.text)
+    return attachedText(live)
+  }
+  if (failures.length > 0) return `could not remove everything: ${failures.join('; ')}`
+  const routes = await removeRoutes(context, settings.node)
+  if (routes.refused !== undefined) return routes.refused
+  const files = [...(kept === undefined ? [] : [conflist]), ...removeProgram(settings)]
+  removeStateRoot(settings.hostRoot)
+  log('info', 'removed', { files, removed: removes, routes: routes.removed, stays })
+  return undefined
+}
+
+function attachedText(live: readonly string[]): string {
+  const [first, second, ...more] = live
+  const named = [first, second].filter((text) => text !== undefined).join('; ')
+  return `pods are attached, remove them first: ${named}${more.length > 0 ? `; and ${more.length} more` : ''}`
+}
+
+async function removeRoutes(
+  { run }: CallContext,
+  self: string,
+): Promise<{ readonly removed: number; readonly refused?: string }> {
+  const routes = await lookAtRoutes(run)
+  const { changes } = planRoutes({ self, peers: [], pods: [], routes, isRouted: false })
+  const [refused] = await changeRoutes(run, changes, self)
+  return { removed: changes.length, ...(refused === undefined ? {} : { refused: refused.text }) }
+}
+
+/** In a container the directory is a mount: the host's own name of it can be removed, where it is empty. */
+function removeStateRoot(hostRoot: string): void {
+  const directory = `${hostRoot}${stateRoot()}`
+  try {
+    if (existsSync(directory)) rmdirSync(directory)
+  } catch {
+    // Something else is in it, or it is not ours alone.
+  }
+}
