@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The manifests of conf-examples: that they parse, that they ask for what the agent needs, and that what docs/ shows of them
+// is so.
+
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { loadAllYaml, loadYaml } from '@kubernetes/client-node'
+import { describe, expect, it } from 'vitest'
+import { agentCommand } from '../../src/cli/agent/command.ts'
+
+interface PodSpec {
+  readonly containers: readonly {
+    readonly args: readonly string[]
+    readonly image: string
+    readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[]
+    readonly resources: { readonly requests: object; readonly limits?: object }
+    readonly securityContext: object
+  }[]
+  readonly volumes: readonly { readonly name: string; readonly hostPath: { readonly path: string } }[]
+  readonly [key: string]: unknown
+}
+
+const base = 'conf-examples/kubernetes'
+const read = (file: string) => readFileSync(file, 'utf8')
+const docs = read('docs/kubernetes.md')
+const { version } = JSON.parse(read('package.json')) as { version: string }
+const kustomization = loadYaml<{ resources: string[]; images: object[] }>(read(`${base}/kustomization.yaml`))
+const daemonSet = loadYaml<{ spec: { updateStrategy: object; template: { spec: PodSpec } } }>(
+  read(`${base}/daemonset.yaml`),
+)
+const staticPod = loadYaml<{ spec: PodSpec }>(read('conf-examples/node/trestle-agent.yaml'))
+const pod = daemonSet.spec.template.spec
+const pods: [string, PodSpec][] = [
+  ['the DaemonSet', pod],
+  ['the static pod', staticPod.spec],
+]
+
+describe('conf-examples/kubernetes', () => {
+  it('is a base of every manifest beside it', () => {
+    const beside = readdirSync(base).filter((name) => name !== 'kustomization.yaml')
+    expect([...kustomization.resources].sort()).toEqual(beside.sort())
+    for (const file of beside)
+      for (const each of loadAllYaml(read(`${base}/${file}`))) expect(each).toHaveProperty('kind')
+    expect(kustomization.images).toEqual([{ name: 'localhost/trestle', newTag: version }])
+  })
+
+  it('replaces agents one in ten at a time', () => {
+    expect(daemonSet.spec.updateStrategy).toEqual({ type: 'RollingUpdate', rollingUpdate: { maxUnavailable: '10%' } })
+  })
+
+  it('is changed by conf-examples/kubernetes-uninstall, and by nothing else in it', () => {
+    const overlay = loadYaml<{ resources: string[]; patches: { patch: string }[] }>(
+      read('conf-examples/kubernetes-uninstall/kustomization.yaml'),
+    )
+    expect(overlay.resources).toEqual(['../kubernetes'])
+    const changes = overlay.patches.flatMap(({ patch }) => loadYaml<{ path: string; value: string }[]>(patch))
+    expect(changes.map(({ value }) => value)).toEqual(['--uninstall', '100%'])
+  })
+})
+
+describe.each(pods)('%s', (_, spec) => {
+  const [container] = spec.containers
+  it('needs no network, and shares what it works on with the host', () => {
+    expect(spec).toMatchObject({
+      hostNetwork: true,
+      hostPID: true,
+      dnsPolicy: 'Default',
+      tolerations: [{ operator: 'Exists' }],
+      terminationGracePeriodSeconds: 0,
+      priorityClassName: 'system-node-critical',
+    })
+    expect(container?.securityContext).toMatchObject({
+      privileged: true,
+      seLinuxOptions: { type: 'spc_t' },
+      appArmorProfile: { type: 'Unconfined' },
+    })
+    expect(Object.keys(container?.resources ?? {})).toEqual(['requests'])
+  })
+  it('mounts each volume, and namespaces of pods that come later', () => {
+    const mounts = container?.volumeMounts ?? []
+    expect(mounts.map(({ name }) => name).sort()).toEqual(spec.volumes.map(({ name }) => name).sort())
+    expect(mounts.find(({ name }) => name === 'netns')).toMatchObject({ mountPropagation: 'HostToContainer' })
+  })
+  it('calls the agent with options that it has', () => {
+    const [command, ...options] = container?.args ?? []
+    expect(command).toBe('agent')
+    const names = options.map((option) => option.replace(/^--([a-z-]+)=.*/, '$1'))
+    expect(names.filter((name) => !Object.hasOwn(agentCommand.options, name))).toEqual([])
+  })
+})
+
+it('the static pod is the DaemonSet, but for its token', () => {
+  const [ofSet, ofPod] = [pod, staticPod.spec].map(({ containers: [container], volumes }) => ({ container, volumes }))
+  expect(ofPod?.volumes.filter(({ name }) => name !== 'token')).toEqual(ofSet?.volumes)
+  expect(ofPod?.container?.args).toEqual([...(ofSet?.container?.args ?? []), '--token-file=/etc/trestle/token'])
+  expect(ofPod?.container?.image).toBe(`${ofSet?.container?.image}:${version}`)
+})
+
+describe('docs/kubernetes.md', () => {
+  it('shows an overlay of volumes that there are', () => {
+    const [, shown = ''] = /```yaml\n([^`]*)```/.exec(docs) ?? []
+    const overlay = loadYaml<{ resources: string[]; patches: { patch: string }[] }>(shown)
+    expect(overlay.resources).toEqual(['../kubernetes'])
+    const patch = loadYaml<{ spec: { template: { spec: PodSpec } } }>(overlay.patches[0]?.patch ?? '')
+    const names = pod.volumes.map(({ name }) => name)
+    const patched = patch.spec.template.spec.volumes.map(({ name }) => name)
+    expect(patched.length).toBeGreaterThan(0)
+    expect(patched.filter((name) => !names.includes(name))).toEqual([])
+  })
+  it('applies folders that there are', () => {
+    const folders = [...docs.matchAll(/kubectl \w+ -[kf] (\S+)/g)].map(([, path = '']) => path)
+    expect(folders.length).toBeGreaterThan(3)
+    expect(folders.filter((path) => !existsSync(path))).toEqual([])
+  })
+})
