@@ -23,6 +23,8 @@ const nftText = new RegExp(
     .map(({ source }) => source)
     .join('|'),
 )
+/** A mode compared with the name of one. */
+const modeByName = /\b\w*mode(?:'\])?\)* [!=]== '(?:bridge|ptp|chained|loopback|macvlan)'/i
 const longest = 250
 const mostFiles = 20
 
@@ -113,6 +115,11 @@ describe('src/', () => {
       'compile/nft.ts',
       'compile/read-foreign-nft.ts',
     ])
+  })
+
+  it('asks a mode for what it is, not for its name: the configuration alone reads that', () => {
+    const files = offenders(({ text }) => modeByName.test(text.replace(/^ *(?:\/\/|\*).*$/gm, '')))
+    expect(files).toEqual(['cni/config/config.ts', 'cni/result/result-shapes.ts'])
   })
 
   it('tells the family of an address in one place', () => {

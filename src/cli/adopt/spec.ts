@@ -8,6 +8,7 @@ import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, BandwidthSpec } from '../../plan/model/attachment.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import { buildSpec } from '../../plan/modes/build-spec.ts'
+import { gatewayModes, modeOf } from '../../plan/modes/modes.ts'
 import { hostPortSpec } from '../../plan/rules/host-ports.ts'
 import { podIpsOf } from '../../plan/upstream/libcni-cache.ts'
 import { upstreamNames } from '../../plan/upstream/owner-names.ts'
@@ -37,7 +38,7 @@ export function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<str
   const made = buildSpec({ key, conf, lease, mtu: host.mtu })
   requireSameBridge(made, host)
   const { bandwidth: shaped, ...rest } = made
-  const link = made.mode === 'ptp' ? host.name : (made.hostPorts?.link ?? '')
+  const link = modeOf(made).isRouted ? host.name : (made.hostPorts?.link ?? '')
   const hostPorts = hostPortSpec(conf, made.ips, link)
   const bandwidth = shaped && bandwidthOf(shaped, { live, links })
   return {
@@ -67,7 +68,7 @@ function confOf({ list, plugin }: Target, { cached }: LivePod): NetConf {
       CNI_ARGS: args.map(([key, value]) => `${key}=${value}`).join(';'),
     }),
   )
-  if (conf.role === 'main' && (conf.mode === 'bridge' || conf.mode === 'ptp')) return conf
+  if (conf.role === 'main' && gatewayModes.includes(conf.mode)) return conf
   throw new CniError('mode-not-adopted', `the mode "${conf.mode}" of the configuration makes no interface`)
 }
 

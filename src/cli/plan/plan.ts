@@ -7,6 +7,7 @@ import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec } from '../../plan/model/attachment.ts'
+import { modeNamed, modeOf } from '../../plan/modes/modes.ts'
 import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
 import { endFlows, leaseRemoval, linksOf, loopbackRemoval, teardownPlan } from '../../plan/order/teardown.ts'
 import { chainRemovals, conditionChains } from '../../plan/rules/port-conditions.ts'
@@ -102,7 +103,8 @@ function planOfList(
   if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
   // Behind another plugin, or so called, it acts on what that one made.
   checkDeclared(plugin, capabilityArgs)
-  const before = network.plugins[at - 1]?.type ?? (plugin['mode'] === 'chained' ? 'bridge' : undefined)
+  const before =
+    network.plugins[at - 1]?.type ?? (modeNamed(plugin['mode'])?.order === 'chained' ? 'bridge' : undefined)
   const isGiven = before === undefined || plugin['prevResult'] !== undefined
   const prevResult = isGiven ? {} : { prevResult: previousText(before, network.cniVersion) }
   const conf = requestConf(network, { ...asOwn(plugin), ...prevResult }, { capabilityArgs })
@@ -125,7 +127,7 @@ const placeholder = {
 export function plansOf(stdin: string, what: Planned = 'first', machineId = 'example'): readonly Plan[] {
   const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
-  if (conf.mode === 'loopback' && what === 'DEL') return [loopbackRemoval]
+  if (modeOf(conf).order === 'loopback' && what === 'DEL') return [loopbackRemoval]
   const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
   const { runs, spec } = assumedAdd({ key, conf, netns: call.netns, mtu, machineId }, what === 'DEL' ? 'later' : what)

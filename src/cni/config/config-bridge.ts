@@ -91,7 +91,7 @@ export function readBridge(raw: RawConfig, ipam: IpamConf): BridgeConf {
   }
 }
 
-/** The mode: the key, else `chained` or `bridge`. */
-export function readMode(raw: RawConfig, isChainedByDefault: boolean): Mode {
-  return raw.mode ?? (isChainedByDefault ? 'chained' : 'bridge')
+/** The mode without the key. `isBehind`: another plugin has made the interface. */
+export function usualMode(isBehind: boolean): Mode {
+  return isBehind ? 'chained' : 'bridge'
 }

@@ -12,7 +12,7 @@ import type { AttachmentId, DelConf, IpamConf, Mode, NetConf, Role } from '../mo
 import { ownType } from '../model/own-type.ts'
 import type { Result } from '../model/result.ts'
 import { readPrevResult, refuseUnrepresentable } from '../result/result-shapes.ts'
-import { readBridge, readMode } from './config-bridge.ts'
+import { readBridge, usualMode } from './config-bridge.ts'
 import { checkMasqBackend, readBandwidth, readSbr } from './config-features.ts'
 import { readFirewall } from './config-firewall.ts'
 import { readIpam } from './config-ipam.ts'
@@ -148,7 +148,7 @@ function readOwnRole(call: Call): NetConf {
   const { head, invocation } = call
   const raw = readAs(configSchema, withKnownKeys(head.root, configKeys))
   const prevResult = readPrevious(call)
-  const mode = readMode(raw, invocation.verb === 'ADD' && prevResult !== undefined)
+  const mode = raw.mode ?? usualMode(invocation.verb === 'ADD' && prevResult !== undefined)
   if (mode === 'chained' && invocation.verb === 'ADD' && prevResult === undefined) {
     const hint = 'put it after the plugin that makes the interface'
     throw configError(['prevResult'], 'This plugin must be called as chained plugin', { id: 'chained-first', hint })

@@ -9,6 +9,7 @@ import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.
 import { ifbName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { gatewaySide } from '../../plan/modes/build-spec.ts'
+import { bridgeOf } from '../../plan/modes/modes.ts'
 import type { Learnt, Ranges } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
@@ -89,7 +90,7 @@ async function look({ context, conf, key, files, netns }: Attaching, run: LookRu
     case 'routing tables':
       return { usedTables: tablesInUse(await observePod(context.run, netns.fd, run.families)) }
     case 'known':
-      return { known: lookAtKnown(key.role === 'chained' ? chainedFiles(files) : files, conf.bridge.name) }
+      return { known: lookAtKnown(key.role === 'chained' ? chainedFiles(files) : files, bridgeOf(conf)) }
     case 'chained':
       return { seen: await lookAround({ run: context.run, netnsFd: netns.fd }, conf, key.ifName) }
     case 'queues': {

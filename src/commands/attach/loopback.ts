@@ -3,7 +3,6 @@
 
 import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
@@ -17,14 +16,10 @@ import { execute, executeAll } from '../../system/kernel/execute.ts'
 import { closeNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { carryOut } from '../call/carry-out.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
+import type { Addition } from './intent.ts'
 
 /** Sets lo up, as the order says. Nothing is reserved, so there is no intent record. */
-export async function addLoopback(
-  context: CallContext,
-  of: { call: Invocation; conf: NetConf; netns: OpenNetns },
-): Promise<Result> {
-  const { call, conf, netns } = of
-  const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
+export async function addLoopback({ context, call, conf, key }: Addition, netns: OpenNetns): Promise<Result> {
   const facts: AddFacts = { key, conf, netns: call.netns, mtu: 0, machineId: '', learnt: {}, runs: [] }
   const order = { place: { run: context.run, netnsFd: netns.fd }, door: async () => undefined, next: nextOfAdd }
   return await carryOut(context, order, facts)

@@ -5,6 +5,7 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { rangeOf } from '../../plan/ipam/allocate.ts'
+import { bridgeOf } from '../../plan/modes/modes.ts'
 import { reservationsOf } from '../../plan/recovery/orphan-reservations.ts'
 import { encodeRecord } from '../../plan/state/stored-record.ts'
 import { createText } from '../../system/files/files.ts'
@@ -21,12 +22,13 @@ import { withoutSpec } from '../call/record-without-spec.ts'
  */
 export function reserveNeighbours(context: CallContext, conf: NetConf): void {
   const { ipam, name } = conf
-  if (ipam.kind !== 'pool' || conf.mode !== 'bridge') return
+  const bridge = bridgeOf(conf)
+  if (ipam.kind !== 'pool' || bridge === undefined) return
   const isOurs = ({ address }: { address: string }) =>
     ipam.rangeSets.some((set) => rangeOf(set, bareAddress(address)) !== undefined)
   for (const { record } of allRecords()) {
     const { key, spec, netns } = record
-    const isNeighbour = key.network !== name && key.role === 'main' && spec?.port?.bridge === conf.bridge.name
+    const isNeighbour = key.network !== name && key.role === 'main' && spec?.port?.bridge === bridge
     const ips = isNeighbour ? spec.ips.filter(isOurs) : []
     if (ips.length === 0 || hostStateOf(record.writer, context.identity) !== 'here' || netnsState(netns) !== 'live')
       continue

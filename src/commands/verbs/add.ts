@@ -7,6 +7,7 @@ import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import { specFromIds } from '../../plan/model/from-ids.ts'
 import { delegatedResult } from '../../plan/modes/answer.ts'
+import { modeOf } from '../../plan/modes/modes.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
 import { closeNetns, identityOfNetns } from '../../system/kernel/netns.ts'
 import { requireAllowedSysctls } from '../../system/kernel/sysctl-allowlist.ts'
@@ -29,12 +30,14 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
   requireAllowedSysctls(Object.keys(conf.tuning?.sysctl ?? {}), call.ifName)
   const netns = context.openNetns(call.netns)
   try {
-    if (conf.mode === 'loopback') return await addLoopback(context, { call, conf, netns })
-    return await (conf.role === 'chained' ? attachChained(addition, netns) : attach(addition, netns))
+    return await adds[modeOf(conf).order](addition, netns)
   } finally {
     closeNetns(netns)
   }
 }
+
+/** By the order of the mode: with a claim, or nothing to claim. */
+const adds = { interface: attach, chained: attachChained, loopback: addLoopback } as const
 
 /** Delegated to: addresses only. */
 async function addLease(addition: Addition): Promise<Result> {

@@ -11,6 +11,7 @@ import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../../plan/modes/expected.ts'
+import { modeOf } from '../../plan/modes/modes.ts'
 import { ownMacOps } from '../../plan/modes/network.ts'
 import { configDigest } from '../../plan/recovery/config-digest.ts'
 import { asEarlier, earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
@@ -36,7 +37,7 @@ import { observeFor } from '../call/observe-ops.ts'
 /** Checks the attachment. Throws CniError 107 with every difference in `details`, or a delegate's error. */
 export async function check(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   requireState(conf.name)
-  if (conf.mode === 'loopback') return await checkLoopback(context, call)
+  if (modeOf(conf).order === 'loopback') return await checkLoopback(context, call)
   const files = networkFiles(conf.name)
   const record = findRecord(files, call, conf)
   if (record !== undefined) requireOwnHost(record, context.identity)

@@ -8,7 +8,9 @@ import { ifbStateOps } from '../../plan/link/bandwidth.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { afterRuleOps, hostOps, portOps, queueingOps } from '../../plan/modes/attach.ts'
+import { afterRuleOps, hostOps, queueingOps } from '../../plan/modes/attach.ts'
+import { portOps } from '../../plan/modes/bridge.ts'
+import { modeOf } from '../../plan/modes/modes.ts'
 import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
 import { bridgeOps, refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
@@ -106,7 +108,7 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   const current = networksHere(others)
   const networks = [...current, ...earlierInUse(context, current)]
   const all = liveSpecs(context)
-  const host = await observeHost(context.run, undefined, all.some((spec) => spec.mode === 'ptp') ? 'all' : [])
+  const host = await observeHost(context.run, undefined, all.some((spec) => modeOf(spec).isRouted) ? 'all' : [])
   const isThere = (spec: AttachmentSpec) => {
     const link = spec.host?.name ?? spec.chained?.hostLink
     return link === undefined || host.links.has(link)

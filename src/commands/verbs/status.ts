@@ -9,6 +9,7 @@ import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
+import { bridgeOf, modeOf } from '../../plan/modes/modes.ts'
 import { mostBridgePorts } from '../../plan/modes/network.ts'
 import { namesIn } from '../../system/files/files.ts'
 import {
@@ -48,7 +49,8 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
     const excluded = conf.role === 'main' ? (readNetwork(files)?.excluded ?? []) : []
     requireFreeAddress(context, files, { conf, ipam: withExcluded(conf.ipam, excluded) })
   }
-  if (conf.role === 'main' && conf.mode === 'bridge') requireFreePort(conf)
+  const bridge = conf.role === 'main' ? bridgeOf(conf) : undefined
+  if (bridge !== undefined) requireFreePort(bridge)
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
 }
 
@@ -63,8 +65,8 @@ async function askDelegate(context: CallContext, call: Invocation, to: { type: s
 }
 
 /** Chained, it depends on the pod which of them a call needs. */
-function requireCapabilities({ role, mode }: NetConf): void {
-  const missing = role === 'ipam' || mode === 'chained' ? [] : missingCapabilities()
+function requireCapabilities({ role }: NetConf): void {
+  const missing = role === 'ipam' || role === 'chained' ? [] : missingCapabilities()
   if (missing.length === 0) return
   const names = missing.map(({ name }) => name).join(' and ')
   throw notReady('not-ready-capability', `${names} missing`, missing.map(({ hint }) => hint).join('\n'))
@@ -96,8 +98,9 @@ function requireNewNft(needed: readonly string[]): void {
 }
 
 /** What every ADD of this configuration runs; what one pod's ports or limits need besides is that pod's matter. */
-function toolsOf({ mode, ipMasq, ipam, bridge, firewall, bandwidth, tuning }: NetConf): readonly string[] {
-  if (mode === 'loopback') return ['ip', 'nsenter']
+function toolsOf(conf: NetConf): readonly string[] {
+  const { ipMasq, ipam, bridge, firewall, bandwidth, tuning } = conf
+  if (modeOf(conf).order === 'loopback') return ['ip', 'nsenter']
   const hasRules = ipMasq || bridge.macspoofchk || (firewall !== undefined && firewall.ingressPolicy !== 'open')
   const hasVlans = bridge.vlan > 0 || bridge.vlanTrunk !== undefined
   const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0 || (bridge.enabledad && hasIpv6(ipam))
@@ -142,7 +145,7 @@ function isReclaimable(
   return conf.role === 'main' && isOldFile(context, `${files.addresses}/${address}`, undefined)
 }
 
-function requireFreePort({ bridge: { name } }: NetConf): void {
+function requireFreePort(name: string): void {
   const ports = bridgePorts(name) ?? recordedPorts(name)
   const hint = 'Linux allows no more on one bridge; use a second network with another "bridge"'
   const free = mostBridgePorts - ports

@@ -2,10 +2,13 @@
 // The configuration that the agent writes. It depends on the own node alone: a node that joins or leaves changes nothing
 // in it.
 
+import { usualMode } from '../../cni/config/config-bridge.ts'
+import type { Mode } from '../../cni/model/net-conf.ts'
+
 /** `podCidrs`: one range or one of each family, in the order that results are to have. */
 export interface ConflistFacts {
   readonly name: string
-  readonly mode: 'bridge' | 'ptp'
+  readonly mode: Mode
   readonly cniVersion: string
   readonly podCidrs: readonly string[]
 }
@@ -15,7 +18,7 @@ export function conflistText({ name, mode, cniVersion, podCidrs }: ConflistFacts
   const [first] = podCidrs
   const plugin = {
     type: 'trestle',
-    ...(mode === 'bridge' ? {} : { mode }),
+    ...(mode === usualMode(false) ? {} : { mode }),
     podcidr: podCidrs.length === 1 ? first : podCidrs,
     firewall: { hostAccept: 'auto' },
     capabilities: { portMappings: true, bandwidth: true },

@@ -1,35 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a configuration and a lease to what is to be made: every name, MAC, gateway and route is
-// decided here, so that the operations (attach.ts, network.ts) only spell it out.
+// decided here and in the mode's own file, so that the operations only spell it out.
 
-import { familyOf, formatAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
-import type { NetConf, Range } from '../../cni/model/net-conf.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { GatewaySide } from '../ipam/range-overlap.ts'
 import { bandwidthSpec } from '../link/bandwidth.ts'
 import { podRoutes } from '../link/pod-routes.ts'
-import { routedBySource, subnetRoutes } from '../link/sbr.ts'
+import { routedBySource } from '../link/sbr.ts'
 import { tuningSpec } from '../link/tuning.ts'
-import { portVlans, vlanGateway } from '../link/vlan.ts'
-import type {
-  AttachmentKey,
-  AttachmentSpec,
-  BridgePort,
-  BridgeSpec,
-  NetworkSpec,
-  PodAddress,
-} from '../model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, NetworkSpec, PodAddress } from '../model/attachment.ts'
 import type { Lease } from '../model/lease.ts'
-import { bridgeMac, hostLinkMac, hostLinkName, podLinkMac } from '../model/names.ts'
-import { acceptOf, mergedAccepts } from '../rules/host-accept.ts'
+import { podLinkMac } from '../model/names.ts'
+import { mergedAccepts } from '../rules/host-accept.ts'
 import { hostPortSpec } from '../rules/host-ports.ts'
-import { routedPodRoutes } from './routed-pod.ts'
-
-/** What the machine tells before anything is decided. `mtu` in bytes, already chosen for "auto". */
-export interface Surroundings {
-  readonly mtu: number
-  readonly machineId: string
-}
+import type { Surroundings } from './mode.ts'
+import { makerOf } from './modes.ts'
+import { unique, withFirstGateway } from './subnets.ts'
 
 interface AttachmentInput {
   readonly key: AttachmentKey
@@ -40,34 +27,33 @@ interface AttachmentInput {
   readonly usedTables?: ReadonlySet<number>
 }
 
-/** Everything of the attachment, from its configuration and lease. Throws CniError 7 for a routed pod without gateway. */
+/** Everything of the attachment, from its configuration and lease. Throws CniError 7 as the mode says. */
 export function buildSpec(input: AttachmentInput): AttachmentSpec {
-  const { key, conf, mtu } = input
-  const isRouted = conf.mode === 'ptp'
-  const ips = input.lease.ips.map((ip) => withGateway(ip, conf.bridge.isGateway))
+  const { key, conf, lease, mtu, usedTables = new Set() } = input
+  const ips = conf.bridge.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
-  const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
-  const link = isRouted ? host.name : (vlanGateway(conf.bridge)?.name ?? conf.bridge.name)
-  const hostPorts = hostPortSpec(conf, ips, link)
+  const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
+  const own = makerOf(conf).partsOf({ key, conf, mac, ips, given })
+  const hostPorts = hostPortSpec(conf, ips, own.hostLink)
   return {
     key,
     mode: conf.mode,
     mtu,
-    host,
-    pod: { name: key.ifName, mac, ...(conf.tuning?.mtu === undefined ? {} : { mtu: conf.tuning.mtu }) },
-    ...(isRouted ? {} : { port: portOf(conf, mac) }),
+    ...defined({ host: own.host }),
+    pod: { name: key.ifName, mac, ...defined({ mtu: conf.tuning?.mtu }) },
+    ...defined({ port: own.port }),
     ips,
-    ...routesOf(input, ips),
+    ...routedBySource(conf.sbr, own.routes, { ips, links: own.subnetRoutes, usedTables }),
     podLinkDown: conf.bridge.disableContainerInterface,
     dad: conf.bridge.enabledad,
-    selfHairpin: isRouted ? wantsHairpin(conf) : (hostPorts?.snat ?? false),
+    selfHairpin: own.selfHairpin ?? hostPorts?.snat ?? false,
     ...defined({
-      dns: conf.dns ?? input.lease.dns,
+      dns: conf.dns ?? lease.dns,
       hostPorts,
-      bandwidth: bandwidthSpec(conf.bandwidth, { key, link: host.name, mtu }),
+      bandwidth: bandwidthSpec(conf.bandwidth, { key, link: own.host?.name ?? '', mtu }),
       tuning: tuningSpec(conf),
-      ingressPolicy: isRouted ? ingressPolicyOf(conf) : undefined,
+      ingressPolicy: own.ingressPolicy,
     }),
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,
@@ -76,30 +62,12 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
 
 /** Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `buildNetworkSpec`. */
 export function gatewaySide(conf: NetConf, ips: readonly PodAddress[]): GatewaySide {
-  const { name, mode, bridge } = conf
-  if (mode === 'ptp') return { name, ranges: subnetsOf(conf, ips) }
-  const addresses = bridge.isGateway ? gatewaysOf(conf, ips) : []
-  return { name, bridge: { name: bridge.name, addresses, ...defined({ gateway: vlanGateway(bridge) }) } }
+  return makerOf(conf).gatewaySide(conf, ips)
 }
 
 /** What the network's attachments share. `ips`: this attachment's, for IPAM that names no subnets. */
 export function buildNetworkSpec(conf: NetConf, ips: readonly PodAddress[], surroundings: Surroundings): NetworkSpec {
-  const isRouted = conf.mode === 'ptp'
-  const gateways = gatewaySide(conf, ips).bridge?.addresses ?? []
-  const subnets = subnetsOf(conf, ips)
-  return {
-    name: conf.name,
-    ...(isRouted ? {} : { bridge: bridgeSpec(conf, gateways, surroundings) }),
-    forwarding: familiesOf(isRouted ? subnets : gateways),
-    ...(conf.ipMasq && subnets.length > 0
-      ? { masquerade: { subnets, noMasquerade: unique([...subnets, ...conf.nonMasqueradeCidrs]) } }
-      : {}),
-    ...(!isRouted && wantsHairpin(conf) && subnets.length > 0 ? { hairpin: subnets } : {}),
-    ...(isRouted ? {} : defined({ ingressPolicy: ingressPolicyOf(conf) })),
-    ...acceptOf(conf, subnets),
-    ...(isRouted && subnets.length > 0 ? { ranges: subnets } : {}),
-    removeWhenEmpty: conf.removeWhenEmpty,
-  }
+  return makerOf(conf).networkOf(conf, ips, surroundings)
 }
 
 /**
@@ -125,83 +93,4 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
     ...(ranges && { ranges: unique([...(old.ranges ?? []), ...ranges]) }),
     ...mergedAccepts(old, now),
   }
-}
-
-function routesOf({ conf, lease, usedTables = new Set() }: AttachmentInput, ips: readonly PodAddress[]) {
-  const isRouted = conf.mode === 'ptp'
-  const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
-  const all = isRouted ? routedPodRoutes(ips, given, conf.bridge.enabledad) : given
-  const links = isRouted ? [] : ips.flatMap(subnetRoutes)
-  return routedBySource(conf.sbr, all, { ips, links, usedTables })
-}
-
-function portOf({ bridge, firewall }: NetConf, mac: string): BridgePort {
-  // The kernel forwards nothing between isolated ports: "isolated" then holds on layer 2 as well.
-  const isolated = bridge.portIsolation || firewall?.ingressPolicy === 'isolated'
-  return {
-    bridge: bridge.name,
-    hairpin: bridge.hairpinMode,
-    isolated,
-    ...defined({ vlans: portVlans(bridge), onlyMac: bridge.macspoofchk ? mac : undefined }),
-  }
-}
-
-function ingressPolicyOf({ firewall }: NetConf): NetworkSpec['ingressPolicy'] {
-  return firewall === undefined || firewall.ingressPolicy === 'open' ? undefined : firewall.ingressPolicy
-}
-
-/** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
-function wantsHairpin(conf: NetConf): boolean {
-  return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
-}
-
-function bridgeSpec(conf: NetConf, addresses: readonly string[], surroundings: Surroundings): BridgeSpec {
-  return {
-    name: conf.bridge.name,
-    mac: bridgeMac(conf.bridge.name, surroundings.machineId),
-    mtu: surroundings.mtu,
-    addresses,
-    forceAddress: conf.bridge.forceAddress,
-    promisc: conf.bridge.promiscMode,
-    vlanFiltering: conf.bridge.vlan !== 0 || conf.bridge.vlanTrunk !== undefined,
-    ...defined({ gateway: vlanGateway(conf.bridge) }),
-  }
-}
-
-/** Gateway CIDRs for the bridge: of all ranges where the configuration names them, else of the lease. */
-function gatewaysOf(conf: NetConf, ips: readonly PodAddress[]): readonly string[] {
-  if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map(gatewayCidr))
-  return unique(ips.flatMap((ip) => (ip.gateway === undefined ? [] : [`${ip.gateway}/${prefixOf(ip.address)}`])))
-}
-
-function gatewayCidr(range: Range): string {
-  return `${range.gateway}/${prefixOf(range.subnet)}`
-}
-
-function subnetsOf(conf: NetConf, ips: readonly PodAddress[]): readonly string[] {
-  if (conf.ipam.kind === 'pool') return unique(conf.ipam.rangeSets.flat().map((range) => range.subnet))
-  return unique(ips.map((ip) => subnetOf(ip.address)))
-}
-
-function withGateway(ip: PodAddress, isGateway: boolean): PodAddress {
-  if (ip.gateway !== undefined || !isGateway) return ip
-  const cidr = parseCidr(ip.address)
-  return cidr === undefined ? ip : { ...ip, gateway: formatAddress({ ...cidr, value: networkOf(cidr).value + 1n }) }
-}
-
-function familiesOf(cidrs: readonly string[]): readonly (4 | 6)[] {
-  return [...new Set(cidrs.map(familyOf))].sort()
-}
-
-function subnetOf(address: string): string {
-  const cidr = parseCidr(address)
-  return cidr === undefined ? address : formatCidr(networkOf(cidr))
-}
-
-function prefixOf(cidr: string): string {
-  return cidr.slice(cidr.indexOf('/') + 1)
-}
-
-function unique(texts: readonly string[]): readonly string[] {
-  return [...new Set(texts)].sort()
 }

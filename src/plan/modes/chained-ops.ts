@@ -1,37 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of a chained attachment on what another plugin made. Its rules are in attach.ts, with everybody's.
+// mode `chained`: the operations on what another plugin made. The spec is in chained.ts, the rules are with everybody's.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { ifbOps, unqueueOps } from '../link/bandwidth.ts'
-import { moveOps, sbrOps } from '../link/sbr.ts'
-import { tunedLinkOps } from '../link/tuning.ts'
-import type { AttachmentSpec, ChainedSpec } from '../model/attachment.ts'
+import { moveOps, sbrOps, sbrTeardownOps } from '../link/sbr.ts'
+import { tunedLinkOps, untunedLinkOps } from '../link/tuning.ts'
+import type { AttachmentSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
+import type { ModeRoom } from './mode.ts'
+import { bridgeKeys, interfaceKeys } from './unread-keys.ts'
 
 /** The host's side: the ifb for traffic out of the pod, and the bridge port. */
-export function chainedHostOps({ bandwidth }: AttachmentSpec, { hostLink, isolated }: ChainedSpec): readonly Op[] {
+function hostOps({ bandwidth, chained: on }: AttachmentSpec): readonly Op[] {
   return [
     ...(bandwidth ? ifbOps(bandwidth) : []),
-    ...(hostLink !== undefined && isolated ? [isolation(hostLink, true)] : []),
+    ...(on?.hostLink !== undefined && on.isolated ? [isolation(on.hostLink, true)] : []),
   ]
 }
 
 /** The pod's side: link settings, then routes and rules. */
-export function chainedPodOps(spec: AttachmentSpec, { dev }: ChainedSpec): readonly Op[] {
-  const { tuning, sbr } = spec
+function podOps(spec: AttachmentSpec): readonly Op[] {
+  const { tuning, sbr, chained: on } = spec
+  if (on === undefined) return []
   return [
-    ...(tuning ? tunedLinkOps(tuning, dev) : []),
-    ...(tuning?.mac === undefined ? [] : announcements(spec, dev)),
-    ...(sbr ? [...sbrOps(sbr, dev), ...moveOps(sbr, dev)] : []),
+    ...(tuning ? tunedLinkOps(tuning, on.dev) : []),
+    ...(tuning?.mac === undefined ? [] : announcements(spec, on.dev)),
+    ...(sbr ? [...sbrOps(sbr, on.dev), ...moveOps(sbr, on.dev)] : []),
   ]
 }
 
 /** What is on the host end of the interface, which stays. */
-export function chainedHostTeardownOps(spec: AttachmentSpec, { hostLink, isolated }: ChainedSpec): readonly Op[] {
+function hostTeardownOps({ bandwidth, chained: on }: AttachmentSpec): readonly Op[] {
   return [
-    ...(spec.bandwidth ? unqueueOps(spec.bandwidth) : []),
-    ...(hostLink !== undefined && isolated ? [isolation(hostLink, false)] : []),
+    ...(bandwidth ? unqueueOps(bandwidth) : []),
+    ...(on?.hostLink !== undefined && on.isolated ? [isolation(on.hostLink, false)] : []),
   ]
+}
+
+function podTeardownOps({ tuning, sbr, chained: on }: AttachmentSpec): readonly Op[] {
+  if (on === undefined) return []
+  return [...(sbr ? sbrTeardownOps(sbr, on.dev, false) : []), ...(tuning ? untunedLinkOps(tuning, on.dev) : [])]
 }
 
 function isolation(dev: string, isolated: boolean): Op {
@@ -45,4 +53,15 @@ function announcements({ ips }: AttachmentSpec, dev: string): readonly Op[] {
     const bare = bareAddress(address)
     return { in: 'pod', kind: 'neigh.announce', dev, address: bare, why: `announce ${bare}` }
   })
+}
+
+export const chained: ModeRoom = {
+  order: 'chained',
+  unreadKeys: [...bridgeKeys, ...interfaceKeys],
+  isRouted: false,
+  hostOps,
+  leasedHostOps: () => [],
+  podOps,
+  hostTeardownOps,
+  podTeardownOps,
 }

@@ -24,6 +24,8 @@ import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
 import { mainTable } from '../model/rtnetlink.ts'
 import { acceptChained, acceptedOf } from '../rules/host-accept.ts'
 import { hostPortSpec } from '../rules/host-ports.ts'
+import { ingressPolicyOf } from '../rules/isolation.ts'
+import { masqueradeSpec } from '../rules/masquerade.ts'
 
 /** What the kernel has around the interface. `ways`: the link by which the host reaches an address. */
 export interface ChainedSurroundings {
@@ -40,7 +42,9 @@ export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): 
   const { portMappings, bandwidth, tuning, mac, sbr, ipMasq } = conf
   const features = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
   const isOver = known !== undefined && (known.ingressPolicy ?? known.masquerade ?? acceptedOf(known)[0]) !== undefined
-  return portMappings.length > 0 || features || ipMasq || policyOf(conf) !== undefined || isAccepted(conf) || isOver
+  return (
+    portMappings.length > 0 || features || ipMasq || ingressPolicyOf(conf) !== undefined || isAccepted(conf) || isOver
+  )
 }
 
 /** Addresses of the interface: those of prevResult that do not belong elsewhere (docs/design.md, "Upstream portmap"). */
@@ -91,7 +95,7 @@ export function chainedSpec(input: {
     selfHairpin: hostPorts?.snat ?? false,
     ...defined({ hostPorts, bandwidth, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
     ...(conf.sbr === undefined ? {} : { sbr: sbrOf(conf.sbr, ips, { dev, pod: seen.pod }) }),
-    chained: actsOn(dev, host, policyOf(conf)),
+    chained: actsOn(dev, host, ingressPolicyOf(conf)),
     isPool: false,
     cooldownS: 0,
   }
@@ -117,7 +121,7 @@ function hostPortsOf(
   return hostPorts
 }
 
-function actsOn(dev: string, host: ObservedLink | undefined, policy: ReturnType<typeof policyOf>): ChainedSpec {
+function actsOn(dev: string, host: ObservedLink | undefined, policy: NetworkSpec['ingressPolicy']): ChainedSpec {
   if (policy !== undefined && host === undefined) throw policyWithoutVeth(dev, policy)
   const isBridged = host?.master !== undefined
   return {
@@ -135,12 +139,11 @@ function actsOn(dev: string, host: ObservedLink | undefined, policy: ReturnType<
 export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec {
   const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
   const subnets = subnetsOf(spec.ips)
-  const noMasquerade = [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort()
-  const masquerade = conf.ipMasq && subnets.length > 0 ? { subnets, noMasquerade } : undefined
+  const masquerade = masqueradeSpec(conf, subnets)
   // Pods of one bridge that reach each other through a host port: only where the host routes to that bridge.
   const isBridged = bridge !== undefined && spec.hostPorts?.link === bridge
   const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
-  const policy = policyOf(conf)
+  const policy = ingressPolicyOf(conf)
   const ingressPolicy =
     bridge === undefined || policy === undefined ? {} : { ingressPolicy: policy, ingressPolicyLink: bridge }
   return {
@@ -172,11 +175,6 @@ function subnetsOf(ips: readonly PodAddress[]): readonly string[] {
 /** Whether the bridge, or the subnets, are to be accepted by the firewalls of others. */
 function isAccepted({ firewall }: NetConf): boolean {
   return firewall !== undefined && firewall.hostAccept !== 'off'
-}
-
-function policyOf(conf: NetConf): 'same-bridge' | 'isolated' | undefined {
-  const policy = conf.firewall?.ingressPolicy ?? 'open'
-  return policy === 'open' ? undefined : policy
 }
 
 /** The host's end of a veth: each names the other's index. */

@@ -7,6 +7,7 @@ import { ifbStateOps } from '../link/bandwidth.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
 import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
+import { modeOf } from './modes.ts'
 import { fastPathBridgeOps, ruleOps } from './network-rules.ts'
 
 /** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */
@@ -72,7 +73,7 @@ export function expectedOps(
  */
 function routesStillThere(prevResult: Result, spec: AttachmentSpec): Pick<AttachmentSpec, 'routes' | 'defaultRoutes'> {
   const isThere = (dst: string) => prevResult.routes.some((route) => route.dst === dst)
-  const isOwn = (src = '') => spec.mode === 'ptp' && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
+  const isOwn = (src = '') => modeOf(spec).isRouted && prevResult.ips.some((ip) => ip.address.startsWith(`${src}/`))
   return {
     routes: spec.routes.filter((route) => isThere(route.dst) || isOwn(route.src)),
     defaultRoutes: spec.defaultRoutes.filter((route) => isThere(route.dst)),

@@ -7,6 +7,8 @@ import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
+import type { ModeRoom } from './mode.ts'
+import { bridgeKeys, featureKeys, interfaceKeys } from './unread-keys.ts'
 
 const dev = 'lo'
 
@@ -39,4 +41,18 @@ export function loopbackDifference(link: ObservedLink | undefined): readonly str
 
 function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1/128'
+}
+
+/** It has no record, so there is no spec to ask its operations for. */
+const nothing = (): readonly Op[] => []
+
+export const loopback: ModeRoom = {
+  order: 'loopback',
+  unreadKeys: [...bridgeKeys, ...interfaceKeys, ...featureKeys],
+  isRouted: false,
+  hostOps: nothing,
+  leasedHostOps: nothing,
+  podOps: nothing,
+  hostTeardownOps: nothing,
+  podTeardownOps: nothing,
 }

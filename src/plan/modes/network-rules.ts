@@ -13,7 +13,8 @@ import { hairpinElements } from '../rules/hairpin.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
 import { isolationElements } from '../rules/isolation.ts'
 import { masqueradeElements, masqueradeOps } from '../rules/masquerade.ts'
-import { attachmentRuleOps, portOps } from './attach.ts'
+import { attachmentRuleOps } from './attach.ts'
+import { portOps } from './bridge.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 
 /** Everything our nft table is to hold, from state. */

@@ -4,15 +4,22 @@
 
 import { CniError } from '../../cni/model/error.ts'
 import { loopbackOps, loopbackResult } from '../modes/loopback.ts'
+import type { ModeRoom } from '../modes/mode.ts'
+import { modeOf } from '../modes/modes.ts'
 import { nextOfChained } from './chained.ts'
 import type { AddFacts } from './facts.ts'
 import { nextOfInterface } from './interface.ts'
 import { failureIn, type Step } from './stage.ts'
 
+const orders: Readonly<Record<ModeRoom['order'], (facts: AddFacts) => Step>> = {
+  interface: nextOfInterface,
+  chained: nextOfChained,
+  loopback: nextOfLoopback,
+}
+
 /** What comes next in an ADD. Throws CniError where the facts cannot be acted on. */
 export function nextOfAdd(facts: AddFacts): Step {
-  if (facts.conf.mode === 'loopback') return nextOfLoopback(facts)
-  return facts.conf.role === 'chained' ? nextOfChained(facts) : nextOfInterface(facts)
+  return orders[modeOf(facts.conf).order](facts)
 }
 
 /** One process, which also shows what the kernel gives lo. */

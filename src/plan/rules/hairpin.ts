@@ -4,8 +4,14 @@
 // bridged packets: it sees the answer too. Which of the two it is only the packet knows (ruleset.ts, hairpin4).
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
+
+/** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
+export function wantsHairpin(conf: NetConf): boolean {
+  return (conf.ipMasq || conf.portMappings.length > 0) && conf.portmap?.snat !== false
+}
 
 /** What is routed back to the bridge it came from: of main attachments the network tells the bridge. */
 export function hairpinElements({ bridge, hairpin }: NetworkSpec): readonly Element[] {

@@ -41,10 +41,16 @@ export function acceptedOf({ hostAccept, acceptSubnets }: NetworkSpec): readonly
 
 type Accepting = Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets' | 'acceptNew' | 'acceptMarkBit' | 'firewalldZone'>
 
-/** What a network's configuration asks for. A routed network without subnets has none yet: it learns them pod by pod. */
-export function acceptOf(conf: NetConf, subnets: readonly string[]): Accepting {
+/**
+ * What a network's configuration asks for. `whose`: the bridge, or the subnets of routed pods; a network without subnets
+ * has none yet, and learns them pod by pod.
+ */
+export function acceptOf(
+  conf: NetConf,
+  whose: Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets'>,
+  subnets: readonly string[],
+): Accepting {
   if (!wantsAccept(conf)) return {}
-  const whose = conf.mode === 'ptp' ? { acceptSubnets: subnets } : { hostAccept: conf.bridge.name }
   return { ...whose, ...letIn(conf, subnets) }
 }
 

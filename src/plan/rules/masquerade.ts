@@ -13,6 +13,7 @@ import {
   parseCidr,
   subtract,
 } from '../../cni/model/address.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Op } from '../model/op.ts'
@@ -20,6 +21,12 @@ import type { Op } from '../model/op.ts'
 interface Pair {
   readonly source: Cidr
   readonly destination: Cidr
+}
+
+/** What the configuration masquerades of the pods' `subnets`, if anything. */
+export function masqueradeSpec(conf: NetConf, subnets: readonly string[]): NetworkSpec['masquerade'] {
+  if (!conf.ipMasq || subnets.length === 0) return undefined
+  return { subnets, noMasquerade: [...new Set([...subnets, ...conf.nonMasqueradeCidrs])].sort() }
 }
 
 /** Every masquerade element of these networks together. */

@@ -12,10 +12,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'a bridge that is made anew gets no port back',
-    file: 'src/plan/modes/attach.ts',
-    find: 'if (spec.host === undefined || spec.port === undefined) return []\n  const { bridge } = spec.port',
+    file: 'src/plan/modes/bridge.ts',
+    find: 'if (host === undefined || port === undefined) return []\n  const { bridge: master } = port',
     replace:
-      "if (spec.host === undefined || spec.port === undefined || spec.mode === 'bridge') return []\n  const { bridge } = spec.port",
+      "if (host === undefined || port === undefined || host.name !== '') return []\n  const { bridge: master } = port",
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/races-network.test.ts',

@@ -12,6 +12,7 @@ import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.
 import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { planRoutes } from '../../../plan/agent/routes.ts'
+import { modeOf } from '../../../plan/modes/modes.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { readMemory, writeMemory } from '../node/memory.ts'
 import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
@@ -106,7 +107,7 @@ async function settleRoutes(input: RoundInput, { peers, pods }: ClusterView): Pr
   const { settings, metrics, log } = input
   const { run } = contextOf(input)
   const routes = await lookAtRoutes(run)
-  const plan = planRoutes({ self: settings.node, peers, pods, routes, isRouted: settings.mode === 'ptp' })
+  const plan = planRoutes({ self: settings.node, peers, pods, routes, isRouted: modeOf(settings).isRouted })
   metrics.routes.set(plan.wanted)
   const refused = await changeRoutes(run, plan.changes, settings.node)
   if (plan.changes.length > 0) {

@@ -2,6 +2,8 @@
 // The agent's options, read and checked.
 
 import { hostname } from 'node:os'
+import type { Mode } from '../../../cni/model/net-conf.ts'
+import { gatewayModes } from '../../../plan/modes/modes.ts'
 import { type Input, UsageError } from '../../shell/command.ts'
 
 /** The directory that every ServiceAccount's credentials are mounted at. */
@@ -19,7 +21,7 @@ export interface AccessSettings {
 /** `listen`: where health and metrics are served; absent: nowhere. Times in milliseconds; `gcMs` 0: never. */
 export interface Settings {
   readonly node: string
-  readonly mode: 'bridge' | 'ptp'
+  readonly mode: Mode
   readonly network: string
   readonly cniVersion: string
   readonly confDir: string
@@ -82,9 +84,10 @@ function nameOf(name: string): string {
   throw new UsageError(`--node-name ${JSON.stringify(name)}: not a name of a node`)
 }
 
-function modeOf(mode: string): 'bridge' | 'ptp' {
-  if (mode === 'bridge' || mode === 'ptp') return mode
-  throw new UsageError(`--mode ${mode}: use bridge or ptp`)
+function modeOf(name: string): Mode {
+  const mode = gatewayModes.find((each) => each === name)
+  if (mode !== undefined) return mode
+  throw new UsageError(`--mode ${name}: use ${gatewayModes.join(' or ')}`)
 }
 
 function pathOf(option: string, path: string): string {

@@ -80,7 +80,7 @@ async function routesFrom(run: Run, uplinks: readonly { readonly dev: string; re
 async function podRouteFacts(run: Run, records: readonly AttachmentRecord[]): Promise<readonly PodRouteFacts[]> {
   const ends = records.flatMap(({ key, spec, pod }) => {
     const expected = spec?.port?.vlans === undefined ? (spec?.port?.bridge ?? spec?.host?.name) : undefined
-    if (expected === undefined || spec?.mode === 'chained') return []
+    if (expected === undefined || spec?.chained !== undefined) return []
     const name = pod === undefined ? `container ${key.containerId.slice(0, 13)}` : `${pod.namespace}/${pod.name}`
     return spec?.ips.map(({ address }) => ({ pod: name, address: bareAddress(address), expected })) ?? []
   })

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything about one file, from its text and the programs that its types name.
 
+import { usualMode } from '../../../cni/config/config-bridge.ts'
 import { configKeys, ipamRoleKeys } from '../../../cni/config/config-schema.ts'
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import { ownType } from '../../../cni/model/own-type.ts'
+import { modeNamed } from '../../../plan/modes/modes.ts'
 import { type Finding, type Found, findingIn, findingOf, type Source } from '../checks/finding.ts'
 import { shown } from '../json/key-path.ts'
 import { isPlaceholder, placeholders } from '../read/placeholders.ts'
@@ -66,8 +68,9 @@ function binDir(file: string, programs: Programs): readonly Finding[] {
 /** Every chained entry of trestle behind the first one. */
 function chainedTwice(plugins: readonly PluginEntry[], programs: Programs): readonly Found[] {
   const isChained = ({ conf, index }: PluginEntry) => {
-    const [type, mode] = [lookUp(conf, 'type'), lookUp(conf, 'mode')]
-    return typeof type === 'string' && programs.isOwn(type) && (mode === 'chained' || (mode === undefined && index > 0))
+    const type = lookUp(conf, 'type')
+    const mode = modeNamed(lookUp(conf, 'mode') ?? usualMode(index > 0))
+    return typeof type === 'string' && programs.isOwn(type) && mode?.order === 'chained'
   }
   const [first, ...more] = plugins.filter(isChained)
   return more.map(({ steps }): Found => {
@@ -97,7 +100,7 @@ function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): rea
   const shape = withKeys(configKeys ?? {}, [...commonKeys, 'labels'])
   const unknown = unknownKeys(entry.conf, entry.steps, { shape, whole: shape, what: 'trestle' })
   const { found, conf } = readOwn(entry, head)
-  const mode = conf?.mode ?? (entry.index > 0 ? 'chained' : 'bridge')
+  const mode = conf?.mode ?? usualMode(entry.index > 0)
   return [
     ...unknown,
     ...found,
@@ -146,8 +149,8 @@ function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[]
 function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
   const typeOf = ({ conf }: PluginEntry): string => String(lookUp(conf, 'type'))
   const makes = (entry: PluginEntry): boolean => {
-    const mode = lookUp(entry.conf, 'mode')
-    const isMaking = programs.isOwn(typeOf(entry)) ? mode === 'bridge' || mode === 'ptp' || entry.index === 0 : false
+    const makes = modeNamed(lookUp(entry.conf, 'mode'))?.order === 'interface'
+    const isMaking = programs.isOwn(typeOf(entry)) && (makes || entry.index === 0)
     return isMaking || mainTypes.includes(typeOf(entry))
   }
   const [first, ...others] = plugins.filter(makes)

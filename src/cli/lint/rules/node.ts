@@ -8,6 +8,7 @@ import { readDocuments, readLinks } from '../../../compile/read-ip.ts'
 import { describeOverlap, rangeOverlaps } from '../../../plan/ipam/range-overlap.ts'
 import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import { gatewaySide } from '../../../plan/modes/build-spec.ts'
+import { gatewayModes } from '../../../plan/modes/modes.ts'
 import { pathWithTools } from '../../../system/process/runner.ts'
 import type { Found } from '../checks/finding.ts'
 import type { PluginEntry } from './list.ts'
@@ -36,7 +37,7 @@ function hostLinks(): ObservedNamespace | undefined {
 
 /** The ranges of the file that an ADD refuses on this node (110); those that a runtime gives are not known. */
 export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNamespace | undefined): readonly Found[] {
-  const isPool = conf.ipam.kind === 'pool' && (conf.mode === 'bridge' || conf.mode === 'ptp')
+  const isPool = conf.ipam.kind === 'pool' && gatewayModes.includes(conf.mode)
   if (host === undefined || conf.allowOverlap || !isPool) return []
   const written = subnetsOf(entry)
   const found = rangeOverlaps({ network: gatewaySide(conf, []), host, others: [] })

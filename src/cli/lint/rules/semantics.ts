@@ -5,6 +5,7 @@
 import { isObject } from '../../../cni/json/json-object.ts'
 import { includes, parseAddress, parseCidr } from '../../../cni/model/address.ts'
 import type { NetConf } from '../../../cni/model/net-conf.ts'
+import { bridgeOf } from '../../../plan/modes/modes.ts'
 import type { Found } from '../checks/finding.ts'
 import type { Step } from '../json/json-places.ts'
 import { keyPathOf, shown } from '../json/key-path.ts'
@@ -90,8 +91,9 @@ function gateway(value: unknown, key: 'subnet' | 'address', steps: readonly Step
   return [{ id: 'gateway-outside-subnet', message, steps: [...steps, 'gateway'], isAboutValue: true }]
 }
 
-function masquerade({ mode, ipMasq, bridge, ipam }: NetConf): readonly Found[] {
-  if (mode !== 'bridge' || !ipMasq || bridge.isGateway || ipam.kind === 'none') return []
+function masquerade(conf: NetConf): readonly Found[] {
+  const { ipMasq, bridge, ipam } = conf
+  if (bridgeOf(conf) === undefined || !ipMasq || bridge.isGateway || ipam.kind === 'none') return []
   return [
     {
       id: 'masquerade-without-gateway',
@@ -101,8 +103,9 @@ function masquerade({ mode, ipMasq, bridge, ipam }: NetConf): readonly Found[] {
   ]
 }
 
-function experiments({ mode, bridge }: NetConf): readonly Found[] {
-  if (mode !== 'bridge') return []
+function experiments(conf: NetConf): readonly Found[] {
+  const { bridge } = conf
+  if (bridgeOf(conf) === undefined) return []
   const used = [
     ...(bridge.vlan > 0 ? ['vlan'] : []),
     ...(bridge.vlanTrunk === undefined ? [] : ['vlanTrunk']),

@@ -4,6 +4,7 @@
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import type { Mode } from '../../../cni/model/net-conf.ts'
+import { modeOf } from '../../../plan/modes/modes.ts'
 import type { Found } from '../checks/finding.ts'
 import { keyPathOf } from '../json/key-path.ts'
 import type { PluginEntry } from './list.ts'
@@ -24,35 +25,6 @@ const everywhere: Readonly<Record<string, string>> = {
 /** Keys of `args.cni` that are for tuning; `mac` also is the interface's own. */
 const tuningArgs = ['sysctl', 'promisc', 'mtu', 'txQLen', 'allmulti'].map((key) => ['args', 'cni', key])
 
-const ofBridge = [
-  ...['bridge', 'hairpinMode', 'forceAddress', 'promiscMode', 'portIsolation', 'vlan', 'vlanTrunk'],
-  ...['preserveDefaultVlan', 'macspoofchk'],
-]
-
-const ofInterface = [
-  ...['podcidr', 'ipam', 'dns', 'isGateway', 'isDefaultGateway', 'mtu', 'enabledad', 'disableContainerInterface'],
-]
-
-const features = [
-  'portmap',
-  'firewall',
-  'bandwidth',
-  'tuning',
-  'sbr',
-  'ipMasq',
-  'nonMasqueradeCIDRs',
-  'removeWhenEmpty',
-  'allowOverlap',
-]
-
-/** Keys without effect by mode. */
-const byMode: Readonly<Record<Mode, readonly string[]>> = {
-  bridge: [],
-  ptp: ofBridge,
-  chained: [...ofBridge, ...ofInterface],
-  loopback: [...ofBridge, ...ofInterface, ...features],
-}
-
 /** What it reports of one plugin that runs in `mode`. A key that asks for nothing (false, 0, "") is no finding. */
 export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): readonly Found[] {
   const found = (path: readonly string[], reason: string): readonly Found[] => {
@@ -61,11 +33,11 @@ export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): rea
     const message = `${keyPathOf(path)} has no effect: ${reason}`
     return [{ id: 'no-effect', message, steps: [...steps, ...path] }]
   }
-  const isTuned = isObject(lookUp(conf, 'tuning')) || mode === 'loopback'
+  const isTuned = isObject(lookUp(conf, 'tuning')) || modeOf({ mode }).unreadKeys.includes('tuning')
   const untuned = isTuned ? [] : tuningArgs
   return [
     ...untuned.flatMap((path) => found(path, 'args.cni changes sysctls and link settings only beside "tuning": {}')),
     ...Object.entries(everywhere).flatMap(([path, reason]) => found(path.split('.'), reason)),
-    ...byMode[mode].flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
+    ...modeOf({ mode }).unreadKeys.flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
   ]
 }

@@ -3,7 +3,8 @@
 // gateway on a veth of its own.
 
 import { expect, it } from 'vitest'
-import { hostOps, portOps } from '../../../../src/plan/modes/attach.ts'
+import { hostOps } from '../../../../src/plan/modes/attach.ts'
+import { portOps } from '../../../../src/plan/modes/bridge.ts'
 import { bridgeOps, fastPathBridgeOps } from '../../../../src/plan/modes/network-rules.ts'
 import { planText, specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'

@@ -23,12 +23,17 @@ const specOf = (more: Partial<NetworkSpec>): NetworkSpec => ({
   removeWhenEmpty: false,
   ...more,
 })
+const bridged = { hostAccept: 'cni0' }
 const subnets = ['10.1.0.0/24', 'fd00:1::/64']
 
 describe('what a configuration asks for', () => {
   it('is its bridge, and new connections from nonMasqueradeCIDRs and acceptFrom', () => {
     expect(
-      acceptOf(confOf({}, { acceptFrom: ['192.0.2.7/32'], acceptMarkBit: 20, firewalldZone: 'pods' }), subnets),
+      acceptOf(
+        confOf({}, { acceptFrom: ['192.0.2.7/32'], acceptMarkBit: 20, firewalldZone: 'pods' }),
+        bridged,
+        subnets,
+      ),
     ).toEqual({
       hostAccept: 'cni0',
       acceptNew: { to: subnets, from: ['10.0.0.0/8', '192.0.2.7/32'] },
@@ -37,12 +42,12 @@ describe('what a configuration asks for', () => {
     })
   })
   it('is the subnets of routed pods, also as long as there are none', () => {
-    expect(acceptOf(confOf({ mode: 'ptp' }), subnets).acceptSubnets).toEqual(subnets)
-    expect(acceptOf(confOf({ mode: 'ptp' }), []).acceptSubnets).toEqual([])
+    expect(acceptOf(confOf({}), { acceptSubnets: subnets }, subnets).acceptSubnets).toEqual(subnets)
+    expect(acceptOf(confOf({}), { acceptSubnets: [] }, []).acceptSubnets).toEqual([])
   })
   it('is no new connection with established, and nothing with off', () => {
-    expect(acceptOf(confOf({}, { hostAccept: 'established' }), subnets).acceptNew).toBe('none')
-    expect(acceptOf(confOf({}, { hostAccept: 'off' }), subnets)).toEqual({})
+    expect(acceptOf(confOf({}, { hostAccept: 'established' }), bridged, subnets).acceptNew).toBe('none')
+    expect(acceptOf(confOf({}, { hostAccept: 'off' }), bridged, subnets)).toEqual({})
   })
   it.each([
     ['a bridge is accepted', { bridge: 'br0', hostLink: 'veth1' }, { hostAccept: 'br0' }],

@@ -15,10 +15,10 @@ import {
   podOps,
   podSysctlOps,
   podTeardownOps,
-  portOps,
   queueingOps,
   teardownOps,
 } from '../../../../src/plan/modes/attach.ts'
+import { portOps } from '../../../../src/plan/modes/bridge.ts'
 import { bridgeOps, refilledRuleOps } from '../../../../src/plan/modes/network-rules.ts'
 import { recordReservations } from '../../../../src/plan/recovery/orphan-reservations.ts'
 import { decodeNetwork, encodeNetwork } from '../../../../src/plan/state/stored-network.ts'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses on the host and routes of a routed pod (mode ptp) as the upstream ptp makes them: the gateway
-// by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
+// mode `ptp`: a veth pair and no bridge. Addresses on the host and routes of the pod are as the upstream ptp makes them:
+// the gateway by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
 import {
   bareAddress,
@@ -12,24 +12,66 @@ import {
   parseAddress,
   parseCidr,
 } from '../../cni/model/address.ts'
+import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Route } from '../../cni/model/route.ts'
-import type { AttachmentSpec, LinkEnd, PodAddress, PodRoute } from '../model/attachment.ts'
-import { linkLocalCidr } from '../model/names.ts'
+import { ifbOps } from '../link/bandwidth.ts'
+import type { AttachmentSpec, LinkEnd, NetworkSpec, PodAddress, PodRoute } from '../model/attachment.ts'
+import { hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import { linkScope } from '../model/rtnetlink.ts'
+import { wantsHairpin } from '../rules/hairpin.ts'
+import { acceptOf } from '../rules/host-accept.ts'
+import { ingressPolicyOf } from '../rules/isolation.ts'
+import { masqueradeSpec } from '../rules/masquerade.ts'
+import type { Decided, ModeRoom, OwnParts, Routes } from './mode.ts'
+import { interfacePodOps, interfacePodTeardownOps } from './pod-ops.ts'
+import { familiesOf, subnetsOf } from './subnets.ts'
+import { bridgeKeys } from './unread-keys.ts'
+import { markOp, vethOps } from './veth.ts'
 
-/** What podRoutes (pod-routes.ts) gives, or the same for a routed pod. */
-interface Routes {
-  readonly routes: readonly PodRoute[]
-  readonly defaultRoutes: readonly PodRoute[]
+function partsOf({ key, conf, ips, given }: Decided): OwnParts {
+  const host = { name: hostLinkName(key), mac: hostLinkMac(key) }
+  return {
+    host,
+    routes: routedPodRoutes(ips, given, conf.bridge.enabledad),
+    subnetRoutes: [],
+    hostLink: host.name,
+    selfHairpin: wantsHairpin(conf),
+    ...defined({ ingressPolicy: ingressPolicyOf(conf) }),
+  }
+}
+
+/** Without a bridge, what packets to the pods come by is each pod's own: subnets stand for it. */
+function routedNetwork(conf: NetConf, ips: readonly PodAddress[]): NetworkSpec {
+  const subnets = subnetsOf(conf, ips)
+  return {
+    name: conf.name,
+    forwarding: familiesOf(subnets),
+    ...defined({ masquerade: masqueradeSpec(conf, subnets) }),
+    ...acceptOf(conf, { acceptSubnets: subnets }, subnets),
+    ...(subnets.length > 0 ? { ranges: subnets } : {}),
+    removeWhenEmpty: conf.removeWhenEmpty,
+  }
+}
+
+function hostOps(spec: AttachmentSpec): readonly Op[] {
+  const { host, bandwidth } = spec
+  const pair = vethOps(spec)
+  if (host === undefined || pair.length === 0) return []
+  return [...pair, ...routedHostOps(spec, host), ...(bandwidth ? ifbOps(bandwidth) : [])]
+}
+
+function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
+  return spec.host === undefined ? [] : [markOp(spec, spec.host), ...routedHostOps(spec, spec.host)]
 }
 
 /**
  * `given` with the routes of the addresses before them. `dad`: the kernel takes an IPv6 source only when it has passed
  * DAD (net/ipv6/route.c), so there is none. Throws CniError invalidConfig for an address without gateway.
  */
-export function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: boolean): Routes {
+function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: boolean): Routes {
   const direct = (route: Route) => (isBeyondGateway(route, ips) ? { ...route, onlink: true as const } : route)
   return {
     routes: [...ips.flatMap((ip) => addressRoutes(ip, dad)), ...given.routes.map(direct)],
@@ -42,7 +84,7 @@ export function routedPodRoutes(ips: readonly PodAddress[], given: Routes, dad: 
  * The link-local address is ours, so that the host can ask for the pod's MAC at once: with a tentative
  * one it asks nothing (net/ipv6/ndisc.c, ndisc_solicit), and forwarded packets wait for DAD.
  */
-export function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
+function routedHostOps(spec: AttachmentSpec, host: LinkEnd): readonly Op[] {
   const local = spec.ips.some(({ address }) => familyOf(address) === 6)
     ? [hostAddress(linkLocalCidr(host.mac), host.name)]
     : []
@@ -88,4 +130,22 @@ function noGateway(address: string): CniError {
   return new CniError('gateway-missing', `ipam: ${address} has no gateway, and mode ptp routes through one`, {
     details: 'give the address a "gateway" (ipam.addresses, or GATEWAY in CNI_ARGS), or use mode bridge',
   })
+}
+
+export const ptp: ModeRoom = {
+  order: 'interface',
+  unreadKeys: bridgeKeys,
+  isRouted: true,
+  hostOps,
+  leasedHostOps,
+  podOps: (spec) => interfacePodOps(spec, true),
+  hostTeardownOps: () => [],
+  podTeardownOps: interfacePodTeardownOps,
+  makes: {
+    hasHostGateway: true,
+    bridgeOf: () => undefined,
+    partsOf,
+    gatewaySide: (conf, ips) => ({ name: conf.name, ranges: subnetsOf(conf, ips) }),
+    networkOf: routedNetwork,
+  },
 }
