@@ -36,7 +36,7 @@ export interface Recognised {
 
 /** A text that speaks of the network of pods. */
 const aboutNetworks =
-  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|conflist|net\.d\b/i
+  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b/i
 
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {

@@ -123,26 +123,9 @@ export const addressErrors: readonly KnownError[] = [
     cure: 'make the operator run; else give the nodes larger ranges (clusterPoolIPv4MaskSize, for new nodes) or fewer pods',
   },
   {
-    id: 'cloud-no-address',
-    pattern:
-      /failed to assign an IP address to container|AllocateIPConfig failed: not enough IPs available|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted/i,
-    who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
-    meaning: 'the node or its subnet has no address for a further pod',
-    causes: [
-      'the subnet of the cloud has no free address',
-      'the node has as many pods as its interfaces carry addresses (the instance type decides): --max-pods of kubelet is larger',
-      'the agent is starting still, or may not ask the cloud (role, throttling, security group): then it goes by itself or its log says so',
-    ],
-    look: [
-      'kubectl get pods -A -o wide --field-selector spec.nodeName=NODE | wc -l',
-      'tail /var/log/aws-routed-eni/ipamd.log /var/log/azure-vnet*.log /var/log/azure-cns*.log',
-    ],
-    cure: 'larger or further subnets; --max-pods as the instance type has it; prefix delegation (AWS) or overlay mode (Azure)',
-  },
-  {
     id: 'address-in-use',
     pattern:
-      /(?:requested )?(?:IP )?address:? ?\S+ is already in use|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
+      /(?:requested )?(?:IP )?address:? ?\S+ is already in use|requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
     who: 'an IPAM plugin, a check for duplicates, or the kernel',
     meaning: 'the address that the pod should have is in use by another machine or pod on the same network',
     causes: [

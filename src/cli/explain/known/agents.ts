@@ -77,7 +77,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-unauthorized',
-    pattern: /(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized/,
+    pattern:
+      /(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized|type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
     who: 'the calico plugin',
     meaning: 'the API server refuses the token of /etc/cni/net.d/calico-kubeconfig',
     causes: [
@@ -182,20 +183,9 @@ export const agentErrors: readonly KnownError[] = [
     cure: `make the weave pod of this node run: ${why}. Weave has no maintainer any more: plan to leave it`,
   },
   {
-    id: 'aws-ipamd',
-    pattern: /127\.0\.0\.1:50051[^\n]{0,60}/,
-    who: 'the aws-cni plugin',
-    meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
-    causes: [
-      'aws-node starts still, crashes or fails its probe: it cannot reach the EC2 API or the API server, or its role lacks AmazonEKS_CNI_Policy',
-    ],
-    look: ['kubectl -n kube-system get pods -o wide -l k8s-app=aws-node', 'tail /var/log/aws-routed-eni/ipamd.log'],
-    cure: 'make aws-node run on this node: ipamd.log says what it cannot reach',
-  },
-  {
     id: 'ovn-agent',
     pattern:
-      /kube-ovn-daemon\.sock[^\n]{0,60}|timed out waiting for OVS port binding|timed out waiting for annotations|failed to get pod annotation|ovs-vsctl: unix:\S* database connection failed|request ip return \d+ (?!no available)[^\n]{1,80}/,
+      /kube-ovn-daemon\.sock[^\n]{0,60}|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation|ovs-vsctl: unix:\S* database connection failed|request ip return \d+ (?!no available)[^\n]{1,80}/,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not keep up',

@@ -8,7 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern:
-      /failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find "[^"]*" plugin|fork\/exec \/\S*cni\S*: no such file or directory/,
+      /failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find "[^"]*" plugin|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [
@@ -47,7 +47,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'config-not-json',
     pattern:
-      /error parsing configuration(?: list)?: (?!no 'plugins')[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)/i,
+      /error parsing configuration(?: list)?: (?!no 'plugins')[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)|(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}|configuration string is not in JSON format/i,
     who: 'Go, in libcni or the runtime',
     meaning: 'a configuration is not JSON, or has a value of a wrong type',
     causes: [
@@ -146,8 +146,47 @@ export const configurationErrors: readonly KnownError[] = [
     cure: "remove that plugin's own file from the configuration directory and restart its DaemonSet: it joins the list that is there now",
   },
   {
+    id: 'chained-without-interface',
+    pattern: /\bno interfaces provided\b/,
+    who: 'the bandwidth plugin',
+    meaning: 'the plugin before it told no interface in its result, so there is none to limit',
+    causes: [
+      'cniVersion of the list is 0.1.0 or 0.2.0, or missing: results of these have no `interfaces`',
+      'the plugin before it never tells any (weave-net)',
+    ],
+    look: ['trestle lint'],
+    cure: 'set cniVersion 0.4.0 or later; where the plugin before cannot, take bandwidth out of the list',
+  },
+  {
+    id: 'cidr-invalid',
+    pattern: /invalid CIDR address: (?!Device)\S+/,
+    who: 'Go, in a plugin or libcni',
+    meaning: 'a subnet or an address with its length (10.1.2.0/24) was expected, and this is none',
+    causes: [
+      'a value of the configuration, an annotation or an argument lacks the length, or is a placeholder that nobody filled',
+      'a plugin answered so: a script whose variable was empty, an IPAM plugin that gave nothing ("null/32")',
+    ],
+    look: ['trestle lint', 'grep -rnE "subnet|address|dst" /etc/cni/net.d'],
+    cure: 'give the address with its length where the quoted value stands; in a script of your own look at what it prints',
+    needsNetwork: true,
+    alsoOurs: true,
+  },
+  {
+    id: 'args-unknown',
+    pattern: /ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}/,
+    who: 'libcni, in a plugin',
+    meaning: 'CNI_ARGS has a key that the plugin does not know, and no IgnoreUnknown=1 that lets it pass',
+    causes: [
+      'a call by hand or by a script, which names K8S_POD_NAME and no IgnoreUnknown',
+      'a plugin or runtime of 2016: kubelet before 1.3 did not send it',
+    ],
+    look: ['echo $CNI_ARGS'],
+    cure: 'put IgnoreUnknown=1 first: CNI_ARGS="IgnoreUnknown=1;K8S_POD_NAME=…"',
+    alsoOurs: true,
+  },
+  {
     id: 'result-without-address',
-    pattern: /cannot convert: no valid IP addresses|\bno valid IP addresses\b/,
+    pattern: /cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config/,
     who: 'libcni',
     meaning: 'the result of a plugin has no address, and the cniVersion of the configuration has no way to say so',
     causes: [

@@ -20,7 +20,8 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-permission',
-    pattern: /Permission denied \(you must be root\)/,
+    pattern:
+      /Permission denied \(you must be root\)|ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
     who,
     meaning: 'the process has no right to change the packet filter of this network namespace',
     causes: [
@@ -119,7 +120,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'xtables-lock',
     pattern:
-      /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
+      /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)|-N \S{1,40} --wait\][^\n]{0,40}Chain already exists/,
     who: 'iptables',
     meaning: 'two programs changed iptables at once, or wait for each other',
     causes: [
@@ -131,7 +132,8 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-refused',
-    pattern: /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)]*\)/,
+    pattern:
+      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)]*\)|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
     who: 'iptables of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [
@@ -166,7 +168,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'nft-refused',
     pattern:
-      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)/,
+      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|\bnft\W{0,2} did not return successfully while applying ruleset/,
     who: 'nft, run by a plugin',
     meaning: 'the kernel refused a rule of nftables',
     causes: [

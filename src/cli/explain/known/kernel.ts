@@ -37,7 +37,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'namespace-refused',
     pattern:
-      /failed to (?:create|setup) (?:network namespace|netns|namespace)[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/i,
+      /failed to (?:create|setup) (?:network namespace|netns|namespace)[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)|failed to create network for alloc: open \S*netns\S*: [a-z ]+/i,
     who: 'containerd, CRI-O, podman',
     meaning: "the runtime could not make the pod's network namespace: no plugin was called yet",
     causes: [
@@ -64,12 +64,13 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /(?:could not add|failed to (?:make veth pair|add the host)|failed to create (?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan))[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+      /(?:could not add|failed to (?:make veth pair|add the host)|failed to create (?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan))[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [
       'the kernel was updated and the machine not restarted: the modules of the running one are gone',
       'the module is in a package of its own (linux-modules-extra on Ubuntu, kernel-modules on RHEL), or not built (own, NAS and WSL kernels)',
+      '"adding link: invalid argument" of bandwidth: the kernel has no ifb of the kind that it makes, or is too old',
       'a bridge that fails while `ip link add type bridge` works: the kernel has no CONFIG_BRIDGE_VLAN_FILTERING',
     ],
     look: ['uname -r; ls /lib/modules', 'modprobe -a veth bridge br_netfilter macvlan ipvlan 8021q ifb vxlan'],

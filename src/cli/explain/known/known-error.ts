@@ -34,4 +34,4 @@ export interface KnownError {
 
 /** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
 export const otherMatters =
-  /failed to (?:pull|resolve)|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume|webhook/i
+  /failed to (?:pull|resolve)|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume|webhook(?! "multus)/i

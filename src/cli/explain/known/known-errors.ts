@@ -4,6 +4,7 @@
 import { addressErrors } from './addresses.ts'
 import { agentErrors } from './agents.ts'
 import { apiServerErrors } from './api-server.ts'
+import { cloudErrors } from './clouds.ts'
 import { configurationErrors } from './configuration.ts'
 import { iptablesErrors } from './iptables.ts'
 import { kernelErrors } from './kernel.ts'
@@ -12,6 +13,7 @@ import { linkErrors } from './links.ts'
 import { programErrors } from './programs.ts'
 import { reachErrors } from './reach.ts'
 import { runtimeErrors } from './runtime.ts'
+import { secondNetworkErrors } from './second-networks.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
 export const unknownOwnError: KnownError = {
@@ -29,6 +31,8 @@ export const unknownOwnError: KnownError = {
 /** All families. */
 export const knownErrors: readonly KnownError[] = [
   ...agentErrors,
+  ...cloudErrors,
+  ...secondNetworkErrors,
   ...linkErrors,
   ...configurationErrors,
   ...programErrors,

@@ -42,7 +42,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
     pattern:
-      /failed to lookup (?:master|device) "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}/i,
+      /failed to lookup (?:master|device) "[^"]*": Link not found|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}/i,
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -67,6 +67,19 @@ export const linkErrors: readonly KnownError[] = [
     ],
     look: ['ip -d link show master MASTER', 'ip -d -br link show type ipvlan; ip -d -br link show type macvlan'],
     cure: 'use one kind for each master (or a VLAN of it for the second); name the bridge or bond as `master` when it is a port',
+  },
+  {
+    id: 'mac-in-use',
+    pattern:
+      /(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/i,
+    who: 'the kernel',
+    meaning: 'another macvlan on the same master has the MAC address that was asked for (ipvlan: the address)',
+    causes: [
+      'the annotation or the configuration gives a fixed `mac`, and the pod of before still lives on this node, or has leaked',
+      'two pods have the same fixed `mac`',
+    ],
+    look: ['ip -d link show type macvlan', 'for n in /run/netns/*; do nsenter --net=$n ip -br link; done'],
+    cure: 'wait for the end of the pod that has it, or give each pod a MAC of its own',
   },
   {
     id: 'mac-invalid',
@@ -153,12 +166,14 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'route-refused',
-    pattern: /failed to add (?:default )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/i,
+    pattern:
+      /failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/i,
     who: 'a plugin',
     meaning: 'the kernel refused a route of the pod',
     causes: [
       'file exists: two networks of the pod both bring a default route (or the same one)',
       'network is unreachable: the gateway of the route is in none of the networks of the pod',
+      'file exists, on a host route (aws-cni): the route of a pod that had the address before was left on the node',
     ],
     look: ['trestle lint', 'ip -n NETNS route'],
     cure: 'take the default route out of the second network (`routes` of ipam), or choose one with default-route in the annotation; correct `gw`',

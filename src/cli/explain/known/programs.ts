@@ -79,6 +79,33 @@ export const programErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
+    id: 'program-failed',
+    pattern: /(?:network|failed \(\w+\)): exit status (?!127\b)\d+/,
+    who: 'a plugin that runs other programs',
+    meaning: 'a program or script that the plugin runs failed, and the plugin tells no more than its exit status',
+    causes: [
+      'iptables in it failed: no right, no module (3: a table could not be opened; 4: the kernel or a lock refused)',
+      'a script of your own stopped at its first error',
+    ],
+    look: ["journalctl -u containerd -u crio -u kubelet --since '1 hour ago'", 'iptables-save | head -3'],
+    cure: "the plugin's own log has the words of the program; run it by hand in the namespace of the pod",
+  },
+  {
+    id: 'delete-not-found',
+    pattern:
+      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)/,
+    who: 'a plugin',
+    meaning:
+      'what the plugin wants to remove is gone already, and it takes that for an error: the pod stays Terminating',
+    causes: [
+      'an earlier try removed it, and failed at something after it',
+      'it was removed by hand, or with a restart of the machine',
+    ],
+    look: ['crictl pods --state NotReady', 'ip rule; ip route show table all | head'],
+    cure: 'update the plugin: a DEL has to succeed when there is nothing left. Until then put back what is missing (an empty rule or table of that number), and the next try goes through',
+    wraps: true,
+  },
+  {
     id: 'plugin-panic',
     pattern:
       /panic: |runtime error: (?:invalid memory address|index out of range|slice bounds)|SIGSEGV: segmentation violation/,
@@ -120,7 +147,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'no-error-message',
     pattern:
-      /netplugin failed(?: with no error message|: ""| but error parsing its diagnostic message "")|failed \(\w+\): signal: killed/,
+      /netplugin failed(?: with no error message(?!: context )|: ""| but error parsing its diagnostic message "")|failed \(\w+\): signal: killed/,
     who: 'libcni',
     meaning: 'a plugin ended without saying why',
     causes: [

@@ -69,9 +69,21 @@ export const runtimeErrors: readonly KnownError[] = [
     cure: 'update CRI-O; where a plugin does host ports set disable_hostport_mapping = true in crio.conf',
   },
   {
+    id: 'interface-twice',
+    pattern: /requested interface name "[^"]*" already assigned/,
+    who: 'CRI-O',
+    meaning: 'two networks of the pod want the same interface name: CRI-O calls no plugin then',
+    causes: [
+      'the network that it has in its cache and the default network of today are two to it: the file of the configuration was made anew or changed its name while the pod lived',
+      'the annotation or the request names a network twice',
+    ],
+    look: ['ls -l /etc/cni/net.d /etc/kubernetes/cni/net.d', 'ls /var/lib/cni/results'],
+    cure: 'keep one file for the network, under one name; a pod that stays goes with kubectl delete pod --force, and what it had on the node with the next restart of the machine',
+  },
+  {
     id: 'host-port-taken',
     pattern:
-      /(?:cannot open hostport|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated/i,
+      /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated/i,
     who: 'CRI-O, docker, podman',
     meaning: 'a process of the node listens on the host port that the pod wants',
     causes: [
@@ -100,7 +112,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'call-too-long',
     pattern:
-      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|setup network|plugin type="[^"]*")[^\n]{0,600}?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
+      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")[^\n]{0,600}?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
     who: 'kubelet, containerd, CRI-O',
     meaning: 'a call took longer than its caller waits',
     causes: [

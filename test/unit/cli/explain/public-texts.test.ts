@@ -1,43 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle explain` on what people pasted into public threads: the right explanation and no other, however the text
-// was quoted; and on texts of other matters, of which it must claim nothing.
+// was quoted; and on texts of other matters, of which it must claim nothing. The causes in threads.tsv were written
+// down before explain was asked; for those in threads-held-out.tsv no pattern was written.
 
-import { readFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
+import { causesOf, formsOf, namedIn, table } from './texts.ts'
 
-function table(name: string): readonly (readonly string[])[] {
-  const text = readFileSync(new URL(name, import.meta.url), 'utf8')
-  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
-  return lines.map((line) => line.split('\t'))
-}
+const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ id, source, text })
+const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
+const threads = table('threads.tsv').map(asThread)
+const heldOut = table('threads-held-out.tsv').map(asThread)
+const others = [...table('other-texts.tsv'), ...table('other-threads.tsv')].map(([, text = '']) => text)
 
-const known = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
-const others = table('other-texts.tsv').map(([source = '', text = '']) => ({ source, text }))
-
-/** A text as it stands, as an event, as a line of the journal, and quoted twice. */
-function formsOf(text: string): readonly string[] {
-  const log = 'E1122 10:00:01.123456     811 pod_workers.go:1298] "Error syncing pod, skipping"'
-  return [
-    text,
-    `  Warning  FailedCreatePodSandBox  3s (x4 over 12s)  kubelet  ${text}`,
-    `Nov 22 10:00:01 node kubelet[811]: ${log} err=${JSON.stringify(text)} pod="default/web"`,
-    JSON.stringify({ message: JSON.stringify({ note: text }) }),
-  ]
+/** Whether a text was drawn for the held-out part, by the name of its thread. */
+function isHeldOut(source: string): boolean {
+  const digest = createHash('sha256').update(source).digest('hex')
+  return BigInt(`0x${digest}`) % 5n === 0n
 }
 
 describe('a text from a public thread', () => {
   it('there are many, each with its thread', () => {
-    expect(known.length).toBeGreaterThan(140)
-    expect(known.filter(({ source }) => !/^[\w.-]+\/[\w.-]+#\d+$/.test(source))).toEqual([])
+    expect(earlier.length).toBeGreaterThan(140)
+    expect(threads.length + heldOut.length).toBe(150)
+    const all = [...earlier, ...threads, ...heldOut]
+    expect(all.filter(({ source }) => !/^[\w.-]+\/[\w.-]+#\d+$/.test(source))).toEqual([])
   })
 
-  it.each(known)('$source: $id', ({ id, text }) => {
-    for (const form of formsOf(text)) {
-      const { errors, codes } = recognise(form)
-      const causes = errors.filter(({ role }) => role === 'cause').map((each) => each.id)
-      expect({ form, causes, codes }).toEqual({ form, causes: [id], codes: [] })
-    }
+  it('a fifth of the threads is set aside, by their names alone', () => {
+    expect(threads.filter(({ source }) => isHeldOut(source))).toEqual([])
+    expect(heldOut.filter(({ source }) => !isHeldOut(source))).toEqual([])
+  })
+
+  it.each([...earlier, ...threads])('$source: $id', ({ id, text }) => {
+    for (const form of formsOf(text)) expect({ form, causes: causesOf(form) }).toEqual({ form, causes: [id] })
   })
 
   it('wrapped by a terminal, too', () => {
@@ -47,11 +44,25 @@ describe('a text from a public thread', () => {
   })
 })
 
+describe('the texts that were set aside', () => {
+  // Counted when the patterns were done: 22 of 27 right, 4 unknown, 1 wrong. It may become better, not worse.
+  it('are as well explained as when they were counted', () => {
+    const answers = heldOut.map(({ id, text }) => ({ id, causes: formsOf(text).map((form) => causesOf(form).join()) }))
+    const right = answers.filter(({ id, causes }) => causes.every((cause) => cause === id)).length
+    const unknown = answers.filter(({ causes }) => causes.every((cause) => cause === '')).length
+    expect(right).toBeGreaterThanOrEqual(22)
+    expect(answers.length - right - unknown).toBeLessThanOrEqual(1)
+  })
+})
+
 describe('a text of another matter', () => {
-  it.each(others)('$text', ({ text }) => {
+  it('there are more than a hundred', () => {
+    expect(others.length).toBeGreaterThan(100)
+  })
+
+  it.each(others)('%s', (text) => {
     for (const form of [text, `  Warning  Failed  3s  kubelet  ${text}`, JSON.stringify({ message: text })]) {
-      const { errors, codes } = recognise(form)
-      expect({ form, ids: errors.map(({ id }) => id), codes }).toEqual({ form, ids: [], codes: [] })
+      expect({ form, named: namedIn(form) }).toEqual({ form, named: [] })
     }
   })
 })

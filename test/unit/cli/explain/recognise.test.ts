@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors as kubelet, the runtimes and the kernel print them, and what `trestle explain` makes of them.
 
-import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { knownErrors } from '../../../../src/cli/explain/known/known-errors.ts'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
 import { checks } from '../../../../src/cli/lint/checks/checks.ts'
 import { runCli } from '../../../support/collect.ts'
+import { table } from './texts.ts'
 
 const sandbox = 'rpc error: code = Unknown desc = failed to setup network for sandbox "3fe3"'
 
@@ -175,8 +175,8 @@ describe('a pasted text', () => {
   })
 
   it('there is one for every known error, here or from a public thread', () => {
-    const table = readFileSync(new URL('public-texts.tsv', import.meta.url), 'utf8')
-    const seen = new Set([...texts.flatMap(([, ids]) => ids), ...table.split('\n').map((line) => line.split('\t')[0])])
+    const tables = [...table('public-texts.tsv'), ...table('threads.tsv')]
+    const seen = new Set([...texts.flatMap(([, ids]) => ids), ...tables.map(([id = '']) => id)])
     expect(knownErrors.filter(({ id }) => !seen.has(id)).map(({ id }) => id)).toEqual([])
   })
 

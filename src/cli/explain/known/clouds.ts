@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of the plugins of cloud providers: their agents, and the addresses that the cloud gives.
+
+import type { KnownError } from './known-error.ts'
+
+/** Errors of aws-cni, azure-vnet, terway and their like. */
+export const cloudErrors: readonly KnownError[] = [
+  {
+    id: 'aws-ipamd',
+    pattern: /127\.0\.0\.1:50051[^\n]{0,60}/,
+    who: 'the aws-cni plugin',
+    meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
+    causes: [
+      'aws-node starts still, crashes or fails its probe: it cannot reach the EC2 API or the API server, or its role lacks AmazonEKS_CNI_Policy',
+    ],
+    look: ['kubectl -n kube-system get pods -o wide -l k8s-app=aws-node', 'tail /var/log/aws-routed-eni/ipamd.log'],
+    cure: 'make aws-node run on this node: ipamd.log says what it cannot reach',
+  },
+  {
+    id: 'aws-delete-refused',
+    pattern: /del cmd: failed to process delete request/,
+    who: 'the aws-cni plugin',
+    meaning: 'ipamd, the agent in the aws-node pod of this node, did not take the DEL of a pod, so it is tried again',
+    causes: [
+      'it does not know the pod (any more): it lost its state with a restart, or the pod never got an address',
+      'it does not answer: see its log',
+    ],
+    look: ['tail /var/log/aws-routed-eni/plugin.log /var/log/aws-routed-eni/ipamd.log'],
+    cure: 'update the plugin: newer ones answer a DEL for a pod that they do not know as done. Until then only the log fills',
+  },
+  {
+    id: 'rule-exists',
+    pattern: /failed to add (?:pod|container|main|from|to)? ?rule: file exists|UpdateRuleListBySrc: [^\n]{1,60}/i,
+    who: 'the aws-cni plugin, or another that routes by rules',
+    meaning: 'the address of the pod still has a routing rule on the node, of a pod that had it before',
+    causes: ['the DEL of that pod did not reach its end', 'another program makes rules for the same addresses'],
+    look: ['ip rule', 'ip route get ADDRESS'],
+    cure: 'remove the rule of an address that no running pod has: ip rule del from ADDRESS and to ADDRESS; update the plugin',
+  },
+  {
+    id: 'cloud-no-address',
+    pattern:
+      /failed to assign an IP address to container|AllocateIPConfig failed: not enough IPs available|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted/i,
+    who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
+    meaning: 'the node or its subnet has no address for a further pod',
+    causes: [
+      'the subnet of the cloud has no free address',
+      'the node has as many pods as its interfaces carry addresses (the instance type decides): --max-pods of kubelet is larger',
+      'the agent is starting still, or may not ask the cloud (role, throttling, security group): then it goes by itself or its log says so',
+    ],
+    look: [
+      'kubectl get pods -A -o wide --field-selector spec.nodeName=NODE | wc -l',
+      'tail /var/log/aws-routed-eni/ipamd.log /var/log/azure-vnet*.log /var/log/azure-cns*.log',
+    ],
+    cure: 'larger or further subnets; --max-pods as the instance type has it; prefix delegation (AWS) or overlay mode (Azure)',
+  },
+]

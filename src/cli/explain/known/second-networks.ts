@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of what brings pods further interfaces: Multus and what it asks, SR-IOV, Open vSwitch, host-device, spiderpool.
+
+import type { KnownError } from './known-error.ts'
+
+/** Errors of second networks and of their agents. */
+export const secondNetworkErrors: readonly KnownError[] = [
+  {
+    id: 'kubelet-pod-resources',
+    pattern: /failed to list pod resources[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister/,
+    who: 'Multus',
+    meaning: 'kubelet did not tell Multus which devices the pod got: it asks by kubelet/pod-resources/kubelet.sock',
+    causes: [
+      'kubelet is older than Multus expects: it serves v1 of this interface from 1.20 on',
+      '/var/lib/kubelet is elsewhere, or not mounted into the Multus pod',
+    ],
+    look: ['kubelet --version', 'ls -l /var/lib/kubelet/pod-resources'],
+    cure: 'update kubelet, or use a release of Multus of its time; mount /var/lib/kubelet/pod-resources into the Multus pod',
+  },
+  {
+    id: 'serviceaccount-missing',
+    pattern: /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory/,
+    who: 'a plugin that asks the API server',
+    meaning:
+      'the plugin looked for the token that pods have; it has no kubeconfig, and where it runs there is no such token',
+    causes: [
+      'its configuration has no `kubeconfig`, so it takes itself for a pod',
+      'a NetworkAttachmentDefinition delegates to Multus again, or to a plugin that only works on the node itself',
+      'automountServiceAccountToken is false for its DaemonSet',
+    ],
+    look: ['grep -rn kubeconfig /etc/cni/net.d', 'kubectl get net-attach-def -A -o yaml'],
+    cure: 'name a kubeconfig in the configuration of the plugin that the message names, or take it out of the definition',
+    needsNetwork: true,
+  },
+  {
+    id: 'sriov-setup',
+    pattern: /SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}/i,
+    who: 'the sriov or ib-sriov plugin',
+    meaning: 'the pod got a virtual function, and its settings could not be made',
+    causes: [
+      'InfiniBand: the function has no GUID yet: ib-kubernetes or the subnet manager has to give it one',
+      'the driver of the card refuses the MAC, the VLAN, the rate or `trust`',
+    ],
+    look: ['ip link show', 'journalctl -k --since "1 hour ago" | grep -i -e vf -e mlx -e ixgbe -e i40e -e ice'],
+    cure: 'do what the quoted words name: give the function a GUID (InfiniBand), or take the setting that is refused out of the definition',
+  },
+  {
+    id: 'host-device-none',
+    pattern: /specify either "device", "hwaddr", "kernelpath" or "pciBusID"/,
+    who: 'the host-device plugin',
+    meaning: 'host-device was not told which interface to give to the pod',
+    causes: [
+      'the NetworkAttachmentDefinition names no device, and lacks the annotation k8s.v1.cni.cncf.io/resourceName with which Multus passes one on',
+      'a DEL after the file with the device was lost (/var/lib/cni/multus), so each try fails the same way',
+    ],
+    look: ['kubectl get net-attach-def -A -o yaml', 'ls /var/lib/cni/multus'],
+    cure: 'name the device or the resource in the definition: for a DEL too, which then goes through (the plugin itself forgets nothing on the node)',
+  },
+  {
+    id: 'ovs-bridge-missing',
+    pattern: /failed to find bridge \S+/,
+    who: 'the ovs plugin',
+    meaning: 'Open vSwitch on this node has no bridge of the name in `bridge`',
+    causes: [
+      'it was made on other nodes only, or by hand and not for good',
+      'the plugin asks another ovsdb than ovs-vsctl does: a snap or a container has its own socket',
+    ],
+    look: ['ovs-vsctl list-br', 'ls -l /run/openvswitch/db.sock /var/run/openvswitch/db.sock'],
+    cure: 'ovs-vsctl add-br BRIDGE on this node; where the socket is elsewhere name it in `socket_file`',
+    needsNetwork: true,
+  },
+  {
+    id: 'ovs-socket',
+    pattern: /failed to connect to ovsdb[^\n]{0,80}/,
+    who: 'the ovs plugin',
+    meaning: 'the plugin does not reach ovsdb-server on this node',
+    causes: ['Open vSwitch is not installed or does not run here', 'its socket has another path'],
+    look: ['systemctl status openvswitch-switch openvswitch', 'ls -l /run/openvswitch/db.sock'],
+    cure: 'start Open vSwitch; where the socket is elsewhere name it in `socket_file`',
+  },
+  {
+    id: 'spiderpool-full',
+    pattern: /all IP addresses used out/,
+    who: 'spiderpool',
+    meaning: 'no SpiderIPPool that fits this pod has a free address',
+    causes: ['the pool is as large as the replicas, and the pod of before still holds one', 'addresses that leaked'],
+    look: ['kubectl get spiderippool', 'kubectl get spiderendpoint -A'],
+    cure: 'make the pool larger by as many addresses as pods are replaced at once; the controller frees addresses of pods that are gone',
+  },
+  {
+    id: 'spiderpool-agent',
+    pattern:
+      /postIpamIpFailure[^\n]{0,160}|getCoordinatorConfigFailure[^\n]{0,80}|spiderpool IP allocation error: [^\n]{1,80}/,
+    who: 'spiderpool',
+    meaning: 'the spiderpool agent of this node answered, and refused: its words say why',
+    causes: [
+      'the records of a StatefulSet do not fit the pod any more: its interfaces or pools were changed',
+      'SpiderCoordinator is not ready: it does not know the ranges of pods and services yet',
+      'the API server was slow, and the retries are used up',
+    ],
+    look: [
+      'kubectl get spiderendpoint,spidercoordinator -A',
+      'kubectl -n kube-system logs ds/spiderpool-agent --tail=30',
+    ],
+    cure: 'do what the quoted words name; a SpiderEndpoint that does not fit its pod goes when the pod is deleted and is made again',
+  },
+]
