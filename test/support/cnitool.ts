@@ -5,9 +5,9 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Finished, type Host, trestle } from './host.ts'
-import { missingPlugins, referencePlugins } from './upstream.ts'
+import { missingPlugins, upstreamPlugins } from './upstream.ts'
 
-const cnitool = join(referencePlugins, '../bin/cnitool')
+const cnitool = join(upstreamPlugins, '../bin/cnitool')
 
 /** Why tests with cnitool and these plugins cannot run, or undefined. */
 export function missingCnitool(plugins: readonly string[]): string | undefined {
@@ -19,7 +19,7 @@ export function openRuntime(host: Host, name: string) {
   const directory = mkdtempSync(`${tmpdir()}/trestle-lists-`)
   const file = join(directory, `10-${name}.conflist`)
   const path = mkdtempSync(`${tmpdir()}/trestle-bin-`)
-  for (const plugin of readdirSync(referencePlugins)) symlinkSync(join(referencePlugins, plugin), join(path, plugin))
+  for (const plugin of readdirSync(upstreamPlugins)) symlinkSync(join(upstreamPlugins, plugin), join(path, plugin))
   symlinkSync(trestle, join(path, 'trestle'))
 
   const words = (env: Readonly<Record<string, string>>) => Object.entries(env).map(([key, value]) => `${key}=${value}`)

@@ -2,7 +2,7 @@
 // What a call may print (docs/design.md, "The verbs"): one JSON document for a result or an error, else nothing.
 
 import { expect } from 'vitest'
-import type { Finished } from './host.ts'
+import type { Finished, Host } from './host.ts'
 
 /** Fails unless the call succeeded and printed nothing. */
 export function expectSilent(finished: Finished): void {
@@ -26,4 +26,12 @@ export function expectError(finished: Finished, code: number, text: string | Reg
   expect(finished.code).toBe(1)
   expect(`${finished.json?.msg}\n${finished.json?.details ?? ''}`).toMatch(text)
   expect(finished.json?.msg).toMatch(/^.* \[[a-z\d, -]+\]$/)
+}
+
+/** Runs the words of a command line in the host's namespace. Fails unless it ends with status 0. */
+export function runLine({ run }: Pick<Host, 'run'>, line: string, input = ''): Finished {
+  const [file = '', ...args] = line.trim().split(' ')
+  const done = run(file, args, input)
+  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
+  return done
 }

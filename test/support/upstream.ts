@@ -12,19 +12,19 @@ import { expectSilent } from './outcome.ts'
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
 
 /** Where scripts/peers.sh puts the upstream plugins. */
-export const referencePlugins = join(process.env['TRESTLE_PEERS'] ?? join(cache, 'trestle-peers'), 'cni')
+export const upstreamPlugins = join(process.env['TRESTLE_PEERS'] ?? join(cache, 'trestle-peers'), 'cni')
 
 /** Why tests with these plugins cannot run, or undefined: for the title of what is skipped. */
 export function missingPlugins(names: readonly string[]): string | undefined {
-  const missing = names.filter((name) => !existsSync(join(referencePlugins, name)))
+  const missing = names.filter((name) => !existsSync(join(upstreamPlugins, name)))
   return missing.length === 0 ? undefined : `skipped: no ${missing.join(', ')}; scripts/peers.sh cni builds them`
 }
 
 /** Runs an upstream plugin on the host: the one that the configuration names. */
 export function upstream(host: Host, verb: Verb, sent: { conf: { type: string }; call: Call }): Finished {
-  const env = environment(verb, { ...sent.call, path: referencePlugins })
+  const env = environment(verb, { ...sent.call, path: upstreamPlugins })
   const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
-  return host.run('env', [...words, join(referencePlugins, sent.conf.type)], JSON.stringify(sent.conf))
+  return host.run('env', [...words, join(upstreamPlugins, sent.conf.type)], JSON.stringify(sent.conf))
 }
 
 /** A list of two: `first` is an upstream plugin's configuration, `second` is trestle's. */

@@ -2,7 +2,8 @@
 // Container runtimes that run on this node, by /proc: their flags, and where their files are seen from here. Only
 // processes of root in our pid namespace: one inside a container is not this node's, and what it says is not believed.
 
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
+import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 
 /** A process of a runtime, of kubelet or of k3s. */
 export interface RuntimeProcess {
@@ -17,14 +18,14 @@ export interface RuntimeProcess {
 
 /** The running processes with one of these names, in the order of their ids. `proc`: where proc(5) is mounted. */
 export function processesOf(names: readonly string[], proc = '/proc'): readonly RuntimeProcess[] {
-  const pids = listed(proc).filter((name) => /^\d+$/.test(name))
+  const pids = namesIfThere(proc).filter((name) => /^\d+$/.test(name))
   return pids
     .map(Number)
     .toSorted((a, b) => a - b)
     .flatMap((pid) => {
-      const name = textOf(`${proc}/${pid}/comm`).trim()
+      const name = textIfThere(`${proc}/${pid}/comm`).trim()
       if (!names.includes(name) || !isOfNode(pid, proc)) return []
-      const args = textOf(`${proc}/${pid}/cmdline`).replace(/\0$/, '').split('\0').slice(1)
+      const args = textIfThere(`${proc}/${pid}/cmdline`).replace(/\0$/, '').split('\0').slice(1)
       return [{ pid, name, args, root: rootOf(pid, proc) }]
     })
 }
@@ -46,8 +47,8 @@ export function flagOf(args: readonly string[], names: readonly string[]): strin
  */
 export function programOf({ pid, name, root }: RuntimeProcess): string | undefined {
   if (root !== '') return undefined
-  const file = linkOf(`/proc/${pid}/exe`)
-  if (file === undefined) return undefined
+  const file = linkIfThere(`/proc/${pid}/exe`)
+  if (file === '') return undefined
   const beside = file.endsWith(`/${name}`) ? file : `${file.slice(0, file.lastIndexOf('/'))}/${name}`
   const stat = statSync(beside, { throwIfNoEntry: false })
   const isRoots = stat?.isFile() === true && stat.uid === 0 && (stat.mode & 0o022) === 0
@@ -56,37 +57,12 @@ export function programOf({ pid, name, root }: RuntimeProcess): string | undefin
 
 /** Of another user's process the namespace cannot be read: then the owner alone counts. */
 function isOfNode(pid: number, proc: string): boolean {
-  const isRoots = /^Uid:\s+0\s/m.test(textOf(`${proc}/${pid}/status`))
-  const [theirs, ours] = [linkOf(`${proc}/${pid}/ns/pid`), linkOf(`${proc}/self/ns/pid`)]
-  return isRoots && (theirs === undefined || theirs === ours)
+  const isRoots = /^Uid:\s+0\s/m.test(textIfThere(`${proc}/${pid}/status`))
+  const [theirs, ours] = [linkIfThere(`${proc}/${pid}/ns/pid`), linkIfThere(`${proc}/self/ns/pid`)]
+  return isRoots && (theirs === '' || theirs === ours)
 }
 
 function rootOf(pid: number, proc: string): string {
-  const [theirs, ours] = [linkOf(`${proc}/${pid}/ns/mnt`), linkOf(`${proc}/self/ns/mnt`)]
-  return theirs === undefined || theirs === ours ? '' : `${proc}/${pid}/root`
-}
-
-function listed(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
-}
-
-/** A process may end between two looks. */
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
-}
-
-function linkOf(file: string): string | undefined {
-  try {
-    return readlinkSync(file)
-  } catch {
-    return undefined
-  }
+  const [theirs, ours] = [linkIfThere(`${proc}/${pid}/ns/mnt`), linkIfThere(`${proc}/self/ns/mnt`)]
+  return theirs === '' || theirs === ours ? '' : `${proc}/${pid}/root`
 }

@@ -2,10 +2,11 @@
 // TOML files of a runtime with what they import: containerd's `imports` (cmd/containerd/server/config, resolveImports and
 // mergeConfig) and CRI-O's drop-ins (crio.conf.d(5)).
 
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
 import { parse } from 'smol-toml'
 import { isObject } from '../../cni/json/json-object.ts'
+import { namesIfThere } from '../../system/files/if-there.ts'
 
 /** A table, with only what JSON has and dates. */
 export type Table = Readonly<Record<string, unknown>>
@@ -63,7 +64,7 @@ export function readWithImports(file: string, root: string): ReadToml {
 
 /** A file, where it is there, with the files of a directory over it in the order of their names. Throws TomlError. */
 export function readWithDropIns(file: string, directory: string, root: string): ReadToml {
-  const names = namesIn(join(root, directory)).toSorted()
+  const names = namesIfThere(join(root, directory)).toSorted()
   const all = [file, ...names.map((name) => join(directory, name))]
   const files = all.filter((each) => statSync(join(root, each), { throwIfNoEntry: false })?.isFile() === true)
   const table = files.reduce<Table>((so, each) => merged(so, tableOf(textOf(root, each), each)), {})
@@ -99,16 +100,8 @@ function resolved(path: string, parent: string, root: string): readonly string[]
   const directory = dirname(whole)
   const pattern = whole.slice(directory.length + 1).replace(/[.+^${}()|[\]\\]/g, '\\$&')
   const matches = new RegExp(`^${pattern.replaceAll('*', '[^/]*').replaceAll('?', '[^/]')}$`)
-  return namesIn(join(root, directory))
+  return namesIfThere(join(root, directory))
     .filter((name) => matches.test(name))
     .toSorted()
     .map((name) => join(directory, name))
-}
-
-function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
 }

@@ -2,9 +2,9 @@
 // Why a probe of `try` failed, by the same knowledge as `trestle explain` and `trestle lint`: what is seen of bridge
 // ports, routes and forwarding now, and what the configuration says.
 
-import { readFileSync } from 'node:fs'
 import { isObject } from '../../cni/json/json-object.ts'
 import { familyOf } from '../../cni/model/address.ts'
+import { textIfThere } from '../../system/files/if-there.ts'
 import { type ReachId, reachErrors } from '../explain/known/reach.ts'
 import { recognise } from '../explain/recognise.ts'
 import { type CheckId, checks } from '../lint/checks/checks.ts'
@@ -70,7 +70,7 @@ function routes({ target, family, from, to, nodeAddresses }: FailedProbe): reado
 }
 
 function ports({ target, from, to }: FailedProbe): readonly Cause[] {
-  const [port, other] = [from, to].map((pod) => pod?.hostLinks.find((link) => portSetting(link, 'state') !== undefined))
+  const [port, other] = [from, to].map((pod) => pod?.hostLinks.find((link) => portSetting(link, 'state') !== ''))
   if (port === undefined) return []
   if (target === 'own-port') {
     const isOff = portSetting(port, 'hairpin_mode') === '0'
@@ -80,9 +80,9 @@ function ports({ target, from, to }: FailedProbe): readonly Cause[] {
   return areBoth ? [{ id: 'ports-isolated', fact: `isolated of ${port} and ${other} is 1` }] : []
 }
 
-/** Of a bridge port; undefined for a link that is none. */
-function portSetting(link: string, name: string): string | undefined {
-  return link.includes('/') ? undefined : textOf(`/sys/class/net/${link}/brport/${name}`)
+/** Of a bridge port; empty for a link that is none. */
+function portSetting(link: string, name: string): string {
+  return link.includes('/') ? '' : textIfThere(`/sys/class/net/${link}/brport/${name}`).trim()
 }
 
 function policies({ target, from, to, network }: FailedProbe): readonly Cause[] {
@@ -98,14 +98,6 @@ function policies({ target, from, to, network }: FailedProbe): readonly Cause[] 
 function forwarding({ target, family }: FailedProbe): readonly Cause[] {
   if (target === 'gateway' || target === 'pod') return []
   const key = family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
-  if (textOf(`/proc/sys/${key}`) !== '0') return []
+  if (textIfThere(`/proc/sys/${key}`).trim() !== '0') return []
   return [{ id: 'forwarding-off', fact: `${key.replaceAll('/', '.')} is 0` }]
-}
-
-function textOf(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8').trim()
-  } catch {
-    return undefined
-  }
 }

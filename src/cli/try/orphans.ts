@@ -2,10 +2,10 @@
 // What `try` must not find after DEL: links, state, or rules of its pods. What the network's
 // attachments share stays by design: the bridge and the base of the nft table.
 
-import { readdirSync } from 'node:fs'
 import { bareAddress } from '../../cni/model/address.ts'
 import { listArguments } from '../../compile/nft.ts'
 import { readRulesetWords } from '../../compile/read-foreign-nft.ts'
+import { namesIfThere } from '../../system/files/if-there.ts'
 import { must } from './lab.ts'
 import type { Pod, Trial } from './pods.ts'
 
@@ -38,9 +38,9 @@ async function linkNames(trial: Trial, where: readonly string[]) {
 }
 
 function stateLeft(): readonly string[] {
-  return namesIn(stateRoot).flatMap((network) =>
+  return namesIfThere(stateRoot).flatMap((network) =>
     perPod.flatMap((kind) =>
-      namesIn(`${stateRoot}/${network}/${kind}`).map((name) => `${stateRoot}/${network}/${kind}/${name}`),
+      namesIfThere(`${stateRoot}/${network}/${kind}`).map((name) => `${stateRoot}/${network}/${kind}/${name}`),
     ),
   )
 }
@@ -54,12 +54,4 @@ async function rulesLeft(trial: Trial, pods: readonly Pod[]): Promise<readonly s
   const words = readRulesetWords(stdout)
   const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => bareAddress(address)))
   return addresses.filter((address) => words.has(address)).map((address) => `${address} in the nft ruleset`)
-}
-
-function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
 }

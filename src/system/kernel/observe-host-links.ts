@@ -9,7 +9,7 @@ import type { Run } from '../process/runner.ts'
 import { requireSeen } from './observe.ts'
 
 /** What to ask of the host: links by name, all of them without `names`, and the ways to addresses without prefix. */
-export interface WayQuery {
+export interface RouteQuestion {
   readonly names: readonly string[] | undefined
   readonly addresses: readonly string[]
 }
@@ -17,7 +17,7 @@ export interface WayQuery {
 /** The host's links, and the link to each address; an address that the host cannot reach has none. One process. */
 export async function observeHostLinks(
   run: Run,
-  { names, addresses }: WayQuery,
+  { names, addresses }: RouteQuestion,
 ): Promise<{ host: ObservedNamespace; hostLinks: ReadonlyMap<string, string> }> {
   const links = names?.map((name) => toBatchLine(['addr', 'show', 'dev', name])) ?? ['addr show']
   const queries = [...links, ...addresses.map((address) => toBatchLine(['route', 'get', address]))]

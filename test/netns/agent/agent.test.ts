@@ -16,6 +16,7 @@ import {
   until,
 } from '../../support/cluster/cluster.ts'
 import { type Host, openHost } from '../../support/host.ts'
+import { runLine } from '../../support/outcome.ts'
 
 const own = nodeObject('self', {
   cidrs: ['10.244.1.0/24', 'fd00:10:244:1::/64'],
@@ -44,7 +45,7 @@ beforeEach(async () => {
     'route add default via 192.0.2.1',
     'route add 10.250.0.0/16 via 192.0.2.99',
   ])
-    expect(host.run('ip', line.split(' ')).stderr).toBe('')
+    runLine(host, `ip ${line}`)
   api = await openApiServer(host)
 })
 

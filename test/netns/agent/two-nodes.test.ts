@@ -17,6 +17,7 @@ import {
   until,
 } from '../../support/cluster/cluster.ts'
 import { type Host, openHost } from '../../support/host.ts'
+import { runLine } from '../../support/outcome.ts'
 
 interface Side {
   readonly host: Host
@@ -44,7 +45,7 @@ async function openSide(n: number): Promise<Side> {
     `addr add ${v4}/24 dev up0`,
     `addr add ${v6}/64 dev up0 nodad`,
   ])
-    expect(host.run('ip', line.split(' ')).stderr).toBe('')
+    runLine(host, `ip ${line}`)
   const api = await openApiServer(host)
   const others = [1, 2].filter((each) => each !== n)
   const put = [

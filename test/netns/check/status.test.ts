@@ -6,7 +6,7 @@ import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf()
@@ -31,8 +31,7 @@ describe('STATUS says yes', () => {
     ['forwarding', 'sysctl -qw net.ipv4.ip_forward=0'],
   ])('where %s is gone: the next ADD sets it up', (_, line) => {
     attach(host, conf, { id: 'a' })
-    const [file = '', ...args] = line.split(' ')
-    expect(host.run(file, args).code).toBe(0)
+    runLine(host, line)
     expectSilent(host.cni('STATUS', conf))
     attach(host, conf, { id: 'b' })
   })

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../../../src/cli/node/network-list.ts'
 import { environment, type Finished, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
 import { addUplink } from '../../support/traffic/traffic.ts'
-import { referencePlugins } from '../../support/upstream.ts'
+import { upstreamPlugins } from '../../support/upstream.ts'
 
 const files = readdirSync('conf-examples').filter((name) => /\.conf(list)?$/.test(name))
 
@@ -39,10 +39,10 @@ const wantedIps: Readonly<Record<string, readonly string[]>> = {
 /** Why the network cannot be run with the upstream plugins of this machine. */
 function unfitFor(network: NetworkList, { type }: PluginConf): string | undefined {
   if (type === 'trestle') return undefined
-  const file = `${referencePlugins}/${type}`
+  const file = `${upstreamPlugins}/${type}`
   if (!existsSync(file)) return `no ${file}`
   const env = { CNI_COMMAND: 'VERSION' }
-  const { supportedVersions } = JSON.parse(execaSync(file, { env, input: '{"cniVersion":"1.0.0"}' }).stdout)
+  const { supportedVersions } = JSON.parse(execaSync(file, { env, stdin: 'ignore' }).stdout)
   return supportedVersions.includes(network.cniVersion) ? undefined : `${file} has no CNI ${network.cniVersion}`
 }
 
@@ -66,11 +66,11 @@ describe('conf-examples', () => {
 
   /** Runs one plugin of a list: ours, or the upstream one of its type. */
   function run(verb: Verb, plugin: PluginConf, sent: { conf: object; call: object }): Finished {
-    const call = { ...sent.call, path: `${plugins}:${referencePlugins}:${dirname(trestle)}` }
+    const call = { ...sent.call, path: `${plugins}:${upstreamPlugins}:${dirname(trestle)}` }
     if (plugin.type === 'trestle') return host.cni(verb, sent.conf, call)
     const env = Object.entries({ ...environment(verb, call), TRESTLE_STATE_DIR: host.stateDir })
     const words = env.map(([name, value]) => `${name}=${value}`)
-    const done = host.run('env', ['-i', ...words, `${referencePlugins}/${plugin.type}`], JSON.stringify(sent.conf))
+    const done = host.run('env', ['-i', ...words, `${upstreamPlugins}/${plugin.type}`], JSON.stringify(sent.conf))
     return { ...done, json: verb === 'ADD' && done.code === 0 ? JSON.parse(done.stdout) : undefined }
   }
 

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 import { answer, installIpam } from '../../support/ipam-plugin.ts'
+import { runLine } from '../../support/outcome.ts'
 
 interface Batch {
   readonly tool: string
@@ -97,7 +98,7 @@ it('runs the plans of a chained entry', () => {
     'addr add 10.9.0.1/24 dev br0',
     'link set br0 up',
   ]
-  for (const line of lines) expect(host.run('ip', line.split(' ')).code).toBe(0)
+  for (const line of lines) runLine(host, `ip ${line}`)
   const prevResult = { cniVersion: '1.1.0', interfaces, ips: [{ address: '10.9.0.2/24', interface: 2 }], routes: [] }
   const conf = net({ mode: 'chained', ...everything, ipMasq: true, prevResult })
   expect(ranBy('ADD', conf, netns)).toEqual(planned(conf, []))

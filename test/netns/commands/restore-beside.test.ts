@@ -7,7 +7,7 @@ import { stateOf, until } from '../../support/faults/process-identities.ts'
 import { haveStrace, noStrace, startTracedCommand } from '../../support/faults/strace.ts'
 import { type Host, openHost } from '../../support/host.ts'
 import { startCni, startCommand } from '../../support/locks/parallel.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { gateAt } from '../../support/tool.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
 
@@ -17,7 +17,7 @@ beforeEach(() => {
 })
 afterEach(() => host.close())
 
-const onHost = (line: string) => expect(host.run('ip', line.split(' ')).code, line).toBe(0)
+const onHost = (line: string) => runLine(host, `ip ${line}`)
 
 /** Restores, and does `meanwhile` when `ip` is about to read what has `text`. */
 async function restoreBeside(text: string, meanwhile: () => void) {

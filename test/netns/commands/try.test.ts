@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { trestle } from '../../support/host.ts'
-import { missingPlugins, referencePlugins } from '../../support/upstream.ts'
+import { missingPlugins, upstreamPlugins } from '../../support/upstream.ts'
 
 /** Everything of this (private) machine that `try` must not touch. */
 function surroundings() {
@@ -127,7 +127,7 @@ describe('trestle try', () => {
 
   it.each(causes)('says %s of a FAIL: %j', (id, plugins, failed) => {
     const text = list(...plugins).replace('1.1.0', '1.0.0')
-    const { exitCode, stdout } = run(['try', '-', '-o', 'json'], text, { CNI_PATH: referencePlugins })
+    const { exitCode, stdout } = run(['try', '-', '-o', 'json'], text, { CNI_PATH: upstreamPlugins })
     const { checks } = JSON.parse(stdout) as { checks: { status: string; summary: string; hint?: string }[] }
     expect(exitCode, stdout).toBe(1)
     for (const summary of failed) {
@@ -138,7 +138,7 @@ describe('trestle try', () => {
 
   it.skipIf(upstream !== undefined)('says what a plugin of others means by its error', () => {
     const taken = list({ ...bridge, bridge: 'uplink' }).replace('1.1.0', '1.0.0')
-    const { exitCode, stdout } = run(['try', '-'], taken, { CNI_PATH: referencePlugins })
+    const { exitCode, stdout } = run(['try', '-'], taken, { CNI_PATH: upstreamPlugins })
     expect(exitCode).toBe(1)
     expect(stdout).toMatch(/FAIL {2}ADD pod a\n[\s\S]*hint: .* \[bridge-is-none\]/)
   })

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { until } from '../../support/faults/process-identities.ts'
 import { type Finished, type Host, openHost } from '../../support/host.ts'
-import { expectSilent } from '../../support/outcome.ts'
+import { expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 
 const foreignTables = `
@@ -67,12 +67,7 @@ beforeEach(async () => {
 })
 afterEach(() => host.close())
 
-function run(line: string, input = ''): Finished {
-  const [file = '', ...args] = line.split(' ')
-  const done = host.run(file, args, input)
-  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
-  return done
-}
+const run = (line: string, input?: string): Finished => runLine(host, line, input)
 
 /** Everything of somebody else, made before trestle is run for the first time. */
 async function furnish(): Promise<void> {

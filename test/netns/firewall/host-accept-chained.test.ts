@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { foreignTable } from '../../support/foreign-firewalls.ts'
 import { type Host, openHost } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addUplink, outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
 import { attachChain, type Chain, checkSecond, detachChain, missingPlugins } from '../../support/upstream.ts'
 
@@ -18,10 +18,7 @@ beforeEach(() => {
   host = openHost()
   addUplink(host)
   host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'])
-  for (const line of foreignTable) {
-    const [file = '', ...args] = line.split(' ')
-    expect(host.run(file, args).code, line).toBe(0)
-  }
+  for (const line of foreignTable) runLine(host, line)
 })
 afterEach(() => host.close())
 

@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce, filterBridged, type Target } from '../../support/ask.ts'
 import { foreignTable } from '../../support/foreign-firewalls.ts'
-import { expectSilent } from '../../support/outcome.ts'
+import { expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 import { outside } from '../../support/traffic/traffic.ts'
 import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
@@ -25,7 +25,7 @@ beforeEach(() => {
   host = openUplinkedHost()
   host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'])
   filterBridged(host, true)
-  for (const line of foreignTable) run(line)
+  for (const line of foreignTable) runLine(host, line)
   for (const [at, family] of ['-4', '-6'].entries()) {
     const via = at === 0 ? outside.node4 : outside.node6
     const args = [family, 'route', 'add', subnets[at] ?? '', 'via', via]
@@ -33,12 +33,6 @@ beforeEach(() => {
   }
 })
 afterEach(() => host.close())
-
-function run(line: string): void {
-  const [file = '', ...args] = line.split(' ')
-  const done = host.run(file, args)
-  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
-}
 
 const both = (addresses: readonly string[], port: number): readonly Target[] =>
   addresses.flatMap((address) => (['tcp', 'udp'] as const).map((protocol) => ({ protocol, address, port })))
@@ -101,8 +95,8 @@ describe('a source of the pods range that comes from outside', () => {
       'ip addr add 192.0.2.1/30 dev br-up',
       'ip route replace default via 192.0.2.2 dev br-up',
     ])
-      run(line)
-    for (const key of ['all', 'up0', 'br-up']) run(`sysctl -qw net.ipv4.conf.${key}.rp_filter=0`)
+      runLine(host, line)
+    for (const key of ['all', 'up0', 'br-up']) runLine(host, `sysctl -qw net.ipv4.conf.${key}.rp_filter=0`)
     for (const line of [
       'nft add table inet seen',
       'nft add chain inet seen in { type filter hook input priority 0 ; }',
@@ -116,7 +110,7 @@ describe('a source of the pods range that comes from outside', () => {
     }
     expect(host.inPod(host.internet, 'ip', ['addr', 'add', '10.240.0.99/32', 'dev', 'lo']).code).toBe(0)
     expect(came()).toBe(0)
-    run('nft add chain inet fw forwarded { policy accept ; }')
+    runLine(host, 'nft add chain inet fw forwarded { policy accept ; }')
     expect(came()).toBe(1)
   })
 })

@@ -7,36 +7,24 @@ import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce } from '../../support/ask.ts'
 import { restore } from '../../support/damage/breakage.ts'
-import { type Host, openHost, trestle } from '../../support/host.ts'
-import { expectSilent } from '../../support/outcome.ts'
+import { trestle } from '../../support/host.ts'
+import { expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
-import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
+import { outside, pings } from '../../support/traffic/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'], firewall: {}, removeWhenEmpty: true })
 const accept = '-A FORWARD -m mark --mark 0x1000/0x1000 -m comment --comment "trestle accept 0x1000" -j ACCEPT'
 const programs = ['iptables-nft', 'ip6tables-nft', 'iptables-legacy', 'ip6tables-legacy']
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
+  host = openUplinkedHost()
   host.run('sysctl', ['-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1'])
-  stops = []
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
-function run(line: string): string {
-  const [file = '', ...args] = line.split(' ')
-  const done = host.run(file, args)
-  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
-  return done.stdout
-}
-
+const run = (line: string): string => runLine(host, line).stdout
 const rulesOf = (program: string, chain = 'FORWARD') =>
   run(`${program} -S ${chain}`)
     .split('\n')
@@ -56,7 +44,7 @@ const inTable = (rule: string, chain = 'forwarded') => run(`nft add rule inet fw
 /** Which ports outside a pod reaches. */
 async function reached(netns: string): Promise<readonly number[]> {
   const far = [outside.far4, outside.far6]
-  for (const port of [22, 90]) for (const address of far) stops.push(await answer(internet, port, address))
+  for (const port of [22, 90]) for (const address of far) host.atClose(await answer(host.internet, port, address))
   const open = ask(
     host,
     netns,
@@ -211,7 +199,7 @@ describe('in an nft table', () => {
 /** Programs that write down how they are called, and then are what they are. */
 function listeners(): { readonly env: Readonly<Record<string, string>>; readonly calls: () => string } {
   const directory = mkdtempSync(`${tmpdir()}/trestle-test-`)
-  stops.push(() => rmSync(directory, { recursive: true }))
+  host.atClose(() => rmSync(directory, { recursive: true }))
   mkdirSync(`${directory}/bin`)
   for (const program of ['nft', ...programs]) {
     const script = `#!/bin/sh\necho "${program} $*" >>${directory}/calls\nexec /usr/sbin/${program} "$@"\n`
@@ -239,7 +227,7 @@ describe('trestle lint', () => {
   const file = '/run/10-pods.conflist'
   const lint = (firewall: object) => {
     writeFileSync(file, JSON.stringify({ cniVersion: '1.1.0', name: 'net', plugins: [{ ...conf, firewall }] }))
-    stops.push(() => rmSync(file, { force: true }))
+    host.atClose(() => rmSync(file, { force: true }))
     return host.run(trestle, ['lint', file]).stdout
   }
 
@@ -286,8 +274,8 @@ describe('the mark', () => {
     run('nft add chain inet count prerouting { type filter hook prerouting priority 0 ; }')
     run('nft add rule inet count prerouting meta mark set 0x1000')
     const pod = attach(host, conf)
-    expect(host.inPod(internet, 'ip', ['route', 'add', '10.240.0.0/24', 'via', outside.node4]).code).toBe(0)
-    expect(host.inPod(internet, 'ping', ['-c1', '-W1', pod.address]).code).not.toBe(0)
+    expect(host.inPod(host.internet, 'ip', ['route', 'add', '10.240.0.0/24', 'via', outside.node4]).code).toBe(0)
+    expect(host.inPod(host.internet, 'ping', ['-c1', '-W1', pod.address]).code).not.toBe(0)
   })
 
   it('is one for all networks: the lowest that is asked for, again when configurations change', () => {

@@ -7,10 +7,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, targetsAt } from '../../support/ask.ts'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Firewall, firewalls, foreignTable } from '../../support/foreign-firewalls.ts'
-import { type Host, openHost, trestle } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { trestle } from '../../support/host.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, ipamConf, later } from '../../support/traffic/pods.ts'
-import { addUplink, outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
+import { outside, pings, pingsOnce } from '../../support/traffic/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
 
 const subnets = ['10.240.0.0/24', 'fd00:240::/64']
 const ranges = subnets.map((subnet) => [{ subnet }])
@@ -21,26 +22,13 @@ const conf = ipamConf({ type: 'host-local', ranges }, { ...routed, firewall: { a
 const off = { ...conf, firewall: { hostAccept: 'off' } }
 const served = { ...conf, runtimeConfig: { portMappings: [{ hostPort: 8080, containerPort: 80 }] } }
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
-  stops = []
+  host = openUplinkedHost()
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
-function run(line: string): string {
-  const [file = '', ...args] = line.split(' ')
-  const done = host.run(file, args)
-  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
-  return done.stdout
-}
-
+const run = (line: string): string => runLine(host, line).stdout
 const listed = ({ list }: Firewall) => list.map(run).join('')
 const ours = (firewall: Firewall) => listed(firewall).match(/trestle [^"]*/g) ?? []
 const acceptFile = () => `${host.stateDir}/accept.json`
@@ -50,22 +38,22 @@ const uninstall = (...words: readonly string[]) =>
 /** What does not work of: pod to outside, outside to pod and to its host port, pod to pod; ping, TCP and UDP. */
 async function broken(): Promise<readonly string[]> {
   const [a, b] = [attach(host, served, { id: 'a' }), attach(host, conf, { id: 'b' })]
-  stops.push(
+  host.atClose(
     await answer(a.netns, 80),
-    await answer(internet, 90, outside.far4),
-    await answer(internet, 90, outside.far6),
+    await answer(host.internet, 90, outside.far4),
+    await answer(host.internet, 90, outside.far6),
   )
   const ofA = a.result.ips.map((ip) => ip.address.replace(/\/.*/, ''))
   for (const [at, family] of ['-4', '-6'].entries()) {
     const via = at === 0 ? outside.node4 : outside.node6
-    expect(host.inPod(internet, 'ip', [family, 'route', 'add', subnets[at] ?? '', 'via', via]).code).toBe(0)
+    expect(host.inPod(host.internet, 'ip', [family, 'route', 'add', subnets[at] ?? '', 'via', via]).code).toBe(0)
   }
   const asked = [
     ...ask(host, b.netns, [...targetsAt(ofA, 80), ...targetsAt([outside.far4, outside.far6], 90)]),
-    ...ask(host, internet, targetsAt(ofA, 80)),
+    ...ask(host, host.internet, targetsAt(ofA, 80)),
     ...ask(
       host,
-      internet,
+      host.internet,
       [outside.node4, outside.node6].map((address) => ({ protocol: 'tcp', address, port: 8080 })),
     ),
   ]

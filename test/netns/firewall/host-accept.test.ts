@@ -6,47 +6,34 @@ import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../../support/ask.ts'
 import { type Firewall, firewalls, foreignTable, policyDrop } from '../../support/foreign-firewalls.ts'
-import { type Host, openHost } from '../../support/host.ts'
-import { expectSilent } from '../../support/outcome.ts'
+import { expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, later, netConf } from '../../support/traffic/pods.ts'
-import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
+import { outside, pings } from '../../support/traffic/traffic.ts'
+import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplinked-host.ts'
 
 const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'], removeWhenEmpty: true }
 const portMappings = [{ hostPort: 8080, containerPort: 80 }]
 const conf = netConf({ ...dual, firewall: {} })
 const served = { ...conf, runtimeConfig: { portMappings } }
 
-let host: Host
-let internet: string
-let stops: (() => void)[]
+let host: UplinkedHost
 beforeEach(() => {
-  host = openHost()
-  internet = addUplink(host)
+  host = openUplinkedHost()
   filterBridged(host, true)
-  stops = []
 })
-afterEach(() => {
-  for (const stop of stops) stop()
-  host.close()
-})
+afterEach(() => host.close())
 
-function run(line: string): string {
-  const [file = '', ...args] = line.split(' ')
-  const done = host.run(file, args)
-  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
-  return done.stdout
-}
-
+const run = (line: string): string => runLine(host, line).stdout
 const listed = ({ list }: Firewall) => list.map(run).join('')
 const ours = (firewall: Firewall) => listed(firewall).match(/trestle [^"]*/g) ?? []
 
 /** What does not work of: pod to outside, outside to host port, pod to pod; over ping, TCP and UDP. */
 async function broken(): Promise<readonly string[]> {
   const [a, b] = [attach(host, served, { id: 'a' }), attach(host, conf, { id: 'b' })]
-  stops.push(
+  host.atClose(
     await answer(a.netns, 80),
-    await answer(internet, 90, outside.far4),
-    await answer(internet, 90, outside.far6),
+    await answer(host.internet, 90, outside.far4),
+    await answer(host.internet, 90, outside.far6),
   )
   const ofA = a.result.ips.map((ip) => ip.address.replace(/\/.*/, ''))
   const pinged = [...ofA, outside.far4, outside.far6].filter((address) => !pings(host, b.netns, address))
@@ -54,7 +41,7 @@ async function broken(): Promise<readonly string[]> {
     ...ask(host, b.netns, [...targetsAt(ofA, 80), ...targetsAt([outside.far4, outside.far6], 90)]),
     ...ask(
       host,
-      internet,
+      host.internet,
       [outside.node4, outside.node6].map((address) => ({ protocol: 'tcp', address, port: 8080 })),
     ),
   ]

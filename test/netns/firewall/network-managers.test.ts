@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { restore } from '../../support/damage/breakage.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
 
@@ -19,11 +19,7 @@ beforeEach(() => {
 })
 afterEach(() => host.close())
 
-function run(line: string, pod: Pod): void {
-  const [file = '', ...args] = line.replaceAll('VETH', pod.hostLink).split(' ')
-  const done = host.run(file, args)
-  expect(done.code, `${line}: ${done.stderr}`).toBe(0)
-}
+const run = (line: string, pod: Pod) => runLine(host, line.replaceAll('VETH', pod.hostLink))
 
 /** Conf, what is done to the node, and what CHECK says. */
 const takeovers = [

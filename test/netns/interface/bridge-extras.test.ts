@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { openFaults, type ToolCall } from '../../support/faults/faults.ts'
 import { type Call, type Host, openHost, snapshot } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, ipamConf, later, netConf, type Pod } from '../../support/traffic/pods.ts'
 import { pings, pingsOnce } from '../../support/traffic/traffic.ts'
 
@@ -24,7 +24,7 @@ const inPod = (pod: Pod, line: string) => {
   const done = host.inPod(pod.netns, 'ip', line.split(' '))
   expect(done.code, `${line}: ${done.stderr}`).toBe(0)
 }
-const onHost = (line: string) => expect(host.run('ip', line.split(' ')).code, line).toBe(0)
+const onHost = (line: string) => runLine(host, `ip ${line}`)
 
 describe('macspoofchk', () => {
   it('of a further pod says its own elements and builds no rule anew', () => {

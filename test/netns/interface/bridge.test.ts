@@ -4,7 +4,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { type Host, openHost, snapshot } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, inPodJson, later, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
 let host: Host
@@ -13,7 +13,7 @@ beforeEach(() => {
 })
 afterEach(() => host.close())
 
-const ip = (line: string) => expect(host.run('ip', line.split(' ')).code, line).toBe(0)
+const ip = (line: string) => runLine(host, `ip ${line}`)
 const bridge = () => onHostJson(host, ['-d', 'link', 'show', 'cni0'])[0]
 const gateways = () => addressesOf(host, host.path, 'cni0')
 const refused = (conf: object, text: string | RegExp) =>

@@ -5,7 +5,7 @@
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
-import { expectError, expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { addressesOf, attach, later, netConf } from '../../support/traffic/pods.ts'
 import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
 
@@ -38,10 +38,7 @@ it('another range and another bridge: pods of both reach the outside, also after
   }
   areFine('after the change')
   expect(command('restore', '--dry-run').stdout).toBe('0 missing, 0 lost')
-  for (const line of ['nft flush ruleset', 'iptables -P FORWARD DROP', 'ip link del cni0']) {
-    const [file = '', ...args] = line.split(' ')
-    expect(host.run(file, args).code, line).toBe(0)
-  }
+  for (const line of ['nft flush ruleset', 'iptables -P FORWARD DROP', 'ip link del cni0']) runLine(host, line)
   expectError(later(host, 'CHECK', { conf: before, pod: old }), 107, 'cni0 is missing')
   expect(command('restore').exitCode).toBe(0)
   areFine('after restore')

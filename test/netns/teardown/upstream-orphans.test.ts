@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, askOnce } from '../../support/ask.ts'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Finished, type Host, openHost } from '../../support/host.ts'
+import { runLine } from '../../support/outcome.ts'
 import { addUplink, outside, pings } from '../../support/traffic/traffic.ts'
 
 const missing = missingCnitool(['bridge', 'host-local', 'portmap'])
@@ -69,10 +70,7 @@ describe.skipIf(missing !== undefined)('what the upstream plugins left', () => {
     return { text, command: new RegExp(`${start}[^;"\\n]*`).exec(text)?.[0] ?? '' }
   }
   const gateways = () => host.run('ip', ['-4', '-br', 'addr', 'show', 'dev', 'cni0']).stdout
-  function type(command: string): void {
-    const [file = '', ...args] = command.trim().split(' ')
-    expect(host.run(file, args).code, command).toBe(0)
-  }
+  const type = (command: string) => runLine(host, command)
 
   it('a bridge with another address and no ports: the error names both and the command (cni#306: a wrong bridge address stays)', () => {
     leave(1)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's part of the facts: sysctls now and after the next start, routes back, modules.
 
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { release } from 'node:os'
 import { bareAddress, familyOf } from '../../../cni/model/address.ts'
 import { readDocuments } from '../../../compile/read-ip.ts'
 import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
 import { namesIn } from '../../../system/files/files.ts'
+import { textIfThere } from '../../../system/files/if-there.ts'
 import { readKey } from '../../../system/kernel/kernel-files.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
@@ -112,17 +113,9 @@ async function seesKubeProxy(run: Run): Promise<boolean> {
 function missingModules(names: readonly string[]): readonly string[] {
   const directory = `/lib/modules/${release()}`
   const others = namesIn('/lib/modules')
-  const lists = ['modules.builtin', 'modules.dep'].map((name) => textOf(`${directory}/${name}`)).join('\n')
+  const lists = ['modules.builtin', 'modules.dep'].map((name) => textIfThere(`${directory}/${name}`)).join('\n')
   // Without a list for the running kernel, others being there, it was updated: what is not loaded cannot be any more.
   if (lists.trim() === '' && others.length === 0) return []
   const isThere = (name: string) => existsSync(`/sys/module/${name}`) || new RegExp(`/${name}\\.ko`, 'm').test(lists)
   return names.filter((name) => !isThere(name))
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of limited things is used: inotify, files, processes, disk, neighbours, connections. /proc alone; root sees all.
 
-import { readdirSync, readFileSync, readlinkSync, statfsSync } from 'node:fs'
+import { statfsSync } from 'node:fs'
+import { linkIfThere, namesIfThere, textIfThere } from '../../../system/files/if-there.ts'
 import { stateRoot } from '../../../system/files/state.ts'
 import { readKey } from '../../../system/kernel/kernel-files.ts'
 import type { LimitFacts } from './facts.ts'
@@ -31,11 +32,11 @@ interface Process {
 }
 
 function processesNow(): readonly Process[] {
-  return listed('/proc')
+  return namesIfThere('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map((pid) => {
-      const status = textOf(`/proc/${pid}/status`)
-      return { pid, name: textOf(`/proc/${pid}/comm`).trim(), isRoot: /^Uid:\t0\t/m.test(status) }
+      const status = textIfThere(`/proc/${pid}/status`)
+      return { pid, name: textIfThere(`/proc/${pid}/comm`).trim(), isRoot: /^Uid:\t0\t/m.test(status) }
     })
 }
 
@@ -43,10 +44,10 @@ function processesNow(): readonly Process[] {
 function inotify(processes: readonly Process[]): readonly LimitFacts[] {
   const [instances, watches] = [new Set<string>(), { count: 0 }]
   for (const { pid } of processes.filter(({ isRoot }) => isRoot)) {
-    for (const fd of listed(`/proc/${pid}/fd`)) {
-      if (linkOf(`/proc/${pid}/fd/${fd}`) !== 'anon_inode:inotify') continue
+    for (const fd of namesIfThere(`/proc/${pid}/fd`)) {
+      if (linkIfThere(`/proc/${pid}/fd/${fd}`) !== 'anon_inode:inotify') continue
       instances.add(`${pid}/${fd}`)
-      watches.count += textOf(`/proc/${pid}/fdinfo/${fd}`).match(/^inotify wd:/gm)?.length ?? 0
+      watches.count += textIfThere(`/proc/${pid}/fdinfo/${fd}`).match(/^inotify wd:/gm)?.length ?? 0
     }
   }
   return [
@@ -60,15 +61,15 @@ function files(processes: readonly Process[]): readonly LimitFacts[] {
   const ofRuntimes = processes
     .filter(({ name }) => runtimes.includes(name))
     .flatMap(({ pid, name }) => {
-      const most = Number(/^Max open files +(\d+)/m.exec(textOf(`/proc/${pid}/limits`))?.[1])
-      return numbers('files', `${name} (process ${pid})`, listed(`/proc/${pid}/fd`).length, most)
+      const most = Number(/^Max open files +(\d+)/m.exec(textIfThere(`/proc/${pid}/limits`))?.[1])
+      return numbers('files', `${name} (process ${pid})`, namesIfThere(`/proc/${pid}/fd`).length, most)
     })
   return [...numbers('files', 'the node', Number(open), key('fs/file-max')), ...ofRuntimes]
 }
 
 /** /proc/loadavg: `0.20 0.18 0.12 1/80 11206`, the fourth are threads that run, of all (proc(5)). */
 function tasks(): readonly LimitFacts[] {
-  const threads = Number(/\/(\d+)/.exec(textOf('/proc/loadavg'))?.[1])
+  const threads = Number(/\/(\d+)/.exec(textIfThere('/proc/loadavg'))?.[1])
   const most = Math.min(key('kernel/threads-max'), key('kernel/pid_max'))
   return numbers('processes', 'the node', threads, most)
 }
@@ -90,28 +91,4 @@ function numbers(what: LimitFacts['what'], on: string, used: number, most: numbe
 
 function key(name: string): number {
   return Number.parseInt(readKey(name) ?? '', 10)
-}
-
-function listed(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory)
-  } catch {
-    return []
-  }
-}
-
-function linkOf(path: string): string {
-  try {
-    return readlinkSync(path)
-  } catch {
-    return ''
-  }
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
 }

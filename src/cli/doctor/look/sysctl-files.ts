@@ -2,8 +2,8 @@
 // What the files of sysctl.d make of settings at the next start: sysctl.d(5). The directories by name of file, the first
 // directory that has a name wins, the last line of all counts; /etc/sysctl.conf is read last by `sysctl --system`.
 
-import { readFileSync } from 'node:fs'
 import { namesIn } from '../../../system/files/files.ts'
+import { textIfThere } from '../../../system/files/if-there.ts'
 
 const directories = ['/etc/sysctl.d', '/run/sysctl.d', '/usr/local/lib/sysctl.d', '/usr/lib/sysctl.d', '/lib/sysctl.d']
 
@@ -16,7 +16,7 @@ export interface KeptSetting {
 export function keptSettings(keys: readonly string[], root = ''): ReadonlyMap<string, KeptSetting> {
   const kept = new Map<string, KeptSetting>()
   for (const file of filesIn(root)) {
-    for (const [key, value] of settingsIn(textOf(`${root}${file}`)))
+    for (const [key, value] of settingsIn(textIfThere(`${root}${file}`)))
       if (keys.includes(key)) kept.set(key, { value, file })
   }
   return kept
@@ -39,12 +39,4 @@ export function settingsIn(text: string): readonly (readonly [string, string])[]
     const [, key, value] = /^\s*-?\s*([\w./-]+)\s*=\s*(\S.*?)\s*$/.exec(line) ?? []
     return key === undefined || value === undefined ? [] : [[key.replaceAll('/', '.'), value] as const]
   })
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return ''
-  }
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What other programs keep and take away while we look (proc(5), settings of a node): where it is not there, or closed
+// to us, it says nothing, and that is no error. Our own state is read by files.ts, which tells one from the other.
+
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+/** The names in a directory, in the order that the kernel gives; none where it cannot be read. */
+export function namesIfThere(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return []
+  }
+}
+
+/** The text of a file; empty where it cannot be read. */
+export function textIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** Where a symbolic link leads; empty where it cannot be read. */
+export function linkIfThere(path: string): string {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
+}
