@@ -3,6 +3,7 @@
 // The kubelet's credentials are not used: they may not list nodes.
 
 import { readFileSync } from 'node:fs'
+import type { RequestOptions } from 'node:https'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { KubeConfig } from '@kubernetes/client-node'
 import { CniError } from '../../../cni/model/error.ts'
@@ -13,6 +14,8 @@ import { type AccessSettings, serviceAccountDir } from '../settings/settings.ts'
 export interface Access {
   readonly config: KubeConfig
   readonly found: ApiServer
+  /** Adds token and CA to the options of a request. All requests of this access may share a connection. */
+  readonly connect: (options: RequestOptions) => Promise<RequestOptions>
 }
 
 /**
@@ -38,7 +41,20 @@ export function openAccess(settings: AccessSettings, env = process.env): Access 
     contexts: [{ name: 'agent', cluster: 'cluster', user: 'agent' }],
     currentContext: 'agent',
   })
-  return { config, found }
+  return { config, found, connect: connector(config, server.startsWith('http:')) }
+}
+
+function connector(config: KubeConfig, isPlain: boolean): Access['connect'] {
+  let shared: RequestOptions['agent']
+  return async (asked) => {
+    const options = { ...asked }
+    await config.applyToHTTPSOptions(options)
+    // The library makes an agent of https each time: one handshake for each page of a list. http refuses such a one.
+    const { agent, ...plain } = options
+    if (isPlain) return plain
+    shared ??= agent
+    return { ...plain, ...(shared === undefined ? {} : { agent: shared }) }
+  }
 }
 
 function sourcesOf({ server, caFile, kubeconfigs, hostRoot }: AccessSettings, env: NodeJS.ProcessEnv): ApiSources {

@@ -3,14 +3,18 @@
 // changes nothing of what is known.
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Watch } from '@kubernetes/client-node'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
 import { type ClusterNode, clusterNode, isSameNode } from '../../../plan/agent/cluster-node.ts'
 import type { Access } from './access.ts'
-import { ApiError, askApi } from './request.ts'
+import { ItemReader } from './json-items.ts'
+import { lineReader } from './json-lines.ts'
+import { ApiError, readApi } from './request.ts'
 
-/** Small pages: a page is read as a whole, and 5000 nodes of 15 KB would be 75 MB. */
-const pageSize = 50
+/** As the clients of Kubernetes have it (client-go, tools/pager): each node is read by itself, whatever a page has. */
+const pageSize = 500
+
+/** A page comes within this time, and goes on coming. */
+const pageMs = { silenceMs: 20_000, deadlineMs: 120_000 }
 
 /** An event comes at least as bookmark, once a minute (watch.go, bookmarkFrequency); silence means a dead connection. */
 const silenceMs = 100_000
@@ -72,29 +76,48 @@ interface Page {
   readonly items?: readonly unknown[]
 }
 
-/** Reads all nodes, and forgets those that are gone. Returns the version to watch from. */
-async function list({ config }: Access, nodes: Map<string, ClusterNode>, { onChange }: WatchRequest): Promise<string> {
+/** Reads all nodes, and forgets those that are gone. Returns the version to watch from. Throws ApiError. */
+async function list(access: Access, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<string> {
   const seen = new Set<string>()
   let isChanged = false
   let next = ''
   for (;;) {
     const query = new URLSearchParams({ limit: `${pageSize}`, ...(next === '' ? {} : { continue: next }) })
-    const page = (await askApi(config, { method: 'GET', path: `/api/v1/nodes?${query}` })) as Page
-    const { items, metadata } = page ?? {}
-    if (!Array.isArray(items) || typeof metadata?.resourceVersion !== 'string')
-      throw new ApiError('GET /api/v1/nodes: the answer is no NodeList')
-    for (const item of items) {
-      const node = clusterNode(item)
-      if (node === undefined) continue
+    const page = await readPage(access, `/api/v1/nodes?${query}`, request.signal)
+    for (const node of page.nodes) {
       seen.add(node.name)
       isChanged = put(nodes, node) || isChanged
     }
-    next = metadata.continue ?? ''
+    next = page.next
     if (next !== '') continue
     for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
-    if (isChanged) onChange()
-    return metadata.resourceVersion
+    if (isChanged) request.onChange()
+    return page.version
   }
+}
+
+/** One page of the list, each node stripped while the next one comes. `next`: what to ask for the next page with. */
+async function readPage(access: Access, path: string, signal: AbortSignal) {
+  const nodes: ClusterNode[] = []
+  const reader = new ItemReader((item) => nodes.push(...stripped(item)))
+  await readApi(access, { method: 'GET', path }, { ...pageMs, signal, onChunk: (chunk) => reader.read(chunk) })
+  const { items, metadata } = readRest(reader)
+  if (!Array.isArray(items) || typeof metadata?.resourceVersion !== 'string')
+    throw new ApiError('GET /api/v1/nodes: the answer is no NodeList')
+  return { nodes, version: metadata.resourceVersion, next: metadata.continue ?? '' }
+}
+
+function readRest(reader: ItemReader): Page {
+  try {
+    return (reader.rest() as Page | null) ?? {}
+  } catch {
+    throw new ApiError('GET /api/v1/nodes: the answer is no JSON')
+  }
+}
+
+function stripped(item: unknown): readonly ClusterNode[] {
+  const node = clusterNode(item)
+  return node === undefined ? [] : [node]
 }
 
 interface Watching {
@@ -104,41 +127,36 @@ interface Watching {
   readonly watch: NodeWatch
 }
 
+/** What a line of a watch is (docs.kubernetes.io, "Efficient detection of changes"). */
+interface WatchEvent {
+  readonly type?: string
+  readonly object?: {
+    readonly metadata?: { readonly resourceVersion?: string }
+    readonly code?: number
+    readonly message?: string
+  }
+}
+
 /** Watches from a version until the server ends it. Returns the version to go on from. Throws ApiError. */
 async function watchOnce({ access, nodes, version, watch }: Watching, request: WatchRequest): Promise<string> {
   let last = version
-  const { promise, resolve, reject } = Promise.withResolvers<string>()
-  const onEvent = (
-    phase: string,
-    object: { metadata?: { resourceVersion?: string }; code?: number; message?: string },
-  ) => {
-    if (phase === 'ERROR') return reject(new ApiError(`watch of nodes: ${object?.message ?? ''}`, object?.code ?? 0))
+  const onChunk = lineReader((line) => {
+    const { type = '', object } = (line as WatchEvent | null) ?? {}
+    if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.message ?? ''}`, object?.code ?? 0)
     Object.assign(watch.state, { failures: 0, lastError: '' })
     const found = object?.metadata?.resourceVersion
     if (typeof found === 'string') last = found
-    if (apply(nodes, phase, clusterNode(object))) request.onChange()
-  }
-  const done = (error: (Error & { statusCode?: number }) | null | undefined) => {
-    if (error === null || error === undefined || error.name === 'TimeoutError') resolve(last)
-    else reject(new ApiError(`watch of nodes: ${error.message}`, error.statusCode ?? 0))
-  }
-  const watching = new Watch(access.config)
-  // Its own limit of 30 s is shorter than the time between two bookmarks.
-  Object.assign(watching, { requestTimeoutMs: silenceMs })
-  const query = {
+    if (apply(nodes, type, clusterNode(object))) request.onChange()
+  })
+  const query = new URLSearchParams({
+    watch: 'true',
     resourceVersion: version,
-    allowWatchBookmarks: true,
-    timeoutSeconds: Math.round(watchS * (0.75 + Math.random() / 2)),
-  }
-  const controller = await watching.watch('/api/v1/nodes', query, onEvent, done)
-  const end = () => controller.abort()
-  request.signal.addEventListener('abort', end, { once: true })
-  try {
-    return await promise
-  } finally {
-    request.signal.removeEventListener('abort', end)
-    end()
-  }
+    allowWatchBookmarks: 'true',
+    timeoutSeconds: `${Math.round(watchS * (0.75 + Math.random() / 2))}`,
+  })
+  const path = `/api/v1/nodes?${query}`
+  await readApi(access, { method: 'GET', path }, { onChunk, silenceMs, signal: request.signal })
+  return last
 }
 
 /** Whether the event changes something that is used. */

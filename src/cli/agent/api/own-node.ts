@@ -9,7 +9,7 @@ import { ApiError, askApi } from './request.ts'
 const component = 'trestle-agent'
 
 /** Says that the node's network stands (core/v1 NodeNetworkUnavailable). Throws ApiError. */
-export async function clearNetworkUnavailable({ config }: Access, node: string): Promise<void> {
+export async function clearNetworkUnavailable(access: Access, node: string): Promise<void> {
   const now = new Date().toISOString()
   const condition = {
     type: 'NetworkUnavailable',
@@ -19,7 +19,7 @@ export async function clearNetworkUnavailable({ config }: Access, node: string):
     lastTransitionTime: now,
     lastHeartbeatTime: now,
   }
-  await askApi(config, {
+  await askApi(access, {
     method: 'PATCH',
     path: `/api/v1/nodes/${encodeURIComponent(node)}/status`,
     body: { status: { conditions: [condition] } },
@@ -28,7 +28,7 @@ export async function clearNetworkUnavailable({ config }: Access, node: string):
 }
 
 /** An event on the own node, also where the problem is another node's: it is this one that cannot reach it. */
-export async function reportEvent({ config }: Access, self: string, problem: Problem): Promise<void> {
+export async function reportEvent(access: Access, self: string, problem: Problem): Promise<void> {
   const now = new Date().toISOString()
   const hash = createHash('sha256')
     .update(JSON.stringify([self, problem]))
@@ -54,10 +54,10 @@ export async function reportEvent({ config }: Access, self: string, problem: Pro
     count: 1,
   }
   try {
-    await askApi(config, { method: 'POST', path, body: event })
+    await askApi(access, { method: 'POST', path, body: event })
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error
     const body = { lastTimestamp: now }
-    await askApi(config, { method: 'PATCH', path: `${path}/${name}`, body, type: 'application/merge-patch+json' })
+    await askApi(access, { method: 'PATCH', path: `${path}/${name}`, body, type: 'application/merge-patch+json' })
   }
 }

@@ -3,7 +3,7 @@
 
 import * as http from 'node:http'
 import * as https from 'node:https'
-import type { KubeConfig } from '@kubernetes/client-node'
+import type { Access } from './access.ts'
 
 /** `body` is sent as JSON, of the media type `type`. */
 export interface ApiRequest {
@@ -25,59 +25,82 @@ export class ApiError extends Error {
   }
 }
 
+/** How an answer is read that does not come as a whole. */
+export interface Reading {
+  /** Takes what came. What it throws ends the request. */
+  readonly onChunk: (chunk: Buffer) => void
+  /** Silence for so long is the end of it (milliseconds); `deadlineMs`: of the whole request. */
+  readonly silenceMs: number
+  readonly deadlineMs?: number
+  readonly signal?: AbortSignal
+}
+
 const deadlineMs = 20_000
-/** A page of a hundred nodes of 15 KB has 1.5 MB. */
-const limitBytes = 64 * 1024 * 1024
+const limitBytes = 8 * 1024 * 1024
 
 /** The answer's JSON. Throws ApiError. */
-export async function askApi(config: KubeConfig, request: ApiRequest): Promise<unknown> {
-  const text = await answerOf(config, request)
+export async function askApi(access: Access, request: ApiRequest): Promise<unknown> {
+  const { onChunk, text } = collector()
+  await readApi(access, request, { onChunk, silenceMs: deadlineMs, deadlineMs })
   try {
-    return JSON.parse(text)
+    return JSON.parse(text())
   } catch {
     throw new ApiError(`${request.method} ${request.path}: the answer is no JSON`)
   }
 }
 
-async function answerOf(
-  config: KubeConfig,
-  { method, path, body, type = 'application/json' }: ApiRequest,
-): Promise<string> {
-  const url = new URL(`${config.getCurrentCluster()?.server}${path}`)
+/** Gives the answer to `onChunk` while it comes, and resolves at its end. Throws ApiError, also for what `onChunk` throws. */
+export async function readApi(access: Access, request: ApiRequest, reading: Reading): Promise<void> {
+  const { method, path, body, type = 'application/json' } = request
+  const url = new URL(`${access.config.getCurrentCluster()?.server}${path}`)
   const text = body === undefined ? undefined : JSON.stringify(body)
-  const options: https.RequestOptions = {
-    method,
-    headers: { Accept: 'application/json', ...(text === undefined ? {} : { 'Content-Type': type }) },
-    signal: AbortSignal.timeout(deadlineMs),
-  }
-  await config.applyToHTTPSOptions(options)
-  const door = url.protocol === 'http:' ? http : https
-  // The library gives an agent of https, which http refuses.
-  const { agent: _, ...plain } = options
-  return await new Promise((resolve, reject) => {
+  const headers = { Accept: 'application/json', ...(text === undefined ? {} : { 'Content-Type': type }) }
+  const options = await access.connect({ method, headers, timeout: reading.silenceMs })
+  const signals = [
+    reading.signal,
+    reading.deadlineMs === undefined ? undefined : AbortSignal.timeout(reading.deadlineMs),
+  ]
+  const signal = AbortSignal.any(signals.filter((each) => each !== undefined))
+  await new Promise<void>((resolve, reject) => {
     const failed = (error: Error) => reject(new ApiError(`${method} ${url.pathname}: ${error.message}`))
-    const sent = door.request(url, door === http ? plain : options, (response) => {
-      const chunks: Buffer[] = []
-      let bytes = 0
+    const door = url.protocol === 'http:' ? http : https
+    const sent = door.request(url, { ...options, signal }, (response) => {
+      const { statusCode = 0, headers } = response
+      const isGood = statusCode >= 200 && statusCode < 300
+      const { onChunk, text: answer } = isGood ? { onChunk: reading.onChunk, text: () => '' } : collector()
       response.on('error', failed)
       response.on('data', (chunk: Buffer) => {
-        bytes += chunk.length
-        if (bytes > limitBytes) sent.destroy(new Error(`more than ${limitBytes} bytes`))
-        else chunks.push(chunk)
+        try {
+          onChunk(chunk)
+        } catch (error) {
+          reject(
+            error instanceof ApiError ? error : new ApiError(`${method} ${url.pathname}: ${(error as Error).message}`),
+          )
+          sent.destroy()
+        }
       })
       response.on('end', () => {
-        const answer = Buffer.concat(chunks).toString('utf8')
-        const { statusCode = 0, headers } = response
-        if (statusCode >= 200 && statusCode < 300) resolve(answer)
-        else
-          reject(
-            new ApiError(`${method} ${url.pathname}: ${statusCode} ${reason(answer)}`, statusCode, waitOf(headers)),
-          )
+        if (isGood) return resolve()
+        const message = `${method} ${url.pathname}: ${statusCode} ${reason(answer())}`
+        reject(new ApiError(message, statusCode, waitOf(headers)))
       })
     })
+    sent.on('timeout', () => sent.destroy(new Error(`nothing came for ${reading.silenceMs / 1000} s`)))
     sent.on('error', failed)
     sent.end(text)
   })
+}
+
+/** Keeps an answer that comes as a whole. */
+function collector() {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const onChunk = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > limitBytes) throw new ApiError(`an answer of more than ${limitBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return { onChunk, text: () => Buffer.concat(chunks).toString('utf8') }
 }
 
 /** The message of a Status, on one line. */

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a watch: one JSON document a line, in chunks that end anywhere.
+
+/** An event has one object; one that is larger is none. */
+const mostBytes = 8 * 1024 * 1024
+
+const lineFeed = 0x0a
+
+/** Takes chunks, and gives each whole line's JSON to `onLine`. Throws SyntaxError for a line that is none, RangeError for one that is too long. */
+export function lineReader(onLine: (line: unknown) => void): (chunk: Buffer) => void {
+  const begun: Buffer[] = []
+  let bytes = 0
+  return (chunk) => {
+    let from = 0
+    for (let end = chunk.indexOf(lineFeed); end !== -1; end = chunk.indexOf(lineFeed, from)) {
+      const text = Buffer.concat([...begun.splice(0), chunk.subarray(from, end)]).toString('utf8')
+      bytes = 0
+      from = end + 1
+      if (text.trim() !== '') onLine(JSON.parse(text))
+    }
+    const rest = chunk.subarray(from)
+    bytes += rest.length
+    if (bytes > mostBytes) throw new RangeError(`more than ${mostBytes} bytes in one line`)
+    if (rest.length > 0) begun.push(rest)
+  }
+}
