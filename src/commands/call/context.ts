@@ -59,6 +59,11 @@ export function contextOfTeardown(context: CallContext): CallContext {
   return { ...context, waits: { endsAtMs } }
 }
 
+/** The context for what an ADD reads before it makes anything: a tool that hangs must not take the time for taking back. */
+export function contextOfLooks(context: CallContext): CallContext {
+  return { ...context, cleanup: context.run }
+}
+
 /** Whether the signal has come. */
 export function isInterrupted({ waits }: CallContext): boolean {
   return waits.signal?.aborted === true

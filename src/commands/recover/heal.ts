@@ -25,7 +25,7 @@ import {
 } from '../../system/store/records.ts'
 import { isReserved, reservationFile, reservationHolder, reservationLock } from '../../system/store/reservations.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
-import type { CallContext } from '../call/context.ts'
+import { type CallContext, contextOfLooks } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 import { reserveNeighbours } from './neighbours.ts'
 import { hostLinkPattern, rediscover, type Search } from './rediscover.ts'
@@ -59,7 +59,7 @@ export async function healBeforeAdd(context: CallContext, { files, conf, perPod 
   if (hasMissingReservations) allRecords()
   const hasMissingRecords = isFirst || (conf.role === 'main' && hasMoreLinksThanRecords())
   if (!hasMissingRecords && !hasMissingReservations) return
-  await heal(context, hasMissingRecords ? { remembered: conf } : { links: [] })
+  await heal(contextOfLooks(context), hasMissingRecords ? { remembered: conf } : { links: [] })
   if (isFirst) reserveNeighbours(context, conf)
 }
 

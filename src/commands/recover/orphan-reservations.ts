@@ -25,7 +25,7 @@ import {
   unreadableRoles,
 } from '../../system/store/records.ts'
 import { reservationFile, reservationHolder, reservationLock, reservationsIn } from '../../system/store/reservations.ts'
-import type { CallContext } from '../call/context.ts'
+import { type CallContext, contextOfLooks } from '../call/context.ts'
 import type { Listed } from '../teardown/collect.ts'
 import { isDead, reclaimReservations } from '../teardown/teardown.ts'
 import { heal } from './heal.ts'
@@ -112,8 +112,8 @@ export async function reclaimOrphans(context: CallContext, { network, isMain }: 
   const directory = network === undefined ? undefined : networkDirName(network)
   if (!reservationsIn(directory).some(isWithoutRecord)) return
   try {
-    await heal(context, {})
-    const verdicts = await judgeReservations(context, undefined, isMain ? directory : undefined)
+    await heal(contextOfLooks(context), {})
+    const verdicts = await judgeReservations(contextOfLooks(context), undefined, isMain ? directory : undefined)
     const meant = verdicts.filter(({ reservation }) => reservation.network === directory)
     for (const failure of await collectReservations(context, meant))
       process.stderr.write(`trestle: an orphan stays: ${failure}\n`)

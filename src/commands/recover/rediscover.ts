@@ -47,7 +47,7 @@ export interface Rediscovery {
 /** The names that hostLinkName gives. */
 export const hostLinkPattern = /^veth[0-9a-f]{11}$/
 
-/** Reads it; nothing is changed. No process where there is no link and nothing that was told. */
+/** Reads it; nothing is changed. No process where every link has a good record, and nothing was told. */
 export async function rediscover(context: CallContext, search: Search): Promise<Rediscovery> {
   const all = await linksWithoutRecord(context, search)
   const links = all.filter(({ isNamed }) => isNamed)
@@ -70,8 +70,12 @@ interface LinkOf {
 async function linksWithoutRecord({ cleanup }: CallContext, search: Search): Promise<readonly LinkOf[]> {
   const names = search.links ?? linkNames().filter((name) => hostLinkPattern.test(name))
   if (names.length === 0) return []
+  const records = allRecords()
+  const linksOf = (stored: typeof records) => new Set(stored.map(({ record }) => hostLinkName(record.key)))
+  const known = linksOf(records.filter(({ isPending, record }) => isPending || record.spec !== undefined))
+  if (names.every((name) => known.has(name))) return []
   const { links } = await observeHost(cleanup, search.links)
-  const recorded = new Set(allRecords().map(({ record }) => hostLinkName(record.key)))
+  const recorded = linksOf(records)
   return [...links.values()].flatMap((link): readonly LinkOf[] => {
     const key = keyOfHostLink(link.name, link.alias)
     if (key !== undefined) return isSought(search, key) ? [{ key, link, isNamed: true }] : []

@@ -2,7 +2,7 @@
 // What DEL cannot undo: it succeeds all the same, the address and host port stay withheld, and a later
 // call settles it. Tools that are missing, hang, or find their object gone.
 
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execa, execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ import { expectNothingLeft } from '../../support/allowance.ts'
 import { openFaults } from '../../support/faults/faults.ts'
 import { haveStrace, noStrace, tracedCni } from '../../support/faults/strace.ts'
 import { type Call, environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
-import { addressesOf } from '../../support/locks/parallel.ts'
+import { addressesOf, startCni } from '../../support/locks/parallel.ts'
 
 /** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. A tool that hangs would take a minute. */
 const limitMs = 20_000 + 10_000
@@ -122,6 +122,17 @@ describe('DEL', () => {
     },
     90_000,
   )
+
+  it('and an ADD leaves nothing where what looks for lost records hangs', async () => {
+    rmSync(`${host.stateDir}/networks/${plain.name}/attachments/first:eth0`)
+    const conf = { ...plain, name: 'new', bridge: 'new0', ipam: { type: 'trestle', subnet: '10.97.0.0/29' } }
+    faults.reset({ tool: 'ip', shape: '_j_or_t_h_', nth: 2 }, { kind: 'hang' })
+    const env = { PATH: faults.path, FAULT_INSIDE: '1' }
+    const added = await startCni(host, 'ADD', { conf, id: 'new', netns: host.pod('new'), env })
+    expect(added.json).toMatchObject({ code: 11, msg: expect.stringContaining('ip did not finish in time') })
+    expect(faults.seen().some(({ isStruck }) => isStruck)).toBe(true)
+    expect(readdirSync(`${host.stateDir}/networks/new/pending`)).toEqual([])
+  }, 90_000)
 
   /** A call whose configuration comes after a second. */
   async function startLate(verb: 'ADD' | 'DEL', call: Call) {
