@@ -49,6 +49,11 @@ export function showChainCommand(place: NftPlace): AcceptCommand {
   return { file: 'nft', ...showChainInput(place) }
 }
 
+/** Asks whether a set of others holds an address, in an interval too: exit code 0. The set itself, which may be huge, is not read. */
+export function setMemberCommand({ family, table }: NftPlace, set: string, address: string): AcceptCommand {
+  return { file: 'nft', args: ['get', 'element', family, table, set, `{ ${address} }`] }
+}
+
 /** Lists the chains of nft without their rules. */
 export const listChainsCommand: AcceptCommand = { file: 'nft', args: listArguments.ofChains }
 

@@ -56,7 +56,8 @@ export function openDoctorNode(more: Readonly<Record<string, unknown>> = {}) {
     const bad = document.findings.filter(({ severity }) => severity !== 'note').map(({ id }) => id)
     return { code: exitCode, ids: bad, findings: document.findings, document: { ...document } }
   }
-  const addPod = (id: string, runtimeConfig: unknown = {}): Pod => attach(host, { ...conf, runtimeConfig }, { id })
+  const addPod = (id: string, runtimeConfig: unknown = {}, args?: string): Pod =>
+    attach(host, { ...conf, runtimeConfig }, { id, ...(args === undefined ? {} : { args }) })
   /** What does not work of the pods' traffic: empty when all does. */
   const broken = (a: Pod, b: Pod): readonly string[] => [
     ...(pings(host, a.netns, b.address) ? [] : ['pod to pod']),
@@ -66,7 +67,7 @@ export function openDoctorNode(more: Readonly<Record<string, unknown>> = {}) {
     host.close()
     rmSync(root, { recursive: true, force: true })
   }
-  return { ...host, conf, configDir, binDir, log, write, sh, doctor, addPod, broken, close }
+  return { ...host, root, conf, configDir, binDir, log, write, sh, doctor, addPod, broken, close }
 }
 
 export type DoctorNode = ReturnType<typeof openDoctorNode>

@@ -12,13 +12,7 @@ import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { bridgeOf, modeOf } from '../../plan/modes/modes.ts'
 import { mostBridgePorts } from '../../plan/modes/network.ts'
 import { namesIn } from '../../system/files/files.ts'
-import {
-  type NetworkFiles,
-  networkDirectories,
-  networkFiles,
-  requireRoom,
-  requireState,
-} from '../../system/files/state.ts'
+import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
 import { bridgePorts } from '../../system/kernel/kernel-files.ts'
@@ -37,8 +31,7 @@ const fewPorts = 23
 /** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
 export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   try {
-    requireState(conf.name)
-    requireRoom()
+    requireUsableState(conf.name)
   } catch (cause) {
     throw notReadyFor('not-ready-state', cause as CniError)
   }

@@ -23,7 +23,8 @@
 //   /run/trestle/agent.json                 what the agent remembers of other nodes
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
-import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync } from 'node:fs'
+import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { CniError, oneLine } from '../../cni/model/error.ts'
 import { networkDirName } from '../../plan/model/names.ts'
 import { makeDirectory, namesIn } from './files.ts'
@@ -124,8 +125,25 @@ function found(path: string, stat: Stats): string {
   return `${is}; when nobody has changed what is in it, run chown root ${path}; chmod 700 ${path}`
 }
 
-/** Throws CniError 5 when nothing can be written to the state directory: read-only or full. For STATUS. */
-export function requireRoom(root = stateRoot()): void {
+/**
+ * For STATUS: throws CniError 5 as `requireState` does, and when nothing can be written to the state directory: read-only
+ * or full. One that is not there yet is not made: the directory that it would be made in is looked at.
+ */
+export function requireUsableState(network: string): void {
+  const root = stateRoot()
+  if (lstatSync(root, { throwIfNoEntry: false }) !== undefined) requireState(network)
+  requireRoom(nearest(root))
+}
+
+/** The directory itself, or the nearest one above it that is there. */
+function nearest(directory: string): string {
+  const stat = statSync(directory, { throwIfNoEntry: false })
+  if (stat === undefined && dirname(directory) !== directory) return nearest(dirname(directory))
+  if (stat?.isDirectory() === true) return directory
+  throw unusable(directory, 'it is in the place of a directory of the state; remove it')
+}
+
+function requireRoom(root: string): void {
   try {
     accessSync(root, constants.W_OK)
   } catch (error) {

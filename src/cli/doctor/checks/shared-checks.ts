@@ -18,6 +18,7 @@ export const sharedChecks = {
   'ipv6-disabled': { group: 'kernel', severity: 'error' },
   'kernel-module': { group: 'kernel', severity: 'warning' },
   'br-netfilter': { group: 'kernel', severity: 'error' },
+  'bridge-other-address': { group: 'network', severity: 'error' },
   'host-local-full': { group: 'addresses', severity: 'error' },
   'cni-not-initialized': { group: 'runtime', severity: 'error' },
   'inotify-limit': limit,

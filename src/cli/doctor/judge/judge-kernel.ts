@@ -4,6 +4,7 @@
 import { familyOf } from '../../../cni/model/address.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from '../look/facts.ts'
+import { isPlainCommand, shellWord } from './shell-word.ts'
 
 /** What is wrong with the kernel for the networks that are set up. */
 export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
@@ -19,7 +20,19 @@ export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[]
     ...bridgeNf(kernel, used),
     ...strangeRoutes(kernel, new Set(withoutSix.map(({ on }) => on))),
     ...modules(kernel),
+    ...otherBridges(networks),
   ]
+}
+
+/** With pods on it somebody uses it; without, it is left from before. */
+function otherBridges(networks: readonly PodNetwork[]): readonly Finding[] {
+  return networks.flatMap(({ name, subnets, otherBridge }) => {
+    if (otherBridge === undefined) return []
+    const { name: bridge, addresses, hasPorts } = otherBridge
+    const seen = `${bridge} has ${addresses.join(' and ')}, and network ${name} needs an address of ${subnets.join(' and ')} on it`
+    const run = `ip link delete ${shellWord(bridge)}`
+    return [findingOf({ id: 'bridge-other-address', on: bridge, seen, ...(hasPorts ? {} : { run }) })]
+  })
 }
 
 const families = [
@@ -92,15 +105,23 @@ function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly Po
 function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<string>): readonly Finding[] {
   const strange = podRoutes
     .filter(({ address, expected }) => !(familyOf(address) === 6 && withoutIpv6.has(expected)))
-    .filter(({ expected, leavesBy }) => leavesBy !== undefined && leavesBy !== expected)
+    .filter(({ expected, leavesBy }) => leavesBy !== expected)
   const byLink = new Map<string, (typeof strange)[number][]>()
   for (const each of strange) byLink.set(each.leavesBy ?? '', [...(byLink.get(each.leavesBy ?? '') ?? []), each])
   return [...byLink].map(([link, pods]) => {
     const [first] = pods
     const more = pods.length > 1 ? `, and ${pods.length - 1} more` : ''
-    const seen = `what is for ${first?.address} leaves by ${link}, not by ${first?.expected}${more}`
+    const way = link === '' ? 'has no way out of the node' : `leaves by ${link}`
+    const seen = `what is for ${first?.address} ${way}, not by ${first?.expected}${more}`
+    const run = pods.flatMap(({ route }) => (route === undefined ? [] : [`ip ${route}`])).join('\n')
     const cure = `look at \`ip route get ${first?.address}\`: remove that route or rule, or give one of the two another range`
-    return findingOf({ id: 'route-elsewhere', on: first?.pod ?? link, seen, cure })
+    return findingOf({
+      id: 'route-elsewhere',
+      on: first?.pod ?? link,
+      seen,
+      cure,
+      ...(isPlainCommand(run.replaceAll('\n', ' ')) ? { run } : {}),
+    })
   })
 }
 

@@ -7,7 +7,7 @@ import { ownError } from '../../explain/own/own-errors.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { SharedCheckId } from '../checks/shared-checks.ts'
-import type { ConfigurationFacts, LimitFacts, NodeFacts, PoolFacts, ReadinessFacts } from '../look/facts.ts'
+import type { ConfigurationFacts, NodeFacts, PoolFacts, ReadinessFacts } from '../look/facts.ts'
 import { few } from './judge-state.ts'
 import { shellWord } from './shell-word.ts'
 
@@ -127,29 +127,6 @@ function ofPool(pool: PoolFacts): readonly Finding[] {
   }
   // A full one of trestle's is STATUS's to tell, which counts what the next ADD takes back.
   return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, seen })] : []
-}
-
-const limitChecks: Readonly<Record<LimitFacts['what'], SharedCheckId>> = {
-  inotify: 'inotify-limit',
-  watches: 'inotify-limit',
-  files: 'file-limit',
-  processes: 'process-limit',
-  disk: 'disk-full',
-  inodes: 'disk-full',
-  neighbours: 'neighbours-full',
-  conntrack: 'conntrack-full',
-}
-
-/** A disk is full later than a table, and by itself. */
-const fullFrom: Readonly<Partial<Record<LimitFacts['what'], number>>> = { disk: 0.97, inodes: 0.97 }
-
-export function judgeLimits({ limits = [] }: NodeFacts): readonly Finding[] {
-  return limits
-    .filter(({ what, used, most }) => used / most >= (fullFrom[what] ?? nearlyFull))
-    .map(({ what, on, used, most }) => {
-      const severity = used >= most ? 'error' : 'warning'
-      return findingOf({ id: limitChecks[what], on, seen: `${what}: ${used} of ${most} in use`, severity })
-    })
 }
 
 /** A runtime tries again within minutes: what came later than this still goes on. */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What state says and the kernel does not have, and what dead pods left.
 
+import { isPodLinkName } from '../../../plan/model/names.ts'
 import { describeHolder } from '../../../plan/model/record.ts'
 import { orphanText } from '../../../plan/recovery/kernel-orphans.ts'
 import { reservationText } from '../../../plan/recovery/orphan-reservations.ts'
 import { type Finding, type Found, findingOf } from '../checks/finding.ts'
-import type { Difference, StateFacts } from '../look/facts.ts'
+import type { Difference, PodName, StateFacts } from '../look/facts.ts'
+import { shellWord } from './shell-word.ts'
 
 /** So many of one kind are named. */
 const mostNamed = 4
@@ -39,7 +41,9 @@ function differences({ differences: found, accepts, state }: StateFacts, without
     kind.startsWith('addr.') && without.includes(dev) && texts.every((text) => /^[\da-f]*:/.test(text))
   const all = found.filter((each) => !isReported(each))
   const bridges = new Set(
-    all.filter(({ kind }) => kind === 'bridge.add' || kind.startsWith('addr.')).map(({ dev }) => dev),
+    all
+      .filter(({ kind, dev }) => kind === 'bridge.add' || (kind.startsWith('addr.') && !isPodLinkName(dev)))
+      .map(({ dev }) => dev),
   )
   const gone = new Set(all.filter(({ kind }) => kind === 'bridge.add').map(({ dev }) => dev))
   const byCheck = new Map<Found['id'], Difference[]>()
@@ -49,6 +53,9 @@ function differences({ differences: found, accepts, state }: StateFacts, without
   }
   // A bridge that is gone takes its ports, its settings and its routes with it.
   if (gone.size > 0) for (const id of ['port-differs', 'setting-differs'] as const) byCheck.delete(id)
+  // A link that is down takes its routes with it.
+  const devsOf = (id: Found['id']) => (byCheck.get(id) ?? []).map(({ dev }) => dev)
+  if (devsOf('route-missing').every((dev) => devsOf('port-differs').includes(dev))) byCheck.delete('route-missing')
   const ofChecks = [...byCheck].map(([id, those]): Found => {
     const texts = [...new Set(those.flatMap((each) => each.found))]
     const devs = [...new Set(those.map(({ dev }) => dev).filter((dev) => dev !== ''))]
@@ -62,17 +69,25 @@ function differences({ differences: found, accepts, state }: StateFacts, without
 }
 
 function ofPods({ lost, pods, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
+  const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
   return [
-    ...lost.map((pod): Found => ({ id: 'interface-lost', on: pod, seen: 'its interface on the node is gone' })),
+    ...lost.map((name): Found => {
+      return { id: 'interface-lost', on: name.pod, seen: 'its interface on the node is gone', ...anew(name) }
+    }),
     // What is gone from the node is gone from the pod, too.
     ...pods
-      .filter(({ pod }) => !lost.includes(pod))
-      .map(({ pod, found }): Found => ({ id: 'pod-differs', on: pod, seen: few(found) })),
+      .filter((each) => !isLost(each))
+      .map((each): Found => ({ id: 'pod-differs', on: each.pod, seen: few(each.found), ...anew(each) })),
     ...(elsewhere.length > 0 ? [{ id: 'other-host', on: 'state', seen: few(elsewhere) } as const] : []),
     ...pendingCleanups.map((record): Found => {
       return { id: 'pending-cleanup', on: describeHolder(record), seen: few(record.pendingCleanup ?? []) }
     }),
   ]
+}
+
+/** kubelet makes a sandbox that was stopped anew, the pod stays. */
+function anew({ sandbox }: PodName): Pick<Found, 'run'> {
+  return sandbox === undefined ? {} : { run: `crictl stopp ${shellWord(sandbox)}` }
 }
 
 function leftovers({

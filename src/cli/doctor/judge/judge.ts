@@ -6,7 +6,8 @@ import type { Finding } from '../checks/finding.ts'
 import type { NodeFacts } from '../look/facts.ts'
 import { judgeFirewalls } from './judge-firewalls.ts'
 import { judgeKernel } from './judge-kernel.ts'
-import { judgeAgents, judgeConfiguration, judgeLimits, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
+import { judgeLimits } from './judge-limits.ts'
+import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
 import { judgeState } from './judge-state.ts'
 
 /** Everything that is wrong with the node, each cause once. */

@@ -24,6 +24,8 @@ export interface PodNetwork {
   readonly accepts: boolean
   /** Its bridge or its pods are there: what an ADD sets up is missing if it is not there. */
   readonly isSetUp: boolean
+  /** A bridge that is there, has other addresses than the network's, and by which the next ADD fails. */
+  readonly otherBridge?: { readonly name: string; readonly addresses: readonly string[]; readonly hasPorts: boolean }
 }
 
 /** A runtime of the node, and where it looks. */
@@ -83,8 +85,10 @@ export interface PodRouteFacts {
   readonly address: string
   /** The bridge, or the pod's end on the node. */
   readonly expected: string
-  /** Undefined: there is no route. */
+  /** Undefined: there is no route, or one that refuses. */
   readonly leavesBy: string | undefined
+  /** What takes away the route of this address alone that leads elsewhere: the words behind `ip`. */
+  readonly route?: string
 }
 
 /** A statement about the kernel that does not hold. `kind`: of the operation; `dev`: the link that it is about. */
@@ -94,16 +98,22 @@ export interface Difference {
   readonly found: readonly string[]
 }
 
+/** A pod in words, and its sandbox where kubelet made it: then the runtime can be told to make it anew. */
+export interface PodName {
+  readonly pod: string
+  readonly sandbox?: string
+}
+
 /** State against kernel. */
 export interface StateFacts {
   readonly differences: readonly Difference[]
   readonly state: readonly string[]
   readonly accepts: readonly string[]
-  /** Live pods whose interface is gone, in words. */
-  readonly lost: readonly string[]
+  /** Live pods whose interface is gone. */
+  readonly lost: readonly PodName[]
   readonly elsewhere: readonly string[]
   /** What is not as it was made, inside pods. */
-  readonly pods: readonly { readonly pod: string; readonly found: readonly string[] }[]
+  readonly pods: readonly (PodName & { readonly found: readonly string[] })[]
   readonly podsNotLooked: number
   readonly pendingCleanups: readonly AttachmentRecord[]
   readonly attachments: readonly Verdict[]
@@ -160,6 +170,8 @@ export interface FirewallFacts {
 export interface LimitFacts {
   readonly what: 'inotify' | 'watches' | 'files' | 'processes' | 'disk' | 'inodes' | 'neighbours' | 'conntrack'
   readonly on: string
+  /** Of the process whose limit it is. */
+  readonly pid?: string
   readonly used: number
   readonly most: number
 }

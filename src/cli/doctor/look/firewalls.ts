@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chains of other firewalls that forwarded packets pass, with the rules in the order in which packets meet them.
 
+import { bitsOf, familyOf, firstOf, formatAddress, next, parseCidr } from '../../../cni/model/address.ts'
+import { setMemberCommand } from '../../../compile/host-accept.ts'
 import { readNftMatches } from '../../../compile/read-foreign-nft.ts'
 import { readIptablesMatches } from '../../../compile/read-iptables.ts'
 import type { NetworkSpec } from '../../../plan/model/attachment.ts'
@@ -9,18 +11,57 @@ import type { ForeignRule } from '../../../plan/rules/accept-place.ts'
 import { type ChainPlace, placeText } from '../../../plan/rules/host-accept.ts'
 import { type ForeignFirewall, lookForDrops, rulesOf, textsOf } from '../../../system/firewalls/foreign-firewalls.ts'
 import type { Run } from '../../../system/process/runner.ts'
-import type { FirewallFacts } from './facts.ts'
+import type { FirewallFacts, PodNetwork } from './facts.ts'
 
 /** A firewall of more chains is read so far: kube-proxy and policy agents have one for each service or pod. */
 const mostChains = 60
 
 type Placed = { readonly chain: string; readonly rule: ForeignRule }
 
-/** Looks. A process or two for each chain. Throws CniError 100 when nft does not tell. */
-export async function lookAtFirewalls(run: Run, networks: readonly NetworkSpec[]): Promise<readonly FirewallFacts[]> {
-  const mark = acceptMark(networks) ?? 2 ** defaultMarkBit
+/** `specs`: networks of trestle; `networks`: all. */
+export interface FirewallSources {
+  readonly specs: readonly NetworkSpec[]
+  readonly networks: readonly PodNetwork[]
+}
+
+/**
+ * Looks. A process or two for each chain, one more for each set that a drop names. Throws CniError 100 when nft does not
+ * tell.
+ */
+export async function lookAtFirewalls(
+  run: Run,
+  { specs, networks }: FirewallSources,
+): Promise<readonly FirewallFacts[]> {
+  const mark = acceptMark(specs) ?? 2 ** defaultMarkBit
   const found = await lookForDrops(run, { mark, families: [4, 6] })
-  return await Promise.all(found.map((firewall) => factsOf(run, firewall)))
+  const pods = networks.flatMap(({ subnets }) => subnets.flatMap(podOf))
+  return await Promise.all(found.map(async (firewall) => await withSets(run, await factsOf(run, firewall), pods)))
+}
+
+/** An address that a pod of the range may have: the third, behind the gateway. */
+function podOf(subnet: string): readonly string[] {
+  const cidr = parseCidr(subnet)
+  const address = cidr === undefined ? undefined : next(firstOf(cidr))
+  const pod = address === undefined ? undefined : next(address)
+  return pod === undefined ? [] : [formatAddress(pod)]
+}
+
+/** The same, where a rule that drops names a set with the address of a pod: as if it named that address. */
+async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[]): Promise<FirewallFacts> {
+  const { base } = facts
+  if (base.kind !== 'nft') return facts
+  const rules = facts.rules.map(async (rule) => {
+    const [, set] = rule.act === 'drop' ? (/ip6? [sd]addr @([A-Za-z_][\w/.-]*)/.exec(rule.text) ?? []) : []
+    if (set === undefined) return rule
+    const asked = pods.map(async (pod) => ({ pod, code: (await run(setMemberCommand(base, set, pod))).code }))
+    const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => pod)
+    return { ...rule, matches: { ...rule.matches, addresses: [...rule.matches.addresses, ...held.map(asHost)] } }
+  })
+  return { ...facts, rules: await Promise.all(rules) }
+}
+
+function asHost(address: string): string {
+  return `${address}/${bitsOf(familyOf(address))}`
 }
 
 async function factsOf(run: Run, { base, spot }: ForeignFirewall): Promise<FirewallFacts> {

@@ -90,10 +90,31 @@ async function podRouteFacts(run: Run, records: readonly AttachmentRecord[]): Pr
     run,
     asked.map(({ address }) => `route get ${address}`),
   )
-  return asked.map((end) => {
+  const all = asked.map((end) => {
     const dev = found.find((route) => route['dst'] === end.address)?.['dev']
     return { ...end, leavesBy: typeof dev === 'string' ? dev : undefined }
   })
+  return await Promise.all(all.map(async (end) => ({ ...end, ...(await routeInUse(run, end)) })))
+}
+
+/** The route of the pod's own that leads elsewhere, as `ip route` takes it; nothing for one of a whole range. */
+async function routeInUse(run: Run, { address, expected, leavesBy }: Omit<PodRouteFacts, 'route'>) {
+  if (leavesBy === expected) return {}
+  const family = familyOf(address)
+  const { stdout } = await run({
+    file: 'ip',
+    args: ['-j', `-${family}`, 'route', 'show', 'table', 'all', 'match', address],
+  })
+  const matching = readDocuments(stdout).flatMap((route) => {
+    const { dst, type, dev, table } = route
+    const isOfAddress = typeof dst === 'string' && [address, `${address}/${family === 4 ? 32 : 128}`].includes(dst)
+    if (!isOfAddress || (table !== undefined && table !== 'main')) return []
+    return [
+      [...(typeof type === 'string' ? [type] : []), dst, ...(typeof dev === 'string' ? ['dev', dev] : [])].join(' '),
+    ]
+  })
+  const [route] = matching
+  return route === undefined ? {} : { route: `${family === 6 ? '-6 ' : ''}route del ${route}` }
 }
 
 /** Addresses only: they come from parsed CIDRs. */

@@ -57,14 +57,15 @@ function inotify(processes: readonly Process[]): readonly LimitFacts[] {
 }
 
 function files(processes: readonly Process[]): readonly LimitFacts[] {
-  const [open] = (readKey('fs/file-nr') ?? '').split(/\s+/)
+  const [allOpen] = (readKey('fs/file-nr') ?? '').split(/\s+/)
   const ofRuntimes = processes
     .filter(({ name }) => runtimes.includes(name))
     .flatMap(({ pid, name }) => {
       const most = Number(/^Max open files +(\d+)/m.exec(textIfThere(`/proc/${pid}/limits`))?.[1])
-      return numbers('files', `${name} (process ${pid})`, namesIfThere(`/proc/${pid}/fd`).length, most)
+      const open = namesIfThere(`/proc/${pid}/fd`).length
+      return numbers('files', `${name} (process ${pid})`, open, most).map((limit) => ({ ...limit, pid }))
     })
-  return [...numbers('files', 'the node', Number(open), key('fs/file-max')), ...ofRuntimes]
+  return [...numbers('files', 'the node', Number(allOpen), key('fs/file-max')), ...ofRuntimes]
 }
 
 /** /proc/loadavg: `0.20 0.18 0.12 1/80 11206`, the fourth are threads that run, of all (proc(5)). */

@@ -73,7 +73,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
         : undefined,
       firewalls: await look.at(
         'firewall',
-        asRoot(() => lookAtFirewalls(run, specs)),
+        asRoot(() => lookAtFirewalls(run, { specs, networks })),
         undefined,
       ),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),

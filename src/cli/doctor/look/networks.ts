@@ -2,7 +2,7 @@
 // The networks of pods on this node: those that state knows, and those of the configuration in use.
 
 import { lookUp } from '../../../cni/json/json-keys.ts'
-import { formatCidr, networkOf, parseCidr } from '../../../cni/model/address.ts'
+import { familyOf, formatCidr, networkOf, parseCidr } from '../../../cni/model/address.ts'
 import type { NetworkSpec } from '../../../plan/model/attachment.ts'
 import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
@@ -54,7 +54,19 @@ function ofConfiguration(
     const addresses = host.links.get(name)?.addresses.flatMap(canonical) ?? []
     return overlapOf(subnets, addresses) !== undefined
   })
-  return [{ name: network, subnets: [...new Set(subnets)], links, accepts: false, isSetUp: isThere }]
+  const other = isThere ? undefined : otherBridge(main, host, links)
+  const known = { name: network, subnets: [...new Set(subnets)], links, accepts: false, isSetUp: isThere }
+  return [{ ...known, ...(other === undefined || subnets.length === 0 ? {} : { otherBridge: other }) }]
+}
+
+/** The bridge plugin refuses one that has another IPv4 address than the gateway, unless it may flush it. */
+function otherBridge({ type, conf }: PluginFacts, host: ObservedNamespace, links: readonly string[]) {
+  const isGateway = lookUp(conf, 'isGateway') === true || lookUp(conf, 'isDefaultGateway') === true
+  if (type !== 'bridge' || !isGateway || lookUp(conf, 'forceAddress') === true) return undefined
+  const [name = ''] = links
+  const addresses = (host.links.get(name)?.addresses ?? []).filter((cidr) => familyOf(cidr) === 4)
+  if (addresses.length === 0) return undefined
+  return { name, addresses, hasPorts: [...host.links.values()].some(({ master }) => master === name) }
 }
 
 function bridgeOf({ type, conf, isOwn }: PluginFacts): readonly string[] {

@@ -21,7 +21,7 @@ import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { misplaced } from '../../../system/store/misplaced.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { cachedAttachment } from '../../../system/upstream/libcni-cache.ts'
-import type { Difference, StateFacts } from './facts.ts'
+import type { Difference, PodName, StateFacts } from './facts.ts'
 
 /** Each costs a process in its namespace, so many at a time. */
 const mostPods = 200
@@ -53,7 +53,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     differences: parts.differences.map(asDifference),
     state: parts.state,
     accepts: parts.accepts,
-    lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(describeHolder),
+    lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(nameOf),
     elsewhere,
     pods: await lookIntoPods(context, pods.slice(0, mostPods)),
     podsNotLooked: Math.max(0, pods.length - mostPods),
@@ -79,7 +79,7 @@ function asDifference({ op, found }: { readonly op: Op; readonly found: readonly
 }
 
 async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]) {
-  const all: { readonly pod: string; readonly found: readonly string[] }[] = []
+  const all: (PodName & { readonly found: readonly string[] })[] = []
   for (let at = 0; at < records.length; at += podsAtOnce) {
     const some = records.slice(at, at + podsAtOnce)
     all.push(...(await Promise.all(some.map((record) => lookIntoPod(context, record)))))
@@ -89,16 +89,21 @@ async function lookIntoPods(context: CallContext, records: readonly AttachmentRe
 
 /** As CHECK, of what is in the pod; the result that libcni keeps says what later plugins changed. */
 async function lookIntoPod(context: CallContext, record: AttachmentRecord) {
-  const pod = describeHolder(record)
+  const name = nameOf(record)
   const ops = podOpsOf(record)
   try {
     const found = difference(ops, await observeFor(context, record.netns.path, ops)).flatMap((each) => each.found)
-    return { pod, found: [...new Set(found)] }
+    return { ...name, found: [...new Set(found)] }
   } catch (error) {
     // A pod that ends while we look has nothing that differs.
     const isGone = netnsState(record.netns) !== 'live'
-    return { pod, found: isGone ? [] : [`it cannot be looked into: ${(error as Error).message}`] }
+    return { ...name, found: isGone ? [] : [`it cannot be looked into: ${(error as Error).message}`] }
   }
+}
+
+function nameOf(record: AttachmentRecord): PodName {
+  const { pod, key } = record
+  return { pod: describeHolder(record), ...(pod === undefined ? {} : { sandbox: key.containerId }) }
 }
 
 function podOpsOf({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {

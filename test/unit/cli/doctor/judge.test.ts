@@ -146,7 +146,7 @@ describe('doctor judges', () => {
     ['an MTU above the uplink', withState({ uplinkMtu: 1400 }), ['warning mtu-larger']],
     [
       'a lost interface, and its pod without it',
-      withState({ lost: ['p'], pods: [{ pod: 'p', found: ['eth0 is missing'] }] }),
+      withState({ lost: [{ pod: 'p' }], pods: [{ pod: 'p', found: ['eth0 is missing'] }] }),
       ['error interface-lost'],
     ],
     [

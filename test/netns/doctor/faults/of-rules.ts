@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules of trestle that are gone, and rules of others that drop.
+
+import type { Fault } from './fault.ts'
+
+const forward = "nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority 10 ; }'"
+const tidyFw = 'nft delete table inet fw'
+/** iptables-nft leaves its tables. */
+const tidyNft = 'for f in ip ip6; do nft delete table $f filter 2>/dev/null; done; true'
+
+export const ruleFaults: readonly Fault[] = [
+  {
+    what: 'nft flush ruleset',
+    source: 'containers/podman#348',
+    make: 'nft flush ruleset',
+    doctor: ['rules-missing'],
+    names: 'table inet trestle is missing',
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'the table deleted',
+    source: 'containers/podman#3842',
+    make: 'nft delete table inet trestle',
+    doctor: ['rules-missing'],
+    names: 'table inet trestle is missing',
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'an element of the masquerade taken out',
+    source: 'containers/netavark#230',
+    make: 'nft delete element inet trestle masq4 { 10.240.0.0/24 }',
+    doctor: ['rules-missing'],
+    names: /10\.240\.0\.0\/24 is missing from nft set masq4/,
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'the host ports flushed',
+    source: 'containers/podman#8571',
+    make: 'nft flush map inet trestle anyports4',
+    doctor: ['rules-missing'],
+    names: /8080/,
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'the rules of a chain flushed',
+    source: 'containers/netavark#723',
+    make: 'nft flush chain inet trestle $(nft list chains inet | awk \'/^table/ {ours=$3=="trestle"} ours && $1=="chain" {chain=$2} ours && /type nat hook postrouting/ {print chain; exit}\')',
+    doctor: ['rules-missing'],
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'the isolation of pods flushed',
+    source: 'containers/podman#5431',
+    on: 'isolated',
+    make: 'nft flush ruleset',
+    doctor: ['rules-missing'],
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'our accept in a FORWARD that drops is gone',
+    source: 'moby/moby#12294',
+    on: 'accepting',
+    make: 'iptables-nft -P FORWARD DROP',
+    doctor: ['accept-missing'],
+    tidy: `iptables-nft -P FORWARD ACCEPT; ${tidyNft}; rm -f $TRESTLE_STATE_DIR/accept.json`,
+  },
+  {
+    what: 'FORWARD with policy DROP',
+    source: 'kubernetes/kubernetes#40182',
+    make: 'iptables-nft -P FORWARD DROP',
+    doctor: ['firewall-drops'],
+    names: 'FORWARD of iptables-nft',
+    tidy: tidyNft,
+  },
+  {
+    what: 'FORWARD of iptables-legacy with policy DROP',
+    source: 'moby/moby#14041',
+    make: 'iptables-legacy -P FORWARD DROP',
+    doctor: ['firewall-drops'],
+    names: 'FORWARD of iptables-legacy',
+    tidy: 'iptables-legacy -P FORWARD ACCEPT; iptables-legacy -F FORWARD',
+  },
+  {
+    what: 'FORWARD of ip6tables with policy DROP',
+    source: 'moby/moby#48365',
+    make: 'ip6tables-nft -P FORWARD DROP',
+    doctor: ['firewall-drops'],
+    names: 'FORWARD of ip6tables-nft',
+    tidy: tidyNft,
+  },
+  {
+    what: 'a rule of somebody that drops the range',
+    source: 'greenpau/cni-plugins#3',
+    make: 'iptables-nft -I FORWARD -s 10.240.0.0/24 -j DROP',
+    doctor: ['firewall-drops'],
+    names: '-s 10.240.0.0/24 -j DROP',
+    tidy: tidyNft,
+  },
+  {
+    what: 'a rule of somebody that rejects what is for the range',
+    source: 'kubernetes/minikube#16143',
+    make: 'iptables-nft -A FORWARD -d 10.240.0.0/24 -j REJECT',
+    doctor: ['firewall-drops'],
+    names: '-d 10.240.0.0/24 -j REJECT',
+    tidy: tidyNft,
+  },
+  {
+    what: 'a drop in a chain that FORWARD jumps to',
+    source: 'cloudnativelabs/kube-router#120',
+    make: 'iptables-nft -N LOCAL-FW && iptables-nft -A LOCAL-FW -i cni0 -j DROP && iptables-nft -I FORWARD -j LOCAL-FW',
+    doctor: ['firewall-drops'],
+    names: 'LOCAL-FW',
+    tidy: tidyNft,
+  },
+  {
+    what: 'a rule of nft that drops by the bridge',
+    source: 'containers/podman#8048',
+    make: `${forward} && nft add rule inet fw f iifname cni0 drop`,
+    doctor: ['firewall-drops'],
+    names: 'iifname "cni0" drop',
+    tidy: tidyFw,
+  },
+  {
+    what: 'a rule of nft that drops what goes to the bridge',
+    source: 'containers/netavark#1258',
+    make: `${forward} && nft add rule inet fw f oifname cni0 drop`,
+    doctor: ['firewall-drops'],
+    names: 'oifname "cni0" drop',
+    tidy: tidyFw,
+  },
+  {
+    what: 'a rule of nft that drops a wider range',
+    source: 'https://wiki.nftables.org/wiki-nftables/index.php/Simple_rule_management',
+    make: `${forward} && nft add rule inet fw f ip saddr 10.0.0.0/8 counter drop`,
+    doctor: ['firewall-drops'],
+    names: '10.0.0.0/8',
+    tidy: tidyFw,
+  },
+  {
+    what: 'a set of nft that has the range',
+    source: 'https://wiki.nftables.org/wiki-nftables/index.php/Sets',
+    make: `${forward} && nft add set inet fw blocked '{ type ipv4_addr ; flags interval ; elements = { 10.240.0.0/16 } ; }' && nft add rule inet fw f ip saddr @blocked drop`,
+    doctor: ['firewall-drops'],
+    names: '@blocked',
+    tidy: tidyFw,
+  },
+  {
+    what: 'a chain of nft with policy drop',
+    source: 'containers/podman#5431',
+    make: "nft add table inet fw && nft add chain inet fw f '{ type filter hook forward priority 10 ; policy drop ; }'",
+    doctor: ['firewall-drops'],
+    names: 'inet fw f',
+    tidy: tidyFw,
+  },
+]

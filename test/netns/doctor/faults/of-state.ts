@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// State that was damaged, and addresses and ports that are held for nobody or are all in use.
+
+import type { Fault } from './fault.ts'
+
+const records = '$TRESTLE_STATE_DIR/networks/pods'
+/** What was made before the machine started last: nobody waits for it. */
+const long = '202001010000'
+
+export const stateFaults: readonly Fault[] = [
+  {
+    what: 'a reservation removed',
+    source: 'k3s-io/k3s#7078',
+    make: `rm ${records}/addresses/10.240.0.2`,
+    doctor: ['state-lacks'],
+    names: '10.240.0.2',
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'a record cut short by a power loss',
+    source: 'containerd/containerd#8197',
+    make: `: >${records}/attachments/$ID:eth0`,
+    doctor: ['state-lacks'],
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'what the network shares cut short',
+    source: 'aws/amazon-vpc-cni-k8s#2283',
+    make: `: >${records}/network.json`,
+    doctor: ['state-lacks'],
+  },
+  {
+    what: 'all state removed under live pods',
+    source: 'k3s-io/k3s#7078',
+    make: 'find $TRESTLE_STATE_DIR -mindepth 1 -delete',
+    doctor: ['state-lacks'],
+    explain: ['attachment-differs'],
+  },
+  {
+    what: 'reservations of nobody',
+    source: 'containernetworking/plugins#1047',
+    make: `touch -t ${long} ${records}/addresses/10.240.0.77`,
+    doctor: ['reservations-leaked'],
+    names: '10.240.0.77',
+  },
+  {
+    what: 'a pod that is gone without DEL',
+    source: 'kubernetes/kubernetes#86944',
+    make: [
+      'add gone',
+      `sed -i -E 's/"startTime":"[0-9]*"/"startTime":"1"/; s/"createdAt":"[^"]*"/"createdAt":"2020-01-01T00:00:00.000Z"/' ${records}/attachments/gone:eth0`,
+      'ip netns del $NODE-gone',
+    ].join(' && '),
+    doctor: ['dead-attachments'],
+  },
+  {
+    what: 'an element for a pod that no record names',
+    source: 'containernetworking/plugins#810',
+    make: 'nft add element inet trestle self4 { 10.240.0.99 . 10.240.0.99 }',
+    doctor: ['orphans'],
+    names: '10.240.0.99',
+  },
+  {
+    what: 'a directory of the state that others may write to',
+    source: 'https://cwe.mitre.org/data/definitions/732.html',
+    make: 'chmod 777 $TRESTLE_STATE_DIR',
+    doctor: ['not-ready-state'],
+    says: 'ADD',
+    explain: ['state-unusable'],
+    cure: 'chmod 700 $TRESTLE_STATE_DIR',
+  },
+  {
+    what: 'the disk of the state full',
+    source: 'https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/',
+    make: [
+      'cp -a $TRESTLE_STATE_DIR $SCRATCH/kept && mount -t tmpfs -o size=256k,mode=700 tmpfs $TRESTLE_STATE_DIR',
+      'cp -a $SCRATCH/kept/. $TRESTLE_STATE_DIR/ && ! dd if=/dev/zero of=$TRESTLE_STATE_DIR/damaged bs=4k 2>/dev/null',
+    ].join(' && '),
+    doctor: ['not-ready-state'],
+    names: 'full',
+    says: 'ADD',
+    explain: ['state-not-kept'],
+    cure: 'rm $TRESTLE_STATE_DIR/damaged',
+    tidy: 'umount $TRESTLE_STATE_DIR',
+  },
+  {
+    what: 'every address in use',
+    source: 'kubernetes/kubernetes#57280',
+    on: 'small',
+    make: 'for i in 1 2 3; do add more$i || exit 1; done',
+    doctor: ['not-ready-pool'],
+    says: 'ADD',
+    explain: ['pool-exhausted'],
+    cure: 'for i in 1 2 3; do del more$i; done',
+  },
+  {
+    what: 'a process of the node on the host port of a pod',
+    source: 'kubernetes/kubernetes#65976',
+    make: '(setsid socat TCP4-LISTEN:8080,fork,reuseaddr /dev/null >/dev/null 2>&1 & echo $! >$SCRATCH/server); until ss -Hltn sport = :8080 | grep -q 8080; do :; done',
+    doctor: ['port-taken'],
+    names: 'host port 8080/tcp',
+    cure: 'kill $(cat $SCRATCH/server); while ss -Hltn sport = :8080 | grep -q 8080; do :; done',
+  },
+]
