@@ -2,6 +2,7 @@
 // The command line run inside the test process, with what it prints collected.
 
 import { run } from '../../src/cli/main.ts'
+import { asPublished } from './published.ts'
 
 /** What a command left. `json`: stdout parsed, undefined when it is no JSON. */
 export interface Ran {
@@ -21,7 +22,7 @@ export async function runCli(args: readonly string[], options: { readonly hasCol
     texts.stderr += text
   }
   const code = await run(args, { out, err, hasColour: options.hasColour ?? false })
-  return { code, ...texts, json: parse(texts.stdout) }
+  return { code, ...texts, json: asPublished(parse(texts.stdout), code) }
 }
 
 function parse(text: string): unknown {

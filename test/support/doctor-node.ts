@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { dirname } from 'node:path'
 import { execaSync } from 'execa'
 import { trestle } from './host.ts'
+import { asPublished } from './published.ts'
 import { attach, type Pod } from './traffic/pods.ts'
 import { outside, pings } from './traffic/traffic.ts'
 import { openUplinkedHost } from './traffic/uplinked-host.ts'
@@ -51,7 +52,7 @@ export function openDoctorNode(more: Readonly<Record<string, unknown>> = {}) {
   const doctor = (...words: readonly string[]): Examined => {
     const options = `--config-dir ${configDir} --bin-dir ${binDir} --no-runtime --log ${log}`
     const { exitCode = -1, stdout, stderr } = sh(`trestle doctor ${options} -o json ${words.join(' ')}`)
-    const document = JSON.parse(stdout || '{}') as { findings?: readonly Shown[] }
+    const document: { findings?: readonly Shown[] } = asPublished(JSON.parse(stdout || '{}'), exitCode)
     if (document.findings === undefined) throw new Error(`doctor: ${exitCode}: ${stdout}${stderr}`)
     const bad = document.findings.filter(({ severity }) => severity !== 'note').map(({ id }) => id)
     return { code: exitCode, ids: bad, findings: document.findings, document: { ...document } }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { execaSync } from 'execa'
+import { asPublished } from './published.ts'
 
 /** The executable under test. */
 export const trestle = resolve(process.env['CNI_BIN'] ?? 'dist/trestle')
@@ -170,7 +171,7 @@ function finished(
     stripFinalNewline: false,
     timeout: 60_000,
   })
-  return { code: exitCode ?? -1, stdout, stderr, json: parse(stdout) }
+  return { code: exitCode ?? -1, stdout, stderr, json: asPublished(parse(stdout), exitCode ?? -1) }
 }
 
 function parse(text: string): Answer | undefined {

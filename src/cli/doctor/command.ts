@@ -5,6 +5,7 @@ import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nearestWord } from '../lint/json/nearest-word.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import type { PublishedFinding } from '../shell/document-schema.ts'
 import { type Progress, withProgress } from '../shell/progress.ts'
 import { versionText } from '../version/version.ts'
 import { type Group, groups } from './checks/check.ts'
@@ -137,7 +138,18 @@ function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooke
 function asDocument({ facts, findings, notLooked, done }: Report, code: number) {
   const { runtimes, configurations, networks } = facts
   const uses = configurations.map(({ runtime, file, network }) => ({ ...runtime, file, network }))
-  return { formatVersion: 1, command: 'doctor', runtimes, uses, networks, findings, notLooked, done, exitCode: code }
+  const published = findings.map((finding): PublishedFinding => ({ ...finding, message: finding.seen }))
+  return {
+    formatVersion: 1,
+    command: 'doctor',
+    runtimes,
+    uses,
+    networks,
+    findings: published,
+    notLooked,
+    done,
+    exitCode: code,
+  }
 }
 
 /** Throws UsageError for a word that is neither a group nor the id of a finding. */

@@ -6,11 +6,13 @@ import { doctorChecks, isDoctorCheckId } from '../doctor/checks/checks.ts'
 import { checks, isCheckId } from '../lint/checks/checks.ts'
 import { nearestWord } from '../lint/json/nearest-word.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import type { PublishedFinding } from '../shell/document-schema.ts'
 import { readInputText } from '../shell/read-input.ts'
 import { errorCodes } from './error-codes.ts'
 import type { KnownError } from './known/known-error.ts'
 import { knownErrors } from './known/known-errors.ts'
 import { type OwnError, ownError, ownErrors } from './own/own-errors.ts'
+import { ofCheck, ofKnown, ofOwn } from './published.ts'
 import { type Found, isEmpty, knownError, recognise } from './recognise.ts'
 import { checkText, codeText, codeTitle, idText, knownText, recognisedText } from './text.ts'
 
@@ -45,6 +47,7 @@ interface Explained {
   readonly ids?: readonly OwnError[]
   readonly checks?: readonly unknown[]
   readonly callers?: readonly string[]
+  readonly findings?: readonly PublishedFinding[]
   readonly recognised?: readonly string[]
   readonly unrecognised?: readonly string[]
 }
@@ -58,7 +61,8 @@ function run({ words, isJson, output }: Input): number {
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
   if (isErrorId(word) || isCheckId(word) || isDoctorCheckId(word)) return explainId(word, out)
   const known = knownError(word)
-  if (known !== undefined) return write({ errors: [documentOf(known)] }, knownText(known), out)
+  if (known !== undefined)
+    return write({ errors: [documentOf(known)], findings: [ofKnown(known)] }, knownText(known), out)
   if (!isEmpty(recognise(word))) return explainText(word, out)
   throw unknownWord(word)
 }
@@ -77,7 +81,11 @@ function explainCode(number: number, out: Out): number {
   const ids = ownErrors.filter(({ code }) => code === number)
   const more = ids.length === 0 ? '' : `  ids: ${ids.map(({ id }) => id).join(', ')}\n`
   const text = codes.map((code) => `${codeText(code)}${more}`).join('')
-  return write({ codes, ids }, text || `${number} is none of trestle's codes; a delegated plugin may use it\n`, out)
+  return write(
+    { codes, ids, findings: ids.map(ofOwn) },
+    text || `${number} is none of trestle's codes; a delegated plugin may use it\n`,
+    out,
+  )
 }
 
 /** An id that an error and a finding share means the same in both. */
@@ -90,7 +98,12 @@ function explainId(word: string, out: Out): number {
     ...found.map((check) => checkText(check.id, check)),
     ...ofDoctor.map((check) => checkText(check.id, check, 'trestle doctor')),
   ]
-  return write({ ids, checks: [...found, ...ofDoctor] }, texts.join('\n'), out)
+  const findings = [
+    ...ids.map(ofOwn),
+    ...found.map((check) => ofCheck(check.id, check, 'trestle lint')),
+    ...ofDoctor.map((check) => ofCheck(check.id, check, 'trestle doctor')),
+  ]
+  return write({ ids, checks: [...found, ...ofDoctor], findings }, texts.join('\n'), out)
 }
 
 function explainText(text: string, out: Out): number {
@@ -98,7 +111,8 @@ function explainText(text: string, out: Out): number {
   const { codes, own, layers, known, unknown } = found
   const callers = layers.map(({ who }) => who)
   const errors = found.errors.map(foundDocument)
-  const document = { errors, codes, ids: own, callers, recognised: known, unrecognised: unknown }
+  const findings = [...own.map(ofOwn), ...found.errors.map(ofKnown)]
+  const document = { errors, codes, ids: own, findings, callers, recognised: known, unrecognised: unknown }
   return write(document, recognisedText(found), out)
 }
 

@@ -3,6 +3,7 @@
 
 import { oneLine } from '../../cni/model/error.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import type { PublishedFinding } from '../shell/document-schema.ts'
 import { checks, isCheckId } from './checks/checks.ts'
 import { type Finding, findingIn } from './checks/finding.ts'
 import { countsOf, countsText, findingText } from './checks/report.ts'
@@ -90,6 +91,11 @@ function oldVersionsOnce(directory: string, findings: readonly Finding[]): reado
   return [...findings.filter(({ id }) => id !== 'cni-version-old'), once]
 }
 
+/** As `-o json` has it. */
+function published({ excerpt, ...finding }: Finding): PublishedFinding {
+  return { ...finding, on: finding.file, ...(excerpt === undefined ? {} : { excerpt: [...excerpt] }) }
+}
+
 function report({ output, isJson, values }: Input, linted: Linted): number {
   const { files, findings, directories, chains, couldNotLook, runtimes } = linted
   const counts = countsOf(findings)
@@ -102,7 +108,7 @@ function report({ output, isJson, values }: Input, linted: Linted): number {
       formatVersion: 1,
       command: 'lint',
       files,
-      findings,
+      findings: findings.map(published),
       chains,
       ...predicted,
       node: runtimes,

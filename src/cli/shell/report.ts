@@ -3,16 +3,20 @@
 // what is not ok, and a last line with the counts. The same exit code in both formats.
 
 import { exitCode } from './command.ts'
+import type { PublishedFinding } from './document-schema.ts'
 import type { Output } from './output.ts'
 
 export type Status = 'ok' | 'fail' | 'skip'
 
-/** One thing that was looked at. `detail` and `hint` are for what is not ok; `hint` may be several lines. */
+/** Why something failed, where that is known. `id`: of lint's or explain's; `message`: what was seen. */
+export type KnownCause = Pick<PublishedFinding, 'id' | 'message' | 'cause' | 'cure'>
+
+/** One thing that was looked at. `detail` and `known` are for what is not ok. */
 export interface Finding {
   readonly status: Status
   readonly summary: string
   readonly detail?: string
-  readonly hint?: string
+  readonly known?: KnownCause
   /** How long it took, milliseconds. */
   readonly ms?: number
 }
@@ -32,9 +36,14 @@ export function findingText(finding: Finding, hasColour: boolean): string {
   const symbol = hasColour
     ? `\x1b[${colours[finding.status]}m${symbols[finding.status]}\x1b[0m`
     : symbols[finding.status]
-  const rest = finding.status === 'ok' ? [] : [finding.detail, finding.hint && `hint: ${finding.hint}`]
+  const hint = hintOf(finding)
+  const rest = finding.status === 'ok' ? [] : [finding.detail, hint && `hint: ${hint}`]
   const lines = rest.flatMap((text) => (text ? text.split('\n') : [])).map((line) => `        ${line}\n`)
   return `  ${symbol}  ${finding.summary}\n${lines.join('')}`
+}
+
+function hintOf({ known }: Finding): string | undefined {
+  return known && `${known.message} [${known.id}]: ${known.cure}`
 }
 
 /** The counts of these findings. */
@@ -46,6 +55,20 @@ export function countsOf(findings: readonly Finding[]): Counts {
 /** The last line: never silent on success. */
 export function countsText({ ok, failed, skipped }: Counts): string {
   return `${ok} ok, ${failed} failed, ${skipped} skipped\n`
+}
+
+/** As `checks` has it. */
+function checkOf(finding: Finding): Readonly<Record<string, unknown>> {
+  const { known: _, ...check } = finding
+  const hint = hintOf(finding)
+  return hint === undefined ? check : { ...check, hint }
+}
+
+/** Of those that failed, the ones whose cause is known. */
+function publishedOf(findings: readonly Finding[]): readonly PublishedFinding[] {
+  return findings.flatMap(({ status, summary, known }) =>
+    status !== 'fail' || known === undefined ? [] : [{ severity: 'error' as const, on: summary, ...known }],
+  )
 }
 
 /** 1 when something failed; what was skipped is no failure. */
@@ -66,7 +89,15 @@ export function openReport(options: { title: string; command: string; isJson: bo
   const close = (): number => {
     const code = exitCodeOf(findings)
     const counts = countsOf(findings)
-    const document = { formatVersion: 1, command, title, checks: findings, counts, exitCode: code }
+    const document = {
+      formatVersion: 1,
+      command,
+      title,
+      checks: findings.map(checkOf),
+      findings: publishedOf(findings),
+      counts,
+      exitCode: code,
+    }
     output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : `\n${countsText(counts)}`)
     return code
   }

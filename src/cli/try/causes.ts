@@ -9,6 +9,7 @@ import { type ReachId, reachErrors } from '../explain/known/reach.ts'
 import { recognise } from '../explain/recognise.ts'
 import { type CheckId, checks } from '../lint/checks/checks.ts'
 import type { NetworkList } from '../node/network-list.ts'
+import type { KnownCause } from '../shell/report.ts'
 
 /** What a probe is to reach. `own-port`: a pod its own host port, by way of the node. */
 export type Target = 'gateway' | 'pod' | 'outside' | 'host-port' | 'own-port'
@@ -37,21 +38,25 @@ interface Cause {
   readonly id: ReachId | CheckId
 }
 
-/** The cause with what to do, a line; undefined where nothing is seen that explains it. */
-export function causeOf(probe: FailedProbe): string | undefined {
+/** The cause with what to do; undefined where nothing is seen that explains it. */
+export function causeOf(probe: FailedProbe): KnownCause | undefined {
   const [cause] = [...routes(probe), ...policies(probe), ...ports(probe), ...forwarding(probe)]
-  return cause === undefined ? undefined : `${cause.fact} [${cause.id}]: ${cureOf(cause.id)}`
+  return cause === undefined ? undefined : { id: cause.id, message: cause.fact, ...textsOf(cause.id) }
 }
 
 /** The same of the error of a call: what others print is explained; ours says itself what to do. */
-export function causeOfError(text: string): string | undefined {
+export function causeOfError(text: string): KnownCause | undefined {
   const { errors, own } = recognise(text)
   const known = errors.find(({ role }) => role === 'cause')
-  return known === undefined || own.length > 0 ? undefined : `${known.meaning} [${known.id}]: ${known.cure}`
+  if (known === undefined || own.length > 0) return undefined
+  const { id, meaning, causes, cure } = known
+  return { id, message: meaning, cause: causes.join('; or '), cure }
 }
 
-function cureOf(id: Cause['id']): string {
-  return reachErrors.find((known) => known.id === id)?.cure ?? checks[id as CheckId].cure
+function textsOf(id: Cause['id']): Pick<KnownCause, 'cause' | 'cure'> {
+  const known = reachErrors.find((each) => each.id === id)
+  const { cause, cure } = checks[id as CheckId] ?? {}
+  return known === undefined ? { cause, cure } : { cause: known.causes.join('; or '), cure: known.cure }
 }
 
 /** Of both ends: an answer goes the other way. */

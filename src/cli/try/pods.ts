@@ -82,9 +82,9 @@ async function step<T>(trial: Trial, summary: string, body: () => Promise<T>): P
   } catch (error) {
     const failure = toCniError(error)
     const what = `code ${failure.code}: ${messageWithId(failure)}`
-    const hint = causeOfError([failure.message, failure.details].filter(Boolean).join('\n'))
+    const known = causeOfError([failure.message, failure.details].filter(Boolean).join('\n'))
     const detail = [what, failure.details].filter(Boolean).join('\n')
-    finding({ status: 'fail', detail, ...(hint === undefined ? {} : { hint }) })
+    finding({ status: 'fail', detail, ...(known === undefined ? {} : { known }) })
     return undefined
   }
 }

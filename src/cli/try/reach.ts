@@ -3,7 +3,7 @@
 // arrived; the far side's listener runs in its own namespace.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
-import type { Finding } from '../shell/report.ts'
+import type { Finding, KnownCause } from '../shell/report.ts'
 import { thisProgram } from '../shell/self.ts'
 import { causeOf, type Target } from './causes.ts'
 import { addRouteBack, hasIpv6, must, outside, startListener } from './lab.ts'
@@ -125,11 +125,11 @@ async function tryProbe(trial: Trial, probe: Probe): Promise<void> {
   const seen = ran.stdout.trim()
   const ms = Math.round((performance.now() - start) * 10) / 10
   const judged = judge(ran, seen, source)
-  const hint = judged.status === 'fail' ? await hintFor(trial, probe) : undefined
-  trial.report.add({ summary, ms, ...judged, ...(hint === undefined ? {} : { hint }) })
+  const known = judged.status === 'fail' ? await causeFor(trial, probe) : undefined
+  trial.report.add({ summary, ms, ...judged, ...(known === undefined ? {} : { known }) })
 }
 
-async function hintFor(trial: Trial, { target, address, pods }: Probe): Promise<string | undefined> {
+async function causeFor(trial: Trial, { target, address, pods }: Probe): Promise<KnownCause | undefined> {
   const printed = await must(trial.run, ['ip', '-o', 'addr', 'show'])
   const nodeAddresses = [...printed.matchAll(/ inet6? ([^\s/]+)/g)].map((match) => match[1] ?? '')
   return causeOf({ target, family: familyOf(address), ...pods, network: trial.network, nodeAddresses })

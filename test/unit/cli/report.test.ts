@@ -5,12 +5,15 @@ import { expect, it } from 'vitest'
 import { countsOf, exitCodeOf, type Finding, findingText, openReport } from '../../../src/cli/shell/report.ts'
 
 const ok: Finding = { status: 'ok', summary: 'ADD', detail: 'not shown' }
-const failed: Finding = { status: 'fail', summary: 'DEL', detail: 'one\ntwo', hint: 'try this' }
+const known = { id: 'hairpin-off', message: 'hairpin_mode of v is 0', cause: 'off', cure: 'try this' }
+const failed: Finding = { status: 'fail', summary: 'DEL', detail: 'one\ntwo', known }
 const skipped: Finding = { status: 'skip', summary: 'CHECK', detail: 'no such verb' }
 
 it('puts the symbol first, and detail below what is not ok only', () => {
   expect(findingText(ok, false)).toBe('  ok    ADD\n')
-  expect(findingText(failed, false)).toBe('  FAIL  DEL\n        one\n        two\n        hint: try this\n')
+  expect(findingText(failed, false)).toBe(
+    '  FAIL  DEL\n        one\n        two\n        hint: hairpin_mode of v is 0 [hairpin-off]: try this\n',
+  )
   expect(findingText(skipped, false)).toBe('  skip  CHECK\n        no such verb\n')
 })
 

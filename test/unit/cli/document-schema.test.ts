@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The published schema of `-o json`. What commands print is held against it where tests run them (test/support/published.ts).
+
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { documentSchema, publishedSchema } from '../../../src/cli/shell/document-schema.ts'
+import { runCli } from '../../support/collect.ts'
+import { asPublished } from '../../support/published.ts'
+
+const finding = {
+  id: 'forwarding-off',
+  severity: 'error',
+  on: 'eth0',
+  message: 'it is 0',
+  cause: 'a script',
+  cure: 'set it',
+}
+const document = { formatVersion: 1, command: 'lint', exitCode: 1, findings: [finding] }
+
+it('docs/findings.schema.json is what the source says', () => {
+  const file = new URL('../../../docs/findings.schema.json', import.meta.url)
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual(publishedSchema())
+})
+
+it.each([
+  ['a finding of an unknown severity', { ...document, findings: [{ ...finding, severity: 'fatal' }] }],
+  ['a finding without a cure', { ...document, findings: [{ ...finding, cure: '' }] }],
+  ['a finding with a key that is not published', { ...document, findings: [{ ...finding, hint: 'x' }] }],
+  ['an id that is a sentence', { ...document, findings: [{ ...finding, id: 'No forwarding' }] }],
+  ['no exit code', { formatVersion: 1, command: 'lint' }],
+])('refuses %s', (_, value) => {
+  expect(documentSchema.safeParse(document).success).toBe(true)
+  expect(documentSchema.safeParse(value).success).toBe(false)
+})
+
+it('a test that gets a document with another exit code than the process had fails', () => {
+  expect(() => asPublished(document, 0)).toThrow('exitCode 1, the process: 0')
+  expect(() => asPublished({ ...document, findings: [{}] }, 1)).toThrow('findings.schema.json')
+})
+
+it.each([
+  [['explain', 'cni plugin not initialized'], 'cni-not-initialized'],
+  [['explain', 'pool-exhausted'], 'pool-exhausted'],
+  [['explain', 'json-syntax'], 'json-syntax'],
+  [['explain', 'host-local-full'], 'host-local-full'],
+  [['explain', '101'], 'pool-exhausted'],
+])('%j has its findings in it', async (words, id) => {
+  const { json } = await runCli([...words, '-o', 'json'])
+  const { findings = [] } = documentSchema.parse(json)
+  expect(findings.map((each) => each.id)).toContain(id)
+})
