@@ -2,6 +2,7 @@
 // What `ip -j -d` prints, to observed links and routes. A batch prints one JSON array a line for
 // each query that found something (ip/ipaddress.c, ip/iproute.c of iproute2).
 
+import { asObject } from '../cni/json/json-object.ts'
 import { bitsOf, familyOf } from '../cni/model/address.ts'
 import type { ObservedLink, ObservedRoute, ObservedRule } from '../plan/model/observed.ts'
 import { linkScope, mainTable } from '../plan/model/rtnetlink.ts'
@@ -44,8 +45,8 @@ export function readRules(documents: readonly Json[]): readonly ObservedRule[] {
 }
 
 function toLink(entry: Json): ObservedLink {
-  const info = object(entry['linkinfo'])
-  const port = object(info['info_slave_data'])
+  const info = asObject(entry['linkinfo'])
+  const port = asObject(info['info_slave_data'])
   const flags = Array.isArray(entry['flags']) ? entry['flags'] : []
   const addresses = Array.isArray(entry['addr_info']) ? (entry['addr_info'] as Json[]) : []
   return {
@@ -57,7 +58,7 @@ function toLink(entry: Json): ObservedLink {
     // The flag alone was asked for; promiscuity also counts a bridge's ports and packet captures.
     promisc: flags.includes('PROMISC'),
     allmulti: flags.includes('ALLMULTI'),
-    ...optional('vlanFiltering', object(info['info_data'])['vlan_filtering'], Boolean),
+    ...optional('vlanFiltering', asObject(info['info_data'])['vlan_filtering'], Boolean),
     ...optional('txqlen', entry['txqlen'], number),
     ...optional('kind', info['info_kind'], text),
     ...optional('master', entry['master'], text),
@@ -72,9 +73,9 @@ function toLink(entry: Json): ObservedLink {
 
 function toRoutes(entry: Json): readonly ObservedRoute[] {
   const hops = Array.isArray(entry['nexthops']) ? (entry['nexthops'] as Json[]) : [entry]
-  const metrics = Array.isArray(entry['metrics']) ? object(entry['metrics'][0]) : {}
+  const metrics = Array.isArray(entry['metrics']) ? asObject(entry['metrics'][0]) : {}
   return hops.map((hop) => {
-    const gw = hop['gateway'] ?? object(hop['via'])['host']
+    const gw = hop['gateway'] ?? asObject(hop['via'])['host']
     return {
       dst: toCidr(text(entry['dst']), 'pref' in entry || familyOf(text(gw ?? '')) === 6),
       ...optional('gw', gw, text),
@@ -105,10 +106,6 @@ function tableNumber(table: unknown): number {
   const names: Readonly<Record<string, number>> = { main: mainTable, local: 255, default: 253 }
   if (table === undefined) return mainTable
   return names[text(table)] ?? Number(table)
-}
-
-function object(value: unknown): Json {
-  return typeof value === 'object' && value !== null ? (value as Json) : {}
 }
 
 function text(value: unknown): string {

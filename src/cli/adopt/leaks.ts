@@ -5,7 +5,7 @@
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { acceptedAddresses, iptablesPods } from '../../plan/upstream/iptables-rules.ts'
-import { addressesOf } from '../../plan/upstream/libcni-cache.ts'
+import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
 import { nftPods } from '../../plan/upstream/nft-rules.ts'
 import { type NamedPod, upstreamNames } from '../../plan/upstream/owner-names.ts'
 import { upstreamLeases } from '../../system/ipam/upstream-leases.ts'
@@ -92,7 +92,7 @@ function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedP
     const ifName = pod.ifName ?? cached?.ifName ?? 'eth0'
     const key = `${pod.containerId} ${ifName}`
     const old = leaks.get(key)
-    const all = [...(old?.addresses ?? (cached === undefined ? [] : addressesOf(cached))), ...addresses]
+    const all = [...(old?.addresses ?? (cached === undefined ? [] : cachedAddresses(cached))), ...addresses]
     leaks.set(key, {
       network,
       containerId: pod.containerId,
@@ -128,7 +128,7 @@ function orphanAccepts(
   alive: ReadonlySet<string>,
 ): readonly string[] {
   const held = new Set([
-    ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => addressesOf(cached)),
+    ...found.filter(({ kind }) => kind !== 'gone').flatMap(({ cached }) => cachedAddresses(cached)),
     ...allRecords().flatMap(({ record }) => (record.spec?.ips ?? []).map(({ address }) => bareAddress(address))),
     ...upstreamLeases(dataDir, network)
       .filter(({ containerId }) => alive.has(containerId))

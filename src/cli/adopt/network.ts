@@ -7,7 +7,7 @@ import type { CallContext } from '../../commands/call/context.ts'
 import { settleKilledCalls } from '../../commands/teardown/teardown.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
 import { iptablesRemovals } from '../../plan/upstream/iptables-rules.ts'
-import { addressesOf } from '../../plan/upstream/libcni-cache.ts'
+import { cachedAddresses } from '../../plan/upstream/libcni-cache.ts'
 import { nftRemovals } from '../../plan/upstream/nft-rules.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { defaultDataDir } from '../../system/ipam/upstream-leases.ts'
@@ -164,7 +164,7 @@ function ipamOf({ list, plugin }: Target): { dataDir: string; subnets: readonly 
 
 function podEntry(cached: Found['cached'], status: Entry['status']): Entry {
   const { network, containerId, ifName, netns } = cached
-  return { network, status, containerId, ifName, addresses: addressesOf(cached), netns }
+  return { network, status, containerId, ifName, addresses: cachedAddresses(cached), netns }
 }
 
 function leakEntry({ network, containerId, ifName, addresses, what }: Leak): Entry {

@@ -15,7 +15,7 @@ const pauseMs = 50
 export async function waitForDad(context: CallContext, netnsFd: number, ifName: string): Promise<void> {
   const until = performance.now() + settleMs
   for (;;) {
-    const addresses = await addressesOf(context, netnsFd, ifName)
+    const addresses = await podAddresses(context, netnsFd, ifName)
     const failed = addresses.find((address) => address['dadfailed'] === true)
     if (failed) throw duplicate(ifName, String(failed['local']))
     if (!addresses.some((address) => address['tentative'] === true)) return
@@ -26,7 +26,7 @@ export async function waitForDad(context: CallContext, netnsFd: number, ifName: 
 
 type Json = Readonly<Record<string, unknown>>
 
-async function addressesOf(context: CallContext, netnsFd: number, ifName: string): Promise<readonly Json[]> {
+async function podAddresses(context: CallContext, netnsFd: number, ifName: string): Promise<readonly Json[]> {
   const args = [`--net=${podNetns}`, '--', 'ip', '-6', '-j', 'addr', 'show', 'dev', ifName]
   const output = await context.run({ file: 'nsenter', args, netnsFd })
   return readDocuments(output.stdout).flatMap((link) => (link['addr_info'] ?? []) as Json[])

@@ -8,8 +8,7 @@ import { hostLinkName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/orphan-reservations.ts'
 import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
-import { encodeRecord } from '../../plan/state/stored-record.ts'
-import { createText, namesIn, replaceText } from '../../system/files/files.ts'
+import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, networkParts } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
@@ -23,14 +22,13 @@ import {
   writeFinished,
   writeNetwork,
 } from '../../system/store/records.ts'
-import { isReserved, reservationFile, reservationHolder, reservationLock } from '../../system/store/reservations.ts'
+import { isReserved, reservationHolder } from '../../system/store/reservations.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 import { reserveNeighbours } from './neighbours.ts'
 import { hostLinkPattern, rediscover, type Search } from './rediscover.ts'
-
-const lockWaitMs = 5000
+import { reserveFor } from './reserve.ts'
 
 /** Whose removal keeps an attachment's lock for longer is not waited for: its link is about to go. */
 const removalWaitMs = 1000
@@ -175,21 +173,13 @@ export async function reserveFound(context: CallContext, found: Rediscovered): P
   }
 }
 
-/** Under the lock that a DEL holds while it gives reservations back: it may be over by then, which `isStill` tells. */
+/** No lock is asked for where it is somebody's. `isStill`: whether the attachment has it still. */
 async function reserve(
   context: CallContext,
-  of: { reservation: Reservation; record: AttachmentRecord; isStill: () => boolean },
+  { reservation, record, isStill }: { reservation: Reservation; record: AttachmentRecord; isStill: () => boolean },
 ): Promise<void> {
-  const { reservation, record, isStill } = of
   if (!isNobodys(reservation)) return
-  const lock = { file: reservationLock(reservation), purpose: 'mend a reservation', owner: context.identity }
-  await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
-    if (!isStill() || !isNobodys(reservation)) return
-    const { spec: _, network: __, ...intent } = record
-    const [file, text] = [reservationFile(reservation), encodeRecord(intent)]
-    // One that is there by now and can be read is somebody else's; one that cannot keeps its name, or an ADD would take it.
-    if (!createText(file, text) && isNobodys(reservation)) replaceText(file, text)
-  })
+  await reserveFor(context, { reservation, record }, () => isStill() && isNobodys(reservation))
 }
 
 /** Whether it is missing, cannot be read, or names an attachment whose record has others. */

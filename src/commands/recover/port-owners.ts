@@ -8,18 +8,14 @@ import type { AttachmentKey, AttachmentSpec, HostPort } from '../../plan/model/a
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { isPortConflict, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
-import { encodeRecord } from '../../plan/state/stored-record.ts'
-import { createText, replaceText } from '../../system/files/files.ts'
 import { chainedFiles, networkFiles } from '../../system/files/state.ts'
 import { observeTable } from '../../system/kernel/observe.ts'
-import { withLock } from '../../system/store/lock.ts'
-import { portHolder, portTaken } from '../../system/store/ports.ts'
+import { portTaken } from '../../system/store/ports.ts'
 import { allRecords } from '../../system/store/records.ts'
-import { reservationFile, reservationLock } from '../../system/store/reservations.ts'
+import { reservationHolder } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 import { isDead } from '../teardown/teardown.ts'
-
-const lockWaitMs = 5000
+import { reserveFor } from './reserve.ts'
 
 /**
  * Throws CniError 104 where a live attachment has a host port of `spec`, whose own reservations were made by now; the port
@@ -57,12 +53,9 @@ async function refuse(
   for (const port of ports) {
     const name = own.find((each) => isPortConflict(each, reservationName(port)))
     if (name === undefined) continue
-    const lock = { file: reservationLock({}), purpose: 'mend a reservation', owner: context.identity }
-    await withLock({ ...lock, waitMs: lockWaitMs, deadline: context.whole }, () => {
-      const { spec: _, network: __, ...intent } = record
-      const [file, text] = [reservationFile({ name }), encodeRecord(intent)]
-      const holder = portHolder(name)
-      if (!createText(file, text) && (holder === undefined || sameKey(holder.key, key))) replaceText(file, text)
+    await reserveFor(context, { reservation: { name }, record }, () => {
+      const holder = reservationHolder({ name })
+      return holder === undefined || sameKey(holder.key, key)
     })
     throw portTaken(port, key)
   }

@@ -4,6 +4,7 @@
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { asObject } from '../../cni/json/json-object.ts'
+import { defined } from '../../cni/model/defined.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { DelConf, Role } from '../../cni/model/net-conf.ts'
 import { readPrevResult } from '../../cni/result/result-shapes.ts'
@@ -12,12 +13,11 @@ import { hostLinkName, ifbName } from '../../plan/model/names.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import type { Rediscovered } from '../../plan/recovery/rediscovery.ts'
 import { isPartOurs } from '../../plan/upstream/libcni-cache.ts'
-import type { NetworkFiles } from '../../system/files/state.ts'
+import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
-import { addressesOf, holderOf } from '../../system/store/addresses.ts'
-import { portHolder, portsOf } from '../../system/store/ports.ts'
 import { findRecords, forgetUnreadable, hasUnreadable } from '../../system/store/records.ts'
+import { reservationHolder, reservedBy } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import { keyOf, rolesOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
@@ -61,9 +61,10 @@ export async function removeWithoutRecord(
 
 /** The intent records behind its first address and its first host port: all of one kind were made by the same ADD. */
 function reservationsOf(files: NetworkFiles, key: AttachmentKey): readonly AttachmentRecord[] {
-  const [[address], [port]] = [addressesOf(files, key), portsOf(key)]
-  const holders = [address && holderOf(files, address), port && portHolder(port)]
-  return holders.filter((holder) => typeof holder === 'object')
+  return [directoryNameOf(files), undefined].flatMap((network) => {
+    const [name] = reservedBy(key, network)
+    return (name !== undefined && reservationHolder({ name, ...defined({ network }) })) || []
+  })
 }
 
 /** Where its link is there, or it is told what it had: else there is nothing to look for. */

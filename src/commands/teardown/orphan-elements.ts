@@ -14,12 +14,11 @@ import type { TableFamily } from '../../plan/model/sets.ts'
 import { elementsInTheWay, orphanElements } from '../../plan/rules/orphan-elements.ts'
 import { chainRemovals, chainsBehind } from '../../plan/rules/port-conditions.ts'
 import { tableRemoval } from '../../plan/rules/ruleset.ts'
-import type { NetworkFiles } from '../../system/files/state.ts'
+import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
 import { execute, executeAll, type Place } from '../../system/kernel/execute.ts'
 import { observeTable } from '../../system/kernel/observe.ts'
-import { addressesOf } from '../../system/store/addresses.ts'
-import { portsOf } from '../../system/store/ports.ts'
 import { allRecords } from '../../system/store/records.ts'
+import { reservedBy } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 
 /**
@@ -32,8 +31,8 @@ export async function removeOrphanElements(
   key: AttachmentKey,
 ): Promise<boolean> {
   const remains = {
-    portNames: portsOf(key),
-    addresses: addressesOf(files, key).filter((address) => !isRecorded(key, address)),
+    portNames: reservedBy(key),
+    addresses: reservedBy(key, directoryNameOf(files)).filter((address) => !isRecorded(key, address)),
     link: key.role === 'ipam' ? '' : hostLinkName(key),
   }
   // Delegated to, nothing of it but addresses was ever made.

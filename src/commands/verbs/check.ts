@@ -26,8 +26,8 @@ import { delegate } from '../../system/ipam/delegate.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { holderOf } from '../../system/store/addresses.ts'
-import { portHolder } from '../../system/store/ports.ts'
 import { allNetworks, findRecords, readNetwork } from '../../system/store/records.ts'
+import { reservationHolder } from '../../system/store/reservations.ts'
 import { cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import { checkLoopback } from '../attach/loopback.ts'
 import type { CallContext } from '../call/context.ts'
@@ -167,7 +167,7 @@ function reservationDifference(files: NetworkFiles, record: AttachmentRecord): r
 
 function portDifference({ key, spec }: AttachmentRecord): readonly string[] {
   return (spec?.hostPorts?.ports ?? []).map(reservationName).flatMap((name) => {
-    const holder = portHolder(name)
+    const holder = reservationHolder({ name })
     if (holder !== undefined && sameKey(holder.key, key)) return []
     return [
       holder === undefined

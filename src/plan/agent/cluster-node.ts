@@ -2,6 +2,7 @@
 // A Node of the API server, stripped to what the agent uses: with its images and conditions one is 15 KB, and a cluster
 // has thousands.
 
+import { asObject } from '../../cni/json/json-object.ts'
 /** `addresses`: InternalIPs in the node's order; `podCidrs`: as the cluster gave them, in its order of families. */
 export interface ClusterNode {
   readonly name: string
@@ -21,10 +22,10 @@ const mostEntries = 64
 
 /** What is used of a Node; undefined for what is none. Unknown shapes inside it count as absent. */
 export function clusterNode(value: unknown): ClusterNode | undefined {
-  const [metadata, spec, status] = ['metadata', 'spec', 'status'].map((key) => object(object(value)[key]))
+  const [metadata, spec, status] = ['metadata', 'spec', 'status'].map((key) => asObject(asObject(value)[key]))
   const name = text(metadata?.['name'])
   if (name === '') return undefined
-  const conditions = list(status?.['conditions']).map(object)
+  const conditions = list(status?.['conditions']).map(asObject)
   const unavailable = conditions.find(({ type }) => type === 'NetworkUnavailable')
   return {
     name,
@@ -32,7 +33,7 @@ export function clusterNode(value: unknown): ClusterNode | undefined {
     created: text(metadata?.['creationTimestamp']),
     podCidrs: podCidrsOf(spec ?? {}),
     addresses: list(status?.['addresses'])
-      .map(object)
+      .map(asObject)
       .filter(({ type }) => type === 'InternalIP')
       .map(({ address }) => text(address))
       .slice(0, mostEntries),
@@ -50,10 +51,6 @@ function podCidrsOf(spec: Json): readonly string[] {
   const all = list(spec['podCIDRs']).map(text).slice(0, mostEntries)
   const first = text(spec['podCIDR'])
   return all.length > 0 || first === '' ? all : [first]
-}
-
-function object(value: unknown): Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {}
 }
 
 function list(value: unknown): readonly unknown[] {

@@ -44,9 +44,9 @@ export interface Viewer {
 export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): ClusterView {
   const problems: Problem[] = []
   const inOrder = [...nodes].sort(byAge)
-  const addresses = new Map(inOrder.map((node) => [node.name, addressesOf(node).map(formatAddress)]))
+  const addresses = new Map(inOrder.map((node) => [node.name, parsedAddresses(node).map(formatAddress)]))
   const claimed = claimedRanges(lengthsOf({ nodes, remembered, earlierPods }))
-  for (const node of inOrder) for (const address of addressesOf(node)) claimed.settle(node.name, address)
+  for (const node of inOrder) for (const address of parsedAddresses(node)) claimed.settle(node.name, address)
   const ranges = new Map<string, string[]>()
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
   for (const node of [...inOrder.filter(isSelf), ...inOrder.filter((each) => !isSelf(each))]) {
@@ -98,7 +98,7 @@ function byAge(a: ClusterNode, b: ClusterNode): number {
   return one < other ? -1 : one > other ? 1 : 0
 }
 
-function addressesOf({ addresses }: ClusterNode): readonly Address[] {
+function parsedAddresses({ addresses }: ClusterNode): readonly Address[] {
   return addresses.flatMap((text) => parseAddress(text) ?? [])
 }
 

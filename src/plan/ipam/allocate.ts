@@ -76,7 +76,7 @@ function usableOf(set: readonly Range[], exclude: readonly string[]): readonly U
  * The addresses of a span, lazily. Those that share all but their last group (16 bits; 8 in IPv4)
  * share their text up to it, unless the group is zero: IPv6 may then shorten it.
  */
-function* addressesOf(span: Span, { family, range }: Usable): Generator<Candidate> {
+function* candidatesIn(span: Span, { family, range }: Usable): Generator<Candidate> {
   const blockSize = family === 4 ? 256n : 65536n
   const radix = family === 4 ? 10 : 16
   for (let value = span.start; value <= span.end; ) {
@@ -121,7 +121,7 @@ export function* candidates(
   exclude: readonly string[],
 ): Generator<Candidate> {
   const from = last === undefined ? undefined : parseAddress(last)
-  for (const [span, usable] of spansFrom(usableOf(set, exclude), from)) yield* addressesOf(span, usable)
+  for (const [span, usable] of spansFrom(usableOf(set, exclude), from)) yield* candidatesIn(span, usable)
 }
 
 /** What `firstFree` looks at. `taken` holds canonical addresses. */

@@ -92,7 +92,7 @@ export function endsOf({ result, ifName }: Pick<CachedAttachment, 'result' | 'if
 }
 
 /** The pod's addresses, without prefix length; those of other interfaces in the result are left out. */
-export function addressesOf(cached: Pick<CachedAttachment, 'result' | 'ifName'>): readonly string[] {
+export function cachedAddresses(cached: Pick<CachedAttachment, 'result' | 'ifName'>): readonly string[] {
   return podIpsOf(cached).map(({ address }) => bareAddress(address))
 }
 

@@ -3,7 +3,6 @@
 // and the accept pairs that release 0.1 put into chains, which are taken out. Under the machine's lock only.
 
 import { rmSync } from 'node:fs'
-import { CniError, oneLine } from '../../cni/model/error.ts'
 import { deletePairCommand, isChainPlace, pairCommands, pairHandles } from '../../compile/accept-pairs.ts'
 import {
   type AcceptCommand,
@@ -23,9 +22,9 @@ import {
 import { decodeHostAccepts, encodeHostAccepts } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
-import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { isOnPath } from '../process/tools.ts'
+import { firewallError } from './refused.ts'
 
 /**
  * Makes the zones be as the network wants them, and writes down which they are before anything is put. `look`: for what is
@@ -172,10 +171,5 @@ async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; 
   const output = await run(command)
   // firewalld: the interface is in the zone already (ALREADY_ENABLED).
   if (output.code === 0 || (on.place.kind === 'firewalld' && /ALREADY_ENABLED/.test(output.stderr))) return
-  const goal = `could not change the accept of ${on.of} in ${placeText(on.place)}`
-  const missing = refusedFor(output.stderr)
-  const cure = missing?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
-  throw new CniError('firewall-accept', `${goal}: ${oneLine(output.stderr)}${missingNote(missing)}`, {
-    details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
-  })
+  throw firewallError(`could not change the accept of ${on.of} in ${placeText(on.place)}`, command, output.stderr)
 }

@@ -3,7 +3,7 @@
 // repaired, under the machine's lock: never on the way of a usual ADD.
 
 import { rmSync } from 'node:fs'
-import { CniError, oneLine } from '../../cni/model/error.ts'
+import type { CniError } from '../../cni/model/error.ts'
 import { type AcceptCommand, deleteCommand, insertCommand } from '../../compile/host-accept.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { acceptMark, markText } from '../../plan/rules/accept-mark.ts'
@@ -12,9 +12,9 @@ import { acceptedOf, type ChainPlace, type MarkAccept, placeText, samePlace } fr
 import { decodeMarkAccept, encodeMarkAccept } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
-import { missingNote, refusedFor } from '../process/capabilities.ts'
 import type { Run } from '../process/runner.ts'
 import { type ForeignFirewall, lookForDrops, lookThrough, rulesOf, textsOf } from './foreign-firewalls.ts'
+import { firewallError } from './refused.ts'
 
 /** How often a place is looked at: ours may be moved by somebody beside us, once. */
 const mostLooks = 5
@@ -197,10 +197,5 @@ function writeMarkAccept(content: MarkAccept): void {
 async function tried(run: Run, command: AcceptCommand, place: ChainPlace): Promise<CniError | undefined> {
   const output = await run(command)
   if (output.code === 0) return undefined
-  const missing = refusedFor(output.stderr)
-  const cure = missing?.hint ?? 'set firewall.hostAccept to "off" to leave that firewall alone'
-  const what = `could not change the accept in ${placeText(place)}: ${oneLine(output.stderr)}${missingNote(missing)}`
-  return new CniError('firewall-accept', what, {
-    details: `${[command.file, ...command.args].join(' ')}\n${command.stdin ?? ''}${output.stderr}${cure}`,
-  })
+  return firewallError(`could not change the accept in ${placeText(place)}`, command, output.stderr)
 }

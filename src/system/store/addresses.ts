@@ -7,7 +7,7 @@ import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
 import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
 import type { Deadline } from '../process/runner.ts'
-import { isHeldBy, release, reservationHolder, reservationsIn } from './reservations.ts'
+import { release, reservationHolder } from './reservations.ts'
 
 /** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
 export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<string> {
@@ -27,12 +27,6 @@ export function reserveAddress(files: NetworkFiles, intentFile: string, address:
 /** The intent record behind a reservation; undefined when there is none or it cannot be read. */
 export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
   return reservationHolder({ network: directoryNameOf(files), name: address })
-}
-
-/** The addresses whose reservation says that they are an attachment's. */
-export function addressesOf(files: NetworkFiles, key: AttachmentRecord['key']): readonly string[] {
-  const own = reservationsIn(directoryNameOf(files)).filter((each) => isHeldBy(each, key))
-  return own.map(({ name }) => name)
 }
 
 /** The address last given out from a range set: the start of the round robin. Only a hint. */

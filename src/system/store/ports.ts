@@ -9,14 +9,7 @@ import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model
 import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
 import { linkOnce, namesIn } from '../files/files.ts'
 import type { Deadline } from '../process/runner.ts'
-import {
-  isHeldBy,
-  portsDirectory,
-  release,
-  reservationFile,
-  reservationHolder,
-  reservationsIn,
-} from './reservations.ts'
+import { isHeldBy, portsDirectory, release, reservationFile, reservationHolder } from './reservations.ts'
 
 /** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
 export interface PortRequest {
@@ -49,17 +42,6 @@ export async function releasePorts(
   await release({ record, network: undefined, known, purpose: 'release host ports', deadline, remove })
 }
 
-/** The intent record behind a reserved port; undefined when there is none or it cannot be read. */
-export function portHolder(name: string): AttachmentRecord | undefined {
-  return reservationHolder({ name })
-}
-
-/** The names of the ports that an attachment has reserved. */
-export function portsOf(key: AttachmentRecord['key']): readonly string[] {
-  const own = reservationsIn(undefined).filter((each) => isHeldBy(each, key))
-  return own.map(({ name }) => name)
-}
-
 async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {
   const name = reservationName(port)
   const file = `${portsDirectory()}/${name}`
@@ -73,7 +55,7 @@ function isOurs(request: PortRequest, name: string): boolean {
 
 /** Whether the port's holder was dead and has been torn down, or has given it back meanwhile. */
 async function isFreed(request: PortRequest, name: string): Promise<boolean> {
-  const holder = portHolder(name)
+  const holder = reservationHolder({ name })
   if (holder === undefined) await request.reclaim()
   return (holder !== undefined && (await request.settle(holder))) || !existsSync(`${portsDirectory()}/${name}`)
 }
@@ -93,7 +75,7 @@ function conflicts(ports: readonly HostPort[]) {
 export function portTaken(port: HostPort, key: AttachmentRecord['key']): CniError {
   const name = reservationName(port)
   const other = [name, ...conflicts([port]).map((each) => each.other)]
-    .map(portHolder)
+    .map((each) => reservationHolder({ name: each }))
     .find((holder) => holder !== undefined && !sameKey(holder.key, key))
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
   return new CniError('port-reserved', `host port ${port.hostPort}/${port.protocol}${where} is taken`, {

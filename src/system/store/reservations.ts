@@ -52,6 +52,12 @@ export function isHeldBy(reservation: Reservation, key: AttachmentKey): boolean 
   return holder !== undefined && sameKey(holder.key, key)
 }
 
+/** The names that say they are an attachment's: addresses of `network`, or where it is absent, the node's host ports. */
+export function reservedBy(key: AttachmentKey, network?: string): readonly string[] {
+  const own = reservationsIn(network).filter((each) => isHeldBy(each, key))
+  return own.map(({ name }) => name)
+}
+
 /** What to give back. `known`: the names that its record has; absent: those that say they are its. */
 export interface Release {
   readonly record: AttachmentRecord

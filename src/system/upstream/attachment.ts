@@ -10,7 +10,7 @@ import { podNetns } from '../../compile/ip.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
-import { addressesOf, type CachedAttachment, endsOf, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
+import { type CachedAttachment, cachedAddresses, endsOf, isPartOurs } from '../../plan/upstream/libcni-cache.ts'
 import { isUpstreamLinkName, type UpstreamOwner, upstreamNames } from '../../plan/upstream/owner-names.ts'
 import { networkDirectories } from '../files/state.ts'
 import { addressesHeld, isLeasedElsewhere, releaseUpstreamAddresses } from '../ipam/upstream-leases.ts'
@@ -58,7 +58,7 @@ export function findUpstream(key: AttachmentKey, conf: DelConf, dataDir: string)
   return {
     key,
     dataDir,
-    addresses: [...new Set([...held, ...(known === undefined ? [] : addressesOf(known))])],
+    addresses: [...new Set([...held, ...(known === undefined ? [] : cachedAddresses(known))])],
     ...(isTheirs && ends.host !== undefined ? { host: ends.host } : {}),
     ...(ends.pod === undefined ? {} : { pod: ends.pod }),
   }

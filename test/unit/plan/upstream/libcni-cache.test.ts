@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import { hostLinkName } from '../../../../src/plan/model/names.ts'
 import {
-  addressesOf,
+  cachedAddresses,
   cachedTypes,
   endsOf,
   isMainOurs,
@@ -71,7 +71,7 @@ describe('an entry of libcni’s cache', () => {
     expect(cached).toMatchObject({ containerId: 'c-1', netns: '/run/netns/p', args: [['K8S_POD_NAME', 'web']] })
     if (cached === undefined) throw new Error('not read')
     expect(cachedTypes(cached)).toEqual(['bridge', 'portmap'])
-    expect(addressesOf(cached)).toEqual(['10.1.0.2'])
+    expect(cachedAddresses(cached)).toEqual(['10.1.0.2'])
     expect(endsOf(cached).host?.name).toBe('vethdbf5d3a6')
   })
 
