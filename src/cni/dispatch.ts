@@ -87,7 +87,10 @@ function teardownOf(invocation: Invocation, stdin: string, handlers: Handlers): 
   return () => handlers.del(invocation, readDelConfig(stdin, invocation.ownTypes))
 }
 
-/** The error document for whatever was thrown. `env`: the call's; an error of DEL keeps clear of what runtimes take for success. */
+/**
+ * The error document for whatever was thrown. `env`: the call's; an error of DEL keeps clear of what runtimes take for
+ * success.
+ */
 export function failure(thrown: unknown, version: CniVersion, env: Environment): DispatchOutput {
   const body = errorBody(toCniError(thrown), version)
   const document = env['CNI_COMMAND'] === 'DEL' ? withoutDoneWords(body) : body

@@ -64,7 +64,10 @@ export function failedOp(batch: Batch, stderr: string): Op | undefined {
   })
 }
 
-/** As its path, or with dots for slashes and the other way round: `setting key "net.ipv4.conf.eth0/10.arp_filter": …` (procps 4.0). */
+/**
+ * As its path, or with dots for slashes and the other way round: `setting key "net.ipv4.conf.eth0/10.arp_filter": …`
+ * (procps 4.0).
+ */
 function isNamed(key: string, stderr: string): boolean {
   const dotted = key.replace(/[./]/g, (mark) => (mark === '/' ? '.' : '/'))
   return stderr.includes(`/proc/sys/${key}:`) || stderr.includes(`"${dotted}"`)

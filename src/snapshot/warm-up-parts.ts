@@ -71,7 +71,10 @@ export const tableListing = JSON.stringify({
   ],
 })
 
-/** A call whose tools are harmless: two ADDs of `conf`, the first of the network and a usual one; then what CHECK and DEL plan. */
+/**
+ * A call whose tools are harmless: two ADDs of `conf`, the first of the network and a usual one; then what CHECK and
+ * DEL plan.
+ */
 export async function warmUpOrders(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   for (const containerId of ['warm-up-1', 'warm-up-2']) {
     const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }

@@ -11,7 +11,10 @@ import { runCni } from './calls.ts'
 import { pluginsOf, type Slot, slots } from './networks.ts'
 import type { Disturbance, PodCall } from './steps.ts'
 
-/** live: ADD succeeded; failed: an ADD or DEL of it did not end well, and DEL is due; dead: its namespace went behind the runtime's back. */
+/**
+ * live: ADD succeeded; failed: an ADD or DEL of it did not end well, and DEL is due; dead: its namespace went behind
+ * the runtime's back.
+ */
 export interface Pod {
   readonly id: string
   readonly slot: Slot
@@ -95,7 +98,10 @@ export function isFull({ pods, former }: World, { network }: Pick<Slot, 'network
   return network === 'small' && holders.length >= 5
 }
 
-/** A second ADD is refused and harms nothing: the invariants see to the latter. Where the record was damaged, it may replace the pod. */
+/**
+ * A second ADD is refused and harms nothing: the invariants see to the latter. Where the record was damaged, it may
+ * replace the pod.
+ */
 async function addAgain(world: World, pod: Pod, { disturbance }: PodCall): Promise<void> {
   const [conf = {}] = pluginsOf(pod.slot)
   const isKnown = isRecorded(world, pod)

@@ -49,7 +49,10 @@ const clientSource = `
     process.stdout.write(JSON.stringify(said), () => process.exit())
   })`
 
-/** Starts a server on a TCP and a UDP port of a namespace. `address`: where it listens, `::` for everywhere. End it with the returned function. */
+/**
+ * Starts a server on a TCP and a UDP port of a namespace. `address`: where it listens, `::` for everywhere. End it with
+ * the returned function.
+ */
 export async function answer(netns: string, port: number, address = '::'): Promise<() => void> {
   const args = [`--net=${netns}`, '--', process.execPath, '-e', serverSource, `${port}`, address]
   const child = spawn('nsenter', args, { stdio: ['ignore', 'pipe', 'inherit'] })

@@ -16,7 +16,8 @@ export const agentCommand: Command = {
   summary: 'keep a Kubernetes node in its cluster: configuration, routes, repair',
   description: [
     "Runs on every node until it is told to end. Waits for the node's podCIDRs and writes the configuration, last of",
-    'all; keeps routes to the podCIDRs of all other nodes; makes again what others remove; collects garbage. Its log is',
+    'all; keeps routes to the podCIDRs of all other nodes; makes again what others remove; collects garbage. Its ' +
+      'log is',
     'JSON, a line each. It needs the right to get, list and watch nodes, to patch the status of its own, and to create',
     'events. When it ends, the network of pods stays as it is. docs/kubernetes.md has the manifest.',
   ].join('\n'),

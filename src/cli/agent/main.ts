@@ -21,8 +21,8 @@ export async function main(settings: Settings): Promise<number> {
 }
 
 /**
- * Keeps the heap's young part as small as it is at the start: V8 lets it grow to 64 MB where much is parsed at once, and
- * seldom gives it back (v8/src/flags/flag-definitions.h, semi_space_growth_factor).
+ * Keeps the heap's young part as small as it is at the start: V8 lets it grow to 64 MB where much is parsed at once,
+ * and seldom gives it back (v8/src/flags/flag-definitions.h, semi_space_growth_factor).
  */
 function keepHeapSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1')

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upstream portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream sbr"),
-// each as one key of ours.
+// The upstream portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream
+// sbr"), each as one key of ours.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { type Converted, unknownRemarks } from './main-plugin.ts'
@@ -78,7 +78,8 @@ function convertFirewall(plugin: Json): Converted {
     keys: {
       firewall: {
         ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open',
-        // The plugin's accepts are for packets from the pod, and for answers to it (docs/design.md, "Upstream firewall").
+        // The plugin's accepts are for packets from the pod, and for answers to it
+        // (docs/design.md, "Upstream firewall").
         hostAccept: 'established',
         ...(zone === '' ? {} : { firewalldZone: zone }),
       },
@@ -87,11 +88,13 @@ function convertFirewall(plugin: Json): Converted {
       // One that has a name of its own has rules; backend firewalld has no chain.
       (admin === '' || lookUp(plugin, 'backend') === 'firewalld' ? note : warning)(
         'firewall.iptablesAdminChainName',
-        `rules in ${chain} are not passed by pods any more: put them into FORWARD, where trestle's accept stands behind them`,
+        `rules in ${chain} are not passed by pods any more: put them into FORWARD, where trestle's accept stands ` +
+          'behind them',
       ),
       note(
         'firewall.hostAccept',
-        'as there, pods get answers and their host ports; "auto" also lets in new connections from nonMasqueradeCIDRs and acceptFrom',
+        'as there, pods get answers and their host ports; "auto" also lets in new connections from ' +
+          'nonMasqueradeCIDRs and acceptFrom',
       ),
       ...backendRemarks(plugin, 'firewall'),
       ...unknownRemarks(plugin, {

@@ -129,7 +129,9 @@ export function encode<S extends Shape>(shape: S, message: Encodable<S>): Uint8A
   return writer.finish()
 }
 
-/** The message in `data`. Fields that the table does not name are skipped; throws Error when the bytes are cut short. */
+/**
+ * The message in `data`. Fields that the table does not name are skipped; throws Error when the bytes are cut short.
+ */
 export function decode<S extends Shape>(shape: S, data: Uint8Array): Decoded<S> {
   const values: Record<string, unknown> = {}
   const names = new Map<number, string>()

@@ -31,7 +31,10 @@ export function fixable(findings: readonly Finding[]): readonly Finding[] {
   return findings.filter(({ id }) => ([...restored, ...collected] as readonly string[]).includes(id))
 }
 
-/** Mends them. `endpoint`, `isAsked`: of the runtime. Returns what was done, in words. Throws CniError as `restore` and `gc` do. */
+/**
+ * Mends them. `endpoint`, `isAsked`: of the runtime. Returns what was done, in words. Throws CniError as `restore` and
+ * `gc` do.
+ */
 export async function fix(
   findings: readonly Finding[],
   { endpoint, isAsked, progress }: Omit<SweepRequest, 'isApplied'> & { readonly progress: Progress },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings as people read them: a line for each group, and below it what is wrong there, with what comes of it, why, and
-// what to do. What is fine takes one line.
+// Findings as people read them: a line for each group, and below it what is wrong there, with what comes of it, why,
+// and what to do. What is fine takes one line.
 
 import { oneLine } from '../../cni/model/error.ts'
 import type { Severity } from '../lint/checks/check-texts.ts'

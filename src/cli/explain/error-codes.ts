@@ -99,7 +99,8 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
   interrupted: {
     meaning: 'interrupted',
     cause:
-      'the process got SIGTERM or SIGINT; what ADD had made was taken back, what another call held is left for a later one',
+      'the process got SIGTERM or SIGINT; what ADD had made was taken back, what another call held is left for a ' +
+      'later one',
     cure: 'nothing to do: the runtime tries again',
   },
   checkFailed: {

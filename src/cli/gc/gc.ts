@@ -67,7 +67,10 @@ function askedIn({ values }: Input): SweepRequest {
   }
 }
 
-/** Judges all that is there, and collects it where that is asked. Throws CniError 5 when a named runtime does not answer. */
+/**
+ * Judges all that is there, and collects it where that is asked. Throws CniError 5 when a named runtime does not
+ * answer.
+ */
 export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, progress: Progress): Promise<Swept> {
   const context = openContext(new AbortController().signal)
   const living = isAsked ? await askRuntime(endpoint, progress) : { listed: undefined, source: 'not asked' }

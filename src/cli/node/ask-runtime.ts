@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runtime itself says of its settings: over CRI (containerd: Status, verbose), CRI-O over HTTP on the same socket
-// (what `crio status config` asks), or by its own command that prints them.
+// What a runtime itself says of its settings: over CRI (containerd: Status, verbose), CRI-O over HTTP on the same
+// socket (what `crio status config` asks), or by its own command that prints them.
 
 import { spawnSync } from 'node:child_process'
 import { request } from 'node:http'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags of kubelet about CNI. They were Docker's (dockershim) and went with it in Kubernetes 1.24: kubelet then ends with
-// "unknown flag"; before, with another runtime, they did nothing (kubernetes/kubernetes pull request 106907).
+// Flags of kubelet about CNI. They were Docker's (dockershim) and went with it in Kubernetes 1.24: kubelet then ends
+// with "unknown flag"; before, with another runtime, they did nothing (kubernetes/kubernetes pull request 106907).
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

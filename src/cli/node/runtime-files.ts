@@ -70,8 +70,9 @@ export function criDockerdFiles({ args }: Process = stopped): FileSettings {
 }
 
 /**
- * k3s and rke2 write containerd's file anew at each start, from a template beside it, which for containerd 2 (version 3)
- * has another name (docs.k3s.io/advanced, "Configuring containerd"); so do MicroK8s and k0s (docs.k0sproject.io/stable/runtime).
+ * k3s and rke2 write containerd's file anew at each start, from a template beside it, which for containerd 2 (version
+ * 3) has another name (docs.k3s.io/advanced, "Configuring containerd"); so do MicroK8s and k0s
+ * (docs.k0sproject.io/stable/runtime).
  */
 export function editOf(file: string, version: number): Edit {
   const owner =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the configuration of a runtime says of CNI: containerd's and CRI-O's TOML, and containerd's answer to CRI Status.
-// Sources: containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
+// What the configuration of a runtime says of CNI: containerd's and CRI-O's TOML, and containerd's answer to CRI
+// Status. Sources: containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
 
 import { isObject } from '../../cni/json/json-object.ts'
 import type { Table } from './toml-file.ts'

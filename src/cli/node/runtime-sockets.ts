@@ -14,7 +14,9 @@ const knownSockets = [
   '/run/cri-dockerd.sock',
 ]
 
-/** The sockets that exist, each once: distributions link one path to another. `more`: paths that were found otherwise. */
+/**
+ * The sockets that exist, each once: distributions link one path to another. `more`: paths that were found otherwise.
+ */
 export function runtimeSockets(more: readonly string[] = []): readonly string[] {
   const byFile = new Map<string, string>()
   for (const path of [...knownSockets, ...more].filter(isSocket)) {

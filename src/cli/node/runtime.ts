@@ -27,7 +27,10 @@ export interface Attachment {
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
 }
 
-/** Runs ADD of every plugin, in order. Returns the last result as it was printed. Throws the CniError of the first that fails. */
+/**
+ * Runs ADD of every plugin, in order. Returns the last result as it was printed. Throws the CniError of the first that
+ * fails.
+ */
 export async function addList(runtime: Runtime, attachment: Attachment): Promise<unknown> {
   let prevResult: unknown
   for (const conf of runtime.network.plugins) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TOML files of a runtime with what they import: containerd's `imports` (cmd/containerd/server/config, resolveImports and
-// mergeConfig) and CRI-O's drop-ins (crio.conf.d(5)).
+// TOML files of a runtime with what they import: containerd's `imports` (cmd/containerd/server/config, resolveImports
+// and mergeConfig) and CRI-O's drop-ins (crio.conf.d(5)).
 
 import { readFileSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'

@@ -8,7 +8,10 @@ import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink, ObservedNamespace } from '../../plan/model/observed.ts'
 import type { ChainedSurroundings } from '../../plan/modes/chained.ts'
 
-/** An interface and an address for documentation (RFC 5737). `type`: of the plugin that makes it; `ifName`, `sandbox`: of the call. */
+/**
+ * An interface and an address for documentation (RFC 5737). `type`: of the plugin that makes it; `ifName`, `sandbox`:
+ * of the call.
+ */
 export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: string; sandbox: string }): Result {
   const ends = type === 'bridge' ? [{ name: 'cni0' }, { name: 'veth0' }] : type === 'ptp' ? [{ name: 'veth0' }] : []
   const interfaces = [...ends, { name: ifName, mac: '0a:58:c0:00:02:02', sandbox }]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runtime would send for a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and bandwidth).
+// What a runtime would send for a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and
+// bandwidth).
 
 import type { PluginConf } from '../node/network-list.ts'
 import { type Option, UsageError } from '../shell/command.ts'

@@ -55,8 +55,8 @@ function readSet(inputs: readonly RangeInput[], set: number, pathOf: RangePath):
 }
 
 /**
- * The range sets of a pool, complete. A pod gets one address of each set. `path` is the key the sets are under, or tells each one's own key.
- * Source: host-local's range_set.go and config.go. Throws CniError invalidConfig.
+ * The range sets of a pool, complete. A pod gets one address of each set. `path` is the key the sets are under, or
+ * tells each one's own key. Source: host-local's range_set.go and config.go. Throws CniError invalidConfig.
  */
 export function readRangeSets(
   input: readonly (readonly RangeInput[])[],

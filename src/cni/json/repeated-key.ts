@@ -3,7 +3,10 @@
 
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
 
-/** The first key that an object under the key `name`, in any case of letters, has twice; undefined for none. `text` must be JSON. */
+/**
+ * The first key that an object under the key `name`, in any case of letters, has twice; undefined for none. `text` must
+ * be JSON.
+ */
 export function repeatedKey(text: string, name: string): string | undefined {
   const open: { readonly name: string; readonly keys: Set<string> }[] = []
   let [key, last] = ['', '']

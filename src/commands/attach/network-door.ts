@@ -24,7 +24,10 @@ import { earlierInUse, liveSpecs, networksMade } from '../call/in-use.ts'
 import { refuseOwnedPorts } from '../recover/port-owners.ts'
 import { executeWithRules } from '../teardown/orphan-elements.ts'
 
-/** Looks and writes that are about everything shared; 'other' for what is the caller's own. `files`: of one network, where it is about one. */
+/**
+ * Looks and writes that are about everything shared; 'other' for what is the caller's own. `files`: of one network,
+ * where it is about one.
+ */
 export async function networkDoor(
   context: CallContext,
   files: NetworkFiles | undefined,

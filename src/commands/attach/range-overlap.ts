@@ -19,8 +19,8 @@ import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 
 /**
- * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up. Throws CniError 110 for an overlap;
- * a network with pods is only warned of on stderr.
+ * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up.
+ * Throws CniError 110 for an overlap; a network with pods is only warned of on stderr.
  */
 export async function requireApart(
   context: CallContext,

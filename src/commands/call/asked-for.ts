@@ -42,7 +42,10 @@ export function isInProgress({ record, isPending }: StoredRecord): boolean {
   return isPending && record.pendingCleanup === undefined && !isWriterGone(record)
 }
 
-/** The attachment's records. Another DEL that only has to give things back looks like an ADD, but for its lock: it is waited for. */
+/**
+ * The attachment's records. Another DEL that only has to give things back looks like an ADD, but for its lock: it is
+ * waited for.
+ */
 async function recordsFor(context: CallContext, call: Invocation, conf: DelConf): Promise<readonly StoredRecord[]> {
   const find = () => rolesOf(conf).flatMap((role) => findRecords(networkFiles(conf.name), keyOf(call, conf, role)))
   const records = find()

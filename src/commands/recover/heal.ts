@@ -86,8 +86,8 @@ async function missingOfAttachments(context: CallContext, search: Search): Promi
 }
 
 /**
- * An intent record is written before its link is made, and goes after it, so that links are counted first. The caller's own intent record
- * has none yet. As far as counts tell: of a dead pod the link may be gone.
+ * An intent record is written before its link is made, and goes after it, so that links are counted first. The caller's
+ * own intent record has none yet. As far as counts tell: of a dead pod the link may be gone.
  */
 function hasMoreLinksThanRecords(): boolean {
   const links = linkNames().filter((name) => hostLinkPattern.test(name)).length
@@ -96,7 +96,10 @@ function hasMoreLinksThanRecords(): boolean {
   return links >= names.filter((name) => isOwner(name) && !name.endsWith(':ipam')).length
 }
 
-/** An address is reserved before its record is finished, and given back after that. Pods with an address of no pool make it look in vain. */
+/**
+ * An address is reserved before its record is finished, and given back after that. Pods with an address of no pool make
+ * it look in vain.
+ */
 function hasTooFewReservations({ files, conf, perPod }: Reserving): boolean {
   const isOfRole = (name: string) => name.endsWith(':ipam') === (conf.role === 'ipam')
   const finished = namesIn(files.attachments).filter((name) => isOwner(name) && isOfRole(name))

@@ -80,7 +80,10 @@ function isOwn({ ipam }: NetConf, name: string): boolean {
   return subnets.some((subnet) => includes(subnet, address))
 }
 
-/** Looks once more where there are any: a DEL beside us forgets its record between our look at the links and that at the records. */
+/**
+ * Looks once more where there are any: a DEL beside us forgets its record between our look at the links and that at the
+ * records.
+ */
 async function findOrphans(context: CallContext) {
   const first = await lookForOrphans(context)
   if (first.orphans.length === 0) return first

@@ -189,7 +189,10 @@ function isForOthers(network: string, stored: readonly StoredRecord[], main: str
   return main !== network && !unreadable.includes('main') && knownNetwork(files) === undefined
 }
 
-/** Whether a reservation is old enough for gc: by the holder's identity, else by the time of the file, since whoever damaged it did that later. */
+/**
+ * Whether a reservation is old enough for gc: by the holder's identity, else by the time of the file, since whoever
+ * damaged it did that later.
+ */
 export function isOldFile({ identity }: CallContext, file: string, holder: AttachmentRecord | undefined): boolean {
   const writtenMs = lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN
   if (holder === undefined) return Math.abs(Date.now() - writtenMs) > youngestMs

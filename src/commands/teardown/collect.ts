@@ -24,7 +24,10 @@ export interface Collected extends Verdict {
   readonly failures: readonly string[]
 }
 
-/** A namespace that a runtime is just making or removing is a plain file for a moment: how often it is looked at, and when again. */
+/**
+ * A namespace that a runtime is just making or removing is a plain file for a moment: how often it is looked at, and
+ * when again.
+ */
 const mostLooks = 5
 const pauseMs = 100
 

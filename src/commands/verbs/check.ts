@@ -78,7 +78,10 @@ function findRecord(files: NetworkFiles, call: Invocation, conf: NetConf): Attac
   return (exact ?? records.find(({ record }) => record.key.role === conf.role) ?? records[0])?.record
 }
 
-/** Why a record lacks what was made, where it should not: a chained attachment may have had nothing to make, role ipam never has. */
+/**
+ * Why a record lacks what was made, where it should not: a chained attachment may have had nothing to make, role ipam
+ * never has.
+ */
 function whyWithoutSpec({ spec, otherFormat, key }: AttachmentRecord): string | undefined {
   if (otherFormat !== undefined) return `the record is of format ${otherFormat}`
   return spec === undefined && key.role === 'main' ? 'the record was lost' : undefined

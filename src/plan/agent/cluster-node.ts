@@ -3,6 +3,7 @@
 // has thousands.
 
 import { asObject } from '../../cni/json/json-object.ts'
+
 /** `addresses`: InternalIPs in the node's order; `podCidrs`: as the cluster gave them, in its order of families. */
 export interface ClusterNode {
   readonly name: string

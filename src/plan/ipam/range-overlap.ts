@@ -104,7 +104,9 @@ export function overlapError(name: string, first: RangeOverlap, more: readonly R
   const message = `network ${name}: the range ${range} overlaps ${address} of ${placeOf(first)}`
   const rest = more.map((each) => `${describeOverlap(each)}\n`).join('')
   return new CniError('range-in-use', message, {
-    details: `${rest}pods and their gateway would get addresses of that subnet, the router's or the node's own: use another range, remove ${link} if it is left over, or set "allowOverlap": true`,
+    details:
+      `${rest}pods and their gateway would get addresses of that subnet, the router's or the node's own: use ` +
+      `another range, remove ${link} if it is left over, or set "allowOverlap": true`,
   })
 }
 

@@ -10,8 +10,8 @@ import type { Op } from '../model/op.ts'
 
 /**
  * Operations that take addresses off the bridge which stand in the way of the wanted ones. They go
- * when forceAddress says so, or when the bridge is of our making (`ownMac`) and nothing is plugged in. Throws CniError 108 when the link is no bridge
- * or an address stays in the way, naming both addresses and the ports.
+ * when forceAddress says so, or when the bridge is of our making (`ownMac`) and nothing is plugged in. Throws CniError
+ * 108 when the link is no bridge or an address stays in the way, naming both addresses and the ports.
  */
 export function agreeOnAddresses(input: {
   readonly network: NetworkSpec
@@ -92,6 +92,8 @@ function noBridge(name: string, kind: string | undefined): CniError {
 /** Told before anything is made: the gateway's link would be left when its VLAN is refused. */
 function noVlans(name: string): CniError {
   return new CniError('bridge-without-vlans', `"${name}" was made without VLAN filtering`, {
-    details: `the configuration has "vlan" or "vlanTrunk"; use another "bridge", or switch it on: ip link set ${name} type bridge vlan_filtering 1`,
+    details:
+      `the configuration has "vlan" or "vlanTrunk"; use another "bridge", or switch it on: ip link set ${name} ` +
+      'type bridge vlan_filtering 1',
   })
 }

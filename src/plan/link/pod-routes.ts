@@ -6,7 +6,10 @@ import type { Route } from '../../cni/model/route.ts'
 import type { PodAddress } from '../model/attachment.ts'
 import { linkScope } from '../model/rtnetlink.ts'
 
-/** Routes as they will be installed: a route without gateway takes the first one of its family, but not in IPv4 one of scope link or narrower. */
+/**
+ * Routes as they will be installed: a route without gateway takes the first one of its family, but not in IPv4 one of
+ * scope link or narrower.
+ */
 export function podRoutes(
   routes: readonly Route[],
   ips: readonly PodAddress[],

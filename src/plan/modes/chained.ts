@@ -220,7 +220,9 @@ function noInterface(dev: string): CniError {
 
 function noVeth(dev: string, link: ObservedLink): CniError {
   return new CniError('bandwidth-without-veth', `bandwidth: ${dev} has no veth peer on the host`, {
-    details: `${dev} is of kind ${link.kind ?? 'none'}; limits are set on the host's end of a veth, so use them after ptp or bridge, or leave "bandwidth" out`,
+    details:
+      `${dev} is of kind ${link.kind ?? 'none'}; limits are set on the host's end of a veth, so use them after ptp ` +
+      'or bridge, or leave "bandwidth" out',
   })
 }
 

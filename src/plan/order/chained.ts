@@ -84,7 +84,9 @@ function foreignQueue(facts: AddFacts): CniError | undefined {
   const found = othersQueue?.root ?? (othersQueue?.hasIngress && bandwidth?.egress ? 'ingress' : undefined)
   if (bandwidth === undefined || found === undefined) return undefined
   return new CniError('bandwidth-set-already', `bandwidth: ${bandwidth.link} has a qdisc already (${found})`, {
-    details: `another plugin of the list limits this link, or an agent does; let one of them do it: tc qdisc show dev ${bandwidth.link}`,
+    details:
+      'another plugin of the list limits this link, or an agent does; let one of them do it: tc qdisc show dev ' +
+      `${bandwidth.link}`,
   })
 }
 

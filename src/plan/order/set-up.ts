@@ -49,7 +49,10 @@ export function lookAtHost(network: NetworkSpec, { unlessMade = false, spec }: H
   }
 }
 
-/** After the look: what is missing. Throws CniError 108 for an address of another network on the bridge, 110 for a network in the way. */
+/**
+ * After the look: what is missing. Throws CniError 108 for an address of another network on the bridge, 110 for a
+ * network in the way.
+ */
 export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
   const { shared, vlans } = facts.learnt
   if (shared === undefined) return lookAtHost(setting.network, {})

@@ -17,8 +17,8 @@ const perCall = new Set([
 
 /**
  * A digest in hex of a configuration's own keys; equal for any order of keys, and for any of this executable's names as
- * `type`: versions side by side share records. Text that is no JSON object is its own. Not cryptographic: it compares an operator's configurations with each other, and
- * SHA-256 over one costs a cold call a millisecond.
+ * `type`: versions side by side share records. Text that is no JSON object is its own. Not cryptographic: it compares
+ * an operator's configurations with each other, and SHA-256 over one costs a cold call a millisecond.
  */
 export function configDigest({ stdin, role }: Pick<NetConf, 'stdin' | 'role'>): string {
   const text = canonical(stdin, role !== 'ipam')

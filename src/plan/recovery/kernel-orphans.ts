@@ -9,7 +9,10 @@ import type { ObservedLink, ObservedTable } from '../model/observed.ts'
 import type { AttachmentRecord } from '../model/record.ts'
 import { namedIn } from '../rules/orphan-elements.ts'
 
-/** A link of the host, or what elements of our tables name: a link that is gone, or an address. `key`: whose it was, as its alias tells. */
+/**
+ * A link of the host, or what elements of our tables name: a link that is gone, or an address. `key`: whose it was, as
+ * its alias tells.
+ */
 export interface Orphan {
   readonly kind: 'link' | 'elements'
   readonly name: string
@@ -53,7 +56,10 @@ export function hasPodWithoutRecord(orphans: readonly Orphan[]): boolean {
   return orphans.some((orphan) => isHostLink(orphan) || isUnnamedHostLink(orphan))
 }
 
-/** Decides about one for `trestle gc`. `isListed`: by the runtime, where one was asked; `mayBeOfUnknownPod`: whether a pod without a record may live. */
+/**
+ * Decides about one for `trestle gc`. `isListed`: by the runtime, where one was asked; `mayBeOfUnknownPod`: whether a
+ * pod without a record may live.
+ */
 export function judgeOrphan(
   orphan: Orphan,
   facts: { links: ReadonlyMap<string, unknown>; isListed: boolean | undefined; mayBeOfUnknownPod: boolean },

@@ -72,7 +72,10 @@ function hasOurLink(cached: CachedAttachment): boolean {
   return endsOf(cached).host?.name === hostLinkName({ network, containerId, ifName, role: 'main' })
 }
 
-/** The MTU that the upstream tuning plugin set behind trestle: it prints prevResult as it got it (plugins/meta/tuning/tuning.go). */
+/**
+ * The MTU that the upstream tuning plugin set behind trestle: it prints prevResult as it got it
+ * (plugins/meta/tuning/tuning.go).
+ */
 export function mtuSetLater({ list }: CachedAttachment, conf: OwnConf): number | undefined {
   const { plugins } = asObject(list)
   const entries = (Array.isArray(plugins) ? plugins : []).map(asObject)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names that the upstream plugins give to what they make for one attachment
-// (docs/design.md, "Upstream masquerade" and "Upstream portmap" and "Upstream bandwidth"): by these their leavings are found, and told from others'.
+// (docs/design.md, "Upstream masquerade" and "Upstream portmap" and "Upstream bandwidth"): by these their leavings are
+// found, and told from others'.
 
 import { formatAddress, parseAddress } from '../../cni/model/address.ts'
 import { sha512Hex } from './sha512.ts'

@@ -30,7 +30,10 @@ export function callFile({ pid, startTime, pidNamespace }: ProcessIdentity, kind
   return `${stateRoot()}/call.${namespace}.${pid}.${startTime}${kind === 'delegate' ? '.delegate' : ''}`
 }
 
-/** For this process; its file is made with its first child. Where it cannot be, on a full disk, a removal must go on all the same. */
+/**
+ * For this process; its file is made with its first child. Where it cannot be, on a full disk, a removal must go on all
+ * the same.
+ */
 export function starterOf(identity: ProcessIdentity): Starter {
   return (kind) => {
     own.children += 1

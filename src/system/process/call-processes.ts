@@ -14,7 +14,10 @@ import { describeProcess, type HeldFile, holdersOf, isHolder, leadsGroup, seesOw
 import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './process-identity.ts'
 import type { Deadline } from './runner.ts'
 
-/** How long a delegated plugin may go on after its caller was killed: as long as the caller would have let it (commands/call/context.ts). */
+/**
+ * How long a delegated plugin may go on after its caller was killed: as long as the caller would have let it
+ * (commands/call/context.ts).
+ */
 const longestDelegateMs = 20_000
 const longestWaitMs = 5000
 
@@ -124,7 +127,10 @@ function isOver({ identity, stat }: Found): boolean {
   return hasEnded(identity, Number(stat.mtimeMs))
 }
 
-/** Whether its processes cannot be told: nothing is killed, and by now its longest time is over. Throws CniError 11 where it is not. */
+/**
+ * Whether its processes cannot be told: nothing is killed, and by now its longest time is over. Throws CniError 11
+ * where it is not.
+ */
 function isUnseen({ identity, stat }: Found): boolean {
   if (identity.pidNamespace !== ownPidNamespace()) return true
   if (seesOwnProcesses()) return false
@@ -139,7 +145,9 @@ function isLate({ kind, identity, stat }: Found): boolean {
 function stillAtWork({ pid }: ProcessIdentity, stuck: readonly number[]): CniError {
   const who = stuck.map(describeProcess).join(', ')
   return new CniError('killed-call-at-work', `what a killed call has started is still at work: process ${who}`, {
-    details: `its caller was process ${pid}; a tool waits for the kernel (cat /proc/${stuck[0]}/stack), an IPAM plugin for what it needs; record and addresses stay for a later call`,
+    details:
+      `its caller was process ${pid}; a tool waits for the kernel (cat /proc/${stuck[0]}/stack), an IPAM plugin ` +
+      'for what it needs; record and addresses stay for a later call',
   })
 }
 

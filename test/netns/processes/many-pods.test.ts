@@ -60,7 +60,10 @@ function rest() {
   }
 }
 
-/** Forwarding is switched on once and stays, and with it goes accept_redirects; the bridge stays with its own; counters of the kernel are no settings. */
+/**
+ * Forwarding is switched on once and stays, and with it goes accept_redirects; the bridge stays with its own; counters
+ * of the kernel are no settings.
+ */
 const mayChange =
   /forwarding|ip_forward |conf\.all\.accept_redirects|\.(cni0)\.|conntrack_count|nr_open|dentry|random|route\.(gc|min_adv)|\.tcp_(mem|fastopen_key)|udp_mem/
 

@@ -13,7 +13,10 @@ import { haveStrace, noStrace, tracedCni } from '../../support/faults/strace.ts'
 import { type Call, environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { addressesOf, startCni } from '../../support/locks/parallel.ts'
 
-/** The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. A tool that hangs would take a minute. */
+/**
+ * The whole call's time (docs/design.md, "A call's time"), and what a loaded machine takes beside. A tool that hangs
+ * would take a minute.
+ */
 const limitMs = 20_000 + 10_000
 
 /** Two addresses for pods. */

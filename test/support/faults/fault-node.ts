@@ -41,7 +41,10 @@ const neighbour = {
 /** No streams. */
 const silence = { count: 0, broken: async (): Promise<readonly string[]> => [], close: () => undefined }
 
-/** Opens the node and starts the streams; `isEmpty`: with neither streams nor pods that were there before. Close it with `close`. */
+/**
+ * Opens the node and starts the streams; `isEmpty`: with neither streams nor pods that were there before. Close it with
+ * `close`.
+ */
 export async function openFaultNode(set: FeatureSet, isEmpty = false) {
   const host = openHost()
   const ipam = installIpam(leasing)
@@ -104,7 +107,8 @@ function lookAt(host: Host, ipam: InstalledIpam, ofNets: Known): Look {
   return {
     ...taken,
     // With the carrier, which is reported later, come the kernel's own routes of IPv6 links: they are as the links are.
-    // Where IPv6 forwarding is on, which is shared, each prefix has an anycast address (net/ipv6/addrconf.c, addrconf_join_anycast).
+    // Where IPv6 forwarding is on, which is shared, each prefix has an anycast address (net/ipv6/addrconf.c,
+    // addrconf_join_anycast).
     routes: taken.routes.replace(/^((\w+ )?(fe80::|ff00::)|anycast ).*\n/gm, ''),
     qdiscs: qdiscs.replace(/^.* dev br-.*\n/gm, ''),
     flows: flows.filter((line) => subjects.test(line)).join('\n'),
@@ -169,7 +173,10 @@ async function startTalk(of: Talkers) {
   return {
     /** How many run. */
     count: names.length,
-    /** Those that broke since the last call, in words; they are started again. Waits until each has had echoes of what is sent from now on, or is reported. */
+    /**
+     * Those that broke since the last call, in words; they are started again. Waits until each has had echoes of what
+     * is sent from now on, or is reported.
+     */
     broken: async (): Promise<readonly string[]> => {
       await Promise.all(ends.map((each) => each.settled()))
       const news = ends.flatMap((each) => each.broken).slice(seen)

@@ -88,7 +88,10 @@ function overflows(seen: readonly SystemCall[], verb: RoundVerb): readonly Strik
   return seen.filter(({ changes }) => !changes).map((call) => syscallStrike(call, 'error=ENFILE'))
 }
 
-/** Plays the rounds one after the other on a node, counts them, and returns what was wrong. `name`: in the table, where it is not the verb. */
+/**
+ * Plays the rounds one after the other on a node, counts them, and returns what was wrong. `name`: in the table, where
+ * it is not the verb.
+ */
 export async function wrongOf(
   node: FaultNode,
   { verb, strikes, name = verb }: { verb: RoundVerb; strikes: readonly Strike[]; name?: string },

@@ -11,7 +11,10 @@ const tools = ['ip', 'nft', 'nsenter', 'tc', 'sysctl', 'conntrack'] as const
 /** A tool, or the IPAM plugin that `openFaults` was given. */
 type Tool = (typeof tools)[number] | 'ipam'
 
-/** What happens at a call; `slow` is a second. `kill-held`: the caller is killed, and the tool acts 1.2 s later. `line` is the line of its input, from 1, that a fault replaces. */
+/**
+ * What happens at a call; `slow` is a second. `kill-held`: the caller is killed, and the tool acts 1.2 s later. `line`
+ * is the line of its input, from 1, that a fault replaces.
+ */
 export type Fault =
   | {
       readonly kind:
@@ -96,7 +99,10 @@ function lineFaults(line: number, last: number): readonly Fault[] {
   return [{ kind: 'bad-line', line }, ...(isEnd ? [{ kind: 'no-line-number', line } as const] : [])]
 }
 
-/** What trestle starts counts; what nsenter starts in the pod does not (FAULT_INSIDE). A plugin has all of trestle's environment. */
+/**
+ * What trestle starts counts; what nsenter starts in the pod does not (FAULT_INSIDE). A plugin has all of trestle's
+ * environment.
+ */
 function wrapper(tool: Tool, real: string, calls: string): string {
   const isInside = tool === 'ipam' ? '' : `[ -n "$FAULT_INSIDE" ] && exec ${real} "$@"`
   return `#!/bin/sh

@@ -34,7 +34,10 @@ export function valuesOf(tree: Tree): readonly Tree[] {
   return children.flatMap((child) => [child, ...valuesOf(child)])
 }
 
-/** The tree with `change` applied to one value, found by identity. An entry in a list loses its key; a value in an object keeps the old one. */
+/**
+ * The tree with `change` applied to one value, found by identity. An entry in a list loses its key; a value in an
+ * object keeps the old one.
+ */
 export function changed(tree: Tree, target: Tree, change: Change): Tree {
   if (tree.kind === 'list') {
     const items = tree.items.flatMap((item) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the API server is reached: address and CA as plan/agent/access.ts decides, identity from the ServiceAccount alone.
-// The kubelet's credentials are not used: they may not list nodes.
+// How the API server is reached: address and CA as plan/agent/access.ts decides, identity from the ServiceAccount
+// alone. The kubelet's credentials are not used: they may not list nodes.
 
 import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'
@@ -19,8 +19,8 @@ export interface Access {
 }
 
 /**
- * Reads everything anew: a token that was rotated, a kubelet that talks to another server by now. Throws CniError 50 where
- * there is no address.
+ * Reads everything anew: a token that was rotated, a kubelet that talks to another server by now. Throws CniError 50
+ * where there is no address.
  */
 export function openAccess(settings: AccessSettings, env = process.env): Access {
   const found = apiServer(sourcesOf(settings, env))
@@ -67,7 +67,10 @@ function sourcesOf({ server, caFile, kubeconfigs, hostRoot }: AccessSettings, en
   }
 }
 
-/** Address and CA of a kubeconfig's current cluster, its paths being the host's; undefined where there is no such file, or nothing in it. */
+/**
+ * Address and CA of a kubeconfig's current cluster, its paths being the host's; undefined where there is no such file,
+ * or nothing in it.
+ */
 function clusterOf(file: string, hostRoot: string): ApiSources['kubeconfig'] {
   try {
     const config = new KubeConfig()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a list of the API server while it comes: each item is parsed and given away as soon as its last byte is there, and
-// only the text around the items is kept. As a whole, a page of 500 nodes would be 7.5 MB of text and as much again of objects.
+// Reads a list of the API server while it comes: each item is parsed and given away as soon as its last byte is there,
+// and only the text around the items is kept. As a whole, a page of 500 nodes would be 7.5 MB of text and as much again
+// of objects.
 
 /** More than an object of etcd has (etcd.io, "System limits": 1.5 MiB) as JSON. */
 const mostBytes = 8 * 1024 * 1024

@@ -6,7 +6,10 @@ const mostBytes = 8 * 1024 * 1024
 
 const lineFeed = 0x0a
 
-/** Takes chunks, and gives each whole line's JSON to `onLine`. Throws SyntaxError for a line that is none, RangeError for one that is too long. */
+/**
+ * Takes chunks, and gives each whole line's JSON to `onLine`. Throws SyntaxError for a line that is none, RangeError
+ * for one that is too long.
+ */
 export function lineReader(onLine: (line: unknown) => void): (chunk: Buffer) => void {
   const begun: Buffer[] = []
   let bytes = 0

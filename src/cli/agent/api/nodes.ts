@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of the cluster, listed in pages and watched. What is kept of each is what is used; an API server that is gone
-// changes nothing of what is known.
+// The nodes of the cluster, listed in pages and watched. What is kept of each is what is used; an API server that is
+// gone changes nothing of what is known.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
@@ -16,13 +16,17 @@ const pageSize = 500
 /** A page comes within this time, and goes on coming. */
 const pageMs = { silenceMs: 20_000, deadlineMs: 120_000 }
 
-/** An event comes at least as bookmark, once a minute (watch.go, bookmarkFrequency); silence means a dead connection. */
+/**
+ * An event comes at least as bookmark, once a minute (watch.go, bookmarkFrequency); silence means a dead connection.
+ */
 const silenceMs = 100_000
 
 /** The watch ends by itself, not at the same time as those of other agents. */
 const watchS = 480
 
-/** The nodes, kept up to date. `onChange`: something that the agent uses has changed; `onError`: the API server failed. */
+/**
+ * The nodes, kept up to date. `onChange`: something that the agent uses has changed; `onError`: the API server failed.
+ */
 export interface NodeWatch {
   readonly nodes: ReadonlyMap<string, ClusterNode>
   /** Whether a whole list was read, and how many failures there were since the last answer. */

@@ -49,7 +49,10 @@ export async function askApi(access: Access, request: ApiRequest): Promise<unkno
   }
 }
 
-/** Gives the answer to `onChunk` while it comes, and resolves at its end. Throws ApiError, also for what `onChunk` throws. */
+/**
+ * Gives the answer to `onChunk` while it comes, and resolves at its end. Throws ApiError, also for what `onChunk`
+ * throws.
+ */
 export async function readApi(access: Access, request: ApiRequest, reading: Reading): Promise<void> {
   const { method, path, body, type = 'application/json' } = request
   const url = new URL(`${access.config.getCurrentCluster()?.server}${path}`)

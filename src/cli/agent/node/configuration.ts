@@ -14,7 +14,10 @@ export function writeConfiguration(file: string, text: string): boolean {
   return true
 }
 
-/** The files that a runtime takes for configurations and that sort before ours: it uses the first one (libcni, ConfFiles). */
+/**
+ * The files that a runtime takes for configurations and that sort before ours: it uses the first one (libcni,
+ * ConfFiles).
+ */
 export function sortsBefore(directory: string, name: string): readonly string[] {
   try {
     const names = readdirSync(directory).filter((each) => /\.(conf|conflist|json)$/.test(each))

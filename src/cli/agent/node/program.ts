@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executable where the runtime looks for it. It is tried on the host before it takes the old one's place: the agent's
-// container has libraries that the host may lack, and a host may be no place for it at all.
+// The executable where the runtime looks for it. It is tried on the host before it takes the old one's place: the
+// agent's container has libraries that the host may lack, and a host may be no place for it at all.
 
 import {
   chmodSync,
@@ -21,10 +21,15 @@ import { ownerMark } from '../../../system/files/files.ts'
 import { pathWithTools, type Run } from '../../../system/process/runner.ts'
 import { isSameFile, knowSame, marksOf } from './same-file.ts'
 
-/** What hosts with little more than glibc lack (ldd of the executable). They may stand beside it: its DT_RUNPATH is $ORIGIN. */
+/**
+ * What hosts with little more than glibc lack (ldd of the executable). They may stand beside it: its DT_RUNPATH is
+ * $ORIGIN.
+ */
 const libraryNames = ['libstdc++.so.6', 'libgcc_s.so.1', 'libatomic.so.1']
 
-/** `binDir`: the host's directory as the agent sees it. `hostRoot`: the host's root, empty where it is the agent's own. */
+/**
+ * `binDir`: the host's directory as the agent sees it. `hostRoot`: the host's root, empty where it is the agent's own.
+ */
 export interface ProgramPlace {
   readonly binDir: string
   readonly hostRoot: string
@@ -32,7 +37,10 @@ export interface ProgramPlace {
   readonly run: Run
 }
 
-/** `changed`: files that were put there. `refused`: why the host cannot run the executable; then nothing has taken its place. */
+/**
+ * `changed`: files that were put there. `refused`: why the host cannot run the executable; then nothing has taken its
+ * place.
+ */
 export interface SettledProgram {
   readonly changed: readonly string[]
   readonly refused?: string
@@ -45,7 +53,10 @@ let refusal: { readonly marks: string; readonly text: string; readonly atMs: num
 /** A host that refused is asked again after this time: a copy of 120 MB is much for each round. */
 const againMs = 60_000
 
-/** Puts `own` at `binDir`/trestle, with the libraries that the host lacks, where it is not there. Throws the system's error. */
+/**
+ * Puts `own` at `binDir`/trestle, with the libraries that the host lacks, where it is not there. Throws the system's
+ * error.
+ */
 export async function settleProgram(place: ProgramPlace): Promise<SettledProgram> {
   const { binDir, own } = place
   const program = `${binDir}/trestle`
@@ -72,7 +83,10 @@ export async function settleProgram(place: ProgramPlace): Promise<SettledProgram
   }
 }
 
-/** Removes what settleProgram() put there; a library only where it is the agent's own. Returns the files that it removed. */
+/**
+ * Removes what settleProgram() put there; a library only where it is the agent's own. Returns the files that it
+ * removed.
+ */
 export function removeProgram({ binDir }: Pick<ProgramPlace, 'binDir'>): readonly string[] {
   const libraries = ownLibraries().flatMap(({ name, file }) => {
     return isSameFile(`${binDir}/${name}`, file, constants.R_OK) ? [`${binDir}/${name}`] : []
@@ -82,7 +96,9 @@ export function removeProgram({ binDir }: Pick<ProgramPlace, 'binDir'>): readonl
   return files
 }
 
-/** Runs the file on the host, and once more with libraries where it lacks some: `refused` is what it said in the end. */
+/**
+ * Runs the file on the host, and once more with libraries where it lacks some: `refused` is what it said in the end.
+ */
 async function proveOnHost(
   place: ProgramPlace,
   file: string,
@@ -96,7 +112,10 @@ async function proveOnHost(
   return { libraries, ...(refused === undefined ? {} : { refused }) }
 }
 
-/** Starts the file with the host's root as its own; `isBeside`: with the libraries there. Returns what it said where it did not run. */
+/**
+ * Starts the file with the host's root as its own; `isBeside`: with the libraries there. Returns what it said where it
+ * did not run.
+ */
 async function tryOnHost(
   { run, binDir, hostRoot }: ProgramPlace,
   file: string,

@@ -6,7 +6,10 @@ import { accessSync, closeSync, constants, openSync, readSync, statSync } from '
 /** The files that had the same bytes, by the marks that both had then: a changed file is noticed without reading it. */
 const same = new Map<string, string>()
 
-/** Whether `file` has the same bytes as `own`, and may be started, where `mode` asks for it. Reads both, only where a file has changed. */
+/**
+ * Whether `file` has the same bytes as `own`, and may be started, where `mode` asks for it. Reads both, only where a
+ * file has changed.
+ */
 export function isSameFile(file: string, own: string, mode = constants.X_OK): boolean {
   try {
     accessSync(file, mode)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tells of changes on the node: `ip monitor` and `nft monitor` as long-lived processes, inotify for directories. One
-// that ends is started again; what it missed meanwhile the agent's own look finds.
+// What tells of changes on the node: `ip monitor` and `nft monitor` as long-lived processes, inotify for directories.
+// One that ends is started again; what it missed meanwhile the agent's own look finds.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'

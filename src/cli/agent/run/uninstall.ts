@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle agent --uninstall`: what the agent and the plugin made of the node goes, once no pod is attached. A pod that is
-// still there keeps its network, and the configuration and executable that its removal needs.
+// `trestle agent --uninstall`: what the agent and the plugin made of the node goes, once no pod is attached. A pod that
+// is still there keeps its network, and the configuration and executable that its removal needs.
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -22,7 +22,10 @@ declare const TRESTLE_VERSION: string
 /** How often it is tried while pods are attached. */
 const againMs = 2000
 
-/** Removes everything, tries again until it can, and stays until the signal where it serves health: as a pod it would be started again. */
+/**
+ * Removes everything, tries again until it can, and stays until the signal where it serves health: as a pod it would be
+ * started again.
+ */
 export async function runUninstall(settings: Settings, signal: AbortSignal): Promise<void> {
   const log = openLog()
   let waitsFor: string | undefined = 'the first try is at work'

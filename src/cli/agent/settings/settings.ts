@@ -9,7 +9,10 @@ import { type Input, UsageError } from '../../shell/command.ts'
 /** The directory that every ServiceAccount's credentials are mounted at. */
 export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** Files and flags that tell where the API server is. `kubeconfigs`: of the host at `hostRoot`; the first that can be read counts. */
+/**
+ * Files and flags that tell where the API server is. `kubeconfigs`: of the host at `hostRoot`; the first that can be
+ * read counts.
+ */
 export interface AccessSettings {
   readonly server?: string
   readonly caFile?: string

@@ -63,7 +63,9 @@ export const nodeChecks = {
     severity: 'error',
     meaning: 'packets of pods are dropped on their way through the node',
     cause: 'a rule or a policy of another firewall drops them, and no accept comes before it',
-    cure: 'let the pods pass there, or give the network of trestle a `firewall` key, which puts one accept before the tail',
+    cure:
+      'let the pods pass there, or give the network of trestle a `firewall` key, which puts one accept before the ' +
+      'tail',
   },
   'firewall-drops-some': {
     group: 'firewall',

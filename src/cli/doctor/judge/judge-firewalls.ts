@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether another firewall drops what pods send or get. A rule concerns pods when it names one of their ranges or links,
-// or names nobody; one that names others is off their way.
+// Whether another firewall drops what pods send or get. A rule concerns pods when it names one of their ranges or
+// links, or names nobody; one that names others is off their way.
 
 import { familyOf, parseCidr } from '../../../cni/model/address.ts'
 import { ruleRemovalLine, subnetAcceptLines } from '../../../compile/host-accept.ts'
@@ -12,7 +12,9 @@ import { isPlainCommand } from './shell-word.ts'
 
 type Rule = FirewallFacts['rules'][number]
 
-/** Each network against each firewall. A network with a `firewall` key has its accept before the tail (accept-missing). */
+/**
+ * Each network against each firewall. A network with a `firewall` key has its accept before the tail (accept-missing).
+ */
 export function judgeFirewalls({ firewalls = [], networks, state }: NodeFacts): readonly Finding[] {
   const areAcceptsMissing = (state?.accepts.length ?? 0) > 0
   return firewalls.flatMap((firewall) =>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of sysctl.d make of settings at the next start: sysctl.d(5). The directories by name of file, the first
-// directory that has a name wins, the last line of all counts; /etc/sysctl.conf is read last by `sysctl --system`.
+// What the files of sysctl.d make of settings at the next start: sysctl.d(5). The directories by name of file, the
+// first directory that has a name wins, the last line of all counts; /etc/sysctl.conf is read last by `sysctl
+// --system`.
 
 import { namesIn } from '../../../system/files/files.ts'
 import { textIfThere } from '../../../system/files/if-there.ts'

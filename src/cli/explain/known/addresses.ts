@@ -22,11 +22,15 @@ export const addressErrors: readonly KnownError[] = [
     who: 'host-local (of bridge, ptp, macvlan, flannel, kindnet and others)',
     meaning: 'every address of the range has a file in /var/lib/cni/networks, whether its pod lives or not',
     causes: [
-      'files of dead pods: after a restart of the machine, a crash of the runtime, a change from docker to containerd or a DEL that never came, nobody removes them',
+      'files of dead pods: after a restart of the machine, a crash of the runtime, a change from docker to ' +
+        'containerd or a DEL that never came, nobody removes them',
       'there really are as many pods as addresses: a /24 has 253',
     ],
     look: ['ls /var/lib/cni/networks/*/ | wc -l', 'crictl pods -q | wc -l'],
-    cure: 'when the first number is much larger than the second, clear the leaked files: the command below keeps what a pod holds that the runtime lists (crictl), and what is younger than 5 minutes. After a move to trestle `trestle adopt --apply` does it; `ipam.type` trestle takes such addresses back by itself',
+    cure:
+      'when the first number is much larger than the second, clear the leaked files: the command below keeps what ' +
+      'a pod holds that the runtime lists (crictl), and what is younger than 5 minutes. After a move to trestle ' +
+      '`trestle adopt --apply` does it; `ipam.type` trestle takes such addresses back by itself',
     run: clearHostLocal,
     alsoOurs: true,
   },
@@ -37,7 +41,9 @@ export const addressErrors: readonly KnownError[] = [
     meaning: 'the container has a reservation from an ADD that did not finish',
     causes: ['a call was killed, and no DEL came', 'the runtime sent ADD twice for one container and interface'],
     look: ['grep -rl CONTAINER-ID /var/lib/cni/networks'],
-    cure: "remove the file with the container's id below /var/lib/cni/networks; `trestle adopt --apply` clears such leaks",
+    cure:
+      "remove the file with the container's id below /var/lib/cni/networks; `trestle adopt --apply` clears such " +
+      'leaks',
   },
   {
     id: 'host-local-requested',
@@ -49,7 +55,9 @@ export const addressErrors: readonly KnownError[] = [
       'another container got that address from the pool while this one did not run',
     ],
     look: ['head -n2 /var/lib/cni/networks/*/ADDRESS'],
-    cure: 'remove that file when its container (the first line) is gone; for fixed addresses take a range for them out of the pool (rangeStart, rangeEnd)',
+    cure:
+      'remove that file when its container (the first line) is gone; for fixed addresses take a range for them out ' +
+      'of the pool (rangeStart, rangeEnd)',
     alsoOurs: true,
   },
   {
@@ -79,7 +87,9 @@ export const addressErrors: readonly KnownError[] = [
       'the range is too small',
     ],
     look: ['kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml | grep podref'],
-    cure: 'let its reconciler run (whereabouts 0.6 and later), or delete the entries of pods that are gone from the IPPool; write single addresses in exclude as /32',
+    cure:
+      'let its reconciler run (whereabouts 0.6 and later), or delete the entries of pods that are gone from the ' +
+      'IPPool; write single addresses in exclude as /32',
   },
   {
     id: 'whereabouts-no-reservation',
@@ -105,7 +115,9 @@ export const addressErrors: readonly KnownError[] = [
       'calicoctl ipam check',
       'kubectl get ippools.crd.projectcalico.org -o wide',
     ],
-    cure: 'add an IPPool, or release what `calicoctl ipam check -o report.json` finds with calicoctl ipam release --from-report=report.json',
+    cure:
+      'add an IPPool, or release what `calicoctl ipam check -o report.json` finds with calicoctl ipam release ' +
+      '--from-report=report.json',
   },
   {
     id: 'cilium-full',
@@ -120,7 +132,9 @@ export const addressErrors: readonly KnownError[] = [
       'kubectl get ciliumnodes -o yaml | grep -A3 podCIDRs',
       'kubectl -n kube-system get pods -l name=cilium-operator',
     ],
-    cure: 'make the operator run; else give the nodes larger ranges (clusterPoolIPv4MaskSize, for new nodes) or fewer pods',
+    cure:
+      'make the operator run; else give the nodes larger ranges (clusterPoolIPv4MaskSize, for new nodes) or fewer ' +
+      'pods',
   },
   {
     id: 'address-in-use',
@@ -129,12 +143,15 @@ export const addressErrors: readonly KnownError[] = [
     who: 'an IPAM plugin, a check for duplicates, or the kernel',
     meaning: 'the address that the pod should have is in use by another machine or pod on the same network',
     causes: [
-      'a range of the network (macvlan, ipvlan, a bridge with a port into the LAN) overlaps the DHCP pool or fixed addresses of the LAN',
+      'a range of the network (macvlan, ipvlan, a bridge with a port into the LAN) overlaps the DHCP pool or fixed ' +
+        'addresses of the LAN',
       'two nodes give from the same range: host-local knows only its own node',
       'the pod of before still lives, on another node',
     ],
     look: ['arping -D -I INTERFACE ADDRESS', 'ip neigh show ADDRESS'],
-    cure: 'give each node a range of its own (rangeStart, rangeEnd), or use an IPAM that knows the cluster (whereabouts, dhcp); take the range out of the DHCP pool',
+    cure:
+      'give each node a range of its own (rangeStart, rangeEnd), or use an IPAM that knows the cluster ' +
+      '(whereabouts, dhcp); take the range out of the DHCP pool',
     needsNetwork: true,
     alsoOurs: true,
   },
@@ -159,7 +176,9 @@ export const addressErrors: readonly KnownError[] = [
       'two networks use one bridge name with different ranges',
     ],
     look: ['ip -4 addr show cni0', 'cat /run/flannel/subnet.env', 'ls /sys/class/net/cni0/brif'],
-    cure: 'when no living pod is on it: ip link delete cni0 (with the name of the message); the next pod makes it anew. Else drain the node first; two networks: give one another `bridge`',
+    cure:
+      'when no living pod is on it: ip link delete cni0 (with the name of the message); the next pod makes it ' +
+      'anew. Else drain the node first; two networks: give one another `bridge`',
     alsoOurs: true,
   },
   {

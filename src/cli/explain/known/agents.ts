@@ -18,7 +18,9 @@ export const agentErrors: readonly KnownError[] = [
       'the configuration is left from a flannel that is no longer installed',
     ],
     look: ['kubectl -n kube-flannel get pods -o wide', 'kubectl -n kube-flannel logs ds/kube-flannel-ds --tail=20'],
-    cure: 'make the flannel pod of this node run (its log says what it lacks); where flannel is gone, remove its file from /etc/cni/net.d. Never write the file by hand',
+    cure:
+      'make the flannel pod of this node run (its log says what it lacks); where flannel is gone, remove its file ' +
+      'from /etc/cni/net.d. Never write the file by hand',
   },
   {
     id: 'node-no-podcidr',
@@ -31,7 +33,9 @@ export const agentErrors: readonly KnownError[] = [
       'all ranges of the cluster CIDR are given away: a /16 in /24 is 256 nodes',
     ],
     look: ["kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'"],
-    cure: 'give kube-controller-manager --allocate-node-cidrs=true and --cluster-cidr (with flannel the same as in its net-conf.json)',
+    cure:
+      'give kube-controller-manager --allocate-node-cidrs=true and --cluster-cidr (with flannel the same as in its ' +
+      'net-conf.json)',
   },
   {
     id: 'calico-not-installed',
@@ -48,7 +52,9 @@ export const agentErrors: readonly KnownError[] = [
       'kubectl get clusterinformations.crd.projectcalico.org',
       'ls /etc/cni/net.d',
     ],
-    cure: 'apply the manifest of Calico again; where Calico is gone, remove 10-calico.conflist and calico-kubeconfig from /etc/cni/net.d',
+    cure:
+      'apply the manifest of Calico again; where Calico is gone, remove 10-calico.conflist and calico-kubeconfig ' +
+      'from /etc/cni/net.d',
   },
   {
     id: 'calico-stale-route',
@@ -73,7 +79,9 @@ export const agentErrors: readonly KnownError[] = [
       'calico-node runs without the mount of /var/lib/calico',
     ],
     look: ['kubectl get pods -A -o wide -l k8s-app=calico-node', 'ls /etc/cni/net.d'],
-    cure: `make the calico-node pod of this node run: ${why}. Where Calico is gone, remove 10-calico.conflist and calico-kubeconfig from /etc/cni/net.d`,
+    cure:
+      `make the calico-node pod of this node run: ${why}. Where Calico is gone, remove 10-calico.conflist and ` +
+      'calico-kubeconfig from /etc/cni/net.d',
   },
   {
     id: 'calico-unauthorized',
@@ -91,7 +99,9 @@ export const agentErrors: readonly KnownError[] = [
       'kubectl get pods -A -o wide -l k8s-app=calico-node',
       'timedatectl',
     ],
-    cure: 'restart calico-node on this node: it writes the file anew (kubectl -n calico-system rollout restart ds/calico-node; kube-system in older installations)',
+    cure:
+      'restart calico-node on this node: it writes the file anew (kubectl -n calico-system rollout restart ' +
+      'ds/calico-node; kube-system in older installations)',
   },
   {
     id: 'cilium-agent',
@@ -115,7 +125,8 @@ export const agentErrors: readonly KnownError[] = [
     who: 'the cilium plugin',
     meaning: 'the agent of this node answers, but could not make the endpoint of the pod',
     causes: [
-      'many pods start at once: the agent limits and refuses (429 TooManyRequests) or takes too long; kubelet tries again',
+      'many pods start at once: the agent limits and refuses (429 TooManyRequests) or takes too long; kubelet ' +
+        'tries again',
       'it cannot build or load its BPF programs, or does not learn the identity of the pod from the API server',
     ],
     look: [
@@ -147,7 +158,9 @@ export const agentErrors: readonly KnownError[] = [
       'Multus was removed, and 00-multus.conf was left',
     ],
     look: ['ls -l /etc/cni/net.d /etc/cni/net.d/multus.d', 'kubectl -n kube-system get pods -o wide -l app=multus'],
-    cure: 'restart the Multus pod of this node, which writes the token anew, and update Multus. Where it is gone, remove 00-multus.conf and multus.d',
+    cure:
+      'restart the Multus pod of this node, which writes the token anew, and update Multus. Where it is gone, ' +
+      'remove 00-multus.conf and multus.d',
   },
   {
     id: 'multus-readiness',
@@ -188,14 +201,17 @@ export const agentErrors: readonly KnownError[] = [
       /kube-ovn-daemon\.sock[^\n]{0,60}|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation|ovs-vsctl: unix:\S* database connection failed|request ip return \d+ (?!no available)[^\n]{1,80}/,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
-      'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not keep up',
+      'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
+      'keep up',
     causes: [
       'the agent of this node (ovnkube-node, kube-ovn-cni) crashes or lost its connection',
       'the control plane (ovnkube-master, kube-ovn-controller, its databases) is down or overloaded',
       'Open vSwitch does not run on this node',
     ],
     look: ['kubectl get pods -A -o wide | grep -E "ovn|ovs"', 'ovs-vsctl show'],
-    cure: 'bring the agent of this node up first, then the control plane; restarting the agent helps when only this node has it',
+    cure:
+      'bring the agent of this node up first, then the control plane; restarting the agent helps when only this ' +
+      'node has it',
   },
   {
     id: 'antrea-agent',
@@ -204,7 +220,9 @@ export const agentErrors: readonly KnownError[] = [
     meaning: 'the antrea agent of this node does not answer on its socket',
     causes: ['its pod starts still, or crashes', 'Antrea was removed, and 10-antrea.conflist was left'],
     look: ['kubectl -n kube-system get pods -o wide -l component=antrea-agent', 'ls /etc/cni/net.d'],
-    cure: `make the antrea agent of this node run: ${why}. Where it is gone, remove 10-antrea.conflist from /etc/cni/net.d`,
+    cure:
+      `make the antrea agent of this node run: ${why}. Where it is gone, remove 10-antrea.conflist from ` +
+      '/etc/cni/net.d',
   },
   {
     id: 'agent-socket',

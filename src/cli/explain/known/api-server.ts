@@ -19,9 +19,12 @@ export const apiServerErrors: readonly KnownError[] = [
     ],
     look: [
       'ls -l /etc/cni/net.d/*kubeconfig* /etc/cni/net.d/*.d/',
-      'openssl s_client -connect 10.96.0.1:443 </dev/null 2>/dev/null | openssl x509 -noout -issuer -dates -ext subjectAltName',
+      'openssl s_client -connect 10.96.0.1:443 </dev/null 2>/dev/null | openssl x509 -noout -issuer -dates -ext ' +
+        'subjectAltName',
     ],
-    cure: 'restart the DaemonSet of the plugin, which writes the kubeconfig anew; a certificate without the address: kubeadm init phase certs apiserver',
+    cure:
+      'restart the DaemonSet of the plugin, which writes the kubeconfig anew; a certificate without the address: ' +
+      'kubeadm init phase certs apiserver',
     ...common,
   },
   {
@@ -30,11 +33,14 @@ export const apiServerErrors: readonly KnownError[] = [
     who: 'a plugin that asks the API server (istio-cni, linkerd-cni and others)',
     meaning: 'the API server refuses the token that the plugin has from its kubeconfig in /etc/cni/net.d',
     causes: [
-      'the token expired or its key was rotated, and the DaemonSet that renews it cannot start: its own pod needs this plugin',
+      'the token expired or its key was rotated, and the DaemonSet that renews it cannot start: its own pod needs ' +
+        'this plugin',
       'the DaemonSet was removed, and its entry was left in the list',
     ],
     look: ['ls -l /etc/cni/net.d', 'kubectl get ds -A | grep -i cni'],
-    cure: "take the plugin's entry out of the list in /etc/cni/net.d on that node: its DaemonSet's pod starts then, writes a new token and puts itself in again",
+    cure:
+      "take the plugin's entry out of the list in /etc/cni/net.d on that node: its DaemonSet's pod starts then, " +
+      'writes a new token and puts itself in again',
     ...common,
   },
   {
@@ -48,7 +54,9 @@ export const apiServerErrors: readonly KnownError[] = [
       '"is forbidden: User …": the ClusterRole of the plugin is missing, or of another version',
     ],
     look: ['systemctl show containerd crio -p Environment', 'kubectl get clusterrolebindings -o wide | grep -i cni'],
-    cure: "add the service range, the pods' range and the nodes to NO_PROXY of the runtime and restart it; or apply the plugin's manifest again",
+    cure:
+      "add the service range, the pods' range and the nodes to NO_PROXY of the runtime and restart it; or apply " +
+      "the plugin's manifest again",
     ...common,
   },
   {
@@ -59,7 +67,9 @@ export const apiServerErrors: readonly KnownError[] = [
     meaning: 'a proxy answers in place of the API server: plugins inherit HTTP_PROXY and HTTPS_PROXY of the runtime',
     causes: ['NO_PROXY of containerd or CRI-O lacks the service range'],
     look: ['systemctl show containerd crio -p Environment'],
-    cure: "add the service range (10.96.0.0/12 with kubeadm), the pods' range, the nodes, .svc and .cluster.local to NO_PROXY in the runtime's unit, daemon-reload, restart it",
+    cure:
+      "add the service range (10.96.0.0/12 with kubeadm), the pods' range, the nodes, .svc and .cluster.local to " +
+      "NO_PROXY in the runtime's unit, daemon-reload, restart it",
     ...common,
   },
   {
@@ -79,7 +89,9 @@ export const apiServerErrors: readonly KnownError[] = [
       'kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy',
       'ip route get 10.96.0.1',
     ],
-    cure: 'make the curl answer from this node (with the address of the message): start kube-proxy, open the port 6443, or correct the route',
+    cure:
+      'make the curl answer from this node (with the address of the message): start kube-proxy, open the port ' +
+      '6443, or correct the route',
     ...common,
   },
 ]

@@ -11,7 +11,8 @@ export const cloudErrors: readonly KnownError[] = [
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
     causes: [
-      'aws-node starts still, crashes or fails its probe: it cannot reach the EC2 API or the API server, or its role lacks AmazonEKS_CNI_Policy',
+      'aws-node starts still, crashes or fails its probe: it cannot reach the EC2 API or the API server, or its ' +
+        'role lacks AmazonEKS_CNI_Policy',
     ],
     look: ['kubectl -n kube-system get pods -o wide -l k8s-app=aws-node', 'tail /var/log/aws-routed-eni/ipamd.log'],
     cure: 'make aws-node run on this node: ipamd.log says what it cannot reach',
@@ -26,7 +27,9 @@ export const cloudErrors: readonly KnownError[] = [
       'it does not answer: see its log',
     ],
     look: ['tail /var/log/aws-routed-eni/plugin.log /var/log/aws-routed-eni/ipamd.log'],
-    cure: 'update the plugin: newer ones answer a DEL for a pod that they do not know as done. Until then only the log fills',
+    cure:
+      'update the plugin: newer ones answer a DEL for a pod that they do not know as done. Until then only the log ' +
+      'fills',
   },
   {
     id: 'rule-exists',
@@ -35,7 +38,9 @@ export const cloudErrors: readonly KnownError[] = [
     meaning: 'the address of the pod still has a routing rule on the node, of a pod that had it before',
     causes: ['the DEL of that pod did not reach its end', 'another program makes rules for the same addresses'],
     look: ['ip rule', 'ip route get ADDRESS'],
-    cure: 'remove the rule of an address that no running pod has: ip rule del from ADDRESS and to ADDRESS; update the plugin',
+    cure:
+      'remove the rule of an address that no running pod has: ip rule del from ADDRESS and to ADDRESS; update the ' +
+      'plugin',
   },
   {
     id: 'cloud-no-address',
@@ -45,13 +50,17 @@ export const cloudErrors: readonly KnownError[] = [
     meaning: 'the node or its subnet has no address for a further pod',
     causes: [
       'the subnet of the cloud has no free address',
-      'the node has as many pods as its interfaces carry addresses (the instance type decides): --max-pods of kubelet is larger',
-      'the agent is starting still, or may not ask the cloud (role, throttling, security group): then it goes by itself or its log says so',
+      'the node has as many pods as its interfaces carry addresses (the instance type decides): --max-pods of ' +
+        'kubelet is larger',
+      'the agent is starting still, or may not ask the cloud (role, throttling, security group): then it goes by ' +
+        'itself or its log says so',
     ],
     look: [
       'kubectl get pods -A -o wide --field-selector spec.nodeName=NODE | wc -l',
       'tail /var/log/aws-routed-eni/ipamd.log /var/log/azure-vnet*.log /var/log/azure-cns*.log',
     ],
-    cure: 'larger or further subnets; --max-pods as the instance type has it; prefix delegation (AWS) or overlay mode (Azure)',
+    cure:
+      'larger or further subnets; --max-pods as the instance type has it; prefix delegation (AWS) or overlay mode ' +
+      '(Azure)',
   },
 ]

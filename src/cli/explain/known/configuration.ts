@@ -55,7 +55,9 @@ export const configurationErrors: readonly KnownError[] = [
       'a file that is just being written, or was cut short by a full disk',
     ],
     look: ['trestle lint'],
-    cure: '`trestle lint` shows line and column; write beside the file, under a name that ends in .new, and move that into place',
+    cure:
+      '`trestle lint` shows line and column; write beside the file, under a name that ends in .new, and move that ' +
+      'into place',
     checks: ['json-syntax', 'file-empty', 'wrong-type'],
     needsNetwork: true,
     unless: /top-level value|cached result|network config: unexpected end/,
@@ -101,7 +103,8 @@ export const configurationErrors: readonly KnownError[] = [
     who: 'a plugin, libcni, CRI-O, podman',
     meaning: 'a plugin and the configuration, or the runtime, do not speak the same CNI version',
     causes: [
-      'the plugin is older than the cniVersion of the configuration: a distribution or kubeadm brought an old one along',
+      'the plugin is older than the cniVersion of the configuration: a distribution or kubeadm brought an old one ' +
+        'along',
       'the runtime is older than the cniVersion (containerd before 1.6 and podman before 4 know nothing above 0.4.0)',
       'the plugin knows newer versions only: `plugin supports` lists them',
       'cniVersion is misspelt',
@@ -120,7 +123,9 @@ export const configurationErrors: readonly KnownError[] = [
       "an entry of libcni's cache is of a configuration without it",
     ],
     look: ['grep -L cniVersion /etc/cni/net.d/*', 'trestle lint'],
-    cure: 'add "cniVersion": one that every plugin of the list has (0.4.0 is safe). A pod that hangs now goes when its file in /var/lib/cni/results is removed',
+    cure:
+      'add "cniVersion": one that every plugin of the list has (0.4.0 is safe). A pod that hangs now goes when its ' +
+      'file in /var/lib/cni/results is removed',
   },
   {
     id: 'not-chained',
@@ -140,10 +145,13 @@ export const configurationErrors: readonly KnownError[] = [
     who: 'a plugin that is meant to be chained',
     meaning: 'a chained plugin stands alone: no plugin before it gave the pod an address',
     causes: [
-      'it was installed before the network add-on, found no list to join, and wrote a file of its own that comes first by name',
+      'it was installed before the network add-on, found no list to join, and wrote a file of its own that comes ' +
+        'first by name',
     ],
     look: ['trestle lint', 'ls /etc/cni/net.d'],
-    cure: "remove that plugin's own file from the configuration directory and restart its DaemonSet: it joins the list that is there now",
+    cure:
+      "remove that plugin's own file from the configuration directory and restart its DaemonSet: it joins the list " +
+      'that is there now',
   },
   {
     id: 'chained-without-interface',
@@ -163,11 +171,14 @@ export const configurationErrors: readonly KnownError[] = [
     who: 'Go, in a plugin or libcni',
     meaning: 'a subnet or an address with its length (10.1.2.0/24) was expected, and this is none',
     causes: [
-      'a value of the configuration, an annotation or an argument lacks the length, or is a placeholder that nobody filled',
+      'a value of the configuration, an annotation or an argument lacks the length, or is a placeholder that ' +
+        'nobody filled',
       'a plugin answered so: a script whose variable was empty, an IPAM plugin that gave nothing ("null/32")',
     ],
     look: ['trestle lint', 'grep -rnE "subnet|address|dst" /etc/cni/net.d'],
-    cure: 'give the address with its length where the quoted value stands; in a script of your own look at what it prints',
+    cure:
+      'give the address with its length where the quoted value stands; in a script of your own look at what it ' +
+      'prints',
     needsNetwork: true,
     alsoOurs: true,
   },
@@ -204,8 +215,11 @@ export const configurationErrors: readonly KnownError[] = [
     meaning: 'kubelet has had no part in the network since 1.24 and does not start with the flags of that time',
     causes: ['a unit file, KUBELET_EXTRA_ARGS or kubeadm-flags.env still holds the flag'],
     look: [
-      'grep -rn -e --network-plugin -e --cni- /var/lib/kubelet/kubeadm-flags.env /etc/systemd/system /etc/default/kubelet',
+      'grep -rn -e --network-plugin -e --cni- /var/lib/kubelet/kubeadm-flags.env /etc/systemd/system ' +
+        '/etc/default/kubelet',
     ],
-    cure: "remove the flag, `systemctl daemon-reload`, restart kubelet; the directories are in the runtime's configuration",
+    cure:
+      "remove the flag, `systemctl daemon-reload`, restart kubelet; the directories are in the runtime's " +
+      'configuration',
   },
 ]

@@ -29,7 +29,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'SELinux forbids the container to load modules: the table is missing and may not be loaded from within',
     ],
     look: ['grep CapEff /proc/self/status', 'ausearch -m avc -ts recent', 'lsmod | grep -E "iptable|nf_tables"'],
-    cure: 'run it as root, privileged or with NET_ADMIN and NET_RAW; load the modules on the host: modprobe -a ip_tables iptable_nat iptable_filter',
+    cure:
+      'run it as root, privileged or with NET_ADMIN and NET_RAW; load the modules on the host: modprobe -a ' +
+      'ip_tables iptable_nat iptable_filter',
   },
   {
     id: 'iptables-generation',
@@ -42,7 +44,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'seccomp of a container forbids the socket',
     ],
     look: ['nft list tables', 'modprobe nf_tables; uname -r; ls /lib/modules'],
-    cure: 'modprobe nf_tables, or restart into the kernel whose modules are there; else update-alternatives --set iptables /usr/sbin/iptables-legacy',
+    cure:
+      'modprobe nf_tables, or restart into the kernel whose modules are there; else update-alternatives --set ' +
+      'iptables /usr/sbin/iptables-legacy',
   },
   {
     id: 'iptables-incompatible',
@@ -54,7 +58,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'a newer iptables (of a container) wrote rules that the older one of the node does not understand',
     ],
     look: ['nft list table ip nat', 'nft list table ip filter'],
-    cure: `write your own rules into a table with a name of your own (table inet my-rules) and remove them from ip nat and ip filter; ${withoutIptables}`,
+    cure:
+      'write your own rules into a table with a name of your own (table inet my-rules) and remove them from ip nat ' +
+      `and ip filter; ${withoutIptables}`,
   },
   {
     id: 'iptables-table',
@@ -68,7 +74,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'it runs in a container that cannot load modules',
     ],
     look: ['uname -r; ls /lib/modules', 'modprobe -a ip_tables iptable_nat iptable_filter', version],
-    cure: `load the modules on the host (and name them in /etc/modules-load.d), restart after a kernel update, or change to iptables-nft; ${withoutIptables}`,
+    cure:
+      'load the modules on the host (and name them in /etc/modules-load.d), restart after a kernel update, or ' +
+      `change to iptables-nft; ${withoutIptables}`,
   },
   {
     id: 'iptables-chain-gone',
@@ -82,7 +90,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'iptables was changed between its legacy and nft kind',
     ],
     look: ['iptables-save | grep -c CNI-', 'iptables-legacy-save 2>/dev/null | grep -c CNI-', version],
-    cure: 'nothing for this pod: the pod goes. Living pods lost their masquerade and host ports with the flush: recreate them',
+    cure:
+      'nothing for this pod: the pod goes. Living pods lost their masquerade and host ports with the flush: ' +
+      'recreate them',
   },
   {
     id: 'iptables-extension',
@@ -91,7 +101,8 @@ export const iptablesErrors: readonly KnownError[] = [
     who,
     meaning: 'an extension of iptables, or the kernel module behind it, is missing on this node',
     causes: [
-      'the module is not loaded or not built: xt_comment for `comment`, xt_mark for --set-xmark, xt_nat for --to-destination, xt_multiport, xt_conntrack',
+      'the module is not loaded or not built: xt_comment for `comment`, xt_mark for --set-xmark, xt_nat for ' +
+        '--to-destination, xt_multiport, xt_conntrack',
       'the kernel was updated and the machine not restarted',
       'kernels 6.6.57 and 6.11.4 of October 2024 broke MARK for IPv6: an update mends it',
       "the extension's .so is not installed (Debian: iptables; OpenWrt, NAS: packages of their own)",
@@ -100,7 +111,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'modprobe -a xt_comment xt_mark xt_nat xt_multiport xt_conntrack xt_MASQUERADE',
       'uname -r; ls /lib/modules',
     ],
-    cure: `load the module that modprobe can load (and name it in /etc/modules-load.d), restart after a kernel update, or use another kernel; ${withoutIptables}`,
+    cure:
+      'load the module that modprobe can load (and name it in /etc/modules-load.d), restart after a kernel update, ' +
+      `or use another kernel; ${withoutIptables}`,
   },
   {
     id: 'iptables-no-such',
@@ -108,14 +121,17 @@ export const iptablesErrors: readonly KnownError[] = [
     who,
     meaning: 'a rule names a chain, a target or a match that the kernel does not have',
     causes: [
-      'the kernel module of the match or target is missing: xt_multiport and xt_mark for portmap, xt_comment, xt_MASQUERADE',
+      'the kernel module of the match or target is missing: xt_multiport and xt_mark for portmap, xt_comment, ' +
+        'xt_MASQUERADE',
       'the chain (CNI-…, DOCKER, KUBE-…) was removed by a flush between two calls',
     ],
     look: [
       'modprobe -a xt_comment xt_mark xt_multiport xt_nat xt_MASQUERADE',
       'iptables -t nat -S | grep -e CNI -e KUBE | head',
     ],
-    cure: `load what modprobe loads; after a flush restart what owns the chains (docker, kube-proxy) and recreate the pods; ${withoutIptables}`,
+    cure:
+      'load what modprobe loads; after a flush restart what owns the chains (docker, kube-proxy) and recreate the ' +
+      `pods; ${withoutIptables}`,
   },
   {
     id: 'xtables-lock',
@@ -128,7 +144,9 @@ export const iptablesErrors: readonly KnownError[] = [
       'iptables has so many rules that each call takes seconds',
     ],
     look: ['iptables-save | wc -l', 'fuser -v /run/xtables.lock'],
-    cure: 'the next try mostly works; with many rules kube-proxy in nftables or ipvs mode helps. `trestle convert` makes a list without iptables of it',
+    cure:
+      'the next try mostly works; with many rules kube-proxy in nftables or ipvs mode helps. `trestle convert` ' +
+      'makes a list without iptables of it',
   },
   {
     id: 'iptables-refused',
@@ -137,8 +155,10 @@ export const iptablesErrors: readonly KnownError[] = [
     who: 'iptables of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [
-      'Invalid argument, No such file: the kernel lacks a piece (nft_compat, nft_chain_nat, xt_comment, xt_MASQUERADE), or was updated and not restarted into',
-      'legacy and nft kinds are mixed: the legacy nat table and the one of nft cannot both have their hooks on old kernels (before 4.18)',
+      'Invalid argument, No such file: the kernel lacks a piece (nft_compat, nft_chain_nat, xt_comment, ' +
+        'xt_MASQUERADE), or was updated and not restarted into',
+      'legacy and nft kinds are mixed: the legacy nat table and the one of nft cannot both have their hooks on old ' +
+        'kernels (before 4.18)',
       'in a container: the host has the module not loaded',
     ],
     look: [
@@ -146,7 +166,9 @@ export const iptablesErrors: readonly KnownError[] = [
       version,
       'iptables-legacy-save 2>/dev/null | head',
     ],
-    cure: `load the modules, restart after a kernel update; on an old or small kernel update-alternatives --set iptables /usr/sbin/iptables-legacy (for everything on the node); ${withoutIptables}`,
+    cure:
+      'load the modules, restart after a kernel update; on an old or small kernel update-alternatives --set ' +
+      `iptables /usr/sbin/iptables-legacy (for everything on the node); ${withoutIptables}`,
   },
   {
     id: 'firewalld-refused',
@@ -172,7 +194,8 @@ export const iptablesErrors: readonly KnownError[] = [
     who: 'nft, run by a plugin',
     meaning: 'the kernel refused a rule of nftables',
     causes: [
-      'Operation not supported: the kernel is older than the rule, or the hook does not allow it (dnat in an input chain before 6.x)',
+      'Operation not supported: the kernel is older than the rule, or the hook does not allow it (dnat in an input ' +
+        'chain before 6.x)',
       'No such file: a table, chain or module (nft_nat, nft_masq, nft_fib) is missing; a flush removed the table',
     ],
     look: ['uname -r; nft --version', 'modprobe -a nft_nat nft_masq nft_fib nft_fib_inet nft_ct', 'nft list tables'],

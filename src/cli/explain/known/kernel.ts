@@ -11,9 +11,11 @@ export const kernelErrors: readonly KnownError[] = [
       /(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?operation not supported|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
     who: 'a plugin',
     meaning:
-      'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address means that)',
+      'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address ' +
+      'means that)',
     causes: [
-      'net.ipv6.conf.all.disable_ipv6 or that of default or of the interface is 1, on the node (bridge) or in the pod (eth0); Docker sets it in its containers, so kind and minikube inherit it',
+      'net.ipv6.conf.all.disable_ipv6 or that of default or of the interface is 1, on the node (bridge) or in the ' +
+        'pod (eth0); Docker sets it in its containers, so kind and minikube inherit it',
       'the kernel was started with ipv6.disable=1: then there is no /proc/sys/net/ipv6 at all',
       'the configuration brings an IPv6 range that nobody wanted: 100-crio-bridge and 87-podman do',
     ],
@@ -27,11 +29,14 @@ export const kernelErrors: readonly KnownError[] = [
     who: 'a plugin',
     meaning: 'the process may not change the network',
     causes: [
-      'the plugin runs without CAP_NET_ADMIN or CAP_SYS_ADMIN: rootless, in a container without privilege (a Multus daemon), or under seccomp',
+      'the plugin runs without CAP_NET_ADMIN or CAP_SYS_ADMIN: rootless, in a container without privilege (a ' +
+        'Multus daemon), or under seccomp',
       'a user namespace owns the network namespace',
     ],
     look: ['grep -e CapEff -e Seccomp /proc/$(pidof -s containerd crio)/status'],
-    cure: 'run the runtime, or the Multus daemon, as root and privileged; rootless needs rootlesskit or pasta, not CNI alone',
+    cure:
+      'run the runtime, or the Multus daemon, as root and privileged; rootless needs rootlesskit or pasta, not CNI ' +
+      'alone',
     needsNetwork: true,
   },
   {
@@ -41,7 +46,8 @@ export const kernelErrors: readonly KnownError[] = [
     who: 'containerd, CRI-O, podman',
     meaning: "the runtime could not make the pod's network namespace: no plugin was called yet",
     causes: [
-      'permission denied, operation not permitted: AppArmor, SELinux, seccomp or a missing privilege of the runtime itself',
+      'permission denied, operation not permitted: AppArmor, SELinux, seccomp or a missing privilege of the ' +
+        'runtime itself',
       'no space left: user.max_net_namespaces or fs.mount-max is reached, mostly by namespaces that leaked',
       'no such file, invalid argument: /run/netns is no shared mount, or an old kernel',
     ],
@@ -50,7 +56,9 @@ export const kernelErrors: readonly KnownError[] = [
       'findmnt -o TARGET,PROPAGATION /run/netns',
       'journalctl -k --grep "apparmor|avc" | tail',
     ],
-    cure: 'raise the limit that is reached and remove leaked namespaces (those that no process and no pod has); allow it in the profile of the runtime',
+    cure:
+      'raise the limit that is reached and remove leaked namespaces (those that no process and no pod has); allow ' +
+      'it in the profile of the runtime',
   },
   {
     id: 'state-permission',
@@ -69,12 +77,15 @@ export const kernelErrors: readonly KnownError[] = [
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [
       'the kernel was updated and the machine not restarted: the modules of the running one are gone',
-      'the module is in a package of its own (linux-modules-extra on Ubuntu, kernel-modules on RHEL), or not built (own, NAS and WSL kernels)',
+      'the module is in a package of its own (linux-modules-extra on Ubuntu, kernel-modules on RHEL), or not built ' +
+        '(own, NAS and WSL kernels)',
       '"adding link: invalid argument" of bandwidth: the kernel has no ifb of the kind that it makes, or is too old',
       'a bridge that fails while `ip link add type bridge` works: the kernel has no CONFIG_BRIDGE_VLAN_FILTERING',
     ],
     look: ['uname -r; ls /lib/modules', 'modprobe -a veth bridge br_netfilter macvlan ipvlan 8021q ifb vxlan'],
-    cure: 'restart after a kernel update; install the package with the modules; name those that are needed in /etc/modules-load.d',
+    cure:
+      'restart after a kernel update; install the package with the modules; name those that are needed in ' +
+      '/etc/modules-load.d',
   },
   {
     id: 'br-netfilter',
@@ -85,7 +96,9 @@ export const kernelErrors: readonly KnownError[] = [
     causes: ['nothing loads it at boot'],
     look: ['lsmod | grep br_netfilter'],
     cure: 'load it, now and at boot',
-    run: 'modprobe br_netfilter; echo br_netfilter >/etc/modules-load.d/br_netfilter.conf; sysctl -w net.bridge.bridge-nf-call-iptables=1',
+    run:
+      'modprobe br_netfilter; echo br_netfilter >/etc/modules-load.d/br_netfilter.conf; sysctl -w ' +
+      'net.bridge.bridge-nf-call-iptables=1',
   },
   {
     id: 'bridge-full',
@@ -115,7 +128,8 @@ export const kernelErrors: readonly KnownError[] = [
     pattern: /(?:fsnotify|inotify|create (?:new )?watcher)[^\n]{0,80}(?:too many open files|no space left on device)/i,
     who: 'containerd, CRI-O, podman and what watches files',
     meaning:
-      'the user (root) has no inotify instance or watch left; with containerd the whole CRI part stays away, and the node is not ready',
+      'the user (root) has no inotify instance or watch left; with containerd the whole CRI part stays away, and ' +
+      'the node is not ready',
     causes: [
       'fs.inotify.max_user_instances is 128 by default; each shim of a cgroup v2 system takes one or more',
       '"no space left on device" means the watches: fs.inotify.max_user_watches',
@@ -154,7 +168,9 @@ export const kernelErrors: readonly KnownError[] = [
       'systemctl show containerd crio kubelet -p TasksCurrent -p TasksMax',
       'sysctl kernel.pid_max kernel.threads-max; ps -eLf | wc -l',
     ],
-    cure: 'raise TasksMax (TasksMax=infinity in the unit of the runtime) or kernel.pid_max, and find what takes the processes',
+    cure:
+      'raise TasksMax (TasksMax=infinity in the unit of the runtime) or kernel.pid_max, and find what takes the ' +
+      'processes',
   },
   {
     id: 'disk-full',
@@ -164,7 +180,9 @@ export const kernelErrors: readonly KnownError[] = [
     meaning: 'a file of the network cannot be written',
     causes: ['the disk is full, of bytes or of inodes', 'the file system turned read-only after an error of the disk'],
     look: ['df -h /var/lib/cni /run; df -i /var/lib/cni /run', 'dmesg | grep -i -e remount -e "i/o error" | tail'],
-    cure: 'make room; a read-only file system needs its disk looked at. Files that were cut short then show up as other errors: see cache-damaged',
+    cure:
+      'make room; a read-only file system needs its disk looked at. Files that were cut short then show up as ' +
+      'other errors: see cache-damaged',
   },
   {
     id: 'neighbours-full',
@@ -174,7 +192,9 @@ export const kernelErrors: readonly KnownError[] = [
     causes: ['more pods and nodes on one layer 2 than net.ipv4.neigh.default.gc_thresh3 (1024)'],
     look: ['ip neigh | wc -l; sysctl -a --pattern "neigh.default.gc_thresh"'],
     cure: 'raise the limits, and keep them in /etc/sysctl.d (for IPv6 the same below net.ipv6)',
-    run: 'sysctl -w net.ipv4.neigh.default.gc_thresh1=4096 net.ipv4.neigh.default.gc_thresh2=8192 net.ipv4.neigh.default.gc_thresh3=16384',
+    run:
+      'sysctl -w net.ipv4.neigh.default.gc_thresh1=4096 net.ipv4.neigh.default.gc_thresh2=8192 ' +
+      'net.ipv4.neigh.default.gc_thresh3=16384',
   },
   {
     id: 'conntrack-full',
@@ -187,7 +207,9 @@ export const kernelErrors: readonly KnownError[] = [
       'timeouts of days for idle connections',
     ],
     look: ['sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max'],
-    cure: 'sysctl -w net.netfilter.nf_conntrack_max=1048576 (kube-proxy sets it by --conntrack-max-per-core, and sets it back)',
+    cure:
+      'sysctl -w net.netfilter.nf_conntrack_max=1048576 (kube-proxy sets it by --conntrack-max-per-core, and sets ' +
+      'it back)',
   },
   {
     id: 'martian-source',

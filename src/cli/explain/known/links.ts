@@ -12,7 +12,9 @@ export const linkErrors: readonly KnownError[] = [
     meaning: "the dhcp daemon does not see the pod's network namespace",
     causes: ['the daemon runs in a pod without /run/netns of the host, or without HostToContainer propagation'],
     look: ['kubectl get ds -A | grep -i dhcp', 'ls /run/netns'],
-    cure: 'mount /run/netns of the host into it with mountPropagation: HostToContainer (and hostPID where paths are /proc/…), or run the daemon on the host',
+    cure:
+      'mount /run/netns of the host into it with mountPropagation: HostToContainer (and hostPID where paths are ' +
+      '/proc/…), or run the daemon on the host',
   },
   {
     id: 'dhcp-daemon',
@@ -24,7 +26,9 @@ export const linkErrors: readonly KnownError[] = [
       'a socket of an earlier run is left (connection refused)',
     ],
     look: ['ls -l /run/cni/dhcp.sock', 'pgrep -af "dhcp daemon"'],
-    cure: 'rm -f /run/cni/dhcp.sock; /opt/cni/bin/dhcp daemon  (as a service: systemd/cni-dhcp.service and .socket of the plugins repository)',
+    cure:
+      'rm -f /run/cni/dhcp.sock; /opt/cni/bin/dhcp daemon  (as a service: systemd/cni-dhcp.service and .socket of ' +
+      'the plugins repository)',
   },
   {
     id: 'dhcp-no-answer',
@@ -32,12 +36,15 @@ export const linkErrors: readonly KnownError[] = [
     who: 'the dhcp daemon',
     meaning: 'no DHCP server answered in time',
     causes: [
-      'the requests do not reach one: a VLAN, a switch or hypervisor that drops frames of unknown MACs (macvlan), Wi-Fi',
+      'the requests do not reach one: a VLAN, a switch or hypervisor that drops frames of unknown MACs (macvlan), ' +
+        'Wi-Fi',
       'the server is slower than the daemon waits (5 or 10 s)',
       'with bridge: the bridge has no port into the LAN, or br_netfilter filters DHCP',
     ],
     look: ['tcpdump -ni MASTER -e port 67 or port 68', 'bridge link'],
-    cure: 'let the hypervisor accept forged MACs and promiscuous mode; start the daemon with -broadcast=true and a longer -timeout',
+    cure:
+      'let the hypervisor accept forged MACs and promiscuous mode; start the daemon with -broadcast=true and a ' +
+      'longer -timeout',
   },
   {
     id: 'master-missing',
@@ -52,7 +59,9 @@ export const linkErrors: readonly KnownError[] = [
       'the plugin runs in a container without the network of the host',
     ],
     look: ['ip -br link', 'ip route show default'],
-    cure: 'correct `master`; where names differ give the nodes one name with a systemd .link file, or one NetworkAttachmentDefinition for each kind of node',
+    cure:
+      'correct `master`; where names differ give the nodes one name with a systemd .link file, or one ' +
+      'NetworkAttachmentDefinition for each kind of node',
   },
   {
     id: 'master-busy',
@@ -61,12 +70,15 @@ export const linkErrors: readonly KnownError[] = [
     who: 'macvlan, ipvlan',
     meaning: 'the master interface serves something else that excludes it',
     causes: [
-      'it has ipvlan interfaces and now a macvlan should go on it, or the other way round: the kernel allows one kind for each master',
+      'it has ipvlan interfaces and now a macvlan should go on it, or the other way round: the kernel allows one ' +
+        'kind for each master',
       'it is a port of a bridge, a bond or Open vSwitch: use that as the master',
       'an interface of the earlier kind is left in a namespace that nobody uses',
     ],
     look: ['ip -d link show master MASTER', 'ip -d -br link show type ipvlan; ip -d -br link show type macvlan'],
-    cure: 'use one kind for each master (or a VLAN of it for the second); name the bridge or bond as `master` when it is a port',
+    cure:
+      'use one kind for each master (or a VLAN of it for the second); name the bridge or bond as `master` when it ' +
+      'is a port',
   },
   {
     id: 'mac-in-use',
@@ -75,7 +87,8 @@ export const linkErrors: readonly KnownError[] = [
     who: 'the kernel',
     meaning: 'another macvlan on the same master has the MAC address that was asked for (ipvlan: the address)',
     causes: [
-      'the annotation or the configuration gives a fixed `mac`, and the pod of before still lives on this node, or has leaked',
+      'the annotation or the configuration gives a fixed `mac`, and the pod of before still lives on this node, or ' +
+        'has leaked',
       'two pods have the same fixed `mac`',
     ],
     look: ['ip -d link show type macvlan', 'for n in /run/netns/*; do nsenter --net=$n ip -br link; done'],
@@ -98,11 +111,14 @@ export const linkErrors: readonly KnownError[] = [
     meaning: 'the pod has an interface of this name already',
     causes: [
       'an ADD that was not followed by a DEL ran in this namespace before (cnitool, a kubelet that was restarted)',
-      'two networks of the pod want the same name: two entries, or a default network that is named again in the annotation',
+      'two networks of the pod want the same name: two entries, or a default network that is named again in the ' +
+        'annotation',
       'a plugin was called with the name lo or eth0 of another one',
     ],
     look: ['crictl inspectp POD | grep -i netns', 'ip -n NETNS -br link', 'trestle lint'],
-    cure: 'delete the pod: it gets a new namespace. With cnitool run `del` first; give each network of the pod an interface name of its own',
+    cure:
+      'delete the pod: it gets a new namespace. With cnitool run `del` first; give each network of the pod an ' +
+      'interface name of its own',
   },
   {
     id: 'multus-interface-gone',
@@ -114,7 +130,9 @@ export const linkErrors: readonly KnownError[] = [
       'the pod ended meanwhile',
     ],
     look: ['kubectl -n kube-system get ds -o yaml | grep -B2 -A4 netns'],
-    cure: 'mount /run/netns of the host with mountPropagation: HostToContainer into the Multus DaemonSet; check the paths on k3s and rke2',
+    cure:
+      'mount /run/netns of the host with mountPropagation: HostToContainer into the Multus DaemonSet; check the ' +
+      'paths on k3s and rke2',
   },
   {
     id: 'bridge-is-none',
@@ -132,11 +150,14 @@ export const linkErrors: readonly KnownError[] = [
     who: 'the sriov plugin',
     meaning: 'the pod got no virtual function of a network card',
     causes: [
-      'the NetworkAttachmentDefinition lacks the annotation k8s.v1.cni.cncf.io/resourceName, or the pod does not request that resource',
+      'the NetworkAttachmentDefinition lacks the annotation k8s.v1.cni.cncf.io/resourceName, or the pod does not ' +
+        'request that resource',
       'the device plugin does not run on this node, or all functions are taken',
     ],
     look: ["kubectl get node NODE -o jsonpath='{.status.allocatable}'", 'cat /sys/class/net/*/device/sriov_numvfs'],
-    cure: 'let the pod request the resource that the definition names; make functions: echo N >/sys/class/net/DEV/device/sriov_numvfs',
+    cure:
+      'let the pod request the resource that the definition names; make functions: echo N ' +
+      '>/sys/class/net/DEV/device/sriov_numvfs',
   },
   {
     id: 'bridge-mac',
@@ -148,7 +169,9 @@ export const linkErrors: readonly KnownError[] = [
       'systemd-udevd or NetworkManager changed the MAC at the same moment',
     ],
     look: ['ip -d link show type bridge', 'networkctl list; nmcli device 2>/dev/null'],
-    cure: 'when no pod is on it: ip link delete BRIDGE, and start again; let NetworkManager and networkd leave the bridge alone (unmanaged)',
+    cure:
+      'when no pod is on it: ip link delete BRIDGE, and start again; let NetworkManager and networkd leave the ' +
+      'bridge alone (unmanaged)',
   },
   {
     id: 'mtu-invalid',
@@ -176,7 +199,9 @@ export const linkErrors: readonly KnownError[] = [
       'file exists, on a host route (aws-cni): the route of a pod that had the address before was left on the node',
     ],
     look: ['trestle lint', 'ip -n NETNS route'],
-    cure: 'take the default route out of the second network (`routes` of ipam), or choose one with default-route in the annotation; correct `gw`',
+    cure:
+      'take the default route out of the second network (`routes` of ipam), or choose one with default-route in ' +
+      'the annotation; correct `gw`',
     needsNetwork: true,
   },
   {

@@ -43,7 +43,8 @@ export const programErrors: readonly KnownError[] = [
     who: 'ld.so',
     meaning: 'a plugin did not start, because a library that it needs is not on the node',
     causes: [
-      'the words name the library; trestle needs libstdc++.so.6, and on arm64 libatomic.so.1, which minimal systems lack',
+      'the words name the library; trestle needs libstdc++.so.6, and on arm64 libatomic.so.1, which minimal ' +
+        'systems lack',
     ],
     look: ['ldd /opt/cni/bin/*'],
     cure: 'install the one it names: libstdc++6 or libatomic1 on Debian, libstdc++ or libatomic on RHEL',
@@ -102,7 +103,9 @@ export const programErrors: readonly KnownError[] = [
       'it was removed by hand, or with a restart of the machine',
     ],
     look: ['crictl pods --state NotReady', 'ip rule; ip route show table all | head'],
-    cure: 'update the plugin: a DEL has to succeed when there is nothing left. Until then put back what is missing (an empty rule or table of that number), and the next try goes through',
+    cure:
+      'update the plugin: a DEL has to succeed when there is nothing left. Until then put back what is missing (an ' +
+      'empty rule or table of that number), and the next try goes through',
     wraps: true,
   },
   {

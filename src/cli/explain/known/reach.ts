@@ -11,12 +11,15 @@ export const reachErrors = [
     pattern: /hairpin_mode of \S{1,15} is 0/,
     who: 'the bridge',
     meaning:
-      'the bridge sends no frame back out of the port it came in by: a pod does not reach itself by host port or service',
+      'the bridge sends no frame back out of the port it came in by: a pod does not reach itself by host port or ' +
+      'service',
     causes: [
       'hairpinMode is not set in the configuration of bridge (flannel: in its delegate), and promiscMode neither',
     ],
     look: ['bridge -d link show'],
-    cure: 'add "hairpinMode": true to the plugin that makes the bridge port (flannel: to "delegate"); pods get it when they are made again',
+    cure:
+      'add "hairpinMode": true to the plugin that makes the bridge port (flannel: to "delegate"); pods get it when ' +
+      'they are made again',
   },
   {
     id: 'ports-isolated',

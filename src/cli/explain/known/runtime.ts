@@ -41,12 +41,15 @@ export const runtimeErrors: readonly KnownError[] = [
     meaning: 'the network namespace of the pod is gone or no namespace',
     causes: [
       'the pod ended meanwhile: its process died at the start (no memory, a bad command), or kubelet gave it up',
-      'the caller runs in another mount or PID namespace: an agent in a pod without /run/netns or hostPID, docker beside containerd',
+      'the caller runs in another mount or PID namespace: an agent in a pod without /run/netns or hostPID, docker ' +
+        'beside containerd',
       'a restart of the machine emptied /run: a DEL for a pod from before',
       'a plugin that is very old for the kernel ("unknown FS magic")',
     ],
     look: ['findmnt -R /run/netns', 'ls -l /run/netns', 'crictl pods'],
-    cure: 'nothing when it is one pod, or a DEL; else see that /run/netns is mounted shared into the caller (mountPropagation: HostToContainer)',
+    cure:
+      'nothing when it is one pod, or a DEL; else see that /run/netns is mounted shared into the caller ' +
+      '(mountPropagation: HostToContainer)',
   },
   {
     id: 'cache-damaged',
@@ -74,11 +77,14 @@ export const runtimeErrors: readonly KnownError[] = [
     who: 'CRI-O',
     meaning: 'two networks of the pod want the same interface name: CRI-O calls no plugin then',
     causes: [
-      'the network that it has in its cache and the default network of today are two to it: the file of the configuration was made anew or changed its name while the pod lived',
+      'the network that it has in its cache and the default network of today are two to it: the file of the ' +
+        'configuration was made anew or changed its name while the pod lived',
       'the annotation or the request names a network twice',
     ],
     look: ['ls -l /etc/cni/net.d /etc/kubernetes/cni/net.d', 'ls /var/lib/cni/results'],
-    cure: 'keep one file for the network, under one name; a pod that stays goes with kubectl delete pod --force, and what it had on the node with the next restart of the machine',
+    cure:
+      'keep one file for the network, under one name; a pod that stays goes with kubectl delete pod --force, and ' +
+      'what it had on the node with the next restart of the machine',
   },
   {
     id: 'host-port-taken',
@@ -91,7 +97,9 @@ export const runtimeErrors: readonly KnownError[] = [
       'a pod of before on this node whose port was not given back: the runtime still holds its socket',
     ],
     look: ['ss -Hlntup | grep :PORT'],
-    cure: 'end what listens, or use another host port; NodePorts (30000-32767) are not for host ports. A port that the runtime itself holds is freed by its restart',
+    cure:
+      'end what listens, or use another host port; NodePorts (30000-32767) are not for host ports. A port that the ' +
+      'runtime itself holds is freed by its restart',
   },
   {
     id: 'name-reserved',
@@ -99,14 +107,17 @@ export const runtimeErrors: readonly KnownError[] = [
     who: 'containerd, CRI-O',
     meaning: 'kubelet asks again for a pod that the runtime still works on: the try before took too long',
     causes: [
-      'the first try hangs: in a plugin, in the storage, or because the node is overloaded. Its error counts, not this one',
+      'the first try hangs: in a plugin, in the storage, or because the node is overloaded. Its error counts, not ' +
+        'this one',
     ],
     look: [
       "journalctl -u containerd -u crio --since '1 hour ago' | grep -i -e deadline -e timeout",
       'ps -eo pid,etime,args | grep /opt/cni',
       'uptime; iostat -x 2 3',
     ],
-    cure: 'find what hangs: a plugin that still runs shows in ps; a slow disk in iostat. Restarting the runtime frees the name',
+    cure:
+      'find what hangs: a plugin that still runs shows in ps; a slow disk in iostat. Restarting the runtime frees ' +
+      'the name',
     wraps: true,
   },
   {
@@ -121,7 +132,9 @@ export const runtimeErrors: readonly KnownError[] = [
       'iptables has very many rules',
     ],
     look: ['ps -eo pid,etime,args | grep /opt/cni', 'uptime', 'iptables-save | wc -l'],
-    cure: 'look at the load of the node and at what the plugin waits for; a trestle that was killed is put right by the next call on the network',
+    cure:
+      'look at the load of the node and at what the plugin waits for; a trestle that was killed is put right by ' +
+      'the next call on the network',
     wraps: true,
     unless: otherMatters,
   },
@@ -137,7 +150,9 @@ export const runtimeErrors: readonly KnownError[] = [
       'the runtime reads another directory (k3s, rke2, k0s, microk8s have their own)',
     ],
     look: ['trestle lint', 'ls -l /etc/cni/net.d', 'crictl info | grep -i -A2 lastCNILoadStatus', 'kubectl get ds -A'],
-    cure: '`trestle lint` names the reason; containerd loads a corrected file at once, a replaced directory after a restart (systemctl restart containerd)',
+    cure:
+      '`trestle lint` names the reason; containerd loads a corrected file at once, a replaced directory after a ' +
+      'restart (systemctl restart containerd)',
     checks: ['dir-missing', 'dir-empty', 'containerd-stops', 'dir-not-watched'],
     wraps: true,
   },
@@ -181,6 +196,8 @@ export const runtimeErrors: readonly KnownError[] = [
       'curl -m 5 http://POD-IP:PORT/ from the node',
       'nft list ruleset | grep -n drop',
     ],
-    cure: 'when the counter rises: sysctl -w net.ipv4.conf.all.rp_filter=2; else look at nft and iptables drops; a slow program: raise timeoutSeconds',
+    cure:
+      'when the counter rises: sysctl -w net.ipv4.conf.all.rp_filter=2; else look at nft and iptables drops; a ' +
+      'slow program: raise timeoutSeconds',
   },
 ]

@@ -15,7 +15,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
       '/var/lib/kubelet is elsewhere, or not mounted into the Multus pod',
     ],
     look: ['kubelet --version', 'ls -l /var/lib/kubelet/pod-resources'],
-    cure: 'update kubelet, or use a release of Multus of its time; mount /var/lib/kubelet/pod-resources into the Multus pod',
+    cure:
+      'update kubelet, or use a release of Multus of its time; mount /var/lib/kubelet/pod-resources into the ' +
+      'Multus pod',
   },
   {
     id: 'serviceaccount-missing',
@@ -29,7 +31,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
       'automountServiceAccountToken is false for its DaemonSet',
     ],
     look: ['grep -rn kubeconfig /etc/cni/net.d', 'kubectl get net-attach-def -A -o yaml'],
-    cure: 'name a kubeconfig in the configuration of the plugin that the message names, or take it out of the definition',
+    cure:
+      'name a kubeconfig in the configuration of the plugin that the message names, or take it out of the ' +
+      'definition',
     needsNetwork: true,
   },
   {
@@ -42,7 +46,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
       'the driver of the card refuses the MAC, the VLAN, the rate or `trust`',
     ],
     look: ['ip link show', 'journalctl -k --since "1 hour ago" | grep -i -e vf -e mlx -e ixgbe -e i40e -e ice'],
-    cure: 'do what the quoted words name: give the function a GUID (InfiniBand), or take the setting that is refused out of the definition',
+    cure:
+      'do what the quoted words name: give the function a GUID (InfiniBand), or take the setting that is refused ' +
+      'out of the definition',
   },
   {
     id: 'host-device-none',
@@ -50,11 +56,14 @@ export const secondNetworkErrors: readonly KnownError[] = [
     who: 'the host-device plugin',
     meaning: 'host-device was not told which interface to give to the pod',
     causes: [
-      'the NetworkAttachmentDefinition names no device, and lacks the annotation k8s.v1.cni.cncf.io/resourceName with which Multus passes one on',
+      'the NetworkAttachmentDefinition names no device, and lacks the annotation k8s.v1.cni.cncf.io/resourceName ' +
+        'with which Multus passes one on',
       'a DEL after the file with the device was lost (/var/lib/cni/multus), so each try fails the same way',
     ],
     look: ['kubectl get net-attach-def -A -o yaml', 'ls /var/lib/cni/multus'],
-    cure: 'name the device or the resource in the definition: for a DEL too, which then goes through (the plugin itself forgets nothing on the node)',
+    cure:
+      'name the device or the resource in the definition: for a DEL too, which then goes through (the plugin ' +
+      'itself forgets nothing on the node)',
   },
   {
     id: 'ovs-bridge-missing',
@@ -85,7 +94,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
     meaning: 'no SpiderIPPool that fits this pod has a free address',
     causes: ['the pool is as large as the replicas, and the pod of before still holds one', 'addresses that leaked'],
     look: ['kubectl get spiderippool', 'kubectl get spiderendpoint -A'],
-    cure: 'make the pool larger by as many addresses as pods are replaced at once; the controller frees addresses of pods that are gone',
+    cure:
+      'make the pool larger by as many addresses as pods are replaced at once; the controller frees addresses of ' +
+      'pods that are gone',
   },
   {
     id: 'spiderpool-agent',
@@ -102,6 +113,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
       'kubectl get spiderendpoint,spidercoordinator -A',
       'kubectl -n kube-system logs ds/spiderpool-agent --tail=30',
     ],
-    cure: 'do what the quoted words name; a SpiderEndpoint that does not fit its pod goes when the pod is deleted and is made again',
+    cure:
+      'do what the quoted words name; a SpiderEndpoint that does not fit its pod goes when the pod is deleted and ' +
+      'is made again',
   },
 ]

@@ -102,7 +102,9 @@ export const callErrors = {
   },
   'list-not-convertible': {
     cause: 'the list has no plugin that trestle replaces, or has trestle already',
-    cure: 'keep it as it is; converted are bridge and ptp, and behind any plugin portmap, firewall, bandwidth, tuning, sbr',
+    cure:
+      'keep it as it is; converted are bridge and ptp, and behind any plugin portmap, firewall, bandwidth, tuning, ' +
+      'sbr',
   },
   'runtime-silent': {
     cause: 'the runtime does not answer on its socket',

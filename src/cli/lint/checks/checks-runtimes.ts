@@ -27,7 +27,8 @@ export const runtimeChecks = {
     severity: 'warning',
     meaning: 'a runtime does not read what its file says about CNI',
     cause:
-      'a key or table of another version: containerd 2.1 and later has bin_dirs in place of bin_dir, and a file of version 3 has the table io.containerd.cri.v1.runtime',
+      'a key or table of another version: containerd 2.1 and later has bin_dirs in place of bin_dir, and a file of ' +
+      'version 3 has the table io.containerd.cri.v1.runtime',
     cure: '`containerd -c FILE config migrate` prints the file as this version reads it',
   },
   'runtime-config-broken': {

@@ -172,12 +172,15 @@ function named(choice: Choice): string {
   return choice.file ?? 'nothing'
 }
 
-/** The choices in words, a line each, for the end of the report; of runtimes only those of the node, if they are known. */
+/**
+ * The choices in words, a line each, for the end of the report; of runtimes only those of the node, if they are known.
+ */
 export function choicesText({ containerd, crio, cnitool }: Prediction, names: readonly RuntimeName[] = []): string {
   const lines = [
     ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
     ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
-    // Its code is dockershim's, which skips what is broken as CRI-O does (cri-dockerd network/cni, getDefaultCNINetwork).
+    // Its code is dockershim's, which skips what is broken as CRI-O does (cri-dockerd network/cni,
+    // getDefaultCNINetwork).
     ...(names.includes('cri-dockerd') ? [choiceText('cri-dockerd', crio)] : []),
     ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
   ]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order the plugins of a list are called (CNI spec 1.1.0, section 4): ADD and CHECK as they stand, DEL the other
-// way round.
+// In which order the plugins of a list are called (CNI spec 1.1.0, section 4): ADD and CHECK as they stand, DEL the
+// other way round.
 
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { oneLine } from '../../../cni/model/error.ts'

@@ -91,7 +91,9 @@ function edges({ value, network, steps }: Place): readonly Found[] {
   })
 }
 
-/** Private, shared, link-local, loopback and documentation ranges: RFC 1918, 6598, 3927, 5737, 2544, 4193, 4291, 3849. */
+/**
+ * Private, shared, link-local, loopback and documentation ranges: RFC 1918, 6598, 3927, 5737, 2544, 4193, 4291, 3849.
+ */
 const notPublic = [
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '169.254.0.0/16', '127.0.0.0/8'],
   ...['192.0.0.0/24', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '198.18.0.0/15', '240.0.0.0/4'],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trestle accepts and yet is probably not meant: gateways out of reach, capabilities that do not fit, features that
-// are experimental.
+// What trestle accepts and yet is probably not meant: gateways out of reach, capabilities that do not fit, features
+// that are experimental.
 
 import { isObject } from '../../../cni/json/json-object.ts'
 import { includes, parseAddress, parseCidr } from '../../../cni/model/address.ts'
@@ -14,7 +14,10 @@ import type { PluginEntry } from './list.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** What CONVENTIONS.md of the CNI project names, and the pod's annotations, which containerd and CRI-O send by a name of their own. */
+/**
+ * What CONVENTIONS.md of the CNI project names, and the pod's annotations, which containerd and CRI-O send by a name of
+ * their own.
+ */
 const conventional = [
   ...[
     'portMappings',

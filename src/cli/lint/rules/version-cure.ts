@@ -8,7 +8,9 @@ import type { Found } from '../checks/finding.ts'
 import type { ListRead } from './list.ts'
 import type { Programs } from './programs.ts'
 
-/** The findings about an old or missing cniVersion with a cure that the plugins allow, or without those that have none. */
+/**
+ * The findings about an old or missing cniVersion with a cure that the plugins allow, or without those that have none.
+ */
 export function withVersionCures(found: readonly Found[], list: ListRead, programs: Programs): readonly Found[] {
   if (!programs.hasDirectory) return found
   const types = list.plugins.map(({ conf }) => lookUp(conf, 'type')).filter((type) => typeof type === 'string')
