@@ -44,9 +44,9 @@ export interface Viewer {
 export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): ClusterView {
   const problems: Problem[] = []
   const inOrder = [...nodes].sort(byAge)
-  const addresses = new Map(inOrder.map((node) => [node.name, parsedAddresses(node).map(formatAddress)]))
+  const addresses = new Map(inOrder.map((node) => [node.name, parsed(node).addressTexts]))
   const claimed = claimedRanges(lengthsOf({ nodes, remembered, earlierPods }))
-  for (const node of inOrder) for (const address of parsedAddresses(node)) claimed.settle(node.name, address)
+  for (const node of inOrder) for (const address of parsed(node).addresses) claimed.settle(node.name, address)
   const ranges = new Map<string, string[]>()
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
   for (const node of [...inOrder.filter(isSelf), ...inOrder.filter((each) => !isSelf(each))]) {
@@ -75,7 +75,8 @@ export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): C
     const known = before.get(node.name)
     const now = addresses.get(node.name) ?? []
     if (known === undefined || !known.addresses.some((address) => now.includes(address))) return []
-    return known.ranges.flatMap((text) => claimEarlier(node.name, text, claimed))
+    const today = ranges.get(node.name) ?? []
+    return known.ranges.flatMap((text) => (today.includes(text) ? [] : claimEarlier(node.name, text, claimed)))
   }
 }
 
@@ -98,17 +99,37 @@ function byAge(a: ClusterNode, b: ClusterNode): number {
   return one < other ? -1 : one > other ? 1 : 0
 }
 
-function parsedAddresses({ addresses }: ClusterNode): readonly Address[] {
-  return addresses.flatMap((text) => parseAddress(text) ?? [])
+/** A node's addresses and ranges as numbers. `ranges`: a sound one and its text, or in words what is wrong with it. */
+interface Parsed {
+  readonly addresses: readonly Address[]
+  readonly addressTexts: readonly string[]
+  readonly ranges: readonly { readonly text: string; readonly cidr: Cidr | string; readonly canonical: string }[]
+}
+
+/** Of the nodes that are still known: one of a thousand has changed when the view is made again. */
+const parsedNodes = new WeakMap<ClusterNode, Parsed>()
+
+function parsed(node: ClusterNode): Parsed {
+  const known = parsedNodes.get(node)
+  if (known !== undefined) return known
+  const addresses = node.addresses.flatMap((text) => parseAddress(text) ?? [])
+  const ranges = node.podCidrs.map((text) => {
+    const cidr = soundRange(text)
+    return { text, cidr, canonical: typeof cidr === 'string' ? '' : formatCidr(cidr) }
+  })
+  const made = { addresses, addressTexts: addresses.map(formatAddress), ranges }
+  parsedNodes.set(node, made)
+  return made
 }
 
 function lengthsOf({ nodes, remembered, earlierPods }: Omit<Viewer, 'self'>): readonly number[] {
-  const texts = [
-    ...nodes.flatMap((node) => node.podCidrs),
-    ...remembered.flatMap((peer) => peer.ranges),
-    ...earlierPods,
-  ]
-  return texts.flatMap((text) => parseCidr(text)?.prefixLength ?? [])
+  const lengths = nodes.flatMap((node) =>
+    parsed(node).ranges.flatMap(({ cidr }) => (typeof cidr === 'string' ? [] : cidr.prefixLength)),
+  )
+  const texts = [...remembered.flatMap((peer) => peer.ranges), ...earlierPods]
+  // What is after the slash is enough, and there may be thousands.
+  const claims = texts.map((text) => Number(text.slice(text.lastIndexOf('/') + 1)))
+  return [...lengths, ...claims.filter((length) => Number.isInteger(length) && length >= 0 && length <= 128)]
 }
 
 /** The sound ranges of a node, which are claimed for it, and what is wrong with the others. */
@@ -117,8 +138,7 @@ function rangesOf(node: ClusterNode, claimed: ClaimedRanges): { ranges: string[]
   if (node.podCidrs.length === 0)
     return { ranges: [], problems: [problem('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')] }
   const [ranges, problems]: [string[], Problem[]] = [[], []]
-  for (const text of node.podCidrs) {
-    const cidr = soundRange(text)
+  for (const { text, cidr, canonical } of parsed(node).ranges) {
     if (typeof cidr === 'string') {
       problems.push(problem('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${cidr}`))
       continue
@@ -133,7 +153,7 @@ function rangesOf(node: ClusterNode, claimed: ClaimedRanges): { ranges: string[]
       )
     else {
       claimed.claim({ node: node.name, cidr })
-      ranges.push(formatCidr(cidr))
+      ranges.push(canonical)
     }
   }
   return { ranges, problems }

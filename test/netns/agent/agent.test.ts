@@ -220,6 +220,22 @@ describe('trestle agent', () => {
     expect(api.lines.filter(({ method }) => method === 'PATCH')).toHaveLength(1)
   })
 
+  it('an API server that takes no events keeps no route waiting, and has each event when it is back', async () => {
+    await api.order({ put: [own, two], slowMs: 3_600_000 })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    // A problem of the own node is reported at once: the event is under way, and no answer comes.
+    writeFileSync(`${files.root}/net.d/05-other.conf`, '{}')
+    await running.seen(({ problem }) => problem === 'OtherConfiguration', 'the problem')
+    await api.order({ put: [three] })
+    await until(() => routes().length === 3, 'a route to node three')
+    await api.end('SIGKILL')
+    api = await openApiServer(host)
+    await api.order({ put: [own, two, three] })
+    await api.seen(({ method }) => method === 'PATCH', 'the condition')
+    await api.seen(({ body }) => (body as { reason?: string })?.reason === 'OtherConfiguration', 'the event')
+  })
+
   it('reads its token again after it was rotated and refused', async () => {
     await api.order({ put: [own] })
     const running = agent()

@@ -5,6 +5,7 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 
 interface Node {
   metadata: { name: string; uid: string; resourceVersion?: string; creationTimestamp?: string }
@@ -14,6 +15,8 @@ interface Node {
 
 /** `put` and `delete` nodes; `answer`: the status of every answer from now on, 0 for normal; `forget`: old versions. */
 export interface Order {
+  /** Answers to what is written (POST, PATCH) come so much later from now on, milliseconds. */
+  readonly slowMs?: number
   readonly put?: readonly Node[]
   readonly delete?: readonly string[]
   readonly answer?: number
@@ -25,7 +28,7 @@ export interface Order {
 const nodes = new Map<string, Node>()
 const watchers = new Set<ServerResponse>()
 const log: { version: number; line: string }[] = []
-const state = { version: 100, oldest: 100, answer: 0, isGarbage: false }
+const state = { version: 100, oldest: 100, answer: 0, isGarbage: false, slowMs: 0 }
 
 function publish(type: string, node: Node): void {
   state.version += 1
@@ -47,6 +50,7 @@ function obey(order: Order): void {
     if (node !== undefined) publish('DELETED', node)
   }
   if (order.answer !== undefined) state.answer = order.answer
+  if (order.slowMs !== undefined) state.slowMs = order.slowMs
   if (order.garbage !== undefined) state.isGarbage = order.garbage
   if (order.forget === true) state.oldest = state.version += 5
   if (order.cut === true || order.forget === true) for (const watcher of watchers) watcher.destroy()
@@ -66,6 +70,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     token: headers.authorization,
     ...about,
   })
+  if (method !== 'GET' && state.slowMs > 0) await sleep(state.slowMs)
   if (state.isGarbage) return void response.writeHead(200).end('{"kind":"NodeList","items":42')
   if (state.answer !== 0) return status(response, state.answer)
   if (url.pathname === '/api/v1/nodes' && method === 'GET')

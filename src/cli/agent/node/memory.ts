@@ -8,14 +8,22 @@ import { stateRoot } from '../../../system/files/state.ts'
 
 const file = () => `${stateRoot()}/agent.json`
 
-/** What the last agent remembered; nothing where there is none, or it cannot be read. */
-export function readMemory(): Memory {
-  const found = readText(file())
-  return found === undefined || found === 'unreadable' ? emptyMemory : decodeMemory(found.text)
+/** The memory and its text: what was written last. */
+export interface KeptMemory {
+  readonly memory: Memory
+  readonly text: string
 }
 
-/** Writes it, where it differs from `before`. */
-export function writeMemory(memory: Memory, before: Memory): void {
+/** What the last agent remembered; nothing where there is none, or it cannot be read. */
+export function readMemory(): KeptMemory {
+  const found = readText(file())
+  if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
+  return { memory: decodeMemory(found.text), text: found.text }
+}
+
+/** Writes it, where its text differs from the one before. */
+export function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
   const text = encodeMemory(memory)
-  if (text !== encodeMemory(before)) replaceText(file(), text)
+  if (text !== before.text) replaceText(file(), text)
+  return { memory, text }
 }

@@ -4,22 +4,23 @@
 import { backoffMs } from '../../../plan/agent/backoff.ts'
 import { type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../../plan/agent/problem.ts'
+import { isEcho } from '../../../plan/agent/routes-after.ts'
 import { allNetworks } from '../../../system/store/records.ts'
 import { type Access, openAccess } from '../api/access.ts'
 import { type NodeWatch, watchNodes } from '../api/nodes.ts'
-import { clearNetworkUnavailable, reportEvent } from '../api/own-node.ts'
 import { followDirectory, followLines } from '../node/watchers.ts'
 import type { Settings } from '../settings/settings.ts'
 import { collectGarbage } from './garbage.ts'
 import { type Log, openLog } from './log.ts'
 import { type Metrics, openMetrics } from './metrics.ts'
-import { type RoundResult, runRound } from './round.ts'
+import { openReporter, type Reporter } from './reporter.ts'
+import { type Known, type RoundResult, runRound } from './round.ts'
 import { serveHealth } from './server.ts'
 
 declare const TRESTLE_VERSION: string
 
 /** How soon after the asking a round begins, and how long after the last one: news come in bursts. Milliseconds. */
-const soonMs = { cluster: 10, routes: 200, all: 300 }
+const soonMs = { cluster: 5, routes: 200, all: 300 }
 const gapMs = { cluster: 0, routes: 1000, all: 2000 }
 type Asked = keyof typeof soonMs
 
@@ -43,7 +44,8 @@ interface Life {
   seen: SeenProblems
   grace: NodeJS.Timeout | undefined
   last: RoundResult | undefined
-  isConditionSet: boolean
+  readonly known: Known
+  readonly reporter: Reporter
 }
 
 /** Runs the agent until the signal comes; what it has made stays. Throws CniError 50 where no API server can be found. */
@@ -64,8 +66,9 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
   })
   const life: Life = {
     ...{ settings, signal, log, metrics, watch, open, bridges: new Set(), asked: undefined, timer: undefined },
-    ...{ startedMs: undefined, endedMs: 0, failures: 0, problems: [], last: undefined, isConditionSet: false },
-    ...{ seen: new Map(), grace: undefined },
+    ...{ startedMs: undefined, endedMs: 0, failures: 0, problems: [], last: undefined },
+    ...{ seen: new Map(), grace: undefined, known: {} },
+    reporter: openReporter({ node: settings.node, open, signal, log, metrics }),
   }
   const server = settings.listen && serveHealth(settings.listen, healthOf(life), log)
   follow(life)
@@ -83,7 +86,7 @@ function follow(life: Life): void {
   const { signal, settings } = life
   const news = (found: News) => found !== undefined && ask(life, found)
   followLines({ file: 'ip', args: ['-o', 'monitor', 'link', 'route', 'netconf'], signal }, (line) => {
-    if (newsOfIp(line, life.bridges) === undefined) return
+    if (newsOfIp(line, life.bridges) === undefined || isEcho(line, life.known.routes)) return
     // The first pod of a network may have made its bridge since the last round.
     life.bridges = ownBridges() ?? life.bridges
     news(newsOfIp(line, life.bridges))
@@ -104,6 +107,7 @@ function follow(life: Life): void {
 
 /** Asks for a round. While one runs or waits, they become one. */
 function ask(life: Life, what: Asked): void {
+  if (what !== 'cluster') Object.assign(life.known, { routes: undefined })
   const isMore = life.asked === undefined || (what === 'all' && life.asked !== 'all')
   if (isMore || what === 'cluster') {
     const kind = life.asked === 'all' ? 'all' : what
@@ -126,10 +130,12 @@ function schedule(life: Life, what: Asked): void {
 async function round(life: Life): Promise<void> {
   const { settings, signal, log, metrics, watch } = life
   const isWhole = life.asked === 'all'
+  if (life.asked !== 'cluster') Object.assign(life.known, { routes: undefined })
+  if (isWhole) Object.assign(life.known, { memory: undefined })
   life.asked = undefined
   life.startedMs = performance.now()
   const nodes = watch.state.isListed ? watch.nodes : undefined
-  const found = await runRound({ settings, nodes, isWhole, signal, log, metrics }).catch(
+  const found = await runRound({ settings, nodes, isWhole, known: life.known, signal, log, metrics }).catch(
     // What no step has foreseen: told, and tried again. An agent that ends would only be started again.
     (error: Error): RoundResult => ({
       isDone: false,
@@ -146,7 +152,7 @@ async function round(life: Life): Promise<void> {
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
   life.bridges = ownBridges() ?? life.bridges
   count(life, result, performance.now() - life.startedMs)
-  await reportToCluster(life, result)
+  report(life, result)
   life.endedMs = performance.now()
   life.startedMs = undefined
   if (result.failures.length > 0) life.asked = 'all'
@@ -184,27 +190,16 @@ function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): v
   metrics.setProblems(result.problems)
 }
 
-/** At most so many events a round: a cluster that is wrong as a whole is not told by each node of each other. */
-const mostEvents = 10
-
-/** The condition, once, and events for what is new. An API server that is gone is reported next time. */
-async function reportToCluster(life: Life, { isDone, problems }: RoundResult): Promise<void> {
-  const { log, settings, open } = life
+/** What is new, in the log and to the API server: the condition once, and events. */
+function report(life: Life, { isDone, problems }: RoundResult): void {
+  const { log, settings, reporter } = life
   const { begun, over } = changedProblems(life.problems, problems)
   for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
   for (const { id, node, text } of over) log('info', `over: ${text}`, { problem: id, node })
   life.problems = problems
-  try {
-    const status = life.watch.nodes.get(settings.node)?.networkUnavailable
-    if (isDone && !life.isConditionSet && !settings.isCloudRouted) {
-      if (status !== 'False') await clearNetworkUnavailable(open(), settings.node)
-      life.isConditionSet = true
-    }
-    for (const problem of begun.slice(0, mostEvents)) await reportEvent(open(), settings.node, problem)
-  } catch (error) {
-    life.metrics.apiFailures.inc()
-    log('warning', 'API server', { error: (error as Error).message })
-  }
+  const status = life.watch.nodes.get(settings.node)?.networkUnavailable
+  if (isDone && !settings.isCloudRouted) reporter.clearCondition(status)
+  reporter.report(begun, (problem) => changedProblems(life.problems, [problem]).begun.length === 0)
 }
 
 function healthOf(life: Life) {

@@ -10,16 +10,27 @@ import { restore } from '../../../commands/verbs/restore.ts'
 import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
 import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.ts'
 import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
+import type { NodeRoute } from '../../../plan/agent/node-route.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { planRoutes } from '../../../plan/agent/routes.ts'
+import { routesAfter } from '../../../plan/agent/routes-after.ts'
 import { modeOf } from '../../../plan/modes/modes.ts'
 import { allRecords } from '../../../system/store/records.ts'
-import { readMemory, writeMemory } from '../node/memory.ts'
+import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
 import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
 import { missingPrograms, settleConfiguration, settleExecutable } from './files-step.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
+
+/**
+ * What a round leaves to the next one, so that a node's change costs no look at the machine. Whatever tells of a change by
+ * others takes it away again. `routes`: the main table as it is, or will be when the changes under way are made.
+ */
+export interface Known {
+  memory?: KeptMemory | undefined
+  routes?: readonly NodeRoute[] | undefined
+}
 
 /** What a round works with. `nodes`: absent until a whole list was read: then nothing of the cluster is changed. */
 export interface RoundInput {
@@ -27,6 +38,7 @@ export interface RoundInput {
   readonly nodes: ReadonlyMap<string, ClusterNode> | undefined
   /** Whether everything that state says is looked at, or the cluster's part alone. */
   readonly isWhole: boolean
+  readonly known: Known
   readonly signal: AbortSignal
   readonly log: Log
   readonly metrics: Metrics
@@ -52,18 +64,17 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
     }
   }
-  const memory = readMemory()
-  const view = input.nodes === undefined ? undefined : viewOf(input, input.nodes, memory)
+  const memory = input.known.memory ?? readMemory()
+  const view = input.nodes === undefined ? undefined : viewOf(input, input.nodes, memory.memory)
   if (view !== undefined) {
     problems.push(...view.problems)
-    // A full disk is no reason to leave the rest undone.
-    await attempt('memory', async () => {
-      const now = { peers: view.peers, own: view.own, nowMs: Date.now() }
-      writeMemory(remember(memory, now), memory)
-      return []
-    })
-    await attempt('rules', () => settleRules(input, view))
-    if (!input.settings.isCloudRouted) await attempt('routes', () => settleRoutes(input, view))
+    // The routes first: `ip` is at work on them while the rest is computed.
+    await Promise.all([
+      input.settings.isCloudRouted ? undefined : attempt('routes', () => settleRoutes(input, view)),
+      attempt('rules', () => settleRules(input, view)),
+      // A full disk is no reason to leave the rest undone.
+      attempt('memory', async () => keepMemory(input, view, memory)),
+    ])
   }
   if (input.isWhole) await attempt('repair', () => repair(input))
   await attempt('programs', async () => missingPrograms(input.settings))
@@ -96,6 +107,12 @@ function liveAddresses(memory: Memory, today: readonly string[]): readonly strin
   return allRecords().flatMap(({ record }) => record.spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
 }
 
+function keepMemory({ known }: RoundInput, { peers, own }: ClusterView, before: KeptMemory): readonly Problem[] {
+  known.memory = undefined
+  known.memory = writeMemory(remember(before.memory, { peers, own, nowMs: Date.now() }), before)
+  return []
+}
+
 async function settleRules(input: RoundInput, { pods, peers }: ClusterView): Promise<readonly Problem[]> {
   const ranges = peers.flatMap((peer) => peer.ranges)
   const addresses = peers.flatMap((peer) => peer.addresses)
@@ -104,12 +121,15 @@ async function settleRules(input: RoundInput, { pods, peers }: ClusterView): Pro
 }
 
 async function settleRoutes(input: RoundInput, { peers, pods }: ClusterView): Promise<readonly Problem[]> {
-  const { settings, metrics, log } = input
+  const { settings, metrics, log, known } = input
   const { run } = contextOf(input)
-  const routes = await lookAtRoutes(run)
+  const routes = known.routes ?? (await lookAtRoutes(run))
   const plan = planRoutes({ self: settings.node, peers, pods, routes, isRouted: modeOf(settings).isRouted })
   metrics.routes.set(plan.wanted)
+  // Known beforehand: the kernel tells of the first change before the last one is made.
+  known.routes = routesAfter(routes, plan.changes)
   const refused = await changeRoutes(run, plan.changes, settings.node)
+  if (refused.length > 0) known.routes = undefined
   if (plan.changes.length > 0) {
     metrics.routeChanges.inc(plan.changes.length)
     log('info', 'routes changed', {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent reports to the API server, beside the rounds: a server that is slow or gone keeps no route waiting, and hears
+// of it when it is back.
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { backoffMs } from '../../../plan/agent/backoff.ts'
+import type { Problem } from '../../../plan/agent/problem.ts'
+import type { Access } from '../api/access.ts'
+import { clearNetworkUnavailable, reportEvent } from '../api/own-node.ts'
+import { ApiError } from '../api/request.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+
+/** At most so many events wait: a cluster that is wrong as a whole is not reported by each node of each other. */
+const mostEvents = 10
+
+export interface Reporter {
+  /** Events for problems that have begun; those that are over by the time they could be reported are left out. */
+  readonly report: (begun: readonly Problem[], isCurrent: (problem: Problem) => boolean) => void
+  /** Says, once, that the node's network stands. `status`: of the condition now; nothing is said where that is False. */
+  readonly clearCondition: (status: string | undefined) => void
+}
+
+interface ReporterParts {
+  readonly node: string
+  readonly open: () => Access
+  readonly signal: AbortSignal
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** Reports one after the other, and again what could not be reported. */
+export function openReporter({ node, open, signal, log, metrics }: ReporterParts): Reporter {
+  const waiting: (() => Promise<void>)[] = []
+  let failures = 0
+  let isAtWork = false
+  let isConditionReported = false
+
+  const work = async () => {
+    if (isAtWork) return
+    isAtWork = true
+    for (let next = waiting[0]; next !== undefined && !signal.aborted; next = waiting[0]) {
+      try {
+        await next()
+        waiting.shift()
+        failures = 0
+      } catch (error) {
+        failures += 1
+        metrics.apiFailures.inc()
+        if (failures === 1 || failures % 20 === 0)
+          log('warning', 'API server', { error: (error as Error).message, failures })
+        if (isFinal(error)) waiting.shift()
+        await sleep(backoffMs(failures, Math.random()), undefined, { signal }).catch(() => undefined)
+      }
+    }
+    isAtWork = false
+  }
+
+  const report: Reporter['report'] = (begun, isCurrent) => {
+    for (const problem of begun.slice(0, mostEvents - waiting.length))
+      waiting.push(async () => {
+        if (isCurrent(problem)) await reportEvent(open(), node, problem)
+      })
+    void work()
+  }
+  const clearCondition = (status: string | undefined) => {
+    if (isConditionReported) return
+    isConditionReported = true
+    if (status === 'False') return
+    waiting.push(async () => {
+      try {
+        await clearNetworkUnavailable(open(), node)
+      } catch (error) {
+        // No such Node yet, or no right to it: the next round asks again.
+        if (isFinal(error)) isConditionReported = false
+        throw error
+      }
+    })
+    void work()
+  }
+  return { report, clearCondition }
+}
+
+/** Refused for what it is: it would be refused again. */
+function isFinal(error: unknown): boolean {
+  const status = error instanceof ApiError ? error.status : 0
+  return status >= 400 && status < 500 && ![401, 408, 429].includes(status)
+}

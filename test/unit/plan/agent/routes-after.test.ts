@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent knows of the routing table without a look: its own changes, and the kernel's word of them.
+
+import { describe, expect, it } from 'vitest'
+import type { NodeRoute, RouteChange } from '../../../../src/plan/agent/node-route.ts'
+import { planRoutes } from '../../../../src/plan/agent/routes.ts'
+import { isEcho, routesAfter } from '../../../../src/plan/agent/routes-after.ts'
+
+const subnet: NodeRoute = { dst: '192.0.2.0/24', type: 'unicast', dev: 'eth0', metric: 0, protocol: 2 }
+const foreign: NodeRoute = {
+  dst: '10.0.3.0/24',
+  type: 'unicast',
+  gateway: '192.0.2.9',
+  dev: 'eth0',
+  metric: 200,
+  protocol: 3,
+}
+const peer = (at: number, address: string) => ({ name: `n${at}`, ranges: [`10.0.${at}.0/24`], addresses: [address] })
+const facts = (routes: readonly NodeRoute[], peers: readonly ReturnType<typeof peer>[]) => {
+  return { self: 'self', peers, pods: ['10.0.1.0/24'], routes, isRouted: true }
+}
+
+describe('routesAfter', () => {
+  it('is the table in which nothing is left to do, with the routes of others as they were', () => {
+    let routes: readonly NodeRoute[] = [subnet, foreign]
+    for (const peers of [
+      [peer(2, '192.0.2.2'), peer(3, '192.0.2.3')],
+      [peer(2, '192.0.2.22'), peer(3, '192.0.2.3')],
+      [peer(3, '192.0.2.3')],
+    ]) {
+      const { changes } = planRoutes(facts(routes, peers))
+      expect(changes.length).toBeGreaterThan(0)
+      routes = routesAfter(routes, changes)
+      expect(planRoutes(facts(routes, peers)).changes).toEqual([])
+      expect(routes.filter(({ protocol }) => protocol !== 116)).toEqual([subnet, foreign])
+    }
+  })
+})
+
+describe('isEcho', () => {
+  const changes: readonly RouteChange[] = [
+    { verb: 'replace', dst: '10.0.2.0/24', gateway: '192.0.2.2', dev: 'eth0', why: '' },
+    { verb: 'replace', dst: 'fd00:1::/64', why: '' },
+  ]
+  const table = routesAfter([subnet], changes)
+  it.each([
+    ['10.0.2.0/24 via 192.0.2.2 dev eth0 proto 116 metric 116 ', true],
+    ['10.0.2.0/24 via 192.0.2.3 dev eth0 proto 116 metric 116 ', false],
+    ['Deleted 10.0.2.0/24 via 192.0.2.2 dev eth0 proto 116 metric 116 ', false],
+    ['Deleted 10.0.2.0/24 via 192.0.2.3 dev eth0 proto 116 metric 116 ', true],
+    ['Deleted 10.0.9.0/24 via 192.0.2.9 dev eth0 proto 116 metric 116 ', true],
+    ['10.0.2.0/24 via 192.0.2.2 dev eth0 proto static metric 116 ', false],
+    ['unreachable fd00:1::/64 dev lo proto 116 metric 116 pref medium', true],
+    ['Deleted unreachable fd00:1::/64 dev lo proto 116 metric 116 pref medium', false],
+    ['default via 192.0.2.1 dev eth0 ', false],
+    ['', false],
+  ])('%s: %s', (line, echo) => {
+    expect(isEcho(line, table)).toBe(echo)
+    expect(isEcho(line, undefined)).toBe(false)
+  })
+})
