@@ -37,7 +37,7 @@ export interface Addition {
   readonly files: NetworkFiles
 }
 
-/** Claims the attachment, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained entry, 106 when a signal comes. */
+/** Writes the intent record, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained entry, 106 when a signal comes. */
 export async function intentFor(addition: Addition, netns: NetnsIdentity): Promise<AttachmentRecord> {
   const { context, files, key } = addition
   const release =
