@@ -2,7 +2,7 @@
 // What the fault rounds try their faults on: a network of each kind, as a list of plugins whose last one meets
 // the fault.
 
-/** A network on the node. `number` makes its subnets: 10.60.NUMBER.0/29. */
+/** A network on the node. `number` makes its subnets: 10.60.NUMBER.0/29, and on from 10.61 after 255. */
 export interface Net {
   readonly name: string
   readonly bridge: string
@@ -22,7 +22,7 @@ export interface FeatureSet {
 export const echoPort = 7000
 
 /** The first part of a network's IPv4 addresses. */
-export const prefixOf = ({ number }: Net) => `10.60.${number}`
+export const prefixOf = ({ number }: Net) => `10.${60 + Math.floor(number / 256)}.${number % 256}`
 
 const rates = { ingressRate: 8_000_000, ingressBurst: 800_000, egressRate: 8_000_000, egressBurst: 800_000 }
 const sysctl = { 'net.ipv4.conf.IFNAME.arp_filter': '1', 'net.ipv4.ip_unprivileged_port_start': '80' }
