@@ -48,8 +48,9 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
     )
     writeAdopted(files, { ...record, spec, network })
   } catch (error) {
-    await releasePorts(record, undefined)
-    await releaseAddresses(files, record)
+    const of = { key: spec.key, owner: context.identity }
+    await releasePorts(of, undefined)
+    await releaseAddresses(files, of, { cooldownS: 0 })
     forget(files, spec.key)
     throw error
   }

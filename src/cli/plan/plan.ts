@@ -5,12 +5,9 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { AttachmentSpec } from '../../plan/model/attachment.ts'
 import { modeNamed, modeOf } from '../../plan/modes/modes.ts'
+import { loopbackRemoval, removalOf } from '../../plan/order/removal.ts'
 import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
-import { endFlows, leaseRemoval, linksOf, loopbackRemoval, teardownPlan } from '../../plan/order/teardown.ts'
-import { chainRemovals, conditionChains } from '../../plan/rules/port-conditions.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, readNetworkList, requestConf } from '../node/network-list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
@@ -18,6 +15,7 @@ import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { assumedAdd, type Finds } from './assume.ts'
 import { assumedPrevious } from './assume-chained.ts'
+import { assumedDel } from './assume-del.ts'
 import { capabilityArgsOf, capabilityOptions, checkDeclared } from './capabilities.ts'
 import { batchesOf, planText } from './plan-text.ts'
 
@@ -127,24 +125,17 @@ const placeholder = {
 export function plansOf(stdin: string, what: Planned = 'first', machineId = 'example'): readonly Plan[] {
   const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
-  if (modeOf(conf).order === 'loopback' && what === 'DEL') return [loopbackRemoval]
   const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
+  if (modeOf(conf).order === 'loopback' && what === 'DEL') return assumedDel(loopbackRemoval(key), undefined)
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
   const { runs, spec } = assumedAdd({ key, conf, netns: call.netns, mtu, machineId }, what === 'DEL' ? 'later' : what)
-  return what === 'DEL' ? plansOfDel(spec, conf) : runs.map(withoutSkipped)
+  if (what !== 'DEL') return runs.map(withoutSkipped)
+  const lender = conf.ipam.kind === 'delegated' && conf.role !== 'chained' ? conf.ipam.type : undefined
+  return spec === undefined ? [] : assumedDel(removalOf({ key, spec }, placeholderGroup), lender)
 }
 
 /** What does not run after a failure is in a later plan. */
 function withoutSkipped({ plan, outcomes }: PlanRun): Plan {
   const skipped = new Set(outcomes.flatMap((outcome) => (outcome.skipped ? [outcome.id] : [])))
   return { ...plan, stages: plan.stages.filter(({ id }) => !skipped.has(id)) }
-}
-
-/** Nobody else has the chains of its port conditions, and all of its links are there. */
-function plansOfDel(spec: AttachmentSpec | undefined, { ipam }: NetConf): readonly Plan[] {
-  if (spec === undefined) return []
-  const chains = chainRemovals(conditionChains(spec.hostPorts))
-  const removal = { group: placeholderGroup, links: new Set(linksOf(spec)), hasPod: true, chains }
-  const lease = ipam.kind === 'delegated' && spec.chained === undefined ? [leaseRemoval(ipam.type)] : []
-  return [teardownPlan(spec, removal), endFlows(spec.hostPorts?.ports ?? []), ...lease]
 }

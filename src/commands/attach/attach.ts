@@ -9,13 +9,13 @@ import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
 import { chainedFiles } from '../../system/files/state.ts'
 import { linkCommands } from '../../system/kernel/execute.ts'
-import type { OpenNetns } from '../../system/kernel/netns.ts'
+import { identityOfNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { type Prestarted, prestart } from '../../system/process/prestart.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { finish, readNetwork } from '../../system/store/records.ts'
 import { carryOut } from '../call/carry-out.ts'
-import { doorOf } from './door.ts'
+import { doorOf, placeOf } from './door.ts'
 import { type Addition, intentFor, teardownOnError } from './intent.ts'
 
 /** MTU of Ethernet, where no default route tells better. */
@@ -52,16 +52,23 @@ export async function attachChained(addition: Addition, netns: OpenNetns): Promi
   return await teardownOnError(addition, record, () => carryOutAdd(addition, { netns, record }))
 }
 
+/** Delegated to: addresses only. The namespace is somebody else's to enter. */
+export async function lease(addition: Addition): Promise<Result> {
+  const record = await intentFor(addition, identityOfNetns(addition.call.netns))
+  return await teardownOnError(addition, record, () => carryOutAdd(addition, { record }))
+}
+
 /** What an ADD has by the time its order begins. */
 interface Begun {
-  readonly netns: OpenNetns
+  readonly netns?: OpenNetns
   readonly record: AttachmentRecord
   readonly prestarted?: Prestarted
 }
 
-async function carryOutAdd(addition: Addition, { netns, record, prestarted }: Begun): Promise<Result> {
+async function carryOutAdd(addition: Addition, { prestarted, ...begun }: Begun): Promise<Result> {
   const { context, conf, key, call } = addition
-  const place = { run: context.run, netnsFd: netns.fd, prestarted }
+  const attaching = { ...addition, ...begun }
+  const place = { ...placeOf(attaching), prestarted }
   const facts: AddFacts = {
     key,
     conf,
@@ -71,5 +78,5 @@ async function carryOutAdd(addition: Addition, { netns, record, prestarted }: Be
     learnt: {},
     runs: [],
   }
-  return await carryOut(context, { place, door: doorOf({ ...addition, record, netns }), next: nextOfAdd }, facts)
+  return await carryOut(context, { place, door: doorOf(attaching), next: nextOfAdd }, facts)
 }

@@ -15,6 +15,7 @@ import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { delegatedLease, ownLease } from '../../system/ipam/ipam.ts'
 import { deleteFlows, earlierFlows } from '../../system/kernel/conntrack.ts'
+import type { Place } from '../../system/kernel/execute.ts'
 import { linkExists } from '../../system/kernel/kernel-files.ts'
 import { reportListeners } from '../../system/kernel/listening.ts'
 import type { OpenNetns } from '../../system/kernel/netns.ts'
@@ -41,17 +42,18 @@ export interface Attaching {
   readonly files: NetworkFiles
   readonly key: AttachmentKey
   readonly record: AttachmentRecord
-  readonly netns: OpenNetns
+  /** Absent in the role of IPAM. */
+  readonly netns?: OpenNetns
 }
 
 /** The door of one ADD. */
 export function doorOf(attaching: Attaching): Door {
   const ranges: { latest?: Ranges } = {}
   return async (run) => {
-    const { context, files, netns } = attaching
+    const { context, files } = attaching
     // Chained attachments share other things than those we made.
     const sharing = attaching.key.role === 'chained' ? chainedFiles(files) : files
-    const shared = await networkDoor(context, sharing, { run: context.run, netnsFd: netns.fd }, run)
+    const shared = await networkDoor(context, sharing, placeOf(attaching), run)
     if (shared !== 'other') return shared
     const learnt = await ownDoor(attaching, run, ranges.latest)
     if (learnt?.ranges !== undefined) ranges.latest = learnt.ranges
@@ -69,8 +71,9 @@ async function ownDoor(attaching: Attaching, run: OtherRun, ranges: Ranges | und
     case 'delegate':
       return { delegated: await delegatedLease(context.run, conf, { type: run.type, path: call.path }) }
     case 'wait':
+      if (run.until === 'rebuilds') throw new Error('an ADD waits for no rebuilds')
       if (run.until === 'refill') return await waitForRefill(context, run.spec)
-      return await waitForDad(context, attaching.netns.fd, run.spec.key.ifName).then(() => undefined)
+      return await waitForDad(context, podOf(attaching), run.spec.key.ifName).then(() => undefined)
     case 'flows':
       if (run.verb === 'list') return { flows: await earlierFlows(context.run, run.flows, run.ports) }
       return await deleteFlows(context.run, run.flows).then(() => undefined)
@@ -79,7 +82,8 @@ async function ownDoor(attaching: Attaching, run: OtherRun, ranges: Ranges | und
   }
 }
 
-async function look({ context, conf, key, files, netns }: Attaching, run: LookRun): Promise<Learnt | undefined> {
+async function look(attaching: Attaching, run: LookRun): Promise<Learnt | undefined> {
+  const { context, conf, key, files } = attaching
   switch (run.what) {
     case 'ranges':
       return {
@@ -88,11 +92,11 @@ async function look({ context, conf, key, files, netns }: Attaching, run: LookRu
     case 'ranges of addresses':
       return { ranges: await requireApart(context, conf, { key, network: run.network, known: readNetwork(files) }) }
     case 'routing tables':
-      return { usedTables: tablesInUse(await observePod(context.run, netns.fd, run.families)) }
+      return { usedTables: tablesInUse(await observePod(context.run, podOf(attaching), run.families)) }
     case 'known':
       return { known: lookAtKnown(key.role === 'chained' ? chainedFiles(files) : files, bridgeOf(conf)) }
     case 'chained':
-      return { seen: await lookAround({ run: context.run, netnsFd: netns.fd }, conf, key.ifName) }
+      return { seen: await lookAround({ run: context.run, netnsFd: podOf(attaching) }, conf, key.ifName) }
     case 'queues': {
       const othersQueue = (await observeQueues(context.run, [run.dev])).get(run.dev)
       return othersQueue && { othersQueue }
@@ -107,6 +111,16 @@ async function look({ context, conf, key, files, netns }: Attaching, run: LookRu
     default:
       throw new Error(`an ADD does not look at ${run.what}`)
   }
+}
+
+/** Where its operations run. */
+export function placeOf({ context, netns }: Pick<Attaching, 'context' | 'netns'>): Place {
+  return { run: context.run, ...(netns && { netnsFd: netns.fd }) }
+}
+
+function podOf({ netns }: Attaching): number {
+  if (netns === undefined) throw new Error('there is no pod in the role of IPAM')
+  return netns.fd
 }
 
 async function write(attaching: Attaching, run: StateRun, ranges: Ranges | undefined): Promise<Learnt | undefined> {
@@ -129,7 +143,7 @@ async function write(attaching: Attaching, run: StateRun, ranges: Ranges | undef
 }
 
 /** Addresses of our own. `excluded`: what other interfaces have of the ranges. */
-export async function leaseOf(
+async function leaseOf(
   { context, conf, files, key }: Pick<Attaching, 'context' | 'conf' | 'files' | 'key'>,
   excluded: readonly string[],
 ) {

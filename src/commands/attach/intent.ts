@@ -18,15 +18,8 @@ import { findRecords, pendingFile, type StoredRecord, writeIntent } from '../../
 import { attachmentLock } from '../call/attachment-lock.ts'
 import { type CallContext, contextOfTeardown, requireUninterrupted } from '../call/context.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
-import { releaseWith, waitForRelease } from '../teardown/delegated-lease.ts'
-import {
-  delegateDel,
-  isDead,
-  reclaimReservations,
-  settleKilledCalls,
-  teardown,
-  teardownAll,
-} from '../teardown/teardown.ts'
+import { releaseWith, returnLease, waitForRelease } from '../teardown/delegated-lease.ts'
+import { isDead, reclaimReservations, settleKilledCalls, teardown, teardownAll } from '../teardown/teardown.ts'
 
 /** One ADD under way. */
 export interface Addition {
@@ -138,9 +131,8 @@ export async function teardownOnError<T>(
     ]
     if (conf.ipam.kind === 'delegated') {
       // Section 4: a delegated plugin gets a DEL when ADD fails, whether or not it was reached.
-      await delegateDel(context, call, { type: conf.ipam.type, stdin: conf.stdin }).catch((failure: Error) =>
-        failures.push(failure),
-      )
+      const lease = { type: conf.ipam.type, path: call.path, stdin: conf.stdin, attachment: call }
+      await returnLease(context, lease).catch((failure: Error) => failures.push(failure))
     }
     const unreported = failures.filter((failure) => !isSameMissing(failure, error))
     for (const failure of unreported) process.stderr.write(`trestle: undoing ADD: ${failure.message}\n`)

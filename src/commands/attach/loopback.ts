@@ -3,6 +3,7 @@
 
 import { CniError } from '../../cni/model/error.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
+import type { DelConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
@@ -10,12 +11,13 @@ import type { Op } from '../../plan/model/op.ts'
 import { loopbackDifference, loopbackOps } from '../../plan/modes/loopback.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
-import { opsOf } from '../../plan/order/stage.ts'
-import { loopbackRemoval } from '../../plan/order/teardown.ts'
-import { execute, executeAll } from '../../system/kernel/execute.ts'
-import { closeNetns, type OpenNetns } from '../../system/kernel/netns.ts'
+import { loopbackRemoval } from '../../plan/order/removal.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { execute } from '../../system/kernel/execute.ts'
+import { closeNetns, identityOfNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { carryOut } from '../call/carry-out.ts'
-import { type CallContext, openIfThere } from '../call/context.ts'
+import type { CallContext } from '../call/context.ts'
+import { remove } from '../teardown/removal.ts'
 import type { Addition } from './intent.ts'
 
 /** Sets lo up, as the order says. Nothing is reserved, so there is no intent record. */
@@ -41,15 +43,11 @@ export async function checkLoopback(context: CallContext, call: Invocation): Pro
 }
 
 /** Sets lo down where the namespace is there. Never throws: a namespace that is gone took it along. */
-export async function delLoopback(context: CallContext, call: Invocation): Promise<void> {
-  const netns = openIfThere(context, call.netns)
-  if (netns === undefined) return
-  try {
-    const failures = await executeAll({ run: context.cleanup, netnsFd: netns.fd }, opsOf(loopbackRemoval))
-    for (const failure of failures) process.stderr.write(`trestle: DEL: ${failure.message}\n`)
-  } finally {
-    closeNetns(netns)
-  }
+export async function delLoopback(context: CallContext, call: Invocation, { name, role }: DelConf): Promise<void> {
+  const key = { network: name, containerId: call.containerId, ifName: call.ifName, role }
+  const at = { files: networkFiles(name), netns: identityOfNetns(call.netns) }
+  const failures = await remove(context, loopbackRemoval(key), at)
+  for (const failure of failures) process.stderr.write(`trestle: DEL: ${failure.message}\n`)
 }
 
 async function showLo(context: CallContext, netns: OpenNetns, ops: readonly Op[]): Promise<ObservedLink> {

@@ -6,11 +6,14 @@ import { asObject } from '../../cni/json/json-object.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
 import { networkFiles } from '../../system/files/state.ts'
-import { delegate } from '../../system/ipam/delegate.ts'
+import { type Delegation, delegate } from '../../system/ipam/delegate.ts'
+import type { Door } from '../../system/kernel/run-plan.ts'
 import { waitForHolder, withLock } from '../../system/store/lock.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
+import { carryOut } from '../call/carry-out.ts'
 import type { CallContext } from '../call/context.ts'
 
 const purpose = 'give a lease back'
@@ -28,12 +31,22 @@ export function releaseWith(context: CallContext, { path }: Invocation, stdin: s
       await withLock(attachmentLock(context, key, purpose), async () => {
         // What an attachment with a record has is its own: of a new ADD, or of the live one beside an intent record that was refused.
         if (findRecords(networkFiles(key.network), key).length > 0) return
-        await delegate(context.cleanup, { type, verb: 'DEL', path, stdin: withoutPrevious(stdin), attachment })
+        await returnLease(context, { type, path, stdin: withoutPrevious(stdin), attachment })
       })
     } catch (error) {
       process.stderr.write(`trestle: the lease of ${ifName} of container ${containerId}: ${(error as Error).message}\n`)
     }
   }
+}
+
+/** A delegated plugin's DEL, as the order says. `attachment`: whose lease it is. Throws the plugin's error. */
+export async function returnLease(context: CallContext, { type, ...call }: Omit<Delegation, 'verb'>): Promise<void> {
+  const door: Door = async (run) => {
+    if (run.kind === 'delegate') await delegate(context.cleanup, { ...call, type: run.type, verb: run.verb })
+    return undefined
+  }
+  const order = { place: { run: context.cleanup }, door, next: nextOfLeaseRemoval }
+  await carryOut(context, order, { type, learnt: {}, runs: [] })
 }
 
 /**

@@ -5,48 +5,32 @@
 import { bareAddress } from '../../cni/model/address.ts'
 import { CommandError } from '../../compile/command-error.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { elementOps } from '../../plan/model/elements.ts'
+import { type Element, elementOps } from '../../plan/model/elements.ts'
 import { hostLinkName } from '../../plan/model/names.ts'
 import type { ObservedTable } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { sameKey } from '../../plan/model/record.ts'
 import type { TableFamily } from '../../plan/model/sets.ts'
 import { elementsInTheWay, orphanElements } from '../../plan/rules/orphan-elements.ts'
-import { chainRemovals, chainsBehind } from '../../plan/rules/port-conditions.ts'
 import { tableRemoval } from '../../plan/rules/ruleset.ts'
 import { directoryNameOf, type NetworkFiles } from '../../system/files/state.ts'
-import { execute, executeAll, type Place } from '../../system/kernel/execute.ts'
+import { execute, type Place } from '../../system/kernel/execute.ts'
 import { observeTable } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { reservedBy } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 
-/**
- * Removes the elements of an attachment that has no record, found by its reservations and the name of its link. False
- * when something may be left, which is reported on stderr: then the reservations must stay, for a later DEL to try again.
- */
-export async function removeOrphanElements(
+/** The elements of an attachment that has no record, found by its reservations and the name of its link. Two processes. */
+export async function elementsWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
   key: AttachmentKey,
-): Promise<boolean> {
-  const remains = {
+): Promise<readonly Element[]> {
+  return orphanElements(await bothTables(context), {
     portNames: reservedBy(key),
     addresses: reservedBy(key, directoryNameOf(files)).filter((address) => !isRecorded(key, address)),
-    link: key.role === 'ipam' ? '' : hostLinkName(key),
-  }
-  // Delegated to, nothing of it but addresses was ever made.
-  if (key.role === 'ipam') return true
-  try {
-    const elements = orphanElements(await bothTables(context), remains)
-    const ops = [...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]
-    const [failure] = await executeAll({ run: context.cleanup }, ops)
-    if (failure === undefined) return true
-    throw failure
-  } catch (error) {
-    process.stderr.write(`trestle: DEL: pending cleanup: ${(error as Error).message}\n`)
-    return false
-  }
+    link: hostLinkName(key),
+  })
 }
 
 /** Whether a record has the address, of another attachment or under another network's name: what leads to it is in use. */

@@ -4,19 +4,15 @@
 
 import { existsSync, rmSync } from 'node:fs'
 import { toCniError } from '../../cni/model/error.ts'
-import type { Invocation } from '../../cni/model/invocation.ts'
-import { specFromIds } from '../../plan/model/from-ids.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, namesIn } from '../../system/files/files.ts'
 import type { NetworkFiles } from '../../system/files/state.ts'
-import { delegate } from '../../system/ipam/delegate.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls, endProcessesOf } from '../../system/process/call-processes.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'
-import { holderOf, releaseAddresses } from '../../system/store/addresses.ts'
+import { holderOf } from '../../system/store/addresses.ts'
 import { type LockRequest, withLock } from '../../system/store/lock.ts'
-import { releasePorts } from '../../system/store/ports.ts'
 import {
   findRecords,
   pendingFile,
@@ -30,8 +26,7 @@ import { attachmentLock, waitForTeardowns } from '../call/attachment-lock.ts'
 import { type CallContext, interrupted, isInterrupted, requireUninterrupted } from '../call/context.ts'
 import { keepApart } from '../call/other-names.ts'
 import type { Release } from './delegated-lease.ts'
-import { removeOrphanElements } from './orphan-elements.ts'
-import { reservationsAlone, teardownKernel, teardownUnderLock } from './under-lock.ts'
+import { removeRecorded, removeUnrecorded } from './removal.ts'
 
 const lockWaitMs = 10_000
 
@@ -60,7 +55,7 @@ export async function teardown(
     if (now === undefined) return []
     if (now !== 'refused') {
       await endProcessesOf(now.writer, context.waits)
-      return await teardownUnderLock(context, files, now)
+      return await removeRecorded(context, files, now)
     }
     rmSync(pendingFile(files, record.key), { force: true })
     return []
@@ -81,7 +76,7 @@ export async function teardownWithoutRecord(
   } catch (error) {
     if (!isDiskRefusal(error)) throw error
     return await withLock(removalLock(context, record), async () =>
-      findRecords(files, record.key).length > 0 ? [] : await teardownUnderLock(context, files, record),
+      findRecords(files, record.key).length > 0 ? [] : await removeRecorded(context, files, record),
     )
   }
   return await teardown(context, files, record)
@@ -103,12 +98,9 @@ function storedNow(
   record: AttachmentRecord,
 ): AttachmentRecord | 'refused' | undefined {
   const same = stored.filter((each) => each.record.createdAt === record.createdAt)
-  if (
-    same.every((each) => each.isPending && each.record.spec === undefined) &&
-    0 < same.length &&
-    same.length < stored.length
-  )
-    return 'refused'
+  const isIntent = ({ isPending, record: { spec, pendingCleanup } }: StoredRecord) =>
+    isPending && spec === undefined && pendingCleanup === undefined
+  if (same.every(isIntent) && 0 < same.length && same.length < stored.length) return 'refused'
   // The finished record says more than an intent record; an intent record alone is all there is to give back.
   return (same.find((each) => each.record.spec !== undefined) ?? same[0])?.record
 }
@@ -167,12 +159,9 @@ export async function reclaimReservations(
   if (!isDead({ file: '', isPending: false, record: lost }, context)) return false
   await endProcessesOf(lost.writer, context.waits)
   // The veth went with the pod; an ifb did not.
-  if ((await teardownKernel(context, { ...lost, spec: specFromIds(lost.key) })).length > 0) return false
-  if (!(await removeOrphanElements(context, files, lost.key))) return false
-  const releasing = { ...reservationsAlone(lost), writer: context.identity }
-  await releasePorts(releasing, undefined, context.whole)
-  await releaseAddresses(files, releasing, context.whole)
-  return true
+  const failures = await removeUnrecorded(context, files, lost)
+  for (const failure of failures) reportUnsettled(failure)
+  return failures.length === 0
 }
 
 /** One call settles a network's orphans, and looks at what there is only then. */
@@ -220,15 +209,6 @@ export function isDead({ record, isPending }: StoredRecord, context: CallContext
   if (isPending && !isWriterGone(record)) return false
   const host = hostStateOf(record.writer, context.identity)
   return host === 'ended' || (host === 'here' && netnsState(record.netns) === 'gone')
-}
-
-/** DEL of the delegated plugin for an attachment other than the call's own. */
-export async function delegateDel(
-  context: CallContext,
-  call: Invocation,
-  delegated: { type: string; stdin: string },
-): Promise<void> {
-  await delegate(context.cleanup, { ...delegated, verb: 'DEL', path: call.path, attachment: call })
 }
 
 /** What a killed call of this host left, or a DEL that owes something: not what a running one is tearing down. */

@@ -5,16 +5,11 @@
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
-import { specFromIds } from '../../plan/model/from-ids.ts'
-import { delegatedResult } from '../../plan/modes/answer.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
 import { networkFiles, requireState } from '../../system/files/state.ts'
-import { closeNetns, identityOfNetns } from '../../system/kernel/netns.ts'
+import { closeNetns } from '../../system/kernel/netns.ts'
 import { requireAllowedSysctls } from '../../system/kernel/sysctl-allowlist.ts'
-import { finish, writePending } from '../../system/store/records.ts'
-import { attach, attachChained } from '../attach/attach.ts'
-import { leaseOf } from '../attach/door.ts'
-import { type Addition, intentFor, teardownOnError } from '../attach/intent.ts'
+import { attach, attachChained, lease } from '../attach/attach.ts'
 import { addLoopback } from '../attach/loopback.ts'
 import type { CallContext } from '../call/context.ts'
 
@@ -26,7 +21,7 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
   requireState(conf.name)
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName, role: conf.role }
   const addition = { context, call, conf, key, files: networkFiles(conf.name) }
-  if (conf.role === 'ipam') return await addLease(addition)
+  if (conf.role === 'ipam') return await lease(addition)
   requireAllowedSysctls(Object.keys(conf.tuning?.sysctl ?? {}), call.ifName)
   const netns = context.openNetns(call.netns)
   try {
@@ -38,17 +33,3 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
 
 /** By the order of the mode: with a claim, or nothing to claim. */
 const adds = { interface: attach, chained: attachChained, loopback: addLoopback } as const
-
-/** Delegated to: addresses only. */
-async function addLease(addition: Addition): Promise<Result> {
-  const record = await intentFor(addition, identityOfNetns(addition.call.netns))
-  return await teardownOnError(addition, record, async () => {
-    const lease = await leaseOf(addition, [])
-    const { key, files, conf } = addition
-    const cooldownS = conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0
-    const spec = { ...specFromIds(key), mode: conf.mode, ips: lease.ips, isPool: conf.ipam.kind === 'pool', cooldownS }
-    writePending(files, { ...record, spec })
-    finish(files, key)
-    return delegatedResult(lease)
-  })
-}

@@ -17,9 +17,9 @@ import { delLoopback } from '../attach/loopback.ts'
 import { askedFor, isInProgress, keyOf } from '../call/asked-for.ts'
 import type { CallContext } from '../call/context.ts'
 import { removeWithoutRecord, reserveWhatItHas } from '../recover/without-record.ts'
-import { releaseWith } from '../teardown/delegated-lease.ts'
+import { releaseWith, returnLease } from '../teardown/delegated-lease.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
-import { delegateDel, settleKilledCalls, teardown } from '../teardown/teardown.ts'
+import { settleKilledCalls, teardown } from '../teardown/teardown.ts'
 
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
@@ -28,7 +28,7 @@ import { delegateDel, settleKilledCalls, teardown } from '../teardown/teardown.t
  * namespace: what is left is written down, and DEL is sent again.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
-  if (conf.isLoopback) return await delLoopback(context, call)
+  if (conf.isLoopback) return await delLoopback(context, call, conf)
   requireState(conf.name)
   const files = networkFiles(conf.name)
   await endKilledCalls(conf.delegatedIpam !== undefined)
@@ -55,7 +55,7 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
   const type = leased?.delegatedIpam ?? (isChained ? undefined : conf.delegatedIpam)
   // The plugin knows a lease by the network's name at ADD.
   const stdin = leased === undefined ? conf.stdin : withNetworkName(conf.stdin, leased.key.network)
-  if (type !== undefined) await delegateDel(context, call, { type, stdin })
+  if (type !== undefined) await returnLease(context, { type, path: call.path, stdin, attachment: call })
 }
 
 /** What fails is reported where it could be written down, else thrown as CniError 11. */

@@ -40,8 +40,6 @@ export interface AttachmentRecord {
   readonly spec?: AttachmentSpec
   /** Networks that have refused or given up an ADD of the same ids: their DEL is not about this attachment. */
   readonly notOf?: readonly string[]
-  /** Made up from the ids after the real record was lost: reservations are found by their holder. */
-  readonly isLost?: true
   readonly network?: NetworkSpec
   /** Made by the upstream chain and taken over: what its plugins keep for it goes with it. `dataDir`: host-local's. */
   readonly adopted?: { readonly dataDir: string }

@@ -53,14 +53,14 @@ export function afterRuleOps(spec: AttachmentSpec): readonly Op[] {
 
 /**
  * The operations that leave nothing of the attachment: what is in the pod goes with the host end.
- * Two links go as one group, since the kernel then waits once, not twice. `group` must be the caller's alone.
+ * `group` must be the caller's alone.
  */
 export function teardownOps(spec: AttachmentSpec, group: number): readonly Op[] {
   const { host, bandwidth } = spec
   const devs = [host?.name, bandwidth?.egress?.ifb].filter((dev) => dev !== undefined)
   return [
     ...modeOf(spec).hostTeardownOps(spec),
-    ...removeLinks(devs, group),
+    ...linkRemovals(devs, group),
     ...elementOps(ownElements(spec), 'nft.del'),
   ]
 }
@@ -114,7 +114,8 @@ function commonLinkElements(spec: AttachmentSpec): readonly Element[] {
   return [...guardElements(spec), ...(hostPorts?.snat ? [hairpinLink(hostPorts.link)] : [])]
 }
 
-function removeLinks(devs: readonly string[], group: number): readonly Op[] {
+/** Two links go as one group, since the kernel then waits once, not twice. `group` must be the caller's alone. */
+export function linkRemovals(devs: readonly string[], group: number): readonly Op[] {
   const [first] = devs
   if (first === undefined) return []
   if (devs.length === 1) return [{ in: 'host', kind: 'link.del', dev: first, why: `remove ${first}` }]

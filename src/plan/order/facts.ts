@@ -4,6 +4,7 @@
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import type { Element } from '../model/elements.ts'
 import type { Lease } from '../model/lease.ts'
 import type { ObservedNamespace, ObservedQueue } from '../model/observed.ts'
 import type { ChainedSurroundings } from '../modes/chained.ts'
@@ -62,6 +63,10 @@ export interface Learnt {
   /** Chained: what is around the interface, and what is on its host end already. */
   readonly seen?: ChainedSurroundings
   readonly othersQueue?: ObservedQueue
+  /** Of a teardown: the links that are there, and the chains of port conditions that nobody else has. */
+  readonly present?: { readonly links: ReadonlySet<string>; readonly unused: readonly string[] }
+  /** Elements of an attachment that no record tells of. */
+  readonly orphans?: readonly Element[]
 }
 
 /** An ADD under way. `mtu`: of the configuration, "auto" already chosen; `netns`: the path of CNI_NETNS. */

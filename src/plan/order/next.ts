@@ -9,6 +9,7 @@ import { modeOf } from '../modes/modes.ts'
 import { nextOfChained } from './chained.ts'
 import type { AddFacts } from './facts.ts'
 import { nextOfInterface } from './interface.ts'
+import { nextOfIpam } from './ipam.ts'
 import { failureIn, type Step } from './stage.ts'
 
 const orders: Readonly<Record<ModeRoom['order'], (facts: AddFacts) => Step>> = {
@@ -19,6 +20,7 @@ const orders: Readonly<Record<ModeRoom['order'], (facts: AddFacts) => Step>> = {
 
 /** What comes next in an ADD. Throws CniError where the facts cannot be acted on. */
 export function nextOfAdd(facts: AddFacts): Step {
+  if (facts.key.role === 'ipam') return nextOfIpam(facts)
   return orders[modeOf(facts.conf).order](facts)
 }
 
@@ -35,9 +37,7 @@ function nextOfLoopback({ conf, netns, runs }: AddFacts): Step {
   if (failed !== undefined) return failed.error
   const lo = run.outcomes[0]?.shown?.links.get('lo')
   if (lo === undefined)
-    return new CniError('loopback-missing', 'the sandbox shows no lo', {
-      details: 'every network namespace has one',
-    })
+    return new CniError('loopback-missing', 'the sandbox shows no lo', { details: 'every network namespace has one' })
   const result = loopbackResult(lo, netns)
   return { result: conf.prevResult ?? result }
 }

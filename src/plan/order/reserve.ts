@@ -8,10 +8,12 @@ import { isUsual, specOf, wantedNetwork } from './decided.ts'
 import type { AddFacts } from './facts.ts'
 import { type Plan, planOf, type Stage } from './stage.ts'
 
-/** Addresses, from ranges that were looked at where they are new. */
-export function reserve({ conf }: AddFacts): Plan {
+/** Addresses, from ranges that were looked at where they are new. In the role of IPAM they are on somebody else's interface. */
+export function reserve({ key, conf }: AddFacts): Plan {
   const looks: readonly Stage[] =
-    conf.ipam.kind === 'pool' ? [{ id: 'ranges', run: { kind: 'look', what: 'ranges' }, after: [] }] : []
+    conf.ipam.kind === 'pool' && key.role !== 'ipam'
+      ? [{ id: 'ranges', run: { kind: 'look', what: 'ranges' }, after: [] }]
+      : []
   return {
     id: 'reserve',
     because: 'whose the addresses are is written down before they are used',

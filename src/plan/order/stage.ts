@@ -18,10 +18,17 @@ export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid
 export type LookRun =
   | {
       readonly kind: 'look'
-      readonly what: 'ranges' | 'known' | 'networks' | 'networks left' | 'vlans' | 'chained' | 'nft'
+      readonly what: 'ranges' | 'known' | 'networks' | 'networks left' | 'vlans' | 'chained' | 'nft' | 'orphan elements'
     }
   | { readonly kind: 'look'; readonly what: 'rules'; readonly spec?: AttachmentSpec }
   | { readonly kind: 'look'; readonly what: 'listeners'; readonly spec: AttachmentSpec }
+  /** Of a teardown: which of these links are there, and which of these chains nobody else has. */
+  | {
+      readonly kind: 'look'
+      readonly what: 'present'
+      readonly links: readonly string[]
+      readonly chains: readonly string[]
+    }
   | { readonly kind: 'look'; readonly what: 'orphan link' | 'queues'; readonly dev: string }
   | { readonly kind: 'look'; readonly what: 'routing tables'; readonly families: readonly (4 | 6)[] }
   | { readonly kind: 'look'; readonly what: 'ranges of addresses'; readonly network: NetworkSpec }
@@ -47,6 +54,21 @@ export type StateRun =
     }
   | { readonly kind: 'state'; readonly what: 'accepts of all' }
   | { readonly kind: 'state'; readonly what: 'network'; readonly network: NetworkSpec }
+  | TeardownRun
+
+/** What a teardown writes. `ports`, `addresses`: absent where what is reserved says itself whose it is. */
+export type TeardownRun =
+  | { readonly kind: 'state'; readonly what: 'leaving' }
+  | { readonly kind: 'state'; readonly what: 'withdrawn' }
+  | { readonly kind: 'state'; readonly what: 'forgotten' }
+  | { readonly kind: 'state'; readonly what: 'pending cleanup'; readonly texts: readonly string[] }
+  | { readonly kind: 'state'; readonly what: 'free ports'; readonly ports?: readonly HostPort[] }
+  | {
+      readonly kind: 'state'
+      readonly what: 'free addresses'
+      readonly addresses?: readonly string[]
+      readonly cooldownS: number
+    }
 
 /** What a stage does apart from operations. */
 export type OtherRun =
@@ -57,6 +79,8 @@ export type OtherRun =
   | { readonly kind: 'delegate'; readonly type: string; readonly verb: 'ADD' | 'DEL' }
   /** `refill`: whoever fills sets anew has done so. `addresses`: no IPv6 address is tentative. */
   | { readonly kind: 'wait'; readonly until: 'refill' | 'addresses'; readonly spec: AttachmentSpec }
+  /** `rebuilds`: whoever rebuilds rules has read what state says by now. */
+  | { readonly kind: 'wait'; readonly until: 'rebuilds' }
   /** `list`: those of before the rules of `ports`. */
   | {
       readonly kind: 'flows'
@@ -65,9 +89,16 @@ export type OtherRun =
       readonly ports: readonly HostPort[]
     }
   | { readonly kind: 'flows'; readonly verb: 'delete'; readonly flows: readonly FlowSelections[] }
+  /** What the upstream plugins keep for an attachment that was taken over from them goes. */
+  | { readonly kind: 'upstream'; readonly dataDir: string; readonly addresses: readonly string[] }
 
-/** What a stage does. `tolerates`: failures that are none (tolerance.ts). */
-export type StageRun = { readonly kind: 'batch'; readonly ops: readonly Op[]; readonly tolerates?: 'pod' } | OtherRun
+/**
+ * What a stage does. `tolerates`: failures that are none. `pod`: those of tolerance.ts. `absent`: what is not there any
+ * more; the rest is done whatever fails. `refusals`: also what the kernel refuses.
+ */
+export type StageRun =
+  | { readonly kind: 'batch'; readonly ops: readonly Op[]; readonly tolerates?: 'pod' | 'absent' | 'refusals' }
+  | OtherRun
 
 /** What the answer of a stage's tools has to show, besides the exit. */
 export type Proof =
@@ -77,7 +108,8 @@ export type Proof =
 /**
  * One step. It gets its input when all of `after` have ended well, or, with `beside`, when that one has got its input.
  * `starts`: its processes may start, without input, when these have got theirs; absent: with its input. tc of iproute2 7
- * learns the links' numbers when it starts, so what makes links is in `starts` of what is about them.
+ * learns the links' numbers when it starts, so what makes links is in `starts` of what is about them. `anyway`: also when
+ * one of `after` failed.
  */
 export interface Stage {
   readonly id: string
@@ -85,6 +117,7 @@ export interface Stage {
   readonly after: readonly string[]
   readonly starts?: readonly string[]
   readonly beside?: string
+  readonly anyway?: true
   readonly proof?: Proof
 }
 
@@ -96,7 +129,10 @@ export interface Plan {
   readonly stages: readonly Stage[]
 }
 
-/** Why a stage failed. `reason`: what a tool told; 'unproven': it ended well and does not show what it has to. */
+/**
+ * Why a stage failed; an AggregateError of one that went on. `reason`: what a tool told; 'unproven': it ended well and does
+ * not show what it has to.
+ */
 export interface Failure {
   readonly error: Error
   readonly op?: Op
@@ -117,6 +153,8 @@ export interface Outcome {
   readonly done: readonly Op[]
   readonly failed?: Failure
   readonly skipped?: true
+  /** What the kernel refused, and the stage tolerates. */
+  readonly refused?: readonly Error[]
   readonly shown?: Shown
   readonly learnt?: Learnt
 }

@@ -3,7 +3,7 @@
 
 import { asObject } from '../../cni/json/json-object.ts'
 import { type AttachmentRecord, type NetnsIdentity, type ProcessIdentity, sameKey } from '../model/record.ts'
-import { believed, decoded, isTrue, number, or, parsedJson, type StoredFields, stored, text, texts } from './stored.ts'
+import { believed, decoded, number, or, parsedJson, type StoredFields, stored, text, texts } from './stored.ts'
 import { attachment, key } from './stored-attachment.ts'
 import { network } from './stored-network.ts'
 import { encodeFile, format } from './versioned.ts'
@@ -36,7 +36,6 @@ const record = stored<AttachmentRecord>({
   delegatedIpam: ['delegatedIpam', believed(text)],
   spec: ['spec', believed(attachment)],
   notOf: ['notOf', believed(texts)],
-  isLost: ['isLost', believed(isTrue)],
   network: ['network', believed(network)],
   adopted: ['adopted', believed(stored<NonNullable<AttachmentRecord['adopted']>>({ dataDir: ['dataDir', text] }))],
   pendingCleanup: ['owed', believed(texts)],
@@ -53,8 +52,14 @@ export function decodeRecord(json: string): AttachmentRecord | undefined {
   const whole = typeof found === 'number' ? decoded(record, parts) : undefined
   if (whole === undefined) return undefined
   const { spec, network: shared, ...rest } = whole
+  // Earlier releases wrote a spec made up from the ids of an attachment whose record was lost.
+  const isMadeUp = parts['isLost'] === true
   if (found !== format) return { ...rest, otherFormat: found as number }
-  return { ...rest, ...(spec && sameKey(spec.key, rest.key) ? { spec } : {}), ...(shared ? { network: shared } : {}) }
+  return {
+    ...rest,
+    ...(spec && !isMadeUp && sameKey(spec.key, rest.key) ? { spec } : {}),
+    ...(shared ? { network: shared } : {}),
+  }
 }
 
 /** The text of a record. */

@@ -11,7 +11,7 @@ import { isProven } from '../../plan/order/proof.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Shown, Stage, StageRun } from '../../plan/order/stage.ts'
 import { cureInPod } from '../../plan/order/tolerance.ts'
 import type { Prestarted } from '../process/prestart.ts'
-import { execute, laterCommands, type Place } from './execute.ts'
+import { execute, executeAll, laterCommands, type Place } from './execute.ts'
 
 /** How to run a plan. `ahead`: where tools are started before their input is known. */
 export interface PlanPlace extends Place {
@@ -54,22 +54,36 @@ async function runStage(under: Running, stage: Stage): Promise<Outcome> {
   return { id: stage.id, ...rest, ...(failure && { failed: failure }) }
 }
 
-async function mayBegin({ ended, begun }: Running, { after, beside }: Stage): Promise<boolean> {
+async function mayBegin({ ended, begun }: Running, { after, beside, anyway }: Stage): Promise<boolean> {
   if (beside !== undefined && !(await begun.of(beside))) return false
   const before = await Promise.all(after.map((id) => ended.get(id)))
-  return before.every((outcome) => outcome?.failed === undefined && !outcome?.skipped)
+  return before.every((outcome) => (anyway || outcome?.failed === undefined) && !outcome?.skipped)
 }
 
 type Ended = Omit<Outcome, 'id' | 'skipped'>
 
 async function runIt({ place, door }: Running, run: StageRun): Promise<Ended> {
-  if (run.kind === 'batch') return await runOps(place, run.ops, run.tolerates === 'pod')
+  if (run.kind === 'batch') return await runBatches(place, run)
   const done = run.kind === 'rules' ? run.ops : []
   try {
     const learnt = await door(run)
     return { done, ...(learnt && { learnt }) }
   } catch (error) {
     return { done: [], failed: failureOf(error) }
+  }
+}
+
+async function runBatches(place: Place, { ops, tolerates }: Extract<StageRun, { kind: 'batch' }>): Promise<Ended> {
+  if (tolerates === undefined || tolerates === 'pod') return await runOps(place, ops, tolerates === 'pod')
+  const failures = await executeAll(place, ops)
+  const refused = tolerates === 'refusals' ? failures.filter((each) => each instanceof CommandError) : []
+  const [first, ...more] = failures.filter((each) => !refused.some((other) => other === each))
+  const done = failures.length === 0 ? ops : []
+  if (first === undefined) return { done, refused }
+  return {
+    done,
+    refused,
+    failed: more.length === 0 ? failureOf(first) : { error: new AggregateError([first, ...more]) },
   }
 }
 

@@ -2,12 +2,10 @@
 // Reserved addresses of a network (reservations.ts), and those that are in their cooldown.
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
-import { bareAddress } from '../../cni/model/address.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
 import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
-import type { Deadline } from '../process/runner.ts'
-import { release, reservationHolder } from './reservations.ts'
+import { type Releasing, release, reservationHolder } from './reservations.ts'
 
 /** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
 export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<string> {
@@ -43,16 +41,18 @@ export function writeLastGiven(files: NetworkFiles, set: number, address: string
   writeText(`${files.directory}/last.${set}`, address)
 }
 
-/** Gives back every address of an attachment; those that changed hands meanwhile are left alone. */
+/**
+ * Gives back `addresses` of an attachment, or where they are absent those that say they are its; what changed hands
+ * meanwhile is left alone.
+ */
 export async function releaseAddresses(
   files: NetworkFiles,
-  record: AttachmentRecord,
-  deadline?: Deadline,
+  of: Releasing,
+  { addresses, cooldownS }: { readonly addresses?: readonly string[]; readonly cooldownS: number },
 ): Promise<void> {
+  const remove = (address: string) => drop(files, address, cooldownS)
   const network = directoryNameOf(files)
-  const known = record.spec?.ips.map((ip) => bareAddress(ip.address))
-  const remove = (address: string) => drop(files, address, record.spec?.cooldownS ?? 0)
-  await release({ record, network, known, purpose: 'release addresses', deadline, remove })
+  await release(of, { network, known: addresses, purpose: 'release addresses', remove })
 }
 
 function drop(files: NetworkFiles, address: string, cooldownS: number): void {

@@ -8,8 +8,14 @@ import type { HostPort } from '../../plan/model/attachment.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
 import { isPortConflict, portOf, reservationName } from '../../plan/rules/host-ports.ts'
 import { linkOnce, namesIn } from '../files/files.ts'
-import type { Deadline } from '../process/runner.ts'
-import { isHeldBy, portsDirectory, release, reservationFile, reservationHolder } from './reservations.ts'
+import {
+  isHeldBy,
+  portsDirectory,
+  type Releasing,
+  release,
+  reservationFile,
+  reservationHolder,
+} from './reservations.ts'
 
 /** Who reserves, and how the ports of a dead holder are freed: `settle` says whether it could. */
 export interface PortRequest {
@@ -32,14 +38,10 @@ export async function reservePorts(request: PortRequest, ports: readonly HostPor
 }
 
 /** Gives back every port of an attachment: `ports`, or where it is absent those that say they are its. */
-export async function releasePorts(
-  record: AttachmentRecord,
-  ports: readonly HostPort[] | undefined,
-  deadline?: Deadline,
-): Promise<void> {
+export async function releasePorts(of: Releasing, ports: readonly HostPort[] | undefined): Promise<void> {
   const known = ports?.map(reservationName)
   const remove = (name: string) => rmSync(reservationFile({ name }), { force: true, recursive: true })
-  await release({ record, network: undefined, known, purpose: 'release host ports', deadline, remove })
+  await release(of, { network: undefined, known, purpose: 'release host ports', remove })
 }
 
 async function isReserved(request: PortRequest, port: HostPort): Promise<boolean> {

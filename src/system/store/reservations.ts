@@ -5,7 +5,7 @@
 
 import { lstatSync } from 'node:fs'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
-import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
+import { type AttachmentRecord, type ProcessIdentity, sameKey } from '../../plan/model/record.ts'
 import type { Reservation } from '../../plan/recovery/orphan-reservations.ts'
 import { decodeRecord } from '../../plan/state/stored-record.ts'
 import { namesIn, readText } from '../files/files.ts'
@@ -58,27 +58,35 @@ export function reservedBy(key: AttachmentKey, network?: string): readonly strin
   return own.map(({ name }) => name)
 }
 
+/** Who gives back what, of which attachment. */
+export interface Releasing {
+  readonly key: AttachmentKey
+  readonly owner: ProcessIdentity
+  readonly deadline?: Deadline
+}
+
 /** What to give back. `known`: the names that its record has; absent: those that say they are its. */
 export interface Release {
-  readonly record: AttachmentRecord
   readonly network: string | undefined
   readonly known: readonly string[] | undefined
   readonly purpose: string
-  readonly deadline?: Deadline | undefined
   readonly remove: (name: string) => void
 }
 
 /** Gives back every reservation of an attachment; those that changed hands meanwhile are left alone. */
-export async function release({ record, network, known, purpose, deadline, remove }: Release): Promise<void> {
-  const isMeant = (each: Reservation) => (known === undefined ? isHeldBy(each, record.key) : known.includes(each.name))
+export async function release(
+  { key, owner, deadline }: Releasing,
+  { network, known, purpose, remove }: Release,
+): Promise<void> {
+  const isMeant = (each: Reservation) => (known === undefined ? isHeldBy(each, key) : known.includes(each.name))
   const candidates = reservationsIn(network).filter(isMeant)
   if (candidates.length === 0) return
-  const lock = { file: reservationLock({ network }), purpose, owner: record.writer, waitMs: lockWaitMs } as const
+  const lock = { file: reservationLock({ network }), purpose, owner, waitMs: lockWaitMs } as const
   await withLock({ ...lock, isDispensable: true, ...(deadline && { deadline }) }, () => {
     for (const each of candidates) {
       const holder = reservationHolder(each)
       // One that cannot be read any more is its own where its record says so.
-      const isOwn = holder === undefined ? known !== undefined : sameKey(holder.key, record.key)
+      const isOwn = holder === undefined ? known !== undefined : sameKey(holder.key, key)
       if (isOwn) remove(each.name)
     }
   })

@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'DEL does not wait for what the killed ADD of its own record has at work',
     file: 'src/commands/teardown/teardown.ts',
-    find: '      await endProcessesOf(now.writer, context.waits)\n      return await teardownUnderLock',
-    replace: '      return await teardownUnderLock',
+    find: '      await endProcessesOf(now.writer, context.waits)\n      return await removeRecorded',
+    replace: '      return await removeRecorded',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/processes/killed-tools.test.ts',

@@ -16,10 +16,9 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'DEL ends well though something is left that it could not write down',
-    file: 'src/commands/teardown/under-lock.ts',
-    find: '    writePending(files, { ...record, writer: context.identity, pendingCleanup })\n',
-    replace:
-      '    try {\n      writePending(files, { ...record, writer: context.identity, pendingCleanup })\n    } catch {}\n',
+    file: 'src/commands/teardown/door.ts',
+    find: '      writePending(files, { ...own, pendingCleanup: run.texts })\n',
+    replace: '      try {\n        writePending(files, { ...own, pendingCleanup: run.texts })\n      } catch {}\n',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/state-gone.test.ts',

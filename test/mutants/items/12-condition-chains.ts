@@ -8,15 +8,15 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a chain stays when its last pod goes',
     file: 'src/commands/teardown/condition-chains.ts',
-    find: '  return chainRemovals(chains.filter((chain) => !isUsed(chain)))\n',
-    replace: '  return chainRemovals(chains.filter(isUsed))\n',
+    find: '  return chains.filter((chain) => !isUsed(chain))\n',
+    replace: '  return chains.filter(isUsed)\n',
     caughtBy: { project: 'netns', file, test: 'that go with the last pod of theirs, and leave the table as it was' },
   },
   {
     name: 'a chain stays where the record of its pod is lost',
-    file: 'src/commands/teardown/orphan-elements.ts',
-    find: "[...elementOps(elements, 'nft.del'), ...chainRemovals(chainsBehind(elements))]",
-    replace: "elementOps(elements, 'nft.del')",
+    file: 'src/plan/order/teardown.ts',
+    find: 'chainRemovals([...unused, ...chainsBehind(elements)])',
+    replace: 'chainRemovals(unused)',
     caughtBy: { project: 'netns', file, test: 'that go where the record is lost' },
   },
 ]

@@ -5,10 +5,9 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the address is given back though something is left',
-    file: 'src/commands/teardown/under-lock.ts',
-    find: '    forgetFinished(files, record.key)\n    return failures\n',
-    replace:
-      '    forgetFinished(files, record.key)\n    await releaseAddresses(files, record, context.whole)\n    return failures\n',
+    file: 'src/plan/order/teardown.ts',
+    find: "lastStages(removal, ['pod', 'host'])",
+    replace: 'lastStages(removal, [])',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/teardown/faults-pending.test.ts',

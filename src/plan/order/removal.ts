@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What there is to remove of one attachment, by its record, or where that was lost by its ids, by which its links
+// are called and its reservations are found.
+
+import { bareAddress } from '../../cni/model/address.ts'
+import type { AttachmentKey, HostPort } from '../model/attachment.ts'
+import { hostLinkName, ifbName } from '../model/names.ts'
+import type { Op } from '../model/op.ts'
+import type { AttachmentRecord } from '../model/record.ts'
+import { linkRemovals, podTeardownOps, teardownOps } from '../modes/attach.ts'
+import { loopbackDownOps } from '../modes/loopback.ts'
+import { conditionChains } from '../rules/port-conditions.ts'
+
+/** Addresses without prefix length, and after how many seconds they may be given out again. */
+interface Reserved {
+  readonly ports: readonly HostPort[]
+  readonly addresses: readonly string[]
+  readonly cooldownS: number
+}
+
+/** What a teardown needs to know. */
+export interface Removal {
+  readonly key: AttachmentKey
+  /** Links of ours, settings of links that stay, and elements of our rules. */
+  readonly host: readonly Op[]
+  /** What does not go with an interface of ours, in a sandbox that lives on. */
+  readonly pod: readonly Op[]
+  /** Chains of port conditions, which others may have too. */
+  readonly chains: readonly string[]
+  /** Absent: what says that it is its own, and the elements that lead there. */
+  readonly reserved?: Reserved
+  /** What the upstream plugins keep for an attachment that was taken over from them. `dataDir`: host-local's. */
+  readonly upstream?: { readonly dataDir: string; readonly addresses: readonly string[] }
+  /** There is a record, where what fails is written down, and which goes last. */
+  readonly hasRecord: boolean
+  /** Who rebuilds the rules of all pods leaves it out already. */
+  readonly isLeftOut: boolean
+}
+
+/** By its record. `group`: a link group that is the caller's alone. */
+export function removalOf(
+  record: Pick<AttachmentRecord, 'key' | 'spec' | 'pendingCleanup' | 'adopted'>,
+  group: number,
+): Removal {
+  const { key, spec, pendingCleanup, adopted } = record
+  if (spec === undefined) return { ...removalFromIds(key, group), hasRecord: true }
+  const addresses = spec.ips.map(({ address }) => bareAddress(address))
+  return {
+    key,
+    host: teardownOps(spec, group),
+    pod: podTeardownOps(spec),
+    chains: conditionChains(spec.hostPorts),
+    reserved: { ports: spec.hostPorts?.ports ?? [], addresses, cooldownS: spec.cooldownS },
+    ...(adopted && { upstream: { dataDir: adopted.dataDir, addresses } }),
+    hasRecord: true,
+    isLeftOut: pendingCleanup !== undefined,
+  }
+}
+
+/** By its ids alone. Only a main attachment has links; a chained one shares its ids with it. */
+export function removalFromIds(key: AttachmentKey, group: number): Removal {
+  const links = key.role === 'main' ? [hostLinkName(key), ifbName(key)] : []
+  return { key, host: linkRemovals(links, group), pod: [], chains: [], hasRecord: false, isLeftOut: true }
+}
+
+/** mode `loopback`: lo goes down, and nothing was reserved. */
+export function loopbackRemoval(key: AttachmentKey): Removal {
+  const reserved = { ports: [], addresses: [], cooldownS: 0 }
+  return { key, host: [], pod: loopbackDownOps, chains: [], reserved, hasRecord: false, isLeftOut: true }
+}
