@@ -14,7 +14,7 @@ import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { refuseListeners } from '../../system/kernel/listening.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { reservePorts } from '../../system/store/ports.ts'
-import { findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
+import { findFinished, findRecords, pendingFile, type StoredRecord, writeIntent } from '../../system/store/records.ts'
 import { attachmentLock } from '../call/attachment-lock.ts'
 import { type CallContext, contextOfTeardown, requireUninterrupted } from '../call/context.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
@@ -52,8 +52,8 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
 /** Another ADD of it may have finished since the look before the intent record: a finished one is no longer pending. Else no intent record stays. */
 async function whenAlone({ context, conf, files }: Addition, record: AttachmentRecord): Promise<AttachmentRecord> {
   try {
-    const finished = findRecords(files, record.key).find((stored) => !stored.isPending)
-    if (finished !== undefined) throw taken(finished.record, false)
+    const finished = findFinished(files, record.key)
+    if (finished !== undefined) throw taken(finished, false)
     if (conf.ipam.kind === 'delegated') await waitForRelease(context, record.key)
     return record
   } catch (error) {

@@ -60,8 +60,13 @@ export function linkLocalCidr(mac: string): string {
 
 /** The bridge's MAC: fixed at creation, different on every machine (`machineId`), or it floats with its ports. */
 export function bridgeMac(name: string, machineId: string): string {
-  return localMac(sha256(`bridge\0${name}\0${machineId}`))
+  const text = `bridge\0${name}\0${machineId}`
+  if (latestBridge?.text !== text) latestBridge = { text, mac: localMac(sha256(text)) }
+  return latestBridge.mac
 }
+
+/** The latest one is kept: an order asks again with each plan, and a digest is the longest computation of a call. */
+let latestBridge: { readonly text: string; readonly mac: string } | undefined
 
 /** A MAC of ours for something that is not an attachment, locally administered. */
 export function localMacOf(text: string): string {

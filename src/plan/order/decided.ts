@@ -22,8 +22,40 @@ export function isWithoutLease({ conf, learnt }: AddFacts): boolean {
   return conf.ipam.kind === 'delegated' && learnt.delegated === undefined
 }
 
+/**
+ * A function of facts that keeps its latest value, and what it was made from: an order asks a dozen times for what
+ * changes once or twice.
+ */
+function keepingLatest<T>(compute: (facts: AddFacts) => T, from: (facts: AddFacts) => readonly unknown[]) {
+  let latest: { readonly from: readonly unknown[]; readonly value: T } | undefined
+  return (facts: AddFacts): T => {
+    const now = from(facts)
+    if (latest === undefined || now.some((each, at) => each !== latest?.from[at]))
+      latest = { from: now, value: compute(facts) }
+    return latest.value
+  }
+}
+
 /** The attachment as far as it is known. Throws CniError 7 for a routed pod without gateway. */
-export function specOf(facts: AddFacts): AttachmentSpec {
+export const specOf = keepingLatest(buildSpecOf, ({ key, conf, mtu, learnt }) => [
+  key,
+  conf,
+  mtu,
+  learnt.lease,
+  learnt.delegated,
+  learnt.usedTables,
+])
+
+/** The network as it is to be: as configured, with what was learnt of it before. */
+export const wantedNetwork = keepingLatest(mergeNetworkOf, (facts) => [
+  specOf(facts),
+  facts.conf,
+  facts.machineId,
+  facts.learnt.known,
+  facts.learnt.ranges,
+])
+
+function buildSpecOf(facts: AddFacts): AttachmentSpec {
   const { key, conf, mtu, learnt } = facts
   const { usedTables = new Set<number>() } = learnt
   const spec = buildSpec({ key, conf, lease: leaseOf(facts), mtu, usedTables })
@@ -31,8 +63,7 @@ export function specOf(facts: AddFacts): AttachmentSpec {
   return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }
 }
 
-/** The network as it is to be: as configured, with what was learnt of it before. */
-export function wantedNetwork(facts: AddFacts): NetworkSpec {
+function mergeNetworkOf(facts: AddFacts): NetworkSpec {
   const { conf, learnt, machineId } = facts
   const { network: known, hasBridge = false } = learnt.known ?? {}
   const { ips, mtu } = specOf(facts)

@@ -102,6 +102,11 @@ export function findRecords(files: NetworkFiles, key: AttachmentKey): readonly S
   return [finished, pending].filter((stored) => stored !== undefined)
 }
 
+/** The finished record of an attachment alone. */
+export function findFinished({ attachments }: NetworkFiles, key: AttachmentKey): AttachmentRecord | undefined {
+  return readStored(`${attachments}/${recordFileName(key)}`, false)?.record
+}
+
 /** Whether the attachment had a record that cannot be read: it was there until its DEL, and what it had is its own. */
 export function hasUnreadable(files: NetworkFiles, key: AttachmentKey): boolean {
   return unreadableFiles(files, key).length > 0

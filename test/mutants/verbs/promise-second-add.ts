@@ -17,7 +17,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD that finished after the look before the intent record is not seen',
     file: 'src/commands/attach/intent.ts',
-    find: 'if (finished !== undefined) throw taken(finished.record, false)',
+    find: 'if (finished !== undefined) throw taken(finished, false)',
     replace: 'void finished',
     caughtBy: {
       project: 'netns',
