@@ -29,6 +29,7 @@ export async function runPlan(place: PlanPlace, plan: Plan, door: Door): Promise
   const under = { place, door, plan, begun: new Begun(place, plan), ended: new Map<string, Promise<Outcome>>() }
   for (const stage of plan.stages) under.ended.set(stage.id, runStage(under, stage))
   const outcomes = await Promise.all(under.ended.values())
+  under.begun.end()
   // Started for what does not come now. They learn of links when they start: the next plan has its own.
   if (outcomes.some(({ failed }) => failed !== undefined)) await place.prestarted?.discard()
   return { plan, outcomes }
@@ -143,6 +144,7 @@ class Begun {
   readonly #there = new Set<string>()
   readonly #place: PlanPlace
   #waiting: readonly Stage[]
+  #isOver = false
 
   constructor(place: PlanPlace, { stages }: Plan) {
     this.#place = place
@@ -163,7 +165,17 @@ class Begun {
     this.#stages.get(id)?.resolve(true)
     const due = this.#waiting.filter(({ starts }) => starts?.every((each) => this.#there.has(each)))
     this.#waiting = this.#waiting.filter((stage) => !due.includes(stage))
-    for (const { id: own, run } of due) if (!this.#there.has(own)) this.#start(run)
+    // What was written is with its tool, but the end of it leaves with the loop's next turn, and each fork holds that up.
+    if (due.length > 0) setImmediate(() => this.#startAll(due))
+  }
+
+  /** All stages have come to rest: nothing starts any more. */
+  end(): void {
+    this.#isOver = true
+  }
+
+  #startAll(due: readonly Stage[]): void {
+    for (const { id, run } of due) if (!this.#isOver && !this.#there.has(id)) this.#start(run)
   }
 
   #start(run: StageRun): void {

@@ -47,11 +47,18 @@ export function prestart(run: Run, commands: readonly Command[]): Prestarted {
 }
 
 function startOne(run: Run, command: Command): Waiting {
-  const { promise, resolve } = Promise.withResolvers<string>()
-  const output = run({ ...command, stdin: promise })
+  // Where it could not be started nobody takes it.
+  let give = (_: string): void => undefined
+  const output = run({
+    ...command,
+    stdin: (giveIt) => {
+      give = giveIt
+    },
+  })
   // A failure is told to whoever takes the process.
   output.catch(() => undefined)
-  return { command, give: resolve, output }
+  // Written at once, not in a microtask: other tools are started in the same turn, and each fork holds us up.
+  return { command, give: (text) => give(text), output }
 }
 
 function isSameProgram(a: Command, b: Command): boolean {

@@ -6,12 +6,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { CniError } from '../../cni/model/error.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 
+/** Hands out how to give a process its input: once, and all of it. What is given is in the pipe when that returns. */
+export type Later = (give: (text: string) => void) => void
+
 /** One process to run. `netnsFd` becomes its descriptor 3. */
 export interface Command {
   readonly file: string
   readonly args: readonly string[]
-  /** A promise: the process starts at once and waits for its input (ahead.ts). */
-  readonly stdin?: string | Promise<string>
+  /** A function: the process starts at once, and waits for what is given to that function's argument (prestart.ts). */
+  readonly stdin?: string | Later
   /** The whole environment; default: PATH and LC_ALL=C only. */
   readonly env?: Readonly<Record<string, string>>
   readonly netnsFd?: number
@@ -102,7 +105,7 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   })
   // A child that exits without reading its input breaks the pipe; its exit status tells the story.
   child.stdin?.on('error', () => undefined)
-  if (typeof command.stdin === 'object') command.stdin.then((text) => child.stdin?.end(text))
+  if (typeof command.stdin === 'function') command.stdin((text) => child.stdin?.end(text))
   else child.stdin?.end(command.stdin ?? '')
 }
 
