@@ -7,8 +7,9 @@ import { readInputText } from '../shell/read-input.ts'
 import type { Finding } from './checks/finding.ts'
 import { lintDirectory } from './directory/directory.ts'
 import { extensionOf, type Prediction } from './directory/predict.ts'
+import { lintFile } from './rules/attachment.ts'
 import { type Chain, chainsOf } from './rules/chains.ts'
-import { type FileLint, lintText } from './rules/file.ts'
+import type { FileLint } from './rules/file.ts'
 import { openNode } from './rules/node.ts'
 import { openPrograms, type Programs } from './rules/programs.ts'
 import { usualDirectory } from './runtimes/look.ts'
@@ -50,9 +51,9 @@ export function look(name: string | undefined, node: NodeView, binDirs?: readonl
 
 function lookAtFile(name: string, { runtimes }: NodeView, binDirs = binDirsFor(name, runtimes)): Linted {
   const programs = programsIn(binDirs, runtimes)
-  const lint = lintText(name, readInputText(name), programs)
-  const { findings } = lint
-  const looked = { files: [name], findings, chains: chainsOf([lint]), lints: [lint], programs: [programs], runtimes }
+  const lints = lintFile(name, readInputText(name), programs)
+  const findings = lints.flatMap((lint) => lint.findings)
+  const looked = { files: [name], findings, chains: chainsOf(lints), lints, programs: [programs], runtimes }
   return { name, isDirectory: false, directories: [], couldNotLook: false, isNodeShown: false, ...looked }
 }
 
@@ -107,5 +108,5 @@ function isUsual(directory: string): boolean {
 function isDirectory(name: string): boolean {
   if (name === '-') return false
   const stat = statSync(name, { throwIfNoEntry: false })
-  return stat?.isDirectory() ?? !['.conf', '.conflist', '.json'].includes(extensionOf(name))
+  return stat?.isDirectory() ?? !['.conf', '.conflist', '.json', '.yaml', '.yml'].includes(extensionOf(name))
 }

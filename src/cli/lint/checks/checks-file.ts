@@ -100,7 +100,19 @@ const ofList = {
     severity: 'error',
     meaning: 'the file is a NetworkAttachmentDefinition',
     cause: 'it is a resource of Kubernetes for Multus, and no configuration of a runtime',
-    cure: 'kubectl apply it; what is in its spec.config is a configuration: `trestle lint` looks at that',
+    cure: 'kubectl apply it, and take it out of this directory; `trestle lint FILE` looks at what is in its spec.config',
+  },
+  'attachment-config': {
+    severity: 'error',
+    meaning: 'spec.config of a NetworkAttachmentDefinition is no text',
+    cause: 'Kubernetes takes text there, with JSON in it; without it Multus looks for a file of the network',
+    cure: 'write it as a block: "config: |", and the JSON below it, indented',
+  },
+  'yaml-syntax': {
+    severity: 'error',
+    meaning: 'the file with a NetworkAttachmentDefinition is no YAML',
+    cause: 'an indent, a quote or a bracket is not as YAML has it; kubectl takes none of it',
+    cure: 'correct it at the place that is shown',
   },
   'chained-first': {
     severity: 'error',

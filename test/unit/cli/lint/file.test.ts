@@ -46,7 +46,8 @@ describe('lint of a file', () => {
 
   it('has a file for every check that needs no program', () => {
     const seen = new Set([...cases, ...otherCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
-    const elsewhere = ['file-unreadable', 'subnet-in-use', 'bin-dir-missing', 'drop-before-accept']
+    const attachments = ['attachment-config', 'yaml-syntax']
+    const elsewhere = ['file-unreadable', ...attachments, 'subnet-in-use', 'bin-dir-missing', 'drop-before-accept']
     const missing = Object.keys(fileChecks).filter((id) => !seen.has(id) && !id.startsWith('plugin-'))
     expect(missing).toEqual(elsewhere)
   })
