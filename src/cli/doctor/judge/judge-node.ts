@@ -7,7 +7,13 @@ import { ownError } from '../../explain/own/own-errors.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { SharedCheckId } from '../checks/shared-checks.ts'
-import type { ConfigurationFacts, NodeFacts, PoolFacts, ReadinessFacts } from '../look/facts.ts'
+import {
+  type ConfigurationFacts,
+  type NodeFacts,
+  type PoolFacts,
+  type ReadinessFacts,
+  unnamedSource,
+} from '../look/facts.ts'
 import { few } from './judge-state.ts'
 import { shellWord } from './shell-word.ts'
 
@@ -21,6 +27,12 @@ export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[
   })
 }
 
+/** Where no runtime was found and nobody named a directory, an empty one is that of a node without pods. */
+function isMeantForPods({ runtime, files }: ConfigurationFacts, { runtimes, state }: NodeFacts): boolean {
+  const isDefault = runtimes.length === 0 && runtime.source === unnamedSource
+  return !isDefault || files.length > 0 || (state?.podsOf.size ?? 0) > 0
+}
+
 /** Findings of lint that are about files of no consequence, or about runtimes that are not here. */
 const ofOthers = {
   containerd: ['runtimes-differ', 'cri-o-skips', 'cnitool-stops'],
@@ -29,23 +41,25 @@ const ofOthers = {
 
 /** Of the directory and the file in use; other files matter where one hides what is meant. */
 export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
-  return facts.configurations.flatMap((each) => {
-    const stopper = each.runtime.name === 'CRI-O' ? undefined : each.prediction?.containerd
-    const about = [each.file, stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined]
-    const files = [
-      each.runtime.confDir,
-      ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
-    ]
-    const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
-    const isMeant = ({ id, file, severity }: LintFinding) =>
-      severity !== 'note' && files.includes(file) && !skipped.includes(id)
-    const meant = each.findings.filter(isMeant)
-    // What stops containerd is what is wrong with the file.
-    const isReported = ({ id, file }: LintFinding) =>
-      id === 'containerd-stops' &&
-      meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
-    return [...meant.filter((found) => !isReported(found)).map(ofLint), ...shadowed(each, facts)]
-  })
+  return facts.configurations
+    .filter((each) => isMeantForPods(each, facts))
+    .flatMap((each) => {
+      const stopper = each.runtime.name === 'CRI-O' ? undefined : each.prediction?.containerd
+      const about = [each.file, stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined]
+      const files = [
+        each.runtime.confDir,
+        ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
+      ]
+      const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
+      const isMeant = ({ id, file, severity }: LintFinding) =>
+        severity !== 'note' && files.includes(file) && !skipped.includes(id)
+      const meant = each.findings.filter(isMeant)
+      // What stops containerd is what is wrong with the file.
+      const isReported = ({ id, file }: LintFinding) =>
+        id === 'containerd-stops' &&
+        meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
+      return [...meant.filter((found) => !isReported(found)).map(ofLint), ...shadowed(each, facts)]
+    })
 }
 
 function ofLint({ id, severity, file, line, column, message, cause, cure }: LintFinding): Finding {

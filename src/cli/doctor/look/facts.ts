@@ -28,6 +28,9 @@ export interface PodNetwork {
   readonly otherBridge?: { readonly name: string; readonly addresses: readonly string[]; readonly hasPorts: boolean }
 }
 
+/** The source of directories that nobody named. */
+export const unnamedSource = 'its defaults'
+
 /** A runtime of the node, and where it looks. */
 export interface RuntimeFacts {
   readonly name: string

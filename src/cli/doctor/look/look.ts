@@ -16,7 +16,7 @@ import { askRuntime } from '../../gc/living.ts'
 import type { Progress } from '../../shell/progress.ts'
 import type { Group } from '../checks/check.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
-import type { NodeFacts, NotLooked } from './facts.ts'
+import { type NodeFacts, type NotLooked, unnamedSource } from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
 import { lookAtKernel } from './kernel.ts'
 import { lookAtLimits } from './limits.ts'
@@ -38,7 +38,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const look = openLook(options.progress)
   const nowMs = Date.now()
   const runtimes = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), []) : []
-  const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: 'its defaults' }
+  const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
   const configurations = configurationsOf(look, runtimes.length > 0 ? runtimes : [{ ...nobody, ...named(options) }])
   const listed = options.isRuntimeAsked
     ? (await look.at('runtime', () => askRuntime(options.endpoint, options.progress), { listed: undefined })).listed
