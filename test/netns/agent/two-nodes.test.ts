@@ -5,87 +5,20 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import {
-  type AgentFiles,
-  type ApiServer,
-  agentFiles,
-  isReady,
-  nodeObject,
-  openApiServer,
-  type Running,
-  startAgent,
-  until,
-} from '../../support/cluster/cluster.ts'
-import { type Host, openHost } from '../../support/host.ts'
-import { runLine } from '../../support/outcome.ts'
+import { nodeObject, until } from '../../support/cluster/cluster.ts'
+import { addresses, openTwoNodes, pings, type Side, type TwoNodes } from '../../support/cluster/two-nodes.ts'
 
-interface Side {
-  readonly host: Host
-  readonly files: AgentFiles
-  readonly api: ApiServer
-  readonly agent: Running
-  readonly pod: string
-  readonly address: { readonly v4: string; readonly v6: string }
-}
-
-const sides: Side[] = []
-const cidrs = (n: number) => [`10.244.${n}.0/24`, `fd00:10:244:${n}::/64`]
-const addresses = (n: number) => [`192.0.2.1${n}`, `2001:db8::1${n}`]
-
-/** A node with its agent and one pod, made by the configuration that the agent wrote. */
-async function openSide(n: number): Promise<Side> {
-  const host = openHost()
-  const files = agentFiles()
-  execaSync('ip', ['link', 'add', `n${n}`, 'type', 'veth', 'peer', 'name', 'up0', 'netns', host.name])
-  execaSync('ip', ['link', 'set', `n${n}`, 'master', 'segment', 'up'])
-  const [v4, v6] = addresses(n)
-  for (const line of [
-    'link set lo up',
-    'link set up0 up',
-    `addr add ${v4}/24 dev up0`,
-    `addr add ${v6}/64 dev up0 nodad`,
-  ])
-    runLine(host, `ip ${line}`)
-  const api = await openApiServer(host)
-  const others = [1, 2].filter((each) => each !== n)
-  const put = [
-    nodeObject('self', { cidrs: cidrs(n), addresses: addresses(n) }),
-    ...others.map((each) => nodeObject(`node-${each}`, { cidrs: cidrs(each), addresses: addresses(each) })),
-  ]
-  await api.order({ put })
-  const agent = startAgent(host, files, ['--look', '3600'])
-  await agent.seen(isReady, 'ready')
-  const netns = host.pod('p')
-  const { cniVersion, name, plugins } = files.configuration()
-  const conf = { cniVersion, name, ...plugins[0] }
-  const added = host.cni('ADD', conf, { id: `pod${n}`, netns })
-  expect(added.stderr).toBe('')
-  const [a = '', b = ''] = (added.json?.ips ?? []).map(({ address }) => address.split('/')[0] ?? '')
-  return { host, files, api, agent, pod: netns, address: { v4: a, v6: b } }
-}
+let nodes: TwoNodes
 
 beforeEach(async () => {
-  execaSync('ip', ['link', 'add', 'segment', 'type', 'bridge'])
-  execaSync('ip', ['link', 'set', 'segment', 'up'])
-  for (const n of [1, 2]) sides.push(await openSide(n))
+  nodes = await openTwoNodes()
 })
 
 afterEach(async () => {
-  for (const { agent, api, files, host } of sides.splice(0)) {
-    await agent.end('SIGKILL')
-    await api.end('SIGKILL')
-    files.remove()
-    host.close()
-  }
-  // A namespace goes some time after its name.
-  for (const name of ['n1', 'n2', 'segment']) execaSync('ip', ['link', 'del', name], { reject: false })
+  await nodes?.close()
 })
 
-const pair = (): readonly [Side, Side] => [sides[0] as Side, sides[1] as Side]
-
-function pings({ host, pod }: Side, to: string): boolean {
-  return host.inPod(pod, 'ping', ['-n', '-c', '1', '-W', '1', to]).code === 0
-}
+const pair = (): readonly [Side, Side] => [nodes.one, nodes.two]
 
 /** The source that a UDP datagram from one pod has where the other receives it. */
 function sourceSeen(from: Side, to: Side, family: 4 | 6): string {

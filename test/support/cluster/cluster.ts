@@ -83,13 +83,19 @@ export function agentFiles() {
 
 export type AgentFiles = ReturnType<typeof agentFiles>
 
-/** An agent on a node. `more`: further options. */
-export function startAgent(host: Host, files: AgentFiles, more: readonly string[] = []): Running {
+/** An agent on a node. `more`: further options; `tracer`: the words of a program that starts it. */
+export function startAgent(
+  host: Host,
+  files: AgentFiles,
+  more: readonly string[] = [],
+  tracer: readonly string[] = [],
+): Running {
   const args = [
     ...['agent', '--node-name', 'self', '--api-server', 'http://127.0.0.1:6443', '--token-file', files.token],
     ...['--conf-dir', `${files.root}/net.d`, '--bin-dir', `${files.root}/bin`, '--gc', '0', ...more],
   ]
-  return start(host, { file: trestle, args, env: { TRESTLE_STATE_DIR: host.stateDir } })
+  const [file = trestle, ...words] = [...tracer, trestle, ...args]
+  return start(host, { file, args: words, env: { TRESTLE_STATE_DIR: host.stateDir } })
 }
 
 /** Whether the agent says that all stands. */
