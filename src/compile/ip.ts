@@ -24,7 +24,7 @@ export type IpOp = Exclude<
   }
 >
 
-type NewLinkOp = Extract<IpOp, { kind: 'veth.add' | 'bridge.add' | 'vlan.gateway' | 'ifb.add' }>
+type NewLinkOp = Extract<IpOp, { kind: 'veth.add' | 'macvlan.add' | 'bridge.add' | 'vlan.gateway' | 'ifb.add' }>
 type RouteOp = Extract<IpOp, { kind: `route.${string}` | 'hostroute.replace' }>
 type LinkSettingOp = Exclude<Extract<IpOp, { kind: `link.${string}` | `port.${string}` }>, { kind: 'link.del' }>
 
@@ -36,6 +36,8 @@ export function ipWords(op: IpOp): readonly string[] {
     case 'vlan.gateway':
     case 'ifb.add':
       return ['link', 'add', 'name', op.name, ...newLinkWords(op)]
+    case 'macvlan.add':
+      return ['link', 'add', 'link', op.dev, 'name', op.name, ...newLinkWords(op)]
     case 'link.del':
       return ['link', 'del', 'dev', op.dev]
     case 'group.del':
@@ -72,6 +74,8 @@ function newLinkWords(op: NewLinkOp): readonly string[] {
       const peer = ['peer', 'name', op.peer, 'mtu', `${op.peerMtu ?? op.mtu}`, 'address', op.peerMac]
       return [...mtu, ...address, ...master, 'up', 'type', 'veth', ...peer, 'netns', podNetns]
     }
+    case 'macvlan.add':
+      return [...mtu, ...address, 'group', `${op.group}`, 'netns', podNetns, 'type', 'macvlan', 'mode', op.mode]
     case 'bridge.add':
       // forward_delay matters only with STP, which stays off; the MAC is fixed or it follows the ports.
       return [...address, ...mtu, 'up', 'type', 'bridge', ...(op.vlanFiltering ? ['vlan_filtering', '1'] : [])]
@@ -90,6 +94,8 @@ function settingWords(op: LinkSettingOp): readonly string[] {
       return ['up']
     case 'link.down':
       return ['down']
+    case 'link.name':
+      return ['name', op.name]
     case 'link.mac':
       return ['address', op.mac]
     case 'link.alias':

@@ -61,6 +61,7 @@ function toLink(entry: Json): ObservedLink {
     ...optional('vlanFiltering', asObject(info['info_data'])['vlan_filtering'], Boolean),
     ...optional('txqlen', entry['txqlen'], number),
     ...optional('kind', info['info_kind'], text),
+    ...(info['info_kind'] === 'macvlan' ? optional('macvlanMode', asObject(info['info_data'])['mode'], text) : {}),
     ...optional('master', entry['master'], text),
     ...optional('alias', entry['ifalias'], text),
     ...optional('hairpin', port['hairpin'], Boolean),

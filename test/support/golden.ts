@@ -12,9 +12,25 @@ import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
 /** The attachment that golden cases are about. */
 export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
 
+/** The link of the host that macvlans are put on. */
+export const madeUpMaster = {
+  name: 'up0',
+  link: {
+    name: 'up0',
+    index: 2,
+    mac: '0a:00:00:00:00:01',
+    mtu: 1500,
+    up: true,
+    promisc: false,
+    allmulti: false,
+    addresses: [],
+  },
+  isWireless: false,
+}
+
 /** What is to be made of a configuration and a lease, on a machine with the usual MTU. */
 export function specsOf(conf: NetConf, lease: Lease): { spec: AttachmentSpec; network: NetworkSpec } {
-  const spec = buildSpec({ key: goldenKey, conf, lease, mtu: 1500 })
+  const spec = buildSpec({ key: goldenKey, conf, lease, mtu: 1500, master: madeUpMaster })
   return { spec, network: buildNetworkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
 }
 

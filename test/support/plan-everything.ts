@@ -11,7 +11,7 @@ import { chooseRequested } from '../../src/plan/ipam/request.ts'
 import { staticLease } from '../../src/plan/ipam/static.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
 import { type Lease, noLease } from '../../src/plan/model/lease.ts'
-import { aliasOf, ifbAlias } from '../../src/plan/model/names.ts'
+import { aliasOf, ifbAlias, newMacvlanName } from '../../src/plan/model/names.ts'
 import type { ObservedLink, ObservedNamespace } from '../../src/plan/model/observed.ts'
 import type { Op } from '../../src/plan/model/op.ts'
 import type { AttachmentRecord } from '../../src/plan/model/record.ts'
@@ -19,6 +19,7 @@ import { delegatedResult, resultOf } from '../../src/plan/modes/answer.ts'
 import {
   afterRuleOps,
   hostOps,
+  nameOps,
   podOps,
   podSysctlOps,
   podTeardownOps,
@@ -31,6 +32,7 @@ import { loopbackDownOps, loopbackOps, loopbackResult } from '../../src/plan/mod
 import { bridgeOps, fastPathBridgeOps, fastPathRuleOps, ruleOps } from '../../src/plan/modes/network-rules.ts'
 import { decodeRecord, encodeRecord } from '../../src/plan/state/stored-record.ts'
 import type { KnownNames } from './fuzz/batch-grammar.ts'
+import { madeUpMaster } from './golden.ts'
 
 /** What an ADD would run and answer, and the record it would leave. */
 export interface Planned {
@@ -56,12 +58,18 @@ function planLoopback(call: Invocation, key: AttachmentKey): Planned {
 function planMain(call: Invocation, conf: NetConf, key: AttachmentKey): Planned {
   const lease = leaseOf(conf)
   const mtu = conf.mtu === 'auto' ? 1500 : conf.mtu
-  const spec = buildSpec({ key, conf, lease, mtu })
+  const spec = buildSpec({ key, conf, lease, mtu, master: madeUpMaster })
   const network = buildNetworkSpec(conf, spec.ips, { mtu, machineId: 'machine' })
   const ops = [...bridgeOps(network, [spec]), ...fastPathBridgeOps(network), ...attachmentOps(spec, network)]
   const links = [network.bridge?.name, network.bridge?.gateway?.name, network.bridge?.gateway?.peer]
   return {
-    ...compiled(ops, key, [...links, spec.host?.name, spec.bandwidth?.egress?.ifb]),
+    ...compiled(ops, key, [
+      ...links,
+      madeUpMaster.link.name,
+      newMacvlanName(key),
+      spec.host?.name,
+      spec.bandwidth?.egress?.ifb,
+    ]),
     result: resultOf({ spec, network, lease, netns: call.netns }),
     record: recordOf(key, spec, network),
   }
@@ -87,6 +95,7 @@ function attachmentOps(spec: AttachmentSpec, network: NetworkSpec): readonly Op[
     ...ruleOps(source),
     ...fastPathRuleOps(source),
     ...hostOps(spec),
+    ...nameOps(spec),
     ...queueingOps(spec),
     ...podOps(spec),
     ...podSysctlOps(spec),

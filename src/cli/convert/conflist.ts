@@ -9,7 +9,8 @@ import { readInvocation } from '../../cni/model/invocation.ts'
 import { readNetworkList, requestConf } from '../node/network-list.ts'
 import { isOwnType } from '../node/own-type.ts'
 import { converterOf } from './chained-plugins.ts'
-import { type Converted, convertMain, isMainType } from './main-plugin.ts'
+import { convertMacvlan, isPlainMacvlan } from './macvlan.ts'
+import { type Converted, convertMain } from './main-plugin.ts'
 import { note, type Remark, warning } from './remarks.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -61,13 +62,20 @@ interface Split {
 function split(plugins: readonly Json[]): Split {
   const [head] = plugins
   if (head === undefined || plugins.some((plugin) => isOwnType(typeOf(plugin)))) throw notConvertible(head, plugins)
-  const isHeadOurs = isMainType(typeOf(head))
+  const isHeadOurs = mainConverterOf(head, plugins) !== undefined
   const first = isHeadOurs ? 0 : plugins.findIndex((plugin) => converterOf(typeOf(plugin)) !== undefined)
   if (first < 0 || (first === 0 && !isHeadOurs)) throw notConvertible(head, plugins)
   const before = plugins.slice(0, first)
   const stays = before.map((plugin) => note(String(typeOf(plugin)), 'stays as it is; trestle is chained after it'))
   const { parts, after, remarks } = partsOf(plugins.slice(first), isHeadOurs)
   return { before, parts, after, remarks: [...stays, ...remarks] }
+}
+
+/** What converts a plugin that makes the interface, where that can be done beside the others. */
+function mainConverterOf(plugin: Json, all: readonly Json[]): ((plugin: Json) => Converted) | undefined {
+  const type = typeOf(plugin)
+  if (type === 'macvlan') return isPlainMacvlan(plugin, all) ? convertMacvlan : undefined
+  return type === 'bridge' || type === 'ptp' ? convertMain : undefined
 }
 
 function partsOf(plugins: readonly Json[], isHeadOurs: boolean): Omit<Split, 'before'> {
@@ -94,8 +102,8 @@ function partsOf(plugins: readonly Json[], isHeadOurs: boolean): Omit<Split, 'be
 
 function merge(plugins: readonly Json[], mode: Json): { trestle: Json; remarks: readonly Remark[] } {
   const converted = plugins.map((plugin): Converted => {
-    const type = typeOf(plugin)
-    return isMainType(type) ? convertMain(plugin) : (converterOf(type)?.(plugin) ?? { keys: {}, remarks: [] })
+    const convert = mainConverterOf(plugin, plugins) ?? converterOf(typeOf(plugin))
+    return convert?.(plugin) ?? { keys: {}, remarks: [] }
   })
   const capabilities = Object.assign({}, ...plugins.map(capabilitiesOf)) as Json
   const trestle = {

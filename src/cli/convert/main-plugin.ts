@@ -50,12 +50,7 @@ const common = [
 /** IPAM plugins whose work is done in-process. */
 const inProcess: readonly unknown[] = ['host-local', 'static']
 
-/** Whether a plugin of this type makes the interface and can be converted. */
-export function isMainType(type: unknown): type is 'bridge' | 'ptp' {
-  return type === 'bridge' || type === 'ptp'
-}
-
-/** The keys for the interface. Every default that differs from ours is written out. */
+/** The keys of a bridge or ptp for the interface. Every default that differs from ours is written out. */
 export function convertMain(plugin: Json): Converted {
   const type = lookUp(plugin, 'type') === 'ptp' ? 'ptp' : 'bridge'
   const defaults = type === 'ptp' ? ptpDefaults : bridgeDefaults
@@ -65,10 +60,6 @@ export function convertMain(plugin: Json): Converted {
   })
   const isDefaultGateway = lookUp(plugin, 'isDefaultGateway') === true
   const mtu = (lookUp(plugin, 'mtu') ?? 0) === 0 ? 1500 : lookUp(plugin, 'mtu')
-  const kept = ['ipam', 'dns', 'args'].flatMap((key) => {
-    const value = lookUp(plugin, key)
-    return value === undefined || value === null ? [] : [[key, value] as const]
-  })
   return {
     keys: {
       mode: type,
@@ -76,7 +67,7 @@ export function convertMain(plugin: Json): Converted {
       // Upstream lets isDefaultGateway imply it.
       ...(isDefaultGateway ? { isGateway: true } : {}),
       mtu,
-      ...Object.fromEntries(kept),
+      ...keptKeys(plugin),
     },
     remarks: [
       ...mtuRemarks(plugin, type),
@@ -85,6 +76,12 @@ export function convertMain(plugin: Json): Converted {
       ...unknownRemarks(plugin, { type, known: [...common, ...Object.keys(defaults), 'ipMasqBackend'] }),
     ],
   }
+}
+
+/** Keys that are taken over as they are. */
+export function keptKeys(plugin: Json): Json {
+  const kept = ['ipam', 'dns', 'args'].map((key) => [key, lookUp(plugin, key)] as const)
+  return Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== null))
 }
 
 /** What is said of keys that are not known and go: a person's remarks need no word, all else may be meant. */
@@ -103,7 +100,8 @@ function mtuRemarks(plugin: Json, type: string): readonly Remark[] {
   return [note(`${type}.mtu`, text)]
 }
 
-function ipamRemarks(ipam: unknown): readonly Remark[] {
+/** What is said of an IPAM plugin that stays one. */
+export function ipamRemarks(ipam: unknown): readonly Remark[] {
   const type = typeof ipam === 'object' && ipam !== null ? lookUp(ipam as Json, 'type') : undefined
   if (type === undefined || type === '' || inProcess.includes(type)) return []
   return [note('ipam.type', `"${String(type)}" stays a plugin of its own, called through CNI_PATH`)]

@@ -8,6 +8,8 @@ import { staticLease } from '../../plan/ipam/static.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type Lease, noLease } from '../../plan/model/lease.ts'
 import { emptyNamespace, type ObservedLink } from '../../plan/model/observed.ts'
+import type { Master } from '../../plan/modes/mode.ts'
+import { masterOf } from '../../plan/modes/modes.ts'
 import { networkOfChain } from '../../plan/order/chained.ts'
 import { wantedNetwork } from '../../plan/order/decided.ts'
 import { type AddFacts, afterRun, type Known, type Learnt, type NetworkFacts } from '../../plan/order/facts.ts'
@@ -69,6 +71,8 @@ function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefin
     case 'ranges':
     case 'ranges of addresses':
       return { ranges: { excluded: [], mayOverlap: true } }
+    case 'master':
+      return { master: assumedMaster(facts) }
     case 'routing tables':
       return { usedTables: new Set() }
     case 'known':
@@ -86,6 +90,12 @@ function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefin
     default:
       return undefined
   }
+}
+
+/** The one of the configuration, else eth0, an Ethernet interface. */
+function assumedMaster({ conf }: AddFacts): Master {
+  const name = masterOf(conf)?.master ?? 'eth0'
+  return { name, link: { ...lo, name, mac: '02:00:00:00:00:01', mtu: 1500, addresses: [] }, isWireless: false }
 }
 
 /** A network that is set up is as it is configured. */

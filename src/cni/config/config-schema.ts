@@ -162,8 +162,10 @@ const firewall = group({
 /** All keys of a configuration whose `type` is trestle. */
 export const configSchema = group({
   type: text,
-  mode: oneOf(['bridge', 'ptp', 'loopback', 'chained']),
+  mode: oneOf(['bridge', 'ptp', 'macvlan', 'loopback', 'chained']),
   podcidr,
+  master: text,
+  macvlanMode: oneOf(['bridge', 'private', 'vepa', 'passthru']),
   bridge: text,
   isGateway: flag,
   isDefaultGateway: flag,

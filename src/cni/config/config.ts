@@ -16,6 +16,7 @@ import { readBridge, usualMode } from './config-bridge.ts'
 import { checkMasqBackend, readBandwidth, readSbr } from './config-features.ts'
 import { readFirewall } from './config-firewall.ts'
 import { readIpam } from './config-ipam.ts'
+import { checkMacvlan, readMacvlan } from './config-macvlan.ts'
 import { checkIpv6Mtu } from './config-mtu.ts'
 import { readPortMappings, readPortmap } from './config-ports.ts'
 import { readCidrs, readTopDns } from './config-routes.ts'
@@ -167,8 +168,9 @@ function readOwnRole(call: Call): NetConf {
     removeWhenEmpty: raw.removeWhenEmpty ?? false,
     allowOverlap: raw.allowOverlap ?? false,
     ipam,
-    ...defined({ prevResult }),
+    ...defined({ macvlan: mode === 'macvlan' ? readMacvlan(raw) : undefined, prevResult }),
   }
+  if (mode === 'macvlan') checkMacvlan(conf)
   if (invocation.verb === 'ADD') {
     refuseUnrepresentable(conf)
     checkIpv6Mtu(conf)

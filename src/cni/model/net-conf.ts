@@ -10,7 +10,7 @@ import type { CniVersion } from './version.ts'
 export type Role = 'main' | 'chained' | 'ipam'
 
 /** How the pod is connected (docs/design.md, "Attachments"). */
-export type Mode = 'bridge' | 'ptp' | 'loopback' | 'chained'
+export type Mode = 'bridge' | 'ptp' | 'macvlan' | 'loopback' | 'chained'
 
 /** A pool's range, complete: both ends inclusive, all in canonical text and inside `subnet`. */
 export interface Range {
@@ -65,6 +65,12 @@ export interface BridgeConf {
   readonly portIsolation: boolean
   readonly enabledad: boolean
   readonly disableContainerInterface: boolean
+}
+
+/** The keys of the upstream macvlan plugin. `master` absent: the interface with the default route. */
+export interface MacvlanConf {
+  readonly master?: string
+  readonly mode: 'bridge' | 'private' | 'vepa' | 'passthru'
 }
 
 /** One host port (runtimeConfig.portMappings). `hostIP` absent: every address of the node. */
@@ -132,6 +138,8 @@ export interface NetConf {
   readonly role: Role
   readonly mode: Mode
   readonly bridge: BridgeConf
+  /** Of mode macvlan. */
+  readonly macvlan?: MacvlanConf
   readonly ipMasq: boolean
   readonly nonMasqueradeCidrs: readonly string[]
   readonly mtu: 'auto' | number

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an ADD does apart from operations, as its order asks (plan/order): looks, state, a delegated plugin, waits.
 
+import { defined } from '../../cni/model/defined.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
@@ -9,18 +10,20 @@ import type { AttachmentKey, AttachmentSpec } from '../../plan/model/attachment.
 import { ifbName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { gatewaySide } from '../../plan/modes/build-spec.ts'
-import { bridgeOf } from '../../plan/modes/modes.ts'
+import type { Master } from '../../plan/modes/mode.ts'
+import { bridgeOf, masterOf } from '../../plan/modes/modes.ts'
 import type { Learnt, Ranges } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { delegatedLease, ownLease } from '../../system/ipam/ipam.ts'
 import { deleteFlows, earlierFlows } from '../../system/kernel/conntrack.ts'
 import type { Place } from '../../system/kernel/execute.ts'
-import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { isWireless, linkExists } from '../../system/kernel/kernel-files.ts'
 import { reportListeners } from '../../system/kernel/listening.ts'
 import type { OpenNetns } from '../../system/kernel/netns.ts'
 import { observeHost, observePod, observeQueues } from '../../system/kernel/observe.ts'
 import type { Door } from '../../system/kernel/run-plan.ts'
+import { uplinkName } from '../../system/kernel/uplink.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
 import { finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
@@ -95,6 +98,8 @@ async function look(attaching: Attaching, run: LookRun): Promise<Learnt | undefi
       return { usedTables: tablesInUse(await observePod(context.run, podOf(attaching), run.families)) }
     case 'known':
       return { known: lookAtKnown(key.role === 'chained' ? chainedFiles(files) : files, bridgeOf(conf)) }
+    case 'master':
+      return { master: await lookAtMaster(context, masterOf(conf)?.master ?? uplinkName()) }
     case 'chained':
       return { seen: await lookAround({ run: context.run, netnsFd: podOf(attaching) }, conf, key.ifName) }
     case 'queues': {
@@ -155,6 +160,11 @@ async function leaseOf(
   }
   const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
   return await ownLease({ conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim })
+}
+
+async function lookAtMaster({ run }: CallContext, name = ''): Promise<Master> {
+  const link = name !== '' && linkExists(name) ? (await observeHost(run, [name])).links.get(name) : undefined
+  return { name, ...defined({ link }), isWireless: isWireless(name) }
 }
 
 async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: string) {

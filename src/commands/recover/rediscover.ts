@@ -8,6 +8,7 @@ import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
 import { hostLinkName, keyOfHostLink } from '../../plan/model/names.ts'
 import type { ObservedLink } from '../../plan/model/observed.ts'
+import { masterOf } from '../../plan/modes/modes.ts'
 import { merged, type Rediscovered } from '../../plan/recovery/rediscovery.ts'
 import { hostPortsOf, reservationName } from '../../plan/rules/host-ports.ts'
 import { portNamesTo } from '../../plan/rules/orphan-elements.ts'
@@ -138,7 +139,8 @@ function rememberedBy(search: Search): readonly Rediscovered[] {
     const key = { network, containerId, ifName, role: 'main' } as const
     const netns = identityOfNetns(cached.netns)
     // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
-    const isLive = netnsState(netns) === 'live' && linkExists(hostLinkName(key))
+    // What is on a master is in the pod alone: there libcni's word has to do.
+    const isLive = netnsState(netns) === 'live' && (masterOf(remembered) !== undefined || linkExists(hostLinkName(key)))
     return isLive && isSought(search, key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
   })
 }

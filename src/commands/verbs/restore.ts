@@ -8,7 +8,7 @@ import { ifbStateOps } from '../../plan/link/bandwidth.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { afterRuleOps, hostOps, queueingOps } from '../../plan/modes/attach.ts'
+import { afterRuleOps, keptHostOps, queueingOps } from '../../plan/modes/attach.ts'
 import { portOps } from '../../plan/modes/bridge.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
 import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
@@ -161,15 +161,10 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
   const links = attachments.flatMap((spec) => [
     ...portOps(spec),
     ...hostEndOps(spec),
-    ...hostOps(spec),
+    ...keptHostOps(spec),
     ...ifbStateOps(spec.bandwidth),
   ])
-  const all = [
-    ...ofNetworks,
-    ...links.filter((op) => op.kind !== 'veth.add'),
-    ...attachments.flatMap(queueingOps),
-    ...attachments.flatMap(afterRuleOps),
-  ]
+  const all = [...ofNetworks, ...links, ...attachments.flatMap(queueingOps), ...attachments.flatMap(afterRuleOps)]
   return withoutRepeats(all)
 }
 

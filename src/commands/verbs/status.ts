@@ -9,14 +9,15 @@ import type { Invocation } from '../../cni/model/invocation.ts'
 import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
-import { bridgeOf, modeOf } from '../../plan/modes/modes.ts'
+import { bridgeOf, masterOf, modeOf } from '../../plan/modes/modes.ts'
 import { mostBridgePorts } from '../../plan/modes/network.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, requireUsableState } from '../../system/files/state.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { upstreamAddresses } from '../../system/ipam/upstream-leases.ts'
-import { bridgePorts } from '../../system/kernel/kernel-files.ts'
+import { bridgePorts, linkExists } from '../../system/kernel/kernel-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
+import { uplinkName } from '../../system/kernel/uplink.ts'
 import { missingCapabilities } from '../../system/process/capabilities.ts'
 import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
@@ -44,6 +45,8 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   }
   const bridge = conf.role === 'main' ? bridgeOf(conf) : undefined
   if (bridge !== undefined) requireFreePort(bridge)
+  const keys = conf.role === 'main' ? masterOf(conf) : undefined
+  if (keys !== undefined) requireMaster(keys.master ?? uplinkName())
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
 }
 
@@ -145,6 +148,12 @@ function requireFreePort(name: string): void {
   if (free <= 0) throw notReady('not-ready-bridge', `bridge ${name} has ${ports} of ${mostBridgePorts} ports`, hint)
   if (free > fewPorts) return
   process.stderr.write(`trestle: STATUS: bridge ${name} has ${ports} of ${mostBridgePorts} ports: ${hint}\n`)
+}
+
+function requireMaster(name: string | undefined): void {
+  if (name !== undefined && linkExists(name)) return
+  const what = name === undefined ? 'no interface has a default route' : `the node has no interface ${name}`
+  throw notReady('not-ready-master', what, 'name an interface of the node: "master"; ip -br link shows them')
 }
 
 /** What our own records say, where the kernel's files do not show this network namespace. */

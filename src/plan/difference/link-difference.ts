@@ -5,11 +5,18 @@ import type { Observed, ObservedLink, ObservedNamespace } from '../model/observe
 import type { Op } from '../model/op.ts'
 import { valueDifference } from './value-difference.ts'
 
-type LinkKind = 'veth.add' | 'bridge.add' | 'ifb.add' | `vlan.${string}` | `link.${string}` | 'group.del'
+type LinkKind =
+  | 'veth.add'
+  | 'macvlan.add'
+  | 'bridge.add'
+  | 'ifb.add'
+  | `vlan.${string}`
+  | `link.${string}`
+  | 'group.del'
 type LinkOp = Extract<Op, { kind: LinkKind | `port.${string}` | `addr.${string}` }>
 type PresentLinkOp = Exclude<
   Extract<LinkOp, { kind: `link.${string}` | `port.${string}` | 'addr.replace' }>,
-  { kind: 'link.del' | 'link.group' | 'link.no-local' }
+  { kind: 'link.del' | 'link.name' | 'link.group' | 'link.no-local' }
 >
 
 /** What differs, for people; empty when all holds, or for what is not compared. `place`: where the operation acts. */
@@ -17,6 +24,8 @@ export function linkDifference(op: LinkOp, place: ObservedNamespace, observed: O
   switch (op.kind) {
     case 'veth.add':
       return vethDifference(op, observed)
+    case 'macvlan.add':
+      return macvlanDifference(op, observed)
     case 'bridge.add':
       return onLink(place, op.name, (link) => valueDifference(`kind of ${op.name}`, link.kind ?? 'none', 'bridge'))
     case 'ifb.add':
@@ -32,6 +41,7 @@ export function linkDifference(op: LinkOp, place: ObservedNamespace, observed: O
       return place.links.get(op.dev)?.addresses.includes(op.cidr) ? [`${op.cidr} is still on ${op.dev}`] : []
     case 'group.del':
     case 'link.group':
+    case 'link.name':
     case 'link.no-local':
     case 'addr.show':
       return []
@@ -90,6 +100,19 @@ function vethDifference(op: Extract<Op, { kind: 'veth.add' }>, observed: Observe
     ...(hostEnd === undefined ? [] : valueDifference(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
   ])
   return [...host, ...inPod]
+}
+
+function macvlanDifference(op: Extract<Op, { kind: 'macvlan.add' }>, { host, pod }: Observed): readonly string[] {
+  const master = host.links.get(op.dev)
+  if (master === undefined) return [`${op.dev} is missing`]
+  if (pod === undefined) return []
+  return onLink(pod, op.ifName, (link) => [
+    ...valueDifference(`kind of ${op.ifName}`, link.kind ?? 'none', 'macvlan'),
+    ...valueDifference(`macvlan mode of ${op.ifName}`, link.macvlanMode ?? 'none', op.mode),
+    ...valueDifference(`MAC of ${op.ifName}`, link.mac, op.mac),
+    ...valueDifference(`MTU of ${op.ifName}`, link.mtu, op.mtu),
+    ...valueDifference(`master of ${op.ifName}`, link.peerIndex ?? 0, master.index),
+  ])
 }
 
 function vlanDifference(op: Extract<Op, { kind: 'vlan.add' | 'vlan.del' }>, observed: Observed): readonly string[] {

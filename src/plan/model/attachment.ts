@@ -2,7 +2,7 @@
 // What trestle makes for one attachment and for one network, decided completely: nothing in here
 // has to be looked up again to build it, to check it, to restore it or to take it down (docs/design.md, "Attachments").
 
-import type { Mode, Role } from '../../cni/model/net-conf.ts'
+import type { MacvlanConf, Mode, Role } from '../../cni/model/net-conf.ts'
 import type { Dns, Route } from '../../cni/model/route.ts'
 
 /** Who an attachment is: the key of everything we own (docs/design.md, "Attachments"). */
@@ -122,6 +122,12 @@ export interface ChainedSpec {
   readonly ingressPolicy?: 'same-bridge' | 'isolated'
 }
 
+/** A macvlan on a link of the host. */
+export interface MacvlanSpec {
+  readonly master: string
+  readonly mode: MacvlanConf['mode']
+}
+
 /** A route of the pod; `src` and `onlink` as in ip-route(8). */
 export type PodRoute = Route & { readonly src?: string; readonly onlink?: true }
 
@@ -151,6 +157,7 @@ export interface AttachmentSpec {
   readonly tuning?: TuningSpec
   readonly sbr?: SbrSpec
   readonly chained?: ChainedSpec
+  readonly macvlan?: MacvlanSpec
   /** The addresses are reserved in our own pool. */
   readonly isPool: boolean
   /** Seconds before an address of this attachment may be given out again. */

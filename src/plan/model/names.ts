@@ -32,6 +32,16 @@ export function ifbMac(key: AttachmentKey): string {
   return localMac(digestOf(key, 'ifb'))
 }
 
+/** What a macvlan is called until it has its name in the pod: a link of the host may have that one. */
+export function newMacvlanName(key: AttachmentKey): string {
+  return `mac${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
+}
+
+/** The link group that a macvlan is made in: in a pod that lives on it says which link is ours, whatever it is called. */
+export function podLinkGroup(key: AttachmentKey): number {
+  return 0x20000000 + (digestOf(key, 'group').readUInt32BE() & 0x1fffffff)
+}
+
 /** The host end's MAC: locally administered, unicast. */
 export function hostLinkMac(key: AttachmentKey): string {
   return localMac(digestOf(key, 'host'))
@@ -127,7 +137,7 @@ export function networkDirName(network: string): string {
 }
 
 /** Where in an attachment's digest each name and MAC begins: one digest serves them all. */
-const offsets = { link: 0, host: 6, pod: 12, ifb: 18 } as const
+const offsets = { link: 0, host: 6, pod: 12, ifb: 18, group: 24 } as const
 
 let latest: { readonly text: string; readonly digest: Buffer } | undefined
 

@@ -3,7 +3,7 @@
 
 import type { Elements } from './elements.ts'
 
-/** A network link. `addresses`: CIDRs. `peerIndex`: ifindex of a veth's other end. */
+/** A network link. `addresses`: CIDRs. `peerIndex`: ifindex of a veth's other end, or of a macvlan's master. */
 export interface ObservedLink {
   readonly name: string
   readonly index: number
@@ -11,6 +11,7 @@ export interface ObservedLink {
   readonly mtu: number
   readonly up: boolean
   readonly kind?: string
+  readonly macvlanMode?: string
   readonly master?: string
   readonly alias?: string
   readonly promisc: boolean

@@ -2,7 +2,7 @@
 // The operations a plan is made of. An operation is frozen, complete data: it needs no other
 // operation's answer, and `why` is the phrase an error or `trestle plan` shows for it.
 
-import type { PodRoute } from './attachment.ts'
+import type { MacvlanSpec, PodRoute } from './attachment.ts'
 import type { Element } from './elements.ts'
 import type { SetName, TableFamily } from './sets.ts'
 
@@ -22,6 +22,17 @@ export type OpKind =
       readonly peerMtu?: number
       readonly master?: string
     }
+  /** `dev`: the master; `name`: until it is called `ifName` in the pod. */
+  | {
+      readonly kind: 'macvlan.add'
+      readonly dev: string
+      readonly name: string
+      readonly ifName: string
+      readonly mac: string
+      readonly mtu: number
+      readonly group: number
+      readonly mode: MacvlanSpec['mode']
+    }
   | {
       readonly kind: 'bridge.add'
       readonly name: string
@@ -39,6 +50,7 @@ export type OpKind =
   | { readonly kind: 'vlan.add'; readonly dev: string; readonly vid: number; readonly tagged: boolean }
   | { readonly kind: 'vlan.del'; readonly dev: string; readonly vid: number }
   | { readonly kind: 'link.up'; readonly dev: string }
+  | { readonly kind: 'link.name'; readonly dev: string; readonly name: string }
   | { readonly kind: 'link.down'; readonly dev: string }
   | { readonly kind: 'link.mac'; readonly dev: string; readonly mac: string }
   | { readonly kind: 'link.alias'; readonly dev: string; readonly alias: string; readonly noLinkLocal: boolean }

@@ -103,9 +103,17 @@ export const bridge: ModeRoom = {
   unreadKeys: [],
   isRouted: false,
   hostOps,
+  nameOps: () => [],
   leasedHostOps: () => [],
   podOps: (spec) => interfacePodOps(spec, false),
   hostTeardownOps: () => [],
   podTeardownOps: interfacePodTeardownOps,
-  makes: { hasHostGateway: true, bridgeOf: ({ bridge: { name } }) => name, partsOf, gatewaySide, networkOf },
+  makes: {
+    hasHostGateway: true,
+    bridgeOf: ({ bridge: { name } }) => name,
+    masterOf: () => undefined,
+    partsOf,
+    gatewaySide,
+    networkOf,
+  },
 }

@@ -14,7 +14,7 @@ import type { Lease } from '../model/lease.ts'
 import { podLinkMac } from '../model/names.ts'
 import { mergedAccepts } from '../rules/host-accept.ts'
 import { hostPortSpec } from '../rules/host-ports.ts'
-import type { Surroundings } from './mode.ts'
+import type { Master, Surroundings } from './mode.ts'
 import { makerOf } from './modes.ts'
 import { unique, withFirstGateway } from './subnets.ts'
 
@@ -25,23 +25,27 @@ interface AttachmentInput {
   readonly mtu: number
   /** Routing tables of the pod that are in use; for sbr only. */
   readonly usedTables?: ReadonlySet<number>
+  /** For modes that put interfaces on a link of the host. */
+  readonly master?: Master | undefined
 }
 
 /** Everything of the attachment, from its configuration and lease. Throws CniError 7 as the mode says. */
 export function buildSpec(input: AttachmentInput): AttachmentSpec {
-  const { key, conf, lease, mtu, usedTables = new Set() } = input
-  const ips = conf.bridge.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
+  const { key, conf, lease, master, usedTables = new Set() } = input
+  const maker = makerOf(conf)
+  const ips = maker.hasHostGateway && conf.bridge.isGateway ? lease.ips.map(withFirstGateway) : lease.ips
   const followsAddress = conf.ipam.kind === 'pool' || conf.ipam.kind === 'static'
   const mac = conf.tuning?.mac ?? conf.mac ?? podLinkMac(key, followsAddress ? ips[0]?.address : undefined)
   const given = podRoutes(lease.routes, ips, conf.bridge.isDefaultGateway)
-  const own = makerOf(conf).partsOf({ key, conf, mac, ips, given })
-  const hostPorts = hostPortSpec(conf, ips, own.hostLink)
+  const own = maker.partsOf({ key, conf, mac, ips, given, master })
+  const mtu = own.mtu ?? input.mtu
+  const hostPorts = own.hostLink === undefined ? undefined : hostPortSpec(conf, ips, own.hostLink)
   return {
     key,
     mode: conf.mode,
     mtu,
     ...defined({ host: own.host }),
-    pod: { name: key.ifName, mac, ...defined({ mtu: conf.tuning?.mtu }) },
+    pod: { name: key.ifName, mac: own.mac ?? mac, ...defined({ mtu: conf.tuning?.mtu }) },
     ...defined({ port: own.port }),
     ips,
     ...routedBySource(conf.sbr, own.routes, { ips, links: own.subnetRoutes, usedTables }),
@@ -54,6 +58,7 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
       bandwidth: bandwidthSpec(conf.bandwidth, { key, link: own.host?.name ?? '', mtu }),
       tuning: tuningSpec(conf),
       ingressPolicy: own.ingressPolicy,
+      macvlan: own.macvlan,
     }),
     isPool: conf.ipam.kind === 'pool',
     cooldownS: conf.ipam.kind === 'pool' ? conf.ipam.cooldownS : 0,

@@ -60,6 +60,7 @@ export const chained: ModeRoom = {
   unreadKeys: [...bridgeKeys, ...interfaceKeys],
   isRouted: false,
   hostOps,
+  nameOps: () => [],
   leasedHostOps: () => [],
   podOps,
   hostTeardownOps,

@@ -52,6 +52,7 @@ export const loopback: ModeRoom = {
   isRouted: false,
   hostOps: nothing,
   leasedHostOps: nothing,
+  nameOps: nothing,
   podOps: nothing,
   hostTeardownOps: nothing,
   podTeardownOps: nothing,

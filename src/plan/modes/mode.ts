@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What trestle asks a mode. A mode is one constant of this type, in a file of its own; modes.ts has them all.
 
-import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { MacvlanConf, NetConf } from '../../cni/model/net-conf.ts'
 import type { GatewaySide } from '../ipam/range-overlap.ts'
 import type {
   AttachmentKey,
   AttachmentSpec,
   BridgePort,
   LinkEnd,
+  MacvlanSpec,
   NetworkSpec,
   PodAddress,
   PodRoute,
 } from '../model/attachment.ts'
+import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 
 /** What the machine tells before anything is decided. `mtu` in bytes, already chosen for "auto". */
@@ -26,6 +28,13 @@ export interface Routes {
   readonly defaultRoutes: readonly PodRoute[]
 }
 
+/** The link of the host that a mode puts interfaces on. `link`: absent where there is none of that name. */
+export interface Master {
+  readonly name: string
+  readonly link?: ObservedLink
+  readonly isWireless: boolean
+}
+
 /** What is decided alike in every mode that makes an interface. `given`: the routes of the lease. */
 export interface Decided {
   readonly key: AttachmentKey
@@ -33,20 +42,26 @@ export interface Decided {
   readonly mac: string
   readonly ips: readonly PodAddress[]
   readonly given: Routes
+  /** Where the mode has one: it was looked at. */
+  readonly master: Master | undefined
 }
 
 /** What a mode adds to the attachment's spec (plan/model/attachment.ts). */
 export interface OwnParts {
+  /** Where it is not what was decided for every mode. */
+  readonly mac?: string
+  readonly mtu?: number
   readonly host?: LinkEnd
   readonly port?: BridgePort
   /** Which of the routes that the kernel adds with the addresses sbr has to take over. */
   readonly subnetRoutes: readonly PodRoute[]
   readonly routes: Routes
-  /** The link of the host that packets to the pod leave by. */
-  readonly hostLink: string
+  /** The link of the host that packets to the pod leave by, where they do. */
+  readonly hostLink?: string
   /** Absent: where its host ports need it. */
   readonly selfHairpin?: boolean
   readonly ingressPolicy?: AttachmentSpec['ingressPolicy']
+  readonly macvlan?: MacvlanSpec
 }
 
 /**
@@ -68,6 +83,8 @@ export interface ModeOps {
   readonly hostOps: (spec: AttachmentSpec) => readonly Op[]
   /** What of `hostOps` the addresses tell: for an interface that was made before them (delegated IPAM). */
   readonly leasedHostOps: (spec: AttachmentSpec) => readonly Op[]
+  /** What gives the new interface its name in the pod, where it is not made with it. */
+  readonly nameOps: (spec: AttachmentSpec) => readonly Op[]
   /** The pod's side, but for sysctls. */
   readonly podOps: (spec: AttachmentSpec) => readonly Op[]
   /** What is on the host and does not go with a link of ours. */
@@ -82,6 +99,8 @@ export interface InterfaceMaker {
   readonly hasHostGateway: boolean
   /** The bridge of the configuration, where the mode has one. */
   readonly bridgeOf: (conf: NetConf) => string | undefined
+  /** The configuration of the link that interfaces are put on, where the mode has one; it is looked at before anything is made. */
+  readonly masterOf: (conf: NetConf) => MacvlanConf | undefined
   /** Throws CniError 7 where the configuration and the addresses do not go together. */
   readonly partsOf: (decided: Decided) => OwnParts
   /** Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `networkOf`. */

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every mode, by its name in the configuration. A new one that is missing here does not compile.
 
-import type { Mode, NetConf } from '../../cni/model/net-conf.ts'
+import type { MacvlanConf, Mode, NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { bridge } from './bridge.ts'
 import { chained } from './chained-ops.ts'
 import { loopback } from './loopback.ts'
+import { macvlan } from './macvlan.ts'
 import type { InterfaceMaker, ModeRoom } from './mode.ts'
 import { ptp } from './ptp.ts'
 
-const modes: Readonly<Record<Mode, ModeRoom>> = { bridge, ptp, chained, loopback }
+const modes: Readonly<Record<Mode, ModeRoom>> = { bridge, ptp, macvlan, chained, loopback }
 
 /**
  * The mode of a configuration, or of a record. A record of a later release may have one that this one does not know: it
@@ -34,6 +35,11 @@ export function makerOf({ mode }: Pick<NetConf, 'mode'>): InterfaceMaker {
 /** The bridge of the configuration, where it has one of its own. */
 export function bridgeOf(conf: NetConf): string | undefined {
   return modes[conf.mode].makes?.bridgeOf(conf)
+}
+
+/** The link that the configuration's pods are put on, where its mode has one. */
+export function masterOf(conf: NetConf): MacvlanConf | undefined {
+  return modes[conf.mode].makes?.masterOf(conf)
 }
 
 /** The modes whose pods have their gateway on the host. */

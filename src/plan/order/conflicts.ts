@@ -2,26 +2,35 @@
 // What stands in the way of an ADD and is told to the runtime.
 
 import { CniError } from '../../cni/model/error.ts'
-import type { NetworkSpec } from '../model/attachment.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
+import { masterRefused } from '../modes/macvlan.ts'
 import { mostBridgePorts } from '../modes/network.ts'
 import type { AddFacts } from './facts.ts'
 import type { Failure } from './stage.ts'
 
 /** Whether a pair could not be made because the pod, or the host, has a link of that name. */
-export function isNameTaken({ op, reason }: Failure): boolean {
+export function isPairTaken({ op, reason }: Failure): boolean {
   return op?.kind === 'veth.add' && reason === 'exists'
 }
 
-/**
- * The kernel tells: it counts the ports of others too, and at the moment of the call, where a count of ours before
- * every ADD would cost time and still come too early.
- */
-export function isBridgeFull({ op, reason }: Failure): boolean {
-  return op?.kind === 'veth.add' && reason === 'full'
+/** The attachment that was being made. */
+interface Whose extends Pick<AddFacts, 'key' | 'netns'> {
+  readonly spec: AttachmentSpec
+  readonly network: NetworkSpec
 }
 
-/** CniError 108. */
-export function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
+/**
+ * What a failure means that no look and no repair changes: CniError 108, 7 or 4. The kernel tells that a bridge is full: it
+ * counts the ports of others too, and at the moment of the call, where a count of ours would come too early.
+ */
+export function conflictOf({ op, reason, error }: Failure, whose: Whose): CniError | undefined {
+  if (op?.kind === 'veth.add' && reason === 'full') return bridgeFull(whose.network, error)
+  if (op?.kind === 'macvlan.add' && (reason === 'busy' || reason === 'invalid'))
+    return masterRefused(whose.spec, reason === 'busy', error)
+  return op?.kind === 'link.name' && reason === 'exists' ? interfaceExists(whose, error) : undefined
+}
+
+function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
   const name = bridge?.name ?? ''
   return new CniError('bridge-ports-full', `bridge ${name} is full: it has ${mostBridgePorts} ports`, {
     details: `Linux allows no more on one bridge; use a second network with another "bridge", or see what is plugged in: ip link show master ${name}`,

@@ -36,7 +36,7 @@ function keepingLatest<T>(compute: (facts: AddFacts) => T, from: (facts: AddFact
   }
 }
 
-/** The attachment as far as it is known. Throws CniError 7 for a routed pod without gateway. */
+/** The attachment as far as it is known. Throws CniError 7 as the mode says. */
 export const specOf = keepingLatest(buildSpecOf, ({ key, conf, mtu, learnt }) => [
   key,
   conf,
@@ -44,6 +44,7 @@ export const specOf = keepingLatest(buildSpecOf, ({ key, conf, mtu, learnt }) =>
   learnt.lease,
   learnt.delegated,
   learnt.usedTables,
+  learnt.master,
 ])
 
 /** The network as it is to be: as configured, with what was learnt of it before. */
@@ -57,8 +58,8 @@ export const wantedNetwork = keepingLatest(mergeNetworkOf, (facts) => [
 
 function buildSpecOf(facts: AddFacts): AttachmentSpec {
   const { key, conf, mtu, learnt } = facts
-  const { usedTables = new Set<number>() } = learnt
-  const spec = buildSpec({ key, conf, lease: leaseOf(facts), mtu, usedTables })
+  const { usedTables = new Set<number>(), master } = learnt
+  const spec = buildSpec({ key, conf, lease: leaseOf(facts), mtu, usedTables, master })
   if (!isWithoutLease(facts) || spec.tuning === undefined) return spec
   return { ...spec, tuning: { ...spec.tuning, sysctl: {} } }
 }

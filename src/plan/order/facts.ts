@@ -8,6 +8,7 @@ import type { Element } from '../model/elements.ts'
 import type { Lease } from '../model/lease.ts'
 import type { ObservedNamespace, ObservedQueue } from '../model/observed.ts'
 import type { ChainedSurroundings } from '../modes/chained.ts'
+import type { Master } from '../modes/mode.ts'
 import type { FlowSelections } from '../recovery/orphan-flows.ts'
 import type { Cluster } from '../rules/cluster-elements.ts'
 import type { PlanRun } from './stage.ts'
@@ -49,6 +50,7 @@ export interface Learnt {
   /** Of a delegated plugin. */
   readonly delegated?: Lease
   readonly usedTables?: ReadonlySet<number>
+  readonly master?: Master
   readonly known?: Known
   /** All networks, after the intent was written. */
   readonly networks?: readonly NetworkSpec[]

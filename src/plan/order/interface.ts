@@ -10,7 +10,7 @@ import { afterPrevious, resultOf } from '../modes/answer.ts'
 import { hostOps, leasedHostOps } from '../modes/attach.ts'
 import { ownMacOps } from '../modes/network.ts'
 import { fastPathBridgeOps } from '../modes/network-rules.ts'
-import { bridgeFull, interfaceExists, isBridgeFull, isNameTaken } from './conflicts.ts'
+import { conflictOf, interfaceExists, isPairTaken } from './conflicts.ts'
 import { isUsual, isWithoutLease, leaseOf, madeDefaults, specOf, wantedNetwork } from './decided.ts'
 import type { AddFacts } from './facts.ts'
 import { askPlugin, defaultRoutes, finish, missingFlows, missingLast, warnsOf } from './last.ts'
@@ -26,7 +26,8 @@ export function nextOfInterface(facts: AddFacts): Step {
   if (last === undefined) return reserve(facts)
   const failed = failureIn(last)
   if (last.plan.id === 'usual') return afterUsual(facts, last)
-  if (failed !== undefined) return last.plan.id === 'set up' ? afterFailedSetUp(facts, last, failed) : failed.error
+  if (failed !== undefined)
+    return last.plan.id === 'set up' ? afterFailedSetUp(facts, last, failed) : finalError(facts, failed)
   switch (last.plan.id) {
     case 'reserve':
       return lookAtTables(facts) ?? lookAtNetwork(facts, networkNow(facts))
@@ -109,7 +110,7 @@ function pod(facts: AddFacts): Plan {
 
 /** `before`: the stages of links and rules in the same plan, those of links first. */
 function podAndRest(facts: AddFacts, spec: AttachmentSpec, before: readonly string[]): readonly Stage[] {
-  const side = podStages(spec, { after: before.slice(0, 1), starts: before.slice(0, 2), isLimited: isMade(facts) })
+  const side = podStages(spec, { after: before.slice(0, 1), starts: before.slice(0, 2), isMade: isMade(facts) })
   const all = [...before, ...side.map(({ id }) => id)]
   return [...side, ...lastStages(spec, all, warnsOf(facts))]
 }
@@ -120,7 +121,7 @@ function afterUsual(facts: AddFacts, run: PlanRun): Step {
   if (failed?.reason === 'unproven') return keepMac(facts)
   if (failed !== undefined) return afterFailedLinks(facts, failed)
   const others = run.outcomes.filter(({ id, failed: each }) => each !== undefined && !isRepairable(id, each))
-  return others[0]?.failed?.error ?? rest(facts)
+  return others[0]?.failed ? finalError(facts, others[0].failed) : rest(facts)
 }
 
 function isRepairable(id: string, { reason }: Failure): boolean {
@@ -130,7 +131,15 @@ function isRepairable(id: string, { reason }: Failure): boolean {
 /** Bridge gone or changed, or a orphan of ours in the way: look, put right, and once more. */
 function afterFailedLinks(facts: AddFacts, failed: Failure): Step {
   if (failed.reason === undefined) return failed.error
-  return isBridgeFull(failed) ? bridgeFull(wantedNetwork(facts), failed.error) : lookAtNetworkState(facts)
+  return conflictOf(failed, whose(facts)) ?? lookAtNetworkState(facts)
+}
+
+function finalError(facts: AddFacts, failed: Failure): Error {
+  return conflictOf(failed, whose(facts)) ?? failed.error
+}
+
+function whose(facts: AddFacts) {
+  return { key: facts.key, netns: facts.netns, spec: specOf(facts), network: wantedNetwork(facts) }
 }
 
 /** Somebody made it anew: the ports of all pods are off it, and they know the gateway by its MAC. */
@@ -144,10 +153,11 @@ function keepMac(facts: AddFacts): Plan {
 }
 
 function afterFailedSetUp(facts: AddFacts, run: PlanRun, failed: Failure): Step {
-  if (isBridgeFull(failed)) return bridgeFull(wantedNetwork(facts), failed.error)
+  const conflict = conflictOf(failed, whose(facts))
+  if (conflict !== undefined) return conflict
   if (isOvertaken({ runs: partRuns(facts) }, run, failed)) return lookAtNetworkState(facts)
   const { host } = specOf(facts)
-  if (!isNameTaken(failed) || host === undefined || ran(facts, 'remove what is left') !== undefined) return failed.error
+  if (!isPairTaken(failed) || host === undefined || ran(facts, 'remove what is left') !== undefined) return failed.error
   return {
     id: 'look at what is left',
     because: `a link called ${host.name} or ${facts.key.ifName} is in the way`,

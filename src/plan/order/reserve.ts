@@ -4,16 +4,22 @@
 
 import { familyOf } from '../../cni/model/address.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
+import { masterOf } from '../modes/modes.ts'
 import { isUsual, specOf, wantedNetwork } from './decided.ts'
 import type { AddFacts } from './facts.ts'
 import { type Plan, planOf, type Stage } from './stage.ts'
 
-/** Addresses, from ranges that were looked at where they are new. In the role of IPAM they are on somebody else's interface. */
+/**
+ * Addresses, from ranges that were looked at where they are new, and the link that the interface is put on, where there is
+ * one. In the role of IPAM they are on somebody else's interface.
+ */
 export function reserve({ key, conf }: AddFacts): Plan {
-  const looks: readonly Stage[] =
-    conf.ipam.kind === 'pool' && key.role !== 'ipam'
-      ? [{ id: 'ranges', run: { kind: 'look', what: 'ranges' }, after: [] }]
-      : []
+  const looks: readonly Stage[] = [
+    ...(masterOf(conf) ? [{ id: 'master', run: { kind: 'look', what: 'master' }, after: [] } as const] : []),
+    ...(conf.ipam.kind === 'pool' && key.role !== 'ipam'
+      ? [{ id: 'ranges', run: { kind: 'look', what: 'ranges' }, after: [] } as const]
+      : []),
+  ]
   return {
     id: 'reserve',
     because: 'whose the addresses are is written down before they are used',

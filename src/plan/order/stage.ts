@@ -18,7 +18,16 @@ export type Reason = 'exists' | 'absent' | 'denied' | 'busy' | 'full' | 'invalid
 export type LookRun =
   | {
       readonly kind: 'look'
-      readonly what: 'ranges' | 'known' | 'networks' | 'networks left' | 'vlans' | 'chained' | 'nft' | 'orphan elements'
+      readonly what:
+        | 'ranges'
+        | 'known'
+        | 'networks'
+        | 'networks left'
+        | 'vlans'
+        | 'chained'
+        | 'nft'
+        | 'master'
+        | 'orphan elements'
     }
   | { readonly kind: 'look'; readonly what: 'rules'; readonly spec?: AttachmentSpec }
   | { readonly kind: 'look'; readonly what: 'listeners'; readonly spec: AttachmentSpec }

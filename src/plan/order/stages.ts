@@ -5,7 +5,7 @@ import { familyOf } from '../../cni/model/address.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
 import { setSpec, type TableFamily } from '../model/sets.ts'
-import { afterRuleOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
+import { afterRuleOps, nameOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
 import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../modes/network-rules.ts'
 import { flowsToList } from '../recovery/orphan-flows.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
@@ -49,17 +49,22 @@ export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[
 interface PodSide {
   readonly after: readonly string[]
   readonly starts: readonly string[]
-  /** Its limits are set already: a second plan of the same interface. */
-  readonly isLimited: boolean
+  /** It has its name and its limits already: a second plan of the same interface. */
+  readonly isMade: boolean
 }
 
 /** The pod's side, and the queueing on the host beside it. */
-export function podStages(spec: AttachmentSpec, { after, starts, isLimited }: PodSide): readonly Stage[] {
+export function podStages(spec: AttachmentSpec, { after, starts, isMade }: PodSide): readonly Stage[] {
   const detectsDuplicates = spec.dad && spec.ips.some(({ address }) => familyOf(address) === 6)
+  const naming = isMade ? [] : nameOps(spec)
+  // Settings of an interface are below its name.
+  const [detection, pod] = detectsDuplicates
+    ? [[...naming, ...dadOps(spec.key.ifName)], podOps(spec)]
+    : [[], [...naming, ...podOps(spec)]]
   return [
-    { id: 'detection', run: { kind: 'batch', ops: detectsDuplicates ? dadOps(spec.key.ifName) : [] }, after },
-    { id: 'pod', run: { kind: 'batch', ops: podOps(spec), tolerates: 'pod' }, after: [...after, 'detection'] },
-    { id: 'limits', run: { kind: 'batch', ops: isLimited ? [] : queueingOps(spec) }, after, starts },
+    { id: 'detection', run: { kind: 'batch', ops: detection }, after },
+    { id: 'pod', run: { kind: 'batch', ops: pod, tolerates: 'pod' }, after: [...after, 'detection'] },
+    { id: 'limits', run: { kind: 'batch', ops: isMade ? [] : queueingOps(spec) }, after, starts },
     { id: 'pod settings', run: { kind: 'batch', ops: podSysctlOps(spec) }, after: [...after, 'pod'], starts },
     ...(detectsDuplicates
       ? [{ id: 'addresses', run: { kind: 'wait', until: 'addresses', spec }, after: ['pod settings'] } as const]

@@ -13,6 +13,7 @@ import type {
   HostPortSpec,
   LinkEnd,
   LinkSettings,
+  MacvlanSpec,
   PodAddress,
   PodRoute,
   PortVlans,
@@ -154,6 +155,8 @@ const chained = stored<ChainedSpec>({
   ingressPolicy: ['fence', optionalWord],
 })
 
+const macvlan = stored<MacvlanSpec>({ master: ['master', text], mode: ['mode', word] })
+
 export const attachment = stored<AttachmentSpec>({
   key: ['key', key],
   mode: ['mode', word],
@@ -174,6 +177,7 @@ export const attachment = stored<AttachmentSpec>({
   tuning: ['tuning', optional(tuning)],
   sbr: ['sbr', optional(sbr)],
   chained: ['chained', optional(chained)],
+  macvlan: ['macvlan', optional(macvlan)],
   isPool: ['isPool', flag],
   cooldownS: ['cooldownS', number],
 })

@@ -2,7 +2,7 @@
 // The kernel through /proc: no process needed, and always the network namespace we run in, which
 // /sys/class/net is not (it shows the namespace of whoever mounted it).
 
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
 import type { FileOp } from '../../compile/batches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
@@ -67,6 +67,11 @@ export function bridgePorts(name: string): number | undefined {
   } catch {
     return 0
   }
+}
+
+/** Whether the link is Wi-Fi, where /sys tells: false where it shows another network namespace. */
+export function isWireless(name: string): boolean {
+  return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)
 }
 
 /** /proc always shows our own: the same links in both are the same namespace. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The MTU of the node's way out, from /proc alone.
+// The node's way out, from /proc alone: its interface and its MTU.
 
 import { readFileSync } from 'node:fs'
 import { nodeLinksWithIpv6, readKey } from './kernel-files.ts'
@@ -12,6 +12,11 @@ export function uplinkMtu(): number | undefined {
   const mtu4 = smallest(defaultRouteLinks4().map(linkMtu))
   // The IPv6 routes of 600 pods take 8 ms to read: not where none of them could lower the MTU.
   return mtu4 !== undefined && hasNoSmaller(mtu4) ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
+}
+
+/** The first interface with a default route, IPv4's before IPv6's; undefined when there is none. */
+export function uplinkName(): string | undefined {
+  return defaultRouteLinks4()[0] ?? defaultRouteLinks6()[0]
 }
 
 /** Whether no link of the node has a smaller MTU. False where there are so many that the routes are read faster. */

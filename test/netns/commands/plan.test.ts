@@ -19,6 +19,8 @@ let tools: ReturnType<typeof openFaults>
 
 beforeEach(() => {
   host = openHost()
+  for (const words of ['link add up0 type veth peer name up1', 'link set up0 up'])
+    expect(host.run('ip', words.split(' ')).code).toBe(0)
   tools = openFaults()
 })
 
@@ -50,6 +52,10 @@ const modes: readonly (readonly [string, object])[] = [
   ['bridge, without addresses', net({})],
   ['ptp', net(ptp)],
   ['ptp, with everything', net({ ...ptp, ...everything })],
+  [
+    'macvlan',
+    net({ mode: 'macvlan', master: 'up0', podcidr: ['10.9.0.0/24', 'fd00:9::/64'], tuning: everything.tuning }),
+  ],
   ['loopback', net({ mode: 'loopback' })],
 ]
 
@@ -90,11 +96,11 @@ it('runs the plans of an interface whose addresses come from another plugin', ()
 
 it('runs the plans of a chained entry', () => {
   const netns = host.pod('a')
-  const interfaces = [{ name: 'br0' }, { name: 'up0' }, { name: 'eth0', mac: '0a:58:0a:09:00:02', sandbox: netns }]
+  const interfaces = [{ name: 'br0' }, { name: 'end0' }, { name: 'eth0', mac: '0a:58:0a:09:00:02', sandbox: netns }]
   const lines = [
     'link add br0 type bridge',
-    `link add up0 type veth peer name eth0 address ${interfaces[2]?.mac} netns ${netns.slice('/run/netns/'.length)}`,
-    'link set up0 up master br0',
+    `link add end0 type veth peer name eth0 address ${interfaces[2]?.mac} netns ${netns.slice('/run/netns/'.length)}`,
+    'link set end0 up master br0',
     'addr add 10.9.0.1/24 dev br0',
     'link set br0 up',
   ]

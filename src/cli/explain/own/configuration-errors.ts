@@ -60,6 +60,19 @@ export const configurationErrors = {
     cause: 'no bridge can have this name, or a tool would read it as something else',
     cure: 'use 1 to 15 bytes: letters, digits, _, . and -',
   },
+  'master-not-there': {
+    cause: 'the interface that a macvlan is to be put on is not on the node; without `master` none has a default route',
+    cure: 'name one that is there: `ip -br link` shows them',
+  },
+  'master-unusable': {
+    cause:
+      'no macvlan goes on this interface: loopback, Wi-Fi, no Ethernet, a port of a bridge or bond, or in use by ipvlan or a passthru',
+    cure: '`ip -d link show MASTER`; use another one, the bridge for its port, or ipvlan of the upstream plugins on Wi-Fi',
+  },
+  'mtu-above-master': {
+    cause: 'a macvlan carries no larger packets than the interface that it is on',
+    cure: 'leave `mtu` out, or use that of the master at most',
+  },
   'vlan-trunk': {
     cause: 'an entry of vlanTrunk is incomplete, or not from 1 to 4094',
     cure: 'use {"id": 100} or {"minID": 100, "maxID": 110}',

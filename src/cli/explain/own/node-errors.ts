@@ -96,6 +96,10 @@ export const nodeErrors = {
     cause: 'STATUS: the bridge has 1023 ports, and Linux allows no more',
     cure: 'use a second network with another `bridge`',
   },
+  'not-ready-master': {
+    cause: 'STATUS: the interface that macvlans are to be put on is not on the node',
+    cure: 'name one that is there as `master`: `ip -br link` shows them',
+  },
   'not-ready-ipam': {
     cause: 'STATUS: the plugin of `ipam.type` is missing or failed',
     cure: 'see its error in the message; install it into a directory of CNI_PATH',

@@ -208,10 +208,29 @@ describe('convert', () => {
     expect(() => convert(list(...plugins))).toThrow(said)
   })
 
-  it.each([[{ type: 'macvlan' }], [{ type: 'trestle' }], [{ type: 'portmap' }]])(
-    'refuses a list that starts with %j',
-    (plugin) => {
-      expect(() => convert(list(plugin))).toThrow(plugin.type)
-    },
-  )
+  it('takes the place of macvlan, with its names of the keys', () => {
+    const macvlan = { type: 'macvlan', master: 'eth1', mode: 'private', mtu: 1400, mac: '0a:00:00:00:00:01' }
+    const { conflist, remarks } = convert(list({ ...macvlan, ipam: { type: 'dhcp' } }, { type: 'tuning', sysctl: {} }))
+    expect(conflist['plugins']).toEqual([
+      {
+        type: 'trestle',
+        mode: 'macvlan',
+        master: 'eth1',
+        macvlanMode: 'private',
+        mtu: 1400,
+        ipam: { type: 'dhcp' },
+        tuning: { sysctl: {} },
+      },
+    ])
+    expect(remarks.map(({ about }) => about)).toEqual(['macvlan.mac', 'ipam.type'])
+  })
+
+  it.each([
+    [{ type: 'macvlan', linkInContainer: true }],
+    [{ type: 'vlan' }],
+    [{ type: 'trestle' }],
+    [{ type: 'portmap' }],
+  ])('refuses a list that starts with %j', (plugin) => {
+    expect(() => convert(list(plugin))).toThrow(plugin.type)
+  })
 })

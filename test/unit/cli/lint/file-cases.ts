@@ -184,6 +184,15 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     ],
   ],
   [
+    'keys of another mode: macvlan has no host side',
+    list({ ...net, mode: 'macvlan', ipMasq: true, isGateway: true, portIsolation: true }),
+    [
+      'no-effect "ipMasq" ipMasq has no effect: with mode macvlan it is not read',
+      'no-effect "isGateway" isGateway has no effect: with mode macvlan it is not read',
+      'no-effect "portIsolation" portIsolation has no effect: with mode macvlan it is not read',
+    ],
+  ],
+  [
     'keys of hostAccept that another of them makes void, and a zone of firewalld',
     list({ ...net, firewall: { hostAccept: 'established', acceptFrom: ['10.0.0.0/8'], firewalldZone: 'pods' } }),
     [

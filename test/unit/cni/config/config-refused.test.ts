@@ -12,8 +12,16 @@ describe('refused values', () => {
   it.each<[Json, string]>([
     [{ isGateway: 'yes' }, 'isGateway: "yes" is not true or false'],
     [{ ipMasq: 1 }, 'ipMasq: 1 is not true or false'],
-    [{ mode: 'Bridge' }, 'mode: "Bridge" is not one of "bridge", "ptp", "loopback", "chained"'],
-    [{ mode: 'macvlan' }, 'mode: "macvlan" is not one of "bridge", "ptp", "loopback", "chained"'],
+    [{ mode: 'Bridge' }, 'mode: "Bridge" is not one of "bridge", "ptp", "macvlan", "loopback", "chained"'],
+    [{ mode: 'ipvlan' }, 'mode: "ipvlan" is not one of "bridge", "ptp", "macvlan", "loopback", "chained"'],
+    [
+      { mode: 'macvlan', master: 'a/b' },
+      'master: "a/b" is not an interface: interface name contains / or : or whitespace characters',
+    ],
+    [
+      { mode: 'macvlan', bandwidth: { ingressRate: 8000 } },
+      'bandwidth: mode macvlan has no end on the host, which this needs',
+    ],
     [{ mode: 'chained' }, 'prevResult: This plugin must be called as chained plugin'],
     [{ mode: 'ptp' }, 'ipam: missing: mode ptp routes by address'],
     [{ mode: 'ptp', ipam: {} }, 'ipam: missing: mode ptp routes by address'],
