@@ -13,28 +13,28 @@ const directions = ['in', 'out'] as const
 /** `-C` and `-D` of the rules of a pair. None for a name that iptables would read as a pattern or an option: it got none. */
 export function pairCommands(
   place: IptablesPlace,
-  of: string,
+  subject: string,
 ): readonly { check: AcceptCommand; remove: AcceptCommand }[] {
-  if (!isSubnet(of) && (patternNameProblem(of) ?? unsafeNameProblem(of)) !== undefined) return []
+  if (!isSubnet(subject) && (patternNameProblem(subject) ?? unsafeNameProblem(subject)) !== undefined) return []
   return directions.map((direction) => ({
-    check: iptablesCommand('-C', place, { of, direction }),
-    remove: iptablesCommand('-D', place, { of, direction }),
+    check: iptablesCommand('-C', place, { subject, direction }),
+    remove: iptablesCommand('-D', place, { subject, direction }),
   }))
 }
 
 function iptablesCommand(
   action: '-C' | '-D',
   place: IptablesPlace,
-  { of, direction }: { readonly of: string; readonly direction: 'in' | 'out' },
+  { subject, direction }: { readonly subject: string; readonly direction: 'in' | 'out' },
 ): AcceptCommand {
-  const [from, to] = isSubnet(of) ? ['-s', '-d'] : ['-i', '-o']
-  const match = [direction === 'in' ? from : to, of, '-m', 'comment', '--comment', pairComment(of, direction)]
+  const [from, to] = isSubnet(subject) ? ['-s', '-d'] : ['-i', '-o']
+  const match = [direction === 'in' ? from : to, subject, '-m', 'comment', '--comment', pairComment(subject, direction)]
   return { file: place.program, args: ['-w', '5', action, place.chain, ...match, '-j', 'ACCEPT'] }
 }
 
 /** The handles of a pair in `nft -a list chain`. */
-export function pairHandles(listing: string, of: string): readonly string[] {
-  const comments = directions.map((direction) => `comment "${pairComment(of, direction)}"`)
+export function pairHandles(listing: string, subject: string): readonly string[] {
+  const comments = directions.map((direction) => `comment "${pairComment(subject, direction)}"`)
   const rules = [...readRuleTexts(listing)]
   return rules.flatMap(([handle, text]) => (comments.some((comment) => text.includes(comment)) ? [handle] : []))
 }
@@ -44,8 +44,8 @@ export function deletePairCommand(place: NftPlace, handles: readonly string[]): 
   return nftCommand(handles.map((handle) => ruleRemovalText(place, handle)).join(''))
 }
 
-function pairComment(of: string, direction: (typeof directions)[number]): string {
-  return `trestle ${of} ${direction}`
+function pairComment(subject: string, direction: (typeof directions)[number]): string {
+  return `trestle ${subject} ${direction}`
 }
 
 /** Whether a place may have such a pair: firewalld's zones are as they were. */

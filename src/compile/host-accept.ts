@@ -22,7 +22,7 @@ export type NftPlace = Extract<ChainPlace, { kind: 'nft' }>
 const lockWaitS = '5'
 
 /** The rule's comment: `trestle accept 0x1000`. */
-export function acceptComment(mark: number): string {
+function acceptComment(mark: number): string {
   return `trestle accept ${markText(mark)}`
 }
 
@@ -100,23 +100,26 @@ function iptablesRule(mark: number): readonly string[] {
 }
 
 /** Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as the bridge does. */
-export function firewalldCommand(action: 'add' | 'remove', zone: string, of: string): AcceptCommand {
-  return { file: 'firewall-cmd', args: [`--zone=${zone}`, `--${action}-${firewalldWord(of)}=${of}`] }
+export function firewalldCommand(action: 'add' | 'remove', zone: string, subject: string): AcceptCommand {
+  return {
+    file: 'firewall-cmd',
+    args: [`--zone=${zone}`, `--${action}-${firewalldWord(subject)}=${subject}`],
+  }
 }
 
 /** Asks for the zone that an interface or a subnet is in. */
-export function firewalldZoneCommand(of: string): AcceptCommand {
-  return { file: 'firewall-cmd', args: [`--get-zone-of-${firewalldWord(of)}=${of}`] }
+export function firewalldZoneCommand(subject: string): AcceptCommand {
+  return { file: 'firewall-cmd', args: [`--get-zone-of-${firewalldWord(subject)}=${subject}`] }
 }
 
 /** Text of a state file is no subnet unless it reads as we write one. */
-export function isSubnet(of: string): boolean {
-  const cidr = parseCidr(of)
-  return cidr !== undefined && formatCidr(cidr) === of
+export function isSubnet(subject: string): boolean {
+  const cidr = parseCidr(subject)
+  return cidr !== undefined && formatCidr(cidr) === subject
 }
 
-function firewalldWord(of: string): string {
-  return isSubnet(of) ? 'source' : 'interface'
+function firewalldWord(subject: string): string {
+  return isSubnet(subject) ? 'source' : 'interface'
 }
 
 /** By standard input: names of tables and chains may look like anything. */

@@ -55,10 +55,10 @@ export function readNodeRoutes(stdout: string): readonly NodeRoute[] {
 }
 
 function wordsOf({ verb, dst, gateway, dev }: RouteChange): readonly string[] {
-  const own = ['metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
-  if (gateway === undefined && verb === 'replace') return [verb, 'unreachable', dst, ...own]
-  if (gateway === undefined) return [verb, dst, ...own]
-  return [verb, dst, 'via', gateway, ...(dev === undefined ? [] : ['dev', dev]), ...own]
+  const marks = ['metric', `${routeMetric}`, 'proto', `${routeProtocol}`]
+  if (gateway === undefined && verb === 'replace') return [verb, 'unreachable', dst, ...marks]
+  if (gateway === undefined) return [verb, dst, ...marks]
+  return [verb, dst, 'via', gateway, ...(dev === undefined ? [] : ['dev', dev]), ...marks]
 }
 
 /** With -N numbers stand for names, but unicast has no word at all without -d. */

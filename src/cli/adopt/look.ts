@@ -129,11 +129,11 @@ function namespacePaths(): readonly string[] {
   const named = namesIn('/run/netns').map((name) => `/run/netns/${name}`)
   const running = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   const paths = [...named, ...running.map((pid) => `/proc/${pid}/ns/net`)].filter((path) => existsSync(path))
-  const own = statSync('/proc/self/ns/net').ino
+  const ownInode = statSync('/proc/self/ns/net').ino
   const byInode = new Map<number, string>()
   for (const path of paths) {
     const inode = inodeOf(path)
-    if (inode !== undefined && inode !== own && !byInode.has(inode)) byInode.set(inode, path)
+    if (inode !== undefined && inode !== ownInode && !byInode.has(inode)) byInode.set(inode, path)
   }
   return [...byInode.values()]
 }

@@ -54,7 +54,7 @@ const inProcess: readonly unknown[] = ['host-local', 'static']
 export function convertMain(plugin: Json): Converted {
   const type = lookUp(plugin, 'type') === 'ptp' ? 'ptp' : 'bridge'
   const defaults = type === 'ptp' ? ptpDefaults : bridgeDefaults
-  const own = Object.entries(defaults).flatMap(([key, usual]) => {
+  const defaultKeys = Object.entries(defaults).flatMap(([key, usual]) => {
     const value = lookUp(plugin, key) ?? usual
     return value === undefined ? [] : [[key, value] as const]
   })
@@ -63,7 +63,7 @@ export function convertMain(plugin: Json): Converted {
   return {
     keys: {
       mode: type,
-      ...Object.fromEntries(own),
+      ...Object.fromEntries(defaultKeys),
       // Upstream lets isDefaultGateway imply it.
       ...(isDefaultGateway ? { isGateway: true } : {}),
       mtu,

@@ -28,10 +28,10 @@ export function assumedSurroundings({ prevResult }: NetConf, dev: string): Chain
   const [first, second] = interfaces.filter(({ sandbox }) => !sandbox)
   const end = second ?? first
   const bridge = second === undefined ? undefined : first?.name
-  const own = interfaces.find(({ name, sandbox }) => name === dev && sandbox)
+  const podLink = interfaces.find(({ name, sandbox }) => name === dev && sandbox)
   const pod = link(dev, {
-    mac: own?.mac ?? '',
-    mtu: own?.mtu ?? ethernetMtu,
+    mac: podLink?.mac ?? '',
+    mtu: podLink?.mtu ?? ethernetMtu,
     ...(end ? veth(2, 3) : { kind: 'macvlan' }),
   })
   const host = end && link(end.name, { ...veth(3, 2), ...(bridge === undefined ? {} : { master: bridge }) })

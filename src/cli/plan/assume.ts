@@ -28,7 +28,7 @@ export interface AssumedAdd {
 }
 
 /** What a delegated plugin is taken to answer: addresses for documentation (RFC 5737). */
-export const delegatedAnswer: Lease = { ips: [{ address: '192.0.2.2/24', gateway: '192.0.2.1' }], routes: [] }
+const delegatedAnswer: Lease = { ips: [{ address: '192.0.2.2/24', gateway: '192.0.2.1' }], routes: [] }
 
 /** Carries the order of an ADD out on assumed answers. Throws the CniError that it ends with. */
 export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Finds): AssumedAdd {

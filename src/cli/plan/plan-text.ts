@@ -17,7 +17,7 @@ function batchesOfStage({ run }: Stage): readonly Batch[] {
 }
 
 /** Commands that a stage runs apart from batches, one a line, without the state they are about. */
-export function commandsOf({ run }: Stage): readonly string[] {
+function commandsOf({ run }: Stage): readonly string[] {
   if (run.kind === 'delegate') return [`${run.type} ${run.verb}`]
   if (run.kind !== 'flows') return []
   const words = run.verb === 'list' ? '-L' : '-D'

@@ -108,11 +108,11 @@ export function readResult(value: unknown, version: CniVersion, path: KeyPath = 
     const hint = 'use a result of CNI spec section 5'
     throw notA(path, value, { id: 'result-invalid', what: 'an object', hint })
   }
-  const own = lookUp(value as Fields, 'cniVersion') ?? ''
-  if (own !== '' && !isSupported(own)) {
-    throw configError(path, `unsupported CNI result version ${JSON.stringify(own)}`, { id: 'result-invalid' })
+  const givenVersion = lookUp(value as Fields, 'cniVersion') ?? ''
+  if (givenVersion !== '' && !isSupported(givenVersion)) {
+    throw configError(path, `unsupported CNI result version ${JSON.stringify(givenVersion)}`, { id: 'result-invalid' })
   }
-  return atLeast(own === '' ? version : own, '0.3.0') ? readList(value, path) : readPair(value, path)
+  return atLeast(givenVersion === '' ? version : givenVersion, '0.3.0') ? readList(value, path) : readPair(value, path)
 }
 
 /**
@@ -121,10 +121,11 @@ export function readResult(value: unknown, version: CniVersion, path: KeyPath = 
  */
 export function readPrevResult(value: unknown, version: CniVersion): Result {
   try {
-    const own = typeof value === 'object' && value !== null ? (lookUp(value as Fields, 'cniVersion') ?? '') : ''
+    const givenVersion =
+      typeof value === 'object' && value !== null ? (lookUp(value as Fields, 'cniVersion') ?? '') : ''
     const family: readonly unknown[] = versionsLike(version)
-    if (own !== '' && !family.includes(own)) {
-      const message = `result type supports [${family.join(' ')}] but unmarshalled CNIVersion is ${JSON.stringify(own)}`
+    if (givenVersion !== '' && !family.includes(givenVersion)) {
+      const message = `result type supports [${family.join(' ')}] but unmarshalled CNIVersion is ${JSON.stringify(givenVersion)}`
       throw new CniError('prev-result-invalid', message, { path: ['prevResult'] })
     }
     return readResult(value, version, ['prevResult'])

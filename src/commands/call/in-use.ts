@@ -12,7 +12,7 @@ import type { CallContext } from './context.ts'
 /**
  * Attachments of this host and boot, made or being made; not those that a DEL is tearing down or could tear down only
  * in part. To be read under the machine's lock by whoever writes their rules: a DEL waits for its holder
- * (take-down.ts).
+ * (commands/teardown).
  */
 export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
   return liveRecords(context).flatMap(({ spec }) => spec ?? [])

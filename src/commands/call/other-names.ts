@@ -55,7 +55,7 @@ function recordsBeside(
   { network, containerId, ifName }: Omit<AttachmentKey, 'role'>,
   roles: readonly Role[],
 ): readonly StoredRecord[] {
-  const own = networkFiles(network).directory
-  const others = networkDirectories().filter(({ directory }) => directory !== own)
+  const own = networkFiles(network)
+  const others = networkDirectories().filter(({ directory }) => directory !== own.directory)
   return others.flatMap((files) => roles.flatMap((role) => findRecords(files, { network, containerId, ifName, role })))
 }

@@ -123,12 +123,14 @@ function missingOfNetwork(files: NetworkFiles): readonly MissingState[] {
 }
 
 function missingOfRecord(context: CallContext, record: AttachmentRecord): readonly MissingState[] {
-  const own = recordReservations(record).filter(({ network }) => network === undefined || record.spec?.isPool === true)
+  const reserved = recordReservations(record).filter(
+    ({ network }) => network === undefined || record.spec?.isPool === true,
+  )
   const isStill = () => {
     const now = findRecords(networkFiles(record.key.network), record.key).find(({ isPending }) => !isPending)?.record
     return now?.createdAt === record.createdAt
   }
-  return own.filter(isNobodys).map((reservation) => ({
+  return reserved.filter(isNobodys).map((reservation) => ({
     text: `the reservation of ${reservationText(reservation)} is missing`,
     mend: () => reserve(context, { reservation, record, isStill }),
   }))

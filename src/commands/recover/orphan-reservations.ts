@@ -171,9 +171,9 @@ function ownHolder(reservation: Reservation): AttachmentRecord | undefined {
 }
 
 function whatIsOf(holder: AttachmentRecord | undefined, stored: readonly StoredRecord[]) {
-  const own = stored.filter(({ record }) => holder !== undefined && sameKey(record.key, holder.key))
-  if (own.length === 0) return 'nothing'
-  return own.some(({ isPending, record }) => isPending || record.spec === undefined) ? 'pending' : 'others'
+  const records = stored.filter(({ record }) => holder !== undefined && sameKey(record.key, holder.key))
+  if (records.length === 0) return 'nothing'
+  return records.some(({ isPending, record }) => isPending || record.spec === undefined) ? 'pending' : 'others'
 }
 
 /**

@@ -29,8 +29,8 @@ export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpe
   )
   const records = live.map(({ record }) => record)
   for (const record of records) {
-    const own = (record.spec?.hostPorts?.ports ?? []).map(reservationName)
-    await refuse(context, { ports, own, record, key: spec.key })
+    const portNames = (record.spec?.hostPorts?.ports ?? []).map(reservationName)
+    await refuse(context, { ports, portNames, record, key: spec.key })
   }
   const main = records.filter(
     ({ key }) => key.role === 'main' && existsSync(chainedFiles(networkFiles(key.network)).network),
@@ -38,20 +38,20 @@ export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpe
   const table = main.length === 0 ? 'absent' : await observeTable(context.run, 'inet')
   if (table === 'absent') return
   for (const { spec: _, ...record } of main) {
-    const own = portNamesTo(table, _?.ips.map(({ address }) => bareAddress(address)) ?? [])
+    const portNames = portNamesTo(table, _?.ips.map(({ address }) => bareAddress(address)) ?? [])
     const chained = { ...record, key: { ...record.key, role: 'chained' } as const }
-    await refuse(context, { ports, own, record: chained, key: spec.key })
+    await refuse(context, { ports, portNames, record: chained, key: spec.key })
   }
 }
 
 /** `own`: the names of the host ports that the record's attachment has; `key`: who asks for `ports`. */
 async function refuse(
   context: CallContext,
-  of: { ports: readonly HostPort[]; own: readonly string[]; record: AttachmentRecord; key: AttachmentKey },
+  asked: { ports: readonly HostPort[]; portNames: readonly string[]; record: AttachmentRecord; key: AttachmentKey },
 ): Promise<void> {
-  const { ports, own, record, key } = of
+  const { ports, portNames, record, key } = asked
   for (const port of ports) {
-    const name = own.find((each) => isPortConflict(each, reservationName(port)))
+    const name = portNames.find((each) => isPortConflict(each, reservationName(port)))
     if (name === undefined) continue
     await reserveFor(context, { reservation: { name }, record }, () => {
       const holder = reservationHolder({ name })

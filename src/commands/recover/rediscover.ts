@@ -133,8 +133,8 @@ function globalOf({ addresses }: ObservedLink): readonly string[] {
 function rememberedBy(search: Search): readonly Rediscovered[] {
   const { remembered } = search
   if (remembered === undefined) return []
-  const own = cachedAttachments(remembered.name).filter((cached) => isMainOurs(cached, remembered))
-  return own.flatMap((cached) => {
+  const ours = cachedAttachments(remembered.name).filter((cached) => isMainOurs(cached, remembered))
+  return ours.flatMap((cached) => {
     const { network, containerId, ifName } = cached
     const key = { network, containerId, ifName, role: 'main' } as const
     const netns = identityOfNetns(cached.netns)
@@ -147,10 +147,10 @@ function rememberedBy(search: Search): readonly Rediscovered[] {
 
 /** The addresses and host ports of an attachment by its result and what the runtime said of ports. */
 export function cachedParts(
-  of: Pick<CachedAttachment, 'result' | 'ifName' | 'capabilityArgs'>,
+  cached: Pick<CachedAttachment, 'result' | 'ifName' | 'capabilityArgs'>,
 ): Pick<Rediscovered, 'addresses' | 'ports'> {
-  const ips = podIpsOf(of).map(({ address }) => ({ address }))
-  const ports = mappingsOf(of.capabilityArgs).flatMap((mapping) => hostPortsOf(mapping, ips))
+  const ips = podIpsOf(cached).map(({ address }) => ({ address }))
+  const ports = mappingsOf(cached.capabilityArgs).flatMap((mapping) => hostPortsOf(mapping, ips))
   return { addresses: ips.map(({ address }) => bareAddress(address)), ports: ports.map(reservationName) }
 }
 

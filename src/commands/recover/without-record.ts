@@ -40,9 +40,9 @@ export interface DelWithoutRecord {
 export async function removeWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
-  of: DelWithoutRecord,
+  del: DelWithoutRecord,
 ): Promise<void> {
-  const { call, conf, recorded, orPending } = of
+  const { call, conf, recorded, orPending } = del
   for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
     const key = keyOf(call, conf, role)
     if (role === conf.role) await reserveWhatItHas(context, files, { call, conf, key })
@@ -71,11 +71,11 @@ function reservationsOf(files: NetworkFiles, key: AttachmentKey): readonly Attac
 export async function reserveWhatItHas(
   context: CallContext,
   files: NetworkFiles,
-  of: { call: Invocation; conf: DelConf; key: AttachmentKey },
+  del: { call: Invocation; conf: DelConf; key: AttachmentKey },
 ): Promise<void> {
-  const { key } = of
+  const { key } = del
   const name = hostLinkName(key)
-  const named = namedBy(files, of)
+  const named = namedBy(files, del)
   const links = key.role !== 'ipam' && linkExists(name) ? [name] : []
   if (links.length + named.length === 0) return
   try {

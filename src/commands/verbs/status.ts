@@ -110,8 +110,8 @@ function toolsOf(conf: NetConf): readonly string[] {
   ]
 }
 
-function requireFreeAddress(context: CallContext, files: NetworkFiles, of: { conf: NetConf; ipam: PoolIpam }): void {
-  const { conf, ipam } = of
+function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { conf: NetConf; ipam: PoolIpam }): void {
+  const { conf, ipam } = pool
   // An adopted pod's address is in both.
   const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...upstreamAddresses(ipam.dataDir, conf.name)])]
   for (const set of ipam.rangeSets) {

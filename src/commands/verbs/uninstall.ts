@@ -142,7 +142,7 @@ function acceptTexts(): readonly string[] {
   const accepts = networkParts().flatMap(readHostAccepts)
   const ofMark = readMarkAccept()
   return [
-    ...accepts.flatMap(({ of, places }) => places.map((place) => `accept of ${of} in ${placeText(place)}`)),
+    ...accepts.flatMap(({ subject, places }) => places.map((place) => `accept of ${subject} in ${placeText(place)}`)),
     ...(ofMark?.places ?? []).map((place) => `accept of mark ${markText(ofMark?.mark ?? 0)} in ${placeText(place)}`),
   ]
 }

@@ -39,11 +39,11 @@ function baseDifference(op: Extract<TableOp, { kind: 'nft.base' }>, observed: Ob
     const there = table.rules.get(chain.name)
     if (there === undefined) return [`nft chain ${chain.name} is missing`]
     const missing = chain.rules.filter((rule) => !there.includes(rule.comment))
-    const own = chain.rules.map((rule) => rule.comment)
+    const comments = chain.rules.map((rule) => rule.comment)
     return [
       ...missing.map((rule) => `nft rule "${rule.comment}" is missing from ${chain.name}`),
       // A rule of somebody else may decide before ours do.
-      ...(there.every((comment) => own.includes(comment))
+      ...(there.every((comment) => comments.includes(comment))
         ? []
         : [`a rule that is not ours is in nft chain ${chain.name}`]),
       ...(table.dropping?.includes(chain.name) ? [`policy of nft chain ${chain.name} is drop, not accept`] : []),

@@ -51,7 +51,7 @@ export function rangeOverlaps({ network, host, others }: RangeQuestion): readonl
   const ranges = hostRanges(network)
   return foreignAddresses(network, host).flatMap(({ link, address, cidr }) => {
     if (cidr.prefixLength === bitsOf(cidr.family)) return []
-    const range = ranges.find((each) => toCidr(each).some((own) => overlaps(own, cidr)))
+    const range = ranges.find((text) => toCidr(text).some((each) => overlaps(each, cidr)))
     if (range === undefined) return []
     const owner = others.find(({ bridge }) => bridge?.name === link || bridge?.gateway?.name === link)
     return [{ range, link, address, ...(owner === undefined ? {} : { network: owner.name }) }]
@@ -116,8 +116,8 @@ function placeOf({ link, network }: RangeOverlap): string {
 
 /** Addresses of links that are neither the network's own nor a pod's. */
 function foreignAddresses({ bridge }: GatewaySide, host: ObservedNamespace) {
-  const own = [bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer]
-  const links = [...host.links.values()].filter(({ name }) => !own.includes(name) && !isPodLinkName(name))
+  const ownLinks = [bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer]
+  const links = [...host.links.values()].filter(({ name }) => !ownLinks.includes(name) && !isPodLinkName(name))
   return links.flatMap(({ name, addresses }) =>
     addresses.flatMap((address) => toCidr(address).map((cidr) => ({ link: name, address, cidr }))),
   )

@@ -49,11 +49,11 @@ export function sbrSpec(routing: Routing): SbrSpec {
   }
   const tables = freeTables(ips.length, routing.usedTables)
   const sources = ips.map((ip, at) => {
-    const own = tables[at] ?? firstTable
+    const table = tables[at] ?? firstTable
     return {
       from: hostCidr(ip.address),
-      table: own,
-      routes: tableRoutes(ip, routing).map((route) => ({ ...route, table: own })),
+      table,
+      routes: tableRoutes(ip, routing).map((route) => ({ ...route, table })),
     }
   })
   const isCopied = (route: PodRoute) => ips.some((ip) => isUsable(route, ip))
@@ -111,11 +111,11 @@ export function moveOps(spec: SbrSpec, dev: string): readonly Op[] {
 export function sbrTeardownOps(spec: SbrSpec, dev: string, isOurs: boolean): readonly Op[] {
   const rules = ruleOps(spec, 'rule.del')
   if (isOurs) return rules
-  const own = spec.sources.flatMap((source) => source.routes).toReversed()
+  const ownRoutes = spec.sources.flatMap((source) => source.routes).toReversed()
   return [
     ...ordered(spec.moved).map((route) => addRoute(route, dev, true)),
     ...rules,
-    ...own.map((route) => deleteRoute(route, dev)),
+    ...ownRoutes.map((route) => deleteRoute(route, dev)),
   ]
 }
 

@@ -92,8 +92,8 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
  */
 function acceptsOf({ old, today, current }: Part, isOther: boolean): AcceptPart | undefined {
   if (!isOther && acceptedOf(today).length === 0) return undefined
-  const isSubnet = (of: string) => of.includes('/')
-  const links = acceptedOf(old).filter((of) => !isSubnet(of) && !acceptedOf(today).includes(of))
+  const isSubnet = (text: string) => text.includes('/')
+  const links = acceptedOf(old).filter((text) => !isSubnet(text) && !acceptedOf(today).includes(text))
   const subnets = without(acceptedOf(old).filter(isSubnet), current, (each) => acceptedOf(each).filter(isSubnet))
   const { from } = newConnections(isOther ? old : today)
   const isOpen = isOther || today.acceptNew !== 'none'

@@ -24,10 +24,10 @@ export interface Flow {
  * addresses there are, since conntrack takes a hundredth of a second for each selection.
  */
 export function flowsToList(ports: readonly HostPort[]): readonly FlowSelections[] {
-  return byFamily(ports, (own) => {
-    const protocols = [...new Set(own.map(({ protocol }) => protocol))]
+  return byFamily(ports, (samePorts) => {
+    const protocols = [...new Set(samePorts.map(({ protocol }) => protocol))]
     return protocols.map((protocol) => {
-      const numbers = new Set(own.filter((port) => port.protocol === protocol).map(({ hostPort }) => hostPort))
+      const numbers = new Set(samePorts.filter((port) => port.protocol === protocol).map(({ hostPort }) => hostPort))
       const [only] = numbers
       return numbers.size === 1 ? toPort(protocol, only) : ['-p', protocol]
     })
@@ -41,8 +41,8 @@ export function flowsBeforeAdd(
   listed: readonly Flow[],
 ): readonly FlowSelections[] {
   const wanted = new Set(listed.map(({ protocol, address, port }) => `${protocol} ${address} ${port}`))
-  return byFamily(ports, (own) => {
-    const places = own.flatMap(({ family, protocol, hostIp, hostPort }) => {
+  return byFamily(ports, (samePorts) => {
+    const places = samePorts.flatMap(({ family, protocol, hostIp, hostPort }) => {
       const possible = hostIp === undefined ? addresses.filter((each) => familyOf(each) === family) : [hostIp]
       return possible.map((address) => ({ protocol, address, port: hostPort }))
     })
@@ -54,8 +54,8 @@ export function flowsBeforeAdd(
 
 /** After the rules of a pod are gone: flows into it. */
 export function flowsAfterDel(ports: readonly HostPort[]): readonly FlowSelections[] {
-  return byFamily(ports, (own) =>
-    [...new Set(own.map(({ protocol, podIp }) => `-p ${protocol} --reply-src ${podIp}`))].map((each) =>
+  return byFamily(ports, (samePorts) =>
+    [...new Set(samePorts.map(({ protocol, podIp }) => `-p ${protocol} --reply-src ${podIp}`))].map((each) =>
       each.split(' '),
     ),
   )
@@ -72,7 +72,7 @@ export function withoutConnections(ports: readonly HostPort[]): readonly HostPor
 
 function byFamily(
   ports: readonly HostPort[],
-  select: (own: readonly HostPort[]) => readonly (readonly string[])[],
+  select: (samePorts: readonly HostPort[]) => readonly (readonly string[])[],
 ): readonly FlowSelections[] {
   return ([4, 6] as const).flatMap((family) => {
     const selections = select(withoutConnections(ports).filter((port) => port.family === family))

@@ -22,9 +22,9 @@ export interface Rediscovered {
 export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] {
   const first = found.filter((each, at) => found.findIndex((other) => sameKey(other.key, each.key)) === at)
   return first.map(({ key }) => {
-    const own = found.filter((other) => sameKey(other.key, key))
-    const certain = own.filter(({ isCertain }) => isCertain)
-    const believed = certain.length > 0 ? certain : own
+    const sightings = found.filter((other) => sameKey(other.key, key))
+    const certain = sightings.filter(({ isCertain }) => isCertain)
+    const believed = certain.length > 0 ? certain : sightings
     return {
       key,
       netns: believed.find(({ netns }) => netns.path !== '')?.netns ?? { path: '', inode: 0 },
@@ -38,6 +38,6 @@ export function merged(found: readonly Rediscovered[]): readonly Rediscovered[] 
 /** The names under which it has addresses and host ports reserved: a chained part has no addresses of its own. */
 export function rediscoveredReservations({ key, addresses, ports }: Rediscovered): readonly Reservation[] {
   const network = networkDirName(key.network)
-  const own = key.role === 'chained' ? [] : addresses
-  return [...own.map((name) => ({ network, name })), ...ports.map((name) => ({ name }))]
+  const ownAddresses = key.role === 'chained' ? [] : addresses
+  return [...ownAddresses.map((name) => ({ network, name })), ...ports.map((name) => ({ name }))]
 }

@@ -16,9 +16,11 @@ export interface NewConnections {
 
 /** Every element of these networks together. */
 export function acceptElements(networks: readonly NetworkSpec[]): readonly Element[] {
-  const accepted = networks.flatMap((network) => acceptedOf(network).map((of) => ({ network, of })))
-  const links = accepted.filter(({ of }) => !of.includes('/')).flatMap(({ network, of }) => linksOf(network, of))
-  const subnets = accepted.filter(({ of }) => of.includes('/')).map(({ of }) => of)
+  const accepted = networks.flatMap((network) => acceptedOf(network).map((subject) => ({ network, subject })))
+  const links = accepted
+    .filter(({ subject }) => !subject.includes('/'))
+    .flatMap(({ network, subject }) => linksOf(network, subject))
+  const subnets = accepted.filter(({ subject }) => subject.includes('/')).map(({ subject }) => subject)
   const lists = networks.map(newConnections).map(({ to, from }) => ({ first: to, second: [...to, ...from] }))
   return [
     ...[...new Set(links)].map((link): Element => ({ set: 'acceptLinks', key: [link] })),
@@ -35,7 +37,7 @@ export function newConnections(network: NetworkSpec): NewConnections {
   const { acceptNew, masquerade, acceptSubnets = [], bridge } = network
   if (acceptNew !== undefined && acceptNew !== 'none') return acceptNew
   if (acceptNew === 'none' || acceptedOf(network).length === 0) return { to: [], from: [] }
-  const routed = acceptSubnets.filter((of) => of.includes('/'))
+  const routed = acceptSubnets.filter((subject) => subject.includes('/'))
   const to = masquerade?.subnets ?? (routed.length > 0 ? routed : (bridge?.addresses ?? []).map(subnetOf))
   return { to, from: masquerade?.noMasquerade ?? [] }
 }

@@ -21,7 +21,7 @@ export type ChainPlace = Exclude<AcceptPlace, { kind: 'firewalld' }>
  * the bridge's name or the CIDR (no link's name has a slash: dev_valid_name, net/core/dev.c).
  */
 export interface HostAccept {
-  readonly of: string
+  readonly subject: string
   readonly places: readonly AcceptPlace[]
 }
 
@@ -70,7 +70,7 @@ export function acceptChained(
 }
 
 /** Whether other firewalls are to let anything pass. */
-export function wantsAccept({ firewall }: NetConf): boolean {
+function wantsAccept({ firewall }: NetConf): boolean {
   return firewall !== undefined && firewall.hostAccept !== 'off'
 }
 

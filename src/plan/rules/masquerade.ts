@@ -118,9 +118,9 @@ function apart(pairs: readonly Pair[]): readonly Pair[] {
       covering.flatMap((other) => other.pairs),
     )
     const key = formatCidr(source)
-    const own = done.get(key)
-    if (own === undefined) done.set(key, { source, pairs: [...left] })
-    else own.pairs.push(...left)
+    const known = done.get(key)
+    if (known === undefined) done.set(key, { source, pairs: [...left] })
+    else known.pairs.push(...left)
   }
   return [...done.values()].flatMap(({ pairs: found }) => found)
 }

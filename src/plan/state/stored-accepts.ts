@@ -56,14 +56,14 @@ export function decodeHostAccepts(json: string): readonly HostAccept[] | undefin
 
 function hostAcceptOf(value: unknown): HostAccept | undefined {
   const { bridge, subnet, places = [] } = withoutFormat(accept, value) ?? {}
-  const of = bridge ?? subnet
-  return of === undefined ? undefined : { of, places }
+  const subject = bridge ?? subnet
+  return subject === undefined ? undefined : { subject, places }
 }
 
 /** What was put for a network, as JSON text: in a list, each says its format. */
 export function encodeHostAccepts(accepts: readonly HostAccept[]): string {
-  const objects = accepts.map(({ of, places }) => {
-    return withFormat(accept, of.includes('/') ? { subnet: of, places } : { bridge: of, places })
+  const objects = accepts.map(({ subject, places }) => {
+    return withFormat(accept, subject.includes('/') ? { subnet: subject, places } : { bridge: subject, places })
   })
   const [first] = objects
   return JSON.stringify(objects.length === 1 && first !== undefined && 'bridge' in first ? first : objects)
@@ -75,6 +75,6 @@ export function decodeMarkAccept(json: string): MarkAccept | undefined {
 }
 
 /** Where the accept of the mark was put, as JSON text. */
-export function encodeMarkAccept(of: MarkAccept): string {
-  return encodeFile(markAccept, of)
+export function encodeMarkAccept(value: MarkAccept): string {
+  return encodeFile(markAccept, value)
 }

@@ -36,13 +36,15 @@ export function decodeCluster(json: string): Cluster | undefined {
 }
 
 function isApart({ pods, peers }: Cluster): boolean {
-  const own = pods.flatMap((each) => parseCidr(each) ?? [])
-  return !peers.flatMap((each) => parseCidr(each) ?? []).some((other) => own.some((each) => overlaps(each, other)))
+  const podRanges = pods.flatMap((each) => parseCidr(each) ?? [])
+  return !peers
+    .flatMap((each) => parseCidr(each) ?? [])
+    .some((other) => podRanges.some((each) => overlaps(each, other)))
 }
 
 /** The cluster as JSON text. */
-export function encodeCluster(of: Cluster): string {
-  return encodeFile(cluster, of)
+export function encodeCluster(value: Cluster): string {
+  return encodeFile(cluster, value)
 }
 
 /** The agent's memory from JSON text; an empty one where the text is something else. */
@@ -51,6 +53,6 @@ export function decodeMemory(json: string): Memory {
 }
 
 /** The agent's memory as JSON text. */
-export function encodeMemory(of: Memory): string {
-  return encodeFile(memory, of)
+export function encodeMemory(value: Memory): string {
+  return encodeFile(memory, value)
 }

@@ -24,6 +24,6 @@ export function decodeHolder(json: string): LockHolder | undefined {
 }
 
 /** The text of a lock. */
-export function encodeHolder(of: LockHolder): string {
-  return encodeFile(holder, of)
+export function encodeHolder(value: LockHolder): string {
+  return encodeFile(holder, value)
 }

@@ -63,6 +63,6 @@ export function decodeRecord(json: string): AttachmentRecord | undefined {
 }
 
 /** The text of a record. */
-export function encodeRecord(of: AttachmentRecord): string {
-  return encodeFile(record, of)
+export function encodeRecord(value: AttachmentRecord): string {
+  return encodeFile(record, value)
 }

@@ -29,6 +29,6 @@ export function decodeToolVersion(json: string): ToolVersion | undefined {
 }
 
 /** The version as JSON text. */
-export function encodeToolVersion(of: ToolVersion): string {
-  return encodeFile(toolVersion, of)
+export function encodeToolVersion(value: ToolVersion): string {
+  return encodeFile(toolVersion, value)
 }

@@ -61,12 +61,12 @@ interface Removals {
 function chainRemovals(nat: SavedTable, owner: UpstreamOwner): Removals {
   const { masqueradeChain, portChain, oldPortChain } = upstreamNames(owner)
   const masquerades = jumpsTo(nat, masqueradeChain)
-  const own = masquerades.filter((rule) => isOwnMasquerade(rule, owner))
-  const isLast = own.length === masquerades.length
+  const ownMasquerades = masquerades.filter((rule) => isOwnMasquerade(rule, owner))
+  const isLast = ownMasquerades.length === masquerades.length
   const ports = isOwnPorts(nat, portChain, owner) ? [portChain, oldPortChain] : []
   const gone = [...(isLast ? [masqueradeChain] : []), ...ports].filter((chain) => nat.chains.has(chain))
   return {
-    rules: [...own, ...ports.flatMap((chain) => jumpsTo(nat, chain))].map(deletion),
+    rules: [...ownMasquerades, ...ports.flatMap((chain) => jumpsTo(nat, chain))].map(deletion),
     chains: [...gone.map((chain) => `-F ${chain}`), ...gone.map((chain) => `-X ${chain}`)],
   }
 }

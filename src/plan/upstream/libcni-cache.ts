@@ -58,8 +58,8 @@ function ownTypesOf(conf: OwnConf | undefined): readonly string[] {
 
 /** Whether trestle is one of the plugins that made the attachment. Under yet another name it is known by the link it made. */
 export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
-  const own = ownTypesOf(conf)
-  return cachedTypes(cached).some((type) => own.includes(type)) || hasOurLink(cached)
+  const ownTypes = ownTypesOf(conf)
+  return cachedTypes(cached).some((type) => ownTypes.includes(type)) || hasOurLink(cached)
 }
 
 /** Whether trestle made the attachment's interface. */

@@ -36,15 +36,18 @@ export async function settleHostAccept(
   network: NetworkSpec,
 ): Promise<void> {
   const wanted = await wantedZones(look, files, network)
-  const isKept = (of: string, place: AcceptPlace) => holds(wanted, of, place)
+  const isKept = (subject: string, place: AcceptPlace) => holds(wanted, subject, place)
   await takeOut(
     run,
     files,
-    readHostAccepts(files).map(({ of, places }) => ({ of, places: places.filter((place) => !isKept(of, place)) })),
+    readHostAccepts(files).map(({ subject, places }) => ({
+      subject,
+      places: places.filter((place) => !isKept(subject, place)),
+    })),
   )
   if (wanted.length === 0) return rmSync(fileOf(files), { force: true })
   writeText(fileOf(files), encodeHostAccepts(wanted))
-  for (const { of, places } of wanted) for (const place of places) await put(run, place, of)
+  for (const { subject, places } of wanted) for (const place of places) await put(run, place, subject)
 }
 
 /** Takes out exactly what was put for the network, and forgets it. Throws CniError 100 when a rule stays. */
@@ -64,22 +67,24 @@ export function readHostAccepts(files: NetworkFiles): readonly HostAccept[] {
 
 /** What was put into a zone and is not there, in words. A process for each bridge and subnet. */
 export async function missingAccepts(run: Run, accepts: readonly HostAccept[]): Promise<readonly string[]> {
-  const zones = accepts.flatMap(({ of, places }) =>
-    places.flatMap((place) => (place.kind === 'firewalld' ? [{ of, place }] : [])),
+  const zones = accepts.flatMap(({ subject, places }) =>
+    places.flatMap((place) => (place.kind === 'firewalld' ? [{ subject, place }] : [])),
   )
-  const isThere = await Promise.all(zones.map(({ of, place }) => isInZone(run, place.zone, of)))
+  const isThere = await Promise.all(zones.map(({ subject, place }) => isInZone(run, place.zone, subject)))
   return zones
     .filter((_, at) => !isThere[at])
-    .map(({ of, place }) => `the accept of ${of} is missing in ${placeText(place)}`)
+    .map(({ subject, place }) => `the accept of ${subject} is missing in ${placeText(place)}`)
 }
 
 /** What settleHostAccept would change for the network, in words. */
 export async function absentAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly string[]> {
-  const pairs = readHostAccepts(files).flatMap(({ of, places }) =>
-    places.filter(isChainPlace).map((place) => ({ of, place })),
+  const pairs = readHostAccepts(files).flatMap(({ subject, places }) =>
+    places.filter(isChainPlace).map((place) => ({ subject, place })),
   )
   return [
-    ...pairs.map(({ of, place }) => `the accept of ${of} in ${placeText(place)} is of release 0.1, at its head`),
+    ...pairs.map(
+      ({ subject, place }) => `the accept of ${subject} in ${placeText(place)} is of release 0.1, at its head`,
+    ),
     ...(await missingAccepts(run, await wantedZones(run, files, network))),
   ]
 }
@@ -88,13 +93,13 @@ async function wantedZones(run: Run, files: NetworkFiles, network: NetworkSpec):
   const accepted = acceptedOf(network)
   if (accepted.length === 0 || !(await isFirewalldRunning(run))) return []
   const old = readHostAccepts(files)
-  const isOurs = (of: string) =>
-    old.some((accept) => accept.of === of && accept.places.some((place) => place.kind === 'firewalld'))
+  const isOurs = (subject: string) =>
+    old.some((accept) => accept.subject === subject && accept.places.some((place) => place.kind === 'firewalld'))
   const isFree = await Promise.all(
-    accepted.map(async (of) => isOurs(of) || (await run(firewalldZoneCommand(of))).code !== 0),
+    accepted.map(async (subject) => isOurs(subject) || (await run(firewalldZoneCommand(subject))).code !== 0),
   )
   const zone = network.firewalldZone ?? trustedZone
-  return accepted.filter((_, at) => isFree[at]).map((of) => ({ of, places: [{ kind: 'firewalld', zone }] }))
+  return accepted.filter((_, at) => isFree[at]).map((subject) => ({ subject, places: [{ kind: 'firewalld', zone }] }))
 }
 
 /** Whether firewalld is there and runs: at most one process. */
@@ -113,8 +118,8 @@ export function lookingOnce(run: Run): Run {
   }
 }
 
-async function isInZone(run: Run, zone: string, of: string): Promise<boolean> {
-  const found = await run(firewalldZoneCommand(of))
+async function isInZone(run: Run, zone: string, subject: string): Promise<boolean> {
+  const found = await run(firewalldZoneCommand(subject))
   return found.code === 0 && found.stdout.trim() === zone
 }
 
@@ -129,47 +134,48 @@ async function takeOut(run: Run, files: NetworkFiles, accepts: readonly HostAcce
   const others = networkParts()
     .filter((other) => fileOf(other) !== fileOf(files))
     .flatMap(readHostAccepts)
-  for (const { of, places } of accepts) {
+  for (const { subject, places } of accepts) {
     // No network wants the pairs of release 0.1 any more.
-    for (const place of places) if (isChainPlace(place) || !holds(others, of, place)) await remove(run, place, of)
+    for (const place of places)
+      if (isChainPlace(place) || !holds(others, subject, place)) await remove(run, place, subject)
   }
 }
 
-function holds(accepts: readonly HostAccept[], of: string, place: AcceptPlace): boolean {
-  return accepts.some((accept) => accept.of === of && accept.places.some((each) => samePlace(each, place)))
+function holds(accepts: readonly HostAccept[], subject: string, place: AcceptPlace): boolean {
+  return accepts.some((accept) => accept.subject === subject && accept.places.some((each) => samePlace(each, place)))
 }
 
-async function put(run: Run, place: AcceptPlace, of: string): Promise<void> {
-  if (place.kind === 'firewalld') await must(run, firewalldCommand('add', place.zone, of), { place, of })
+async function put(run: Run, place: AcceptPlace, subject: string): Promise<void> {
+  if (place.kind === 'firewalld') await must(run, firewalldCommand('add', place.zone, subject), { place, subject })
 }
 
 /** What is gone already, with its chain or its program, is no failure. */
-async function remove(run: Run, place: AcceptPlace, of: string): Promise<void> {
+async function remove(run: Run, place: AcceptPlace, subject: string): Promise<void> {
   switch (place.kind) {
     case 'iptables':
       if (!isOnPath(place.program)) return
-      for (const pair of pairCommands(place, of)) {
-        if ((await run(pair.check)).code === 0) await must(run, pair.remove, { place, of })
+      for (const pair of pairCommands(place, subject)) {
+        if ((await run(pair.check)).code === 0) await must(run, pair.remove, { place, subject })
       }
       return
     case 'nft': {
       const listed = await run(showChainCommand(place))
-      const handles = listed.code === 0 ? pairHandles(listed.stdout, of) : []
-      if (handles.length > 0) await must(run, deletePairCommand(place, handles), { place, of })
+      const handles = listed.code === 0 ? pairHandles(listed.stdout, subject) : []
+      if (handles.length > 0) await must(run, deletePairCommand(place, handles), { place, subject })
       return
     }
     case 'firewalld':
       // firewalld that has ended took its run-time zones with it.
-      if (isOnPath('firewall-cmd')) await run(firewalldCommand('remove', place.zone, of))
+      if (isOnPath('firewall-cmd')) await run(firewalldCommand('remove', place.zone, subject))
       return
     default:
       return place satisfies never
   }
 }
 
-async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; of: string }): Promise<void> {
+async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; subject: string }): Promise<void> {
   const output = await run(command)
   // firewalld: the interface is in the zone already (ALREADY_ENABLED).
   if (output.code === 0 || (on.place.kind === 'firewalld' && /ALREADY_ENABLED/.test(output.stderr))) return
-  throw firewallError(`could not change the accept of ${on.of} in ${placeText(on.place)}`, command, output.stderr)
+  throw firewallError(`could not change the accept of ${on.subject} in ${placeText(on.place)}`, command, output.stderr)
 }

@@ -76,8 +76,8 @@ export async function missingMarkAccepts(run: Run, verb: string, mark: number | 
   const missing = known.places.filter((_, at) => !(lists[at] ?? []).some(({ ourMark }) => ourMark === mark))
   const earlier = known.places.map((place, at) => {
     const rules = lists[at] ?? []
-    const own = rules.findIndex(({ ourMark }) => ourMark === mark)
-    const drops = rules.slice(0, Math.max(own, 0)).filter(({ act }) => act === 'drop')
+    const ourIndex = rules.findIndex(({ ourMark }) => ourMark === mark)
+    const drops = rules.slice(0, Math.max(ourIndex, 0)).filter(({ act }) => act === 'drop')
     return textsOf(
       run,
       place,

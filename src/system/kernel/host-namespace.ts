@@ -21,32 +21,32 @@ const inhabitants = new Map<string, string | undefined>()
  * Of which host the writer of a record or reservation was, seen by the process `own`. One that says no network namespace
  * is of an earlier version, and counts as ours. Reads /proc of every process where it is of another one.
  */
-export function hostStateOf(writer: ProcessIdentity, own: ProcessIdentity): HostState {
-  if (writer.bootId !== own.bootId) return 'ended'
-  if (writer.netNamespace === undefined || writer.netNamespace === own.netNamespace) return 'here'
-  if (!seesProcessesOf(writer, own)) return 'elsewhere'
+export function hostStateOf(writer: ProcessIdentity, self: ProcessIdentity): HostState {
+  if (writer.bootId !== self.bootId) return 'ended'
+  if (writer.netNamespace === undefined || writer.netNamespace === self.netNamespace) return 'here'
+  if (!seesProcessesOf(writer, self)) return 'elsewhere'
   return inhabitantOf(writer.netNamespace) === undefined ? 'ended' : 'elsewhere'
 }
 
 /** Throws CniError 111 when the attachment is of another host network namespace that lives. */
-export function requireOwnHost(record: AttachmentRecord, own: ProcessIdentity): void {
-  if (hostStateOf(record.writer, own) !== 'elsewhere') return
+export function requireOwnHost(record: AttachmentRecord, self: ProcessIdentity): void {
+  if (hostStateOf(record.writer, self) !== 'elsewhere') return
   const { netNamespace = '' } = record.writer
-  const process = seesProcessesOf(record.writer, own) ? inhabitantOf(netNamespace) : undefined
+  const process = seesProcessesOf(record.writer, self) ? inhabitantOf(netNamespace) : undefined
   const there = process === undefined ? 'on the host' : `there: nsenter --net=/proc/${process}/ns/net`
   const { containerId, ifName } = record.key
   throw new CniError(
     'other-host',
     `${ifName} of container ${containerId} is of another host network namespace, ${netNamespace}`,
     {
-      details: `${describeHolder(record)}; this call runs in ${own.netNamespace} and has changed nothing of it; run it ${there}`,
+      details: `${describeHolder(record)}; this call runs in ${self.netNamespace} and has changed nothing of it; run it ${there}`,
     },
   )
 }
 
 /** From a pid namespace beside the writer's, its processes are not seen, and nothing tells whether they live. */
-function seesProcessesOf(writer: ProcessIdentity, own: ProcessIdentity): boolean {
-  return own.pidNamespace === writer.pidNamespace || own.pidNamespace === initialPidNamespace
+function seesProcessesOf(writer: ProcessIdentity, self: ProcessIdentity): boolean {
+  return self.pidNamespace === writer.pidNamespace || self.pidNamespace === initialPidNamespace
 }
 
 function inhabitantOf(netNamespace: string): string | undefined {

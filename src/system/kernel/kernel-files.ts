@@ -79,9 +79,9 @@ function isOwnSysfs(): boolean {
   try {
     // Two lines of headings; `bonding_masters` is a file of the bonding driver.
     const lines = readFileSync('/proc/self/net/dev', 'latin1').trim().split('\n').slice(2)
-    const own = lines.map((line) => line.slice(0, line.indexOf(':')).trim())
+    const names = lines.map((line) => line.slice(0, line.indexOf(':')).trim())
     const shown = readdirSync('/sys/class/net').filter((each) => each !== 'bonding_masters')
-    return own.sort().join('/') === shown.sort().join('/')
+    return names.sort().join('/') === shown.sort().join('/')
   } catch {
     return false
   }

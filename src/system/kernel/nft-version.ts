@@ -34,7 +34,7 @@ export function tooOldNft(): { readonly path: string; readonly version: string; 
 }
 
 /** Where the version is kept. */
-export function nftVersionFile(): string {
+function nftVersionFile(): string {
   return `${stateRoot()}/nft.json`
 }
 

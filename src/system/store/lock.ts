@@ -104,16 +104,16 @@ export async function removeAbandoned(request: LockRequest): Promise<void> {
 /** One attempt: true when the lock is ours now. */
 async function tryLock(request: LockRequest, depth: number): Promise<boolean> {
   const { file, owner } = request
-  const own = `${file}.${ownerMark()}.${depth}`
-  writeNew(own, encodeHolder({ ...owner, purpose: request.purpose }))
+  const ownFile = `${file}.${ownerMark()}.${depth}`
+  writeNew(ownFile, encodeHolder({ ...owner, purpose: request.purpose }))
   try {
-    linkSync(own, file)
+    linkSync(ownFile, file)
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    return await tryBreak(request, own, depth)
+    return await tryBreak(request, ownFile, depth)
   } finally {
-    rmSync(own, { force: true })
+    rmSync(ownFile, { force: true })
   }
 }
 
@@ -131,7 +131,7 @@ function writeNew(file: string, text: string): void {
 }
 
 /** Replaces a dead holder's lock by `own`; false when the holder lives or someone else is replacing it. */
-async function tryBreak(request: LockRequest, own: string, depth: number): Promise<boolean> {
+async function tryBreak(request: LockRequest, ownFile: string, depth: number): Promise<boolean> {
   if (depth >= deepestBreak || !isAbandoned(request.file)) return false
   const breaking = { ...request, file: `${request.file}.break`, purpose: `replace the abandoned ${request.file}` }
   if (!(await tryLock(breaking, depth + 1))) return false
@@ -142,9 +142,9 @@ async function tryBreak(request: LockRequest, own: string, depth: number): Promi
     if (isDirectory(request.file)) {
       // No rename replaces a directory by a file: others may take the lock as soon as it is gone.
       rmSync(request.file, { recursive: true, force: true })
-      return linkOnce(own, request.file)
+      return linkOnce(ownFile, request.file)
     }
-    renameSync(own, request.file)
+    renameSync(ownFile, request.file)
     return true
   } finally {
     rmSync(breaking.file, { force: true })

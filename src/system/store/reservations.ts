@@ -54,8 +54,8 @@ export function isHeldBy(reservation: Reservation, key: AttachmentKey): boolean 
 
 /** The names that say they are an attachment's: addresses of `network`, or where it is absent, the node's host ports. */
 export function reservedBy(key: AttachmentKey, network?: string): readonly string[] {
-  const own = reservationsIn(network).filter((each) => isHeldBy(each, key))
-  return own.map(({ name }) => name)
+  const held = reservationsIn(network).filter((each) => isHeldBy(each, key))
+  return held.map(({ name }) => name)
 }
 
 /** Who gives back what, of which attachment. */

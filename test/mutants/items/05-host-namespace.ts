@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a call from another host network namespace takes what it finds for its own',
     file: 'src/system/kernel/host-namespace.ts',
-    find: "if (writer.netNamespace === undefined || writer.netNamespace === own.netNamespace) return 'here'",
-    replace: "if (own.netNamespace !== undefined) return 'here'",
+    find: "if (writer.netNamespace === undefined || writer.netNamespace === self.netNamespace) return 'here'",
+    replace: "if (self.netNamespace !== undefined) return 'here'",
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/host-namespace.test.ts',
@@ -17,7 +17,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'what cannot be seen from a pid namespace counts as over',
     file: 'src/system/kernel/host-namespace.ts',
-    find: "  if (!seesProcessesOf(writer, own)) return 'elsewhere'\n",
+    find: "  if (!seesProcessesOf(writer, self)) return 'elsewhere'\n",
     replace: '',
     caughtBy: {
       project: 'netns',

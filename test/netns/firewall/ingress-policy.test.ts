@@ -111,11 +111,11 @@ describe('routed pods', () => {
   ])('that are %s: among themselves, and with an isolated bridge', async (policy, isOpen) => {
     const conf = { ...confOf('routed', 0, policy), mode: 'ptp', bridge: undefined }
     const [a, b] = [await pod(conf, 'a', 8001), await pod(conf, 'b', 8002)]
-    const fenced = await pod(confOf('b', 1, 'same-bridge'), 'c', 8003)
+    const isolated = await pod(confOf('b', 1, 'same-bridge'), 'c', 8003)
     const reached = isOpen ? everything : []
     expect(ways(a.pod, b, isOpen), 'routed to routed').toEqual(reached)
-    expect(ways(a.pod, fenced, isOpen), 'routed to bridge').toEqual(reached)
-    expect(ways(fenced.pod, a, isOpen), 'bridge to routed').toEqual(reached)
+    expect(ways(a.pod, isolated, isOpen), 'routed to bridge').toEqual(reached)
+    expect(ways(isolated.pod, a, isOpen), 'bridge to routed').toEqual(reached)
     const ports = targetsAt([outside.node4, outside.node6], a.hostPort)
     expect(ask(host, host.internet, ports), 'outside to a host port').not.toContain('')
     expect(ask(host, host.path, targetsAt(addresses(a.pod), 80)), 'the node').not.toContain('')

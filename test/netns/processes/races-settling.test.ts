@@ -49,7 +49,7 @@ describe('settling beside other calls', () => {
         paths: [`/proc/${writer.pid}/stat`],
       }
       const settling = startTracedCni(host, { verb: 'ADD', conf: plain, id: 'c2', netns: host.pod('c2') }, at)
-      await until('leftovers are settled', () => existsSync(`${state.directory}/settle.lock`))
+      await until('what is unfinished is settled', () => existsSync(`${state.directory}/settle.lock`))
       await isHeld(settling)
       gate.open()
       const added = await adding

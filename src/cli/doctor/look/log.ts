@@ -8,7 +8,7 @@ import { isOnPath } from '../../../system/process/tools.ts'
 import { recognise } from '../../explain/recognise.ts'
 import type { LoggedError } from './facts.ts'
 
-export const hourMs = 60 * 60 * 1000
+const hourMs = 60 * 60 * 1000
 
 const units = ['containerd', 'crio', 'kubelet', 'k3s', 'k3s-agent', 'rke2-server', 'rke2-agent', 'docker']
 const files = [

@@ -23,16 +23,19 @@ describe('what was put', () => {
     expect(decodeMarkAccept(text)).toBeUndefined()
   })
   it.each([
-    ['a bridge', [{ of: 'cni0', places: [forward] }]],
+    ['a bridge', [{ subject: 'cni0', places: [forward] }]],
     [
       'subnets',
-      ['10.1.0.0/24', 'fd00::/64'].map((of) => ({ of, places: [{ kind: 'firewalld', zone: 'trusted' } as const] })),
+      ['10.1.0.0/24', 'fd00::/64'].map((subject) => ({
+        subject,
+        places: [{ kind: 'firewalld', zone: 'trusted' } as const],
+      })),
     ],
   ])('for %s is read as it was written', (_, accepts) => {
     expect(decodeHostAccepts(encodeHostAccepts(accepts))).toEqual(accepts)
   })
   it('for a bridge is one object, as versions before read it', () => {
-    expect(encodeHostAccepts([{ of: 'cni0', places: [] }])).toBe('{"format":1,"bridge":"cni0","places":[]}')
+    expect(encodeHostAccepts([{ subject: 'cni0', places: [] }])).toBe('{"format":1,"bridge":"cni0","places":[]}')
   })
   it('of the mark is in chains only', () => {
     const accept = { mark: 0x1000, places: [forward] }
