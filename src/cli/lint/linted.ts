@@ -67,7 +67,8 @@ function lookAtDirectories(targets: readonly Target[], { node, binDirs, isNamed 
   const { runtimes } = node
   const looked = targets.map((target) => {
     const programs = programsIn(binDirs ?? target.binDirs, runtimes)
-    return { ...target, programs, lint: lintDirectory(target.directory, programs, target.readers) }
+    const how = { readers: target.readers, isOfCrio: binDirs !== undefined || target.isOfCrio }
+    return { ...target, programs, lint: lintDirectory(target.directory, programs, how) }
   })
   const lints = looked.map(({ lint }) => lint.lints ?? [])
   const unread = isNamed ? targets.map(({ directory }) => directory) : [usualDirectory() ?? []].flat()

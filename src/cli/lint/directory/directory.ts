@@ -27,11 +27,17 @@ export interface DirectoryLint {
 /** What every runtime reads: libcni's ConfFiles with the extensions that containerd and CRI-O ask for. */
 const extensions = ['.conf', '.conflist', '.json']
 
-/** Looks at a directory and the programs that its files name. `readers`: the runtimes of the node that read it. */
+/** `readers`: the runtimes of the node that read it. `isOfCrio`: whether the programs are those that CRI-O would find. */
+export interface DirectoryOptions {
+  readonly readers?: readonly NodeRuntime[]
+  readonly isOfCrio?: boolean
+}
+
+/** Looks at a directory and the programs that its files name. */
 export function lintDirectory(
   directory: string,
   programs: Programs,
-  readers: readonly NodeRuntime[] = [],
+  { readers = [], isOfCrio = true }: DirectoryOptions = {},
 ): DirectoryLint {
   const listed = namesIn(directory)
   if ('problem' in listed) return { files: [], findings: [listed.problem], couldNotLook: true }
@@ -42,7 +48,9 @@ export function lintDirectory(
   // Whoever may not read a file cannot say what runtimes, which are root, make of the directory.
   if (denied.length > 0) return { files, findings: looked.flatMap(({ lint }) => lint.findings), couldNotLook: true }
   const prediction = predict(
-    looked.map(({ candidate }) => candidate),
+    looked.map(({ candidate: { programProblem: problem, ...rest } }) => {
+      return isOfCrio ? { ...rest, programProblem: problem } : rest
+    }),
     settingsOf(readers),
   )
   const names = readers.map(({ runtime }) => runtime)

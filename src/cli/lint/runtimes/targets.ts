@@ -11,6 +11,8 @@ export interface Target {
   readonly directory: string
   readonly binDirs: readonly string[]
   readonly readers: readonly NodeRuntime[]
+  /** Whether CRI-O would look for plugins there, as far as is known. */
+  readonly isOfCrio: boolean
 }
 
 /** The directories that runtimes of this node read, each once; `/etc/cni/net.d` where there is no runtime. */
@@ -23,12 +25,20 @@ export function targetsOf(runtimes: readonly NodeRuntime[]): readonly Target[] {
 /** A directory that a person names. */
 export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): Target {
   const readers = runtimes.filter((runtime) => directoriesOf(runtime).includes(join(directory, '.')))
-  return { directory, readers, binDirs: binDirsOf(readers.length > 0 ? readers : runtimes) }
+  // One that is installed and does not run decides nothing about what it does not read: Debian's containerd comes with
+  // other packages, and has its plugins where nobody else looks.
+  const owners = readers.length > 0 ? readers : runtimes.filter(isRunning)
+  const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => runtime === 'CRI-O')
+  return { directory, readers, binDirs: binDirsOf(owners), isOfCrio }
 }
 
 /** Where the plugins of a file are: those of the runtime that reads it, or else of the first one. */
 export function binDirsFor(file: string, runtimes: readonly NodeRuntime[]): readonly string[] {
   return targetOf(dirname(file), runtimes).binDirs
+}
+
+function isRunning({ pid, socket }: NodeRuntime): boolean {
+  return pid !== undefined || socket !== undefined
 }
 
 /** Where a runtime reads, as its paths are seen from here. */

@@ -65,13 +65,19 @@ describe('which directories are looked at', () => {
   })
 
   it('are the usual ones where there is no runtime', () => {
-    expect(targetsOf([])).toEqual([{ directory: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], readers: [] }])
+    expect(targetsOf([])).toEqual([
+      { directory: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], readers: [], isOfCrio: true },
+    ])
   })
 
   it('a directory that is named has the plugins of who reads it, and else of the first runtime', () => {
     expect(targetOf(`${k3sDir}/`, [containerd, k3s])).toMatchObject({ binDirs: k3s.settings.binDirs, readers: [k3s] })
     expect(targetOf('/tmp/draft', [containerd])).toMatchObject({ binDirs: ['/usr/lib/cni'], readers: [] })
     expect(otherBinDirs(['/usr/lib/cni'], [containerd, k3s])).toContain('/opt/cni/bin')
+    // One that is only installed, as Debian's containerd with other packages, decides about its own directory alone.
+    const { pid: _, ...stopped } = containerd
+    expect(targetOf('/tmp/draft', [stopped])).toMatchObject({ binDirs: ['/opt/cni/bin'], isOfCrio: true })
+    expect(targetOf('/etc/cni/net.d', [stopped])).toMatchObject({ binDirs: ['/usr/lib/cni'], isOfCrio: false })
   })
 })
 
@@ -199,5 +205,16 @@ describe('plugins that are elsewhere (/usr/lib/cni of Debian)', () => {
     const found = look(join(root, '10-a.conflist'), view()).findings.filter(({ severity }) => severity === 'error')
     expect(found).toMatchObject([{ id: 'plugin-missing', message: expect.stringContaining(`it is in ${root}/opt`) }])
     expect(found[0]?.cure).toContain(`ln -s ${root}/opt/bridge ${root}/usr/`)
+  })
+
+  it('of containerd are nothing to CRI-O, which is not on this node', () => {
+    const containerdOnly = node({ ...containerd, settings: { confDir: '/elsewhere', binDirs: [join(root, 'usr')] } })
+    const { directories, findings } = look(root, containerdOnly)
+    expect(directories[0]?.prediction).toMatchObject({ skipped: [], crio: { file: '10-a.conflist' } })
+    expect(idsOf(findings)).not.toContain('runtimes-differ')
+    // Where a person says which directory it is, or CRI-O is here, its plugins count.
+    expect(look(root, containerdOnly, [join(root, 'usr')]).directories[0]?.prediction.crio).not.toHaveProperty('file')
+    const both = node({ ...crio, settings: { confDir: root, binDirs: [join(root, 'usr')] } })
+    expect(look(root, both).directories[0]?.prediction.crio).not.toHaveProperty('file')
   })
 })
