@@ -80,11 +80,6 @@ export function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
   return modeOf(spec).podTeardownOps(spec)
 }
 
-/** Takes this attachment's own elements out of our rules. */
-export function ownRuleRemovals(spec: AttachmentSpec): readonly Op[] {
-  return elementOps(ownElements(spec), 'nft.del')
-}
-
 /** The elements of this attachment alone. A routed pod's link is its own, a bridge is not. */
 function ownElements(spec: AttachmentSpec): readonly Element[] {
   const { host, port } = spec

@@ -212,11 +212,6 @@ export function opsOf({ stages }: Pick<Plan, 'stages'>, id?: string): readonly O
   return stages.flatMap((stage) => ('ops' in stage.run && (id ?? stage.id) === stage.id ? stage.run.ops : []))
 }
 
-/** The flows that a plan lists or deletes. */
-export function flowsOf({ stages }: Pick<Plan, 'stages'>): readonly FlowSelections[] {
-  return stages.flatMap(({ run }) => (run.kind === 'flows' ? run.flows : []))
-}
-
 /** What failed first, in the order of the stages. */
 export function failureIn(run: PlanRun): Failure | undefined {
   return run.outcomes.find(({ failed }) => failed !== undefined)?.failed

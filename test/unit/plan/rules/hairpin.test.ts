@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import type { AttachmentSpec } from '../../../../src/plan/model/attachment.ts'
 import type { Op } from '../../../../src/plan/model/op.ts'
-import { attachmentRuleOps, ownRuleRemovals } from '../../../../src/plan/modes/attach.ts'
+import { attachmentRuleOps, teardownOps } from '../../../../src/plan/modes/attach.ts'
 import { hairpinElements, selfHairpinElements } from '../../../../src/plan/rules/hairpin.ts'
 import { specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
@@ -41,7 +41,7 @@ describe('what is routed back to its own link', () => {
       ...(spec.hostPorts ? { hostPorts: { ...spec.hostPorts, link: 'br9' } } : {}),
     }
     expect(elementsIn(attachmentRuleOps(chained), 'hairpinLinks')).toEqual([pair('br9').key])
-    expect(elementsIn(ownRuleRemovals(chained), 'hairpinLinks')).toEqual([])
+    expect(elementsIn(teardownOps(chained, 1), 'hairpinLinks')).toEqual([])
   })
 })
 
@@ -58,6 +58,6 @@ describe('a pod that reaches itself', () => {
   it('is one with host ports in a record of an earlier version, too', () => {
     const { spec } = of({ podcidr, ...ports })
     expect(selfHairpinElements({ ...spec, selfHairpin: false })).toEqual(self)
-    expect(elementsIn(ownRuleRemovals({ ...spec, selfHairpin: false }), 'selfHairpin')).toHaveLength(2)
+    expect(elementsIn(teardownOps({ ...spec, selfHairpin: false }, 1), 'selfHairpin')).toHaveLength(2)
   })
 })
