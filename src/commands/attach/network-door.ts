@@ -3,6 +3,7 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import { isPodLinkName } from '../../plan/model/names.ts'
 import { emptyNamespace, type ObservedNamespace } from '../../plan/model/observed.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { isInPlace } from '../../plan/order/decided.ts'
@@ -123,14 +124,14 @@ function networkState(context: CallContext) {
   }
 }
 
-/** The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it. */
+/** The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it, or may have been. */
 async function lookAtBridge(
   context: CallContext,
   { bridge }: NetworkSpec,
   attachments: readonly AttachmentSpec[],
 ): Promise<ObservedNamespace | undefined> {
   if (bridge === undefined) return emptyNamespace
-  const ports = attachments.filter((spec) => spec.port?.bridge === bridge.name)
-  const isNew = !linkExists(bridge.name) && !ports.some((spec) => spec.host !== undefined && linkExists(spec.host.name))
-  return isNew ? undefined : await observeHost(context.run)
+  const others = attachments.filter(({ port }) => port?.bridge !== bridge.name).map(({ host }) => host?.name)
+  const mayBePort = (name: string) => isPodLinkName(name) && !others.includes(name)
+  return linkExists(bridge.name) || linkNames().some(mayBePort) ? await observeHost(context.run) : undefined
 }

@@ -5,7 +5,7 @@
 import { CommandError } from '../../compile/command-error.ts'
 import { type Difference, difference } from '../../plan/difference/difference.ts'
 import { ifbStateOps } from '../../plan/link/bandwidth.ts'
-import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { afterRuleOps, keptHostOps, queueingOps } from '../../plan/modes/attach.ts'
@@ -13,6 +13,7 @@ import { portOps } from '../../plan/modes/bridge.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
 import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
 import { bridgeOps, refilledRuleOps } from '../../plan/modes/network-rules.ts'
+import { unpluggedPorts } from '../../plan/order/set-up.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { networkParts, requireState } from '../../system/files/state.ts'
 import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
@@ -115,11 +116,23 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   }
   const attachments = all.filter(isThere)
   const rules = refilledRuleOps({ networks, attachments: all, cluster: readCluster() })
-  const ops = [...linkOps(networks, attachments), ...rules]
+  const unplugged = current.flatMap((network) =>
+    unpluggedPorts(network.name, { attachments: all, host }, portOf(network, attachments)),
+  )
+  const ops = [...linkOps(networks, attachments), ...unplugged.flatMap(portOps), ...rules]
   const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
   const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))
   const lost = all.filter((spec) => !isThere(spec) && finished.has(textOf(spec.key)))
   return { differences, rules, lost }
+}
+
+/** A port of the network, as another pod has one, or as its policy wants it. */
+function portOf(
+  { bridge, ingressPolicy }: NetworkSpec,
+  attachments: readonly AttachmentSpec[],
+): BridgePort | undefined {
+  const known = attachments.find(({ port }) => port !== undefined && port.bridge === bridge?.name)
+  return known?.port ?? (bridge && { bridge: bridge.name, hairpin: false, isolated: ingressPolicy === 'isolated' })
 }
 
 /** Where a foreign firewall drops and an accept of ours is not, or is as release 0.1 put it. */

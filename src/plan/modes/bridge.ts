@@ -19,15 +19,21 @@ import { interfacePodOps, interfacePodTeardownOps } from './pod-ops.ts'
 import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
 import { vethOps } from './veth.ts'
 
+/** A host end, and where it belongs. */
+export interface Port {
+  readonly host?: Pick<LinkEnd, 'name'>
+  readonly port?: BridgePort
+}
+
 /** A port that lost its bridge, put back. */
-export function portOps({ host, port }: AttachmentSpec): readonly Op[] {
+export function portOps({ host, port }: Port): readonly Op[] {
   if (host === undefined || port === undefined) return []
   const { bridge: master } = port
   const why = `plug ${host.name} into ${master}`
   return [{ in: 'host', kind: 'port.master', dev: host.name, master, why }, ...portSettings(host, port)]
 }
 
-function portSettings({ name }: LinkEnd, { hairpin, isolated, vlans }: BridgePort): readonly Op[] {
+function portSettings({ name }: Pick<LinkEnd, 'name'>, { hairpin, isolated, vlans }: BridgePort): readonly Op[] {
   return [
     { in: 'host', kind: 'port.flags', dev: name, hairpin, isolated, why: `set hairpin and isolation of ${name}` },
     ...(vlans ? portVlanOps(name, vlans) : []),

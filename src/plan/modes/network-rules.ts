@@ -14,7 +14,7 @@ import { acceptedOf } from '../rules/host-accept.ts'
 import { isolationElements } from '../rules/isolation.ts'
 import { masqueradeElements, masqueradeOps } from '../rules/masquerade.ts'
 import { attachmentRuleOps } from './attach.ts'
-import { portOps } from './bridge.ts'
+import { type Port, portOps } from './bridge.ts'
 import { bridgeSysctlOps, forwardingOps, keepBridgeOps, newBridgeOps } from './network.ts'
 
 /** Everything our nft table is to hold, from state. */
@@ -127,10 +127,10 @@ function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {
 }
 
 /** A network's bridge and forwarding, and the ports that belong on the bridge. */
-export function bridgeOps(network: NetworkSpec, attachments: readonly AttachmentSpec[]): readonly Op[] {
+export function bridgeOps(network: NetworkSpec, attachments: readonly Port[]): readonly Op[] {
   const { bridge } = network
   if (bridge === undefined) return forwardingOps(network)
-  const ports = attachments.filter((spec) => spec.port?.bridge === bridge.name)
+  const ports = attachments.filter(({ port }) => port?.bridge === bridge.name)
   return [...forwardingOps(network), ...newBridgeOps(bridge), ...ports.flatMap(portOps)]
 }
 

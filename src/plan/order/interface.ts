@@ -179,7 +179,9 @@ function removeOrphanLink(facts: AddFacts): Step {
 }
 
 function settingOf(facts: AddFacts): SetUp {
+  const { port } = specOf(facts)
   return {
+    ...(port && { port }),
     network: wantedNetwork(facts),
     namesSubnets: facts.conf.ipam.kind === 'pool',
     own: ownStillMissing(facts),

@@ -6,9 +6,10 @@
 import { difference } from '../difference/difference.ts'
 import { networkOverlaps, overlapError } from '../ipam/range-overlap.ts'
 import { agreeOnAddresses } from '../link/bridge-addresses.ts'
-import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import { bridgeMac } from '../model/names.ts'
+import type { AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
+import { bridgeMac, keyOfHostLink } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
+import type { Port } from '../modes/bridge.ts'
 import { mergeNetworks } from '../modes/build-spec.ts'
 import { bridgeSysctlOps } from '../modes/network.ts'
 import { bridgeOps, refilledRuleOps, ruleOps, sharesRules } from '../modes/network-rules.ts'
@@ -25,6 +26,8 @@ export interface SetUp {
   /** Whether the configuration names the subnets; else they are learnt, and kept. */
   readonly namesSubnets: boolean
   readonly own: readonly Op[]
+  /** What the configuration says of a port, for pods of which that is not known. */
+  readonly port?: BridgePort
   /** The ranges are those of a network that is there, or may overlap others'. */
   readonly mayOverlap: boolean
 }
@@ -59,7 +62,7 @@ export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
   const network = asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
   const others = shared.networks.filter(({ name }) => name !== network.name)
   if (!setting.mayOverlap) requireApart(network, others, shared.links)
-  const links = bridgeOps(network, portsThere(shared))
+  const links = bridgeOps(network, [...portsThere(shared), ...unpluggedPorts(network.name, shared, setting.port)])
   // VLANs of ports are looked at where there are any.
   const looksAtVlans = shared.host !== undefined && links.some(({ kind }) => kind === 'vlan.add')
   if (looksAtVlans && facts.runs.at(-1)?.plan.id !== 'look at VLANs') return lookAtVlans(network)
@@ -161,6 +164,24 @@ export function lookAtRules(spec: AttachmentSpec | undefined): Plan {
 
 function portsThere({ attachments, host }: NetworkFacts) {
   return attachments.filter((spec) => spec.host !== undefined && host?.links.has(spec.host.name) === true)
+}
+
+/**
+ * Links of the network's pods, as their aliases tell, which are on no bridge and in no record that says where they belong:
+ * both have gone, so that they belong on the one that has its place. `port`: what is known of the network's ports;
+ * undefined where they are none.
+ */
+export function unpluggedPorts(
+  network: string,
+  { attachments, host }: Pick<NetworkFacts, 'attachments' | 'host'>,
+  port: BridgePort | undefined,
+): readonly Port[] {
+  const known = new Set(attachments.map((spec) => spec.host?.name))
+  const links = [...(host?.links.values() ?? [])].filter(
+    ({ name, alias, master }) =>
+      master === undefined && !known.has(name) && keyOfHostLink(name, alias)?.network === network,
+  )
+  return port === undefined ? [] : links.map(({ name }) => ({ host: { name }, port }))
 }
 
 function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {

@@ -13,7 +13,7 @@ import { type Finished, trestle } from '../../support/host.ts'
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
 /** Enough that a few runs meet most pairs of kinds. */
-const sampled = 40
+const sampled = 37
 
 console.log(`pairs of damages: TRESTLE_TEST_SEED=${seed}${isFull ? ', everything' : ''}`)
 
@@ -149,10 +149,22 @@ function saying({ code, stdout, stderr }: Finished): string {
   return `${code} ${stdout}${stderr}`
 }
 
+const foundOnce = [
+  'every network: removed',
+  'every finished record: removed',
+  "a finished record: another attachment's",
+]
+
+/** Pairs that lost something once: played every time. */
+function wasFound([first, second, ending]: Story): boolean {
+  return foundOnce.includes(first.name) && second.name === 'the bridge: deleted' && ending === 'every DEL comes'
+}
+
 /** All, or some of them that the seed chooses. */
 function chosen(all: readonly Story[]): readonly Story[] {
   if (isFull) return all
   const random = randomFrom(seed)
-  const left = [...all]
-  return Array.from({ length: sampled }, () => left.splice(Math.floor(random() * left.length), 1)).flat()
+  const left = all.filter((story) => !wasFound(story))
+  const some = Array.from({ length: sampled }, () => left.splice(Math.floor(random() * left.length), 1)).flat()
+  return [...all.filter(wasFound), ...some]
 }
