@@ -65,19 +65,19 @@ function look(context: CallContext, listed: Listed): { facts: readonly Facts[]; 
 export async function collect(
   context: CallContext,
   verdicts: readonly Verdict[],
-  tell: (text: string) => void,
+  progress: (text: string) => void,
 ): Promise<readonly Collected[]> {
   await endKilledCalls(true)
   const collected: Collected[] = []
   const garbage = verdicts.filter(({ verdict }) => verdict === 'collect')
   for (const [at, each] of garbage.entries()) {
-    tell(`collecting ${at + 1} of ${garbage.length}: ${each.record.key.containerId}`)
+    progress(`collecting ${at + 1} of ${garbage.length}: ${each.record.key.containerId}`)
     const stored = { file: '', isPending: false, record: each.record }
     const failures = (await teardownAll(context, networkFiles(each.record.key.network), [stored])).flat()
     collected.push({ ...each, failures: failures.map((failure) => failure.message) })
   }
   for (const files of networkDirectories()) {
-    tell(`settling what killed calls left in ${files.directory}`)
+    progress(`settling what killed calls left in ${files.directory}`)
     await settleKilledCalls(context, files)
     await removeWhenEmpty(context, files)
   }
