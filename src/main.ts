@@ -12,6 +12,7 @@ import { handlers } from './commands/verbs/handlers.ts'
 import { warmUpForSnapshot } from './snapshot/warm-up.ts'
 import { ownTypes } from './system/ipam/own-types.ts'
 import { removeCallFiles } from './system/process/call-file.ts'
+import { tallyCall } from './system/process/call-tally.ts'
 import { reportIgnoredWords } from './system/process/ignored-words.ts'
 import { loadBundle } from './system/process/load-bundle.ts'
 import { writeAll } from './system/process/output.ts'
@@ -84,7 +85,17 @@ function leave({ stdout, exitCode, teardown }: DispatchOutput): void {
     return
   }
   if (exitCode !== 0) reportIgnoredWords()
+  tally(stdout, exitCode)
   exit(exitCode)
+}
+
+/** Counted when the runtime has its answer, from the start of the process. */
+function tally(stdout: string, exitCode: number): void {
+  tallyCall({
+    verb: process.env['CNI_COMMAND'] ?? '',
+    code: () => (exitCode === 0 ? 0 : (JSON.parse(stdout) as { code: number }).code),
+    ms: performance.now(),
+  })
 }
 
 function exit(exitCode: number): void {

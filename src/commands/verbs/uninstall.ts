@@ -170,7 +170,7 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
 }
 
 function stateParts(): readonly string[] {
-  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json', 'cluster.json', 'agent.json'].map(
+  return ['networks', 'ports', 'damaged', 'nft.json', 'accept.json', 'cluster.json', 'agent.json', 'calls'].map(
     (name) => `${stateRoot()}/${name}`,
   )
 }

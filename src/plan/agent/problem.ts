@@ -11,6 +11,7 @@ export const problemIds = [
   'ForeignRoute',
   'OverlapsHost',
   'MovedPodCIDR',
+  'MtuChanged',
   'OtherConfiguration',
   'NoProgram',
   'ProgramFails',

@@ -21,6 +21,7 @@
 //   /run/trestle/nft.json                   the version of nft, and the file that it is of
 //   /run/trestle/cluster.json               pod ranges and addresses of the cluster, by its agent
 //   /run/trestle/agent.json                 what the agent remembers of other nodes
+//   /run/trestle/calls                     a line for each call, where an agent counts them (call-tally.ts)
 //   /run/trestle/damaged/                    files set aside because they could not be read
 
 import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats, statfsSync, statSync } from 'node:fs'

@@ -12,6 +12,7 @@ import {
   nodeObject,
   openApiServer,
   type Running,
+  scrape,
   startAgent,
   until,
 } from '../../support/cluster/cluster.ts'
@@ -163,7 +164,7 @@ describe('trestle agent', () => {
     await until(() => routes().includes('10.244.2.0/24 via 192.0.2.14 dev up0'), 'the new owner')
   })
 
-  it('names what is wrong with other nodes, in log and event, and programs the rest', async () => {
+  it('names what is wrong with other nodes, in log, event and metric, and programs the rest', async () => {
     const bad = (name: string, cidr: string, address: string) =>
       nodeObject(name, { cidrs: [cidr], addresses: [address] })
     await api.order({
@@ -178,6 +179,7 @@ describe('trestle agent', () => {
         bad('routed', '10.250.0.0/16', '192.0.2.20'),
         bad('hostile', '$(reboot)\n10.244.1.0/24', '192.0.2.21'),
         nodeObject('nothing', { cidrs: [], addresses: [] }),
+        bad('family', 'fd00:10:244:7::/64', '192.0.2.22'),
       ],
     })
     const before = foreign()
@@ -189,7 +191,7 @@ describe('trestle agent', () => {
     const told = Object.fromEntries(
       running.lines.filter(({ problem }) => problem !== undefined).map(({ node, problem }) => [node, problem]),
     )
-    expect(told).toMatchObject({
+    const wrong = {
       malformed: 'BadPodCIDR',
       overlaps: 'OverlappingPodCIDR',
       same: 'OverlappingPodCIDR',
@@ -198,11 +200,70 @@ describe('trestle agent', () => {
       routed: 'ForeignRoute',
       hostile: 'BadPodCIDR',
       nothing: 'NoPodCIDR',
+      family: 'NoInternalIP',
+    }
+    expect(told).toEqual(wrong)
+    const ofNode = (id: string, name: string) =>
+      api.seen(({ body }) => {
+        const { reason, message = '' } = (body ?? {}) as { reason?: string; message?: string }
+        return reason === id && message.startsWith(`node ${name}: `)
+      }, `the event of node ${name}`)
+    const metrics = scrape(host)
+    for (const [name, id] of Object.entries(wrong)) {
+      expect(await ofNode(id, name), name).toMatchObject({
+        method: 'POST',
+        body: { involvedObject: { kind: 'Node', name: 'self' }, type: 'Warning' },
+      })
+      const sameId = Object.values(wrong).filter((each) => each === id)
+      expect(metrics[`trestle_agent_problems{id="${id}"}`], id).toBe(sameId.length)
+    }
+    expect(metrics['trestle_agent_ready']).toBe(1)
+
+    // Nothing flaps: heartbeats of them change no route and are reported by nothing.
+    const [said, asked] = [running.lines.length, api.lines.filter(({ method }) => method === 'POST').length]
+    for (let beat = 0; beat < 3; beat++)
+      await api.order({
+        put: [{ ...two, status: { ...two.status, conditions: [{ type: 'Ready', status: `${beat}` }] } }],
+      })
+    await api.order({ put: [three] })
+    await until(() => routes().length === 3, 'a route to node three')
+    await running.seen(({ message }) => message === 'routes changed', 'the line')
+    expect(running.lines.slice(said).filter(({ problem }) => problem !== undefined)).toEqual([])
+    expect(api.lines.filter(({ method }) => method === 'POST')).toHaveLength(asked)
+    expect(routes()).toEqual([...toTwo, '10.244.3.0/24 via 192.0.2.13 dev up0'].sort())
+  })
+
+  it('counts calls and addresses, and says when pods have another MTU than the uplink', async () => {
+    await api.order({ put: [own, two] })
+    const running = agent('--look', '1')
+    await running.seen(isReady, 'ready')
+    const { cniVersion, name, plugins } = files.configuration()
+    const conf = { cniVersion, name, ...plugins[0] }
+    const [a, b] = [host.pod('a'), host.pod('b')]
+    const mtuOf = (pod: string) => JSON.parse(host.inPod(pod, 'ip', ['-j', 'link', 'show', 'eth0']).stdout)[0].mtu
+    expect(host.cni('ADD', conf, { id: 'a', netns: a }).code).toBe(0)
+    expect(host.cni('ADD', conf, { id: 'a', netns: a }).json?.code).toBe(103)
+    const first = scrape(host)
+    expect(first).toMatchObject({
+      'trestle_pool_addresses_taken{range="10.244.1.0/24"}': 1,
+      'trestle_pool_addresses{range="10.244.1.0/24"}': 253,
+      'trestle_call_seconds_count{verb="ADD"}': 2,
+      'trestle_call_errors_total{verb="ADD",code="103"}': 1,
     })
-    const event = await api.seen(({ body }) => (body as { reason?: string })?.reason === 'NotOnSegment', 'the event')
-    expect(event).toMatchObject({
-      method: 'POST',
-      body: { involvedObject: { kind: 'Node', name: 'self' }, message: expect.stringContaining('node behind') },
+    expect(first['trestle_call_seconds_sum{verb="ADD"}']).toBeGreaterThan(0)
+
+    host.run('ip', ['link', 'set', 'up0', 'mtu', '1400'])
+    await running.seen(({ problem }) => problem === 'MtuChanged', 'the problem')
+    await api.seen(({ body }) => (body as { reason?: string })?.reason === 'MtuChanged', 'the event')
+    expect(scrape(host)['trestle_agent_problems{id="MtuChanged"}']).toBe(1)
+    expect(host.cni('ADD', conf, { id: 'b', netns: b }).code).toBe(0)
+    expect([mtuOf(a), mtuOf(b)]).toEqual([1500, 1400])
+    expect(host.cni('DEL', conf, { id: 'a', netns: a }).code).toBe(0)
+    await running.seen(({ message }) => String(message).startsWith('over: the uplink has MTU'), 'the end of it')
+    expect(scrape(host)).toMatchObject({
+      'trestle_pool_addresses_taken{range="10.244.1.0/24"}': 1,
+      'trestle_call_seconds_count{verb="ADD"}': 3,
+      'trestle_call_seconds_count{verb="DEL"}': 1,
     })
   })
 

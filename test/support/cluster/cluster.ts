@@ -98,6 +98,17 @@ export function startAgent(
   return start(host, { file, args: words, env: { TRESTLE_STATE_DIR: host.stateDir } })
 }
 
+/** The metrics of the agent on a node, by name and labels as they are printed. */
+export function scrape(host: Host): Readonly<Record<string, number>> {
+  const fetched = host.run(process.execPath, [
+    '-e',
+    "fetch('http://127.0.0.1:9917/metrics').then((found) => found.text()).then((text) => process.stdout.write(text))",
+  ])
+  if (fetched.code !== 0) throw new Error(`no metrics: ${fetched.stderr}`)
+  const lines = fetched.stdout.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  return Object.fromEntries(lines.map((line) => [line.replace(/ [^ ]*$/, ''), Number(line.replace(/.* /, ''))]))
+}
+
 /** Whether the agent says that all stands. */
 export const isReady = (line: Line): boolean => line['message'] === 'ready'
 

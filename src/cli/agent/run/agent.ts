@@ -8,6 +8,8 @@ import { isEcho } from '../../../plan/agent/routes-after.ts'
 import { allNetworks } from '../../../system/store/records.ts'
 import { type Access, openAccess } from '../api/access.ts'
 import { type NodeWatch, watchNodes } from '../api/nodes.ts'
+import { poolUse } from '../node/pools.ts'
+import { openTally } from '../node/tally.ts'
 import { followDirectory, followLines } from '../node/watchers.ts'
 import type { Settings } from '../settings/settings.ts'
 import { collectGarbage } from './garbage.ts'
@@ -51,7 +53,9 @@ interface Life {
 /** Runs the agent until the signal comes; what it has made stays. Throws CniError 50 where no API server can be found. */
 export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
   const log = openLog()
-  const metrics = openMetrics(TRESTLE_VERSION)
+  const own = () => watch.nodes.get(settings.node)?.podCidrs ?? []
+  const { read: calls } = openTally()
+  const metrics = openMetrics(TRESTLE_VERSION, { pools: () => poolUse(settings.network, own()), calls })
   const open = () => openAccess(settings.access)
   const { found } = open()
   log('info', 'started', { node: settings.node, apiServer: found.server, from: found.source, version: TRESTLE_VERSION })
@@ -94,7 +98,10 @@ function follow(life: Life): void {
   followLines({ file: 'nft', args: ['monitor', 'destroy'], signal }, (line) => news(newsOfNft(line)))
   for (const directory of [settings.confDir, settings.binDir])
     followDirectory(directory, signal, () => ask(life, 'routes'))
-  const look = setInterval(() => ask(life, 'all'), settings.lookMs)
+  const look = setInterval(() => {
+    ask(life, 'all')
+    life.metrics.collect()
+  }, settings.lookMs)
   const collect = () =>
     void collectGarbage(life).catch((error: Error) => life.log('error', 'gc', { error: error.message }))
   const garbage = settings.gcMs === 0 ? undefined : setInterval(collect, settings.gcMs)

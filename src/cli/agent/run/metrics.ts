@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's metrics (prometheus.io/docs/concepts/metric_types). Names of nodes are no labels: there are thousands.
 
-import { Counter, Gauge, Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { problemIds } from '../../../plan/agent/problem.ts'
+import type { TalliedCall } from '../../../system/process/call-tally.ts'
+import type { PoolUse } from '../node/pools.ts'
+
+/** What is looked up when the metrics are read. */
+export interface NodeNumbers {
+  readonly pools: () => readonly PoolUse[]
+  readonly calls: () => readonly TalliedCall[]
+}
 
 /** The metrics and where they are read. */
-export function openMetrics(version: string) {
+export function openMetrics(version: string, numbers?: NodeNumbers) {
   const registry = new Registry()
   const registers = [registry]
   const gauge = (name: string, help: string) => new Gauge({ name: `trestle_agent_${name}`, help, registers })
@@ -21,6 +29,7 @@ export function openMetrics(version: string) {
   })
   const memory = gauge('resident_memory_bytes', 'Memory of the agent that is resident.')
   const cpu = gauge('cpu_seconds', 'CPU time that the agent itself has used, tools that it starts apart.')
+  const node = nodeMetrics(registers)
   return {
     nodes: gauge('nodes', 'Nodes that the API server lists.'),
     routes: gauge('routes', 'Routes to other nodes, and unreachable ones for the own range, that are wanted.'),
@@ -36,14 +45,49 @@ export function openMetrics(version: string) {
     setProblems: (now: readonly Problem[]) => {
       for (const id of problemIds) problems.set({ id }, now.filter((problem) => problem.id === id).length)
     },
+    /** Takes over what calls have written down, before it is too much. */
+    collect: () => numbers !== undefined && node.set(numbers),
     text: async () => {
       memory.set(process.memoryUsage.rss())
       const { user, system } = process.cpuUsage()
       cpu.set((user + system) / 1e6)
+      if (numbers !== undefined) node.set(numbers)
       return await registry.metrics()
     },
     contentType: registry.contentType,
   }
+}
+
+/** Seconds: a call of a plugin takes some tens of milliseconds, and never more than twenty seconds. */
+const buckets = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20]
+
+/** What the plugin does on the node. */
+function nodeMetrics(registers: Registry[]) {
+  const pool = (name: string, help: string) =>
+    new Gauge({ name: `trestle_pool_addresses${name}`, help, labelNames: ['range'], registers })
+  const taken = pool('_taken', "Addresses of the node's range that pods have, or that cool down.")
+  const total = pool('', "Addresses of the node's range that can be given out.")
+  const seconds = new Histogram({
+    ...{ name: 'trestle_call_seconds', help: 'How long calls of the plugin took, by verb.' },
+    ...{ labelNames: ['verb'], buckets, registers },
+  })
+  const errors = new Counter({
+    ...{ name: 'trestle_call_errors_total', help: 'Calls that ended with an error, by verb and code.' },
+    ...{ labelNames: ['verb', 'code'], registers },
+  })
+  const set = ({ pools, calls }: NodeNumbers) => {
+    // The range may be another one by now.
+    for (const gauge of [taken, total]) gauge.reset()
+    for (const pool of pools()) {
+      taken.set({ range: pool.range }, pool.taken)
+      total.set({ range: pool.range }, pool.total)
+    }
+    for (const { verb, code, ms } of calls()) {
+      seconds.observe({ verb }, ms / 1000)
+      if (code !== 0) errors.inc({ verb, code: `${code}` })
+    }
+  }
+  return { set }
 }
 
 export type Metrics = ReturnType<typeof openMetrics>

@@ -11,10 +11,12 @@ import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
 import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.ts'
 import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
 import type { NodeRoute } from '../../../plan/agent/node-route.ts'
+import { mtuProblems } from '../../../plan/agent/pod-mtu.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { planRoutes } from '../../../plan/agent/routes.ts'
 import { routesAfter } from '../../../plan/agent/routes-after.ts'
 import { modeOf } from '../../../plan/modes/modes.ts'
+import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
 import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
@@ -30,6 +32,7 @@ import type { Metrics } from './metrics.ts'
 export interface Known {
   memory?: KeptMemory | undefined
   routes?: readonly NodeRoute[] | undefined
+  mtu?: { readonly uplink: number | undefined; readonly problems: readonly Problem[] }
 }
 
 /** What a round works with. `nodes`: absent until a whole list was read: then nothing of the cluster is changed. */
@@ -77,6 +80,7 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
     ])
   }
   if (input.isWhole) await attempt('repair', () => repair(input))
+  await attempt('MTU', async () => lookAtMtu(input))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
   // Pods of a node that cannot run the plugin would fail one after the other.
@@ -147,6 +151,19 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
   input.metrics.repairs.inc(missing.length)
   input.log('warning', 'repaired', { missing: missing.slice(0, 20), count: missing.length })
   return []
+}
+
+/** What pods have is read where the uplink has another MTU than at the last look, and in whole rounds. */
+function lookAtMtu({ known, settings, isWhole }: RoundInput): readonly Problem[] {
+  const uplink = uplinkMtu()
+  if (isWhole || known.mtu === undefined || known.mtu.uplink !== uplink) {
+    const specs = allRecords().flatMap(({ record }) =>
+      record.key.network === settings.network ? (record.spec ?? []) : [],
+    )
+    const pods = specs.flatMap((spec) => (spec.chained === undefined ? spec.mtu : []))
+    known.mtu = { uplink, problems: mtuProblems(settings.node, uplink, pods) }
+  }
+  return known.mtu.problems
 }
 
 function contextOf({ signal }: RoundInput): CallContext {

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what the plugin's calls have written since the last time.
+
+import { closeSync, constants, fstatSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
+import { createText } from '../../../system/files/files.ts'
+import { readTally, type TalliedCall, tallyFile } from '../../../system/process/call-tally.ts'
+
+/** When the file is begun again. */
+const manyBytes = 256 * 1024
+
+/** Begins the file where there is none. `read`: the calls since the last time, or since the start. Never throws. */
+export function openTally(): { readonly read: () => readonly TalliedCall[] } {
+  let from = begin() ? 0 : (contents(tallyFile(), 0)?.end ?? 0)
+  const read = (): readonly TalliedCall[] => {
+    const found = contents(tallyFile(), from)
+    if (found === undefined) {
+      begin()
+      from = 0
+      return []
+    }
+    from = found.end
+    return found.end < manyBytes ? readTally(found.text) : readTally(found.text + begunAgain(found.end))
+  }
+  return { read }
+}
+
+/** Puts the file aside and begins another one. Returns what came meanwhile. */
+function begunAgain(end: number): string {
+  const aside = `${tallyFile()}.read`
+  try {
+    renameSync(tallyFile(), aside)
+    begin()
+    return contents(aside, end)?.text ?? ''
+  } catch {
+    return ''
+  } finally {
+    rmSync(aside, { force: true })
+  }
+}
+
+function begin(): boolean {
+  try {
+    return createText(tallyFile(), '')
+  } catch {
+    return false
+  }
+}
+
+/** The whole lines behind `from`, and where they end; undefined where there is no such file. */
+function contents(file: string, from: number): { readonly text: string; readonly end: number } | undefined {
+  try {
+    const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    try {
+      const { size } = fstatSync(fd)
+      // Somebody has begun it again.
+      const start = size < from ? 0 : from
+      const bytes = Buffer.alloc(Math.min(size - start, 4 * manyBytes))
+      const read = readSync(fd, bytes, 0, bytes.length, start)
+      const whole = bytes.subarray(0, bytes.subarray(0, read).lastIndexOf(0x0a) + 1)
+      return { text: whole.toString('latin1'), end: start + whole.length }
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return undefined
+  }
+}
