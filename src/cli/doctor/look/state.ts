@@ -66,7 +66,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     ports: live.flatMap(listeners),
     mtus: live.flatMap((record) => {
       const { spec } = record
-      return spec === undefined || spec.chained !== undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
+      return spec?.host === undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
     }),
     ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
     podsOf: countByNetwork(live),
