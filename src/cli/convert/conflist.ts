@@ -11,6 +11,7 @@ import { isOwnType } from '../node/own-type.ts'
 import { converterOf } from './chained-plugins.ts'
 import { convertMacvlan, isPlainMacvlan } from './macvlan.ts'
 import { type Converted, convertMain } from './main-plugin.ts'
+import { nestedKeyRemarks } from './nested-keys.ts'
 import { note, type Remark, warning } from './remarks.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -36,7 +37,8 @@ export function convert(text: string): Conversion {
   const { plugins: _, ...top } = root
   const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
   const conflist = { ...outer, plugins: [...before, trestle, ...after] }
-  return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...problems(conflist, before.length)] }
+  const nested = nestedKeyRemarks(trestle)
+  return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...nested, ...problems(conflist, before.length)] }
 }
 
 /** Runtimes bring `lo` up before they call a list (containerd go-cni, CRI-O ocicni: a list of their own). */

@@ -2,7 +2,7 @@
 // Everything about one file, from its text and the programs that its types name.
 
 import { usualMode } from '../../../cni/config/config-bridge.ts'
-import { configKeys, ipamRoleKeys } from '../../../cni/config/config-schema.ts'
+import { ipamRoleKeys } from '../../../cni/config/config-schema.ts'
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import { ownType } from '../../../cni/model/own-type.ts'
@@ -15,11 +15,12 @@ import { type Form, formOf, type ListRead, type PluginEntry, readList } from './
 import { rangesInUse } from './node.ts'
 import { ipamProblems } from './other-ipam.ts'
 import { valueProblems } from './other-values.ts'
+import { unknownOwnKeys } from './own-keys.ts'
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
 import { ownSemantics, pluginSemantics } from './semantics.ts'
-import { unknownKeys, withKeys } from './unknown-keys.ts'
-import { chainedTypes, commonKeys, mainTypes, upstreamShape } from './upstream-keys.ts'
+import { unknownKeys } from './unknown-keys.ts'
+import { chainedTypes, mainTypes, upstreamShape } from './upstream-keys.ts'
 import { withVersionCures } from './version-cure.ts'
 import { keysWithoutEffect } from './without-effect.ts'
 
@@ -97,8 +98,7 @@ function lintPlugin(entry: PluginEntry, head: NetworkHead, about: About): readon
 }
 
 function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {
-  const shape = withKeys(configKeys ?? {}, [...commonKeys, 'labels'])
-  const unknown = unknownKeys(entry.conf, entry.steps, { shape, whole: shape, what: 'trestle' })
+  const unknown = unknownOwnKeys(entry.conf, entry.steps)
   const { found, conf } = readOwn(entry, head)
   const mode = conf?.mode ?? usualMode(entry.index > 0)
   return [

@@ -201,6 +201,31 @@ describe('convert', () => {
   })
 
   it.each([
+    ['ipam.foo', { type: 'host-local', subnet: '10.1.0.0/24', foo: 1 }],
+    [
+      'ipam.ranges[0][0].rangStart',
+      { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/24', rangStart: '10.1.0.5' }]] },
+    ],
+    ['ipam.routes[0].nope', { type: 'host-local', subnet: '10.1.0.0/24', routes: [{ dst: '0.0.0.0/0', nope: 1 }] }],
+  ])('warns of %s, which nobody reads', (about, faulty) => {
+    expect(converted({ type: 'bridge', ipam: faulty }).warnings.map((each) => each.about)).toEqual([about])
+  })
+
+  it('has no word for the keys of an IPAM plugin that stays', () => {
+    expect(converted({ type: 'bridge', ipam: { type: 'whereabouts', range: '10.1.0.0/24' } }).warnings).toEqual([])
+  })
+
+  it('leaves loopback in front out, chains trestle behind flannel, and warns of all that is lost', () => {
+    const portmap = { type: 'portmap', externalSetMarkChain: 'KUBE-MARK-MASQ', runtimeConfig: { portMappings: [] } }
+    const { conflist, warnings } = converted({ type: 'loopback' }, { type: 'flannel', delegate: {} }, portmap)
+    expect(conflist['plugins']).toEqual([
+      { type: 'flannel', delegate: {} },
+      { type: 'trestle', mode: 'chained', portmap: { snat: true, masqAll: false } },
+    ])
+    expect(warnings.map((each) => each.about)).toEqual(['portmap.externalSetMarkChain', 'portmap.runtimeConfig'])
+  })
+
+  it.each([
     [[{ type: 'loopback' }], 'loopback'],
     [[{ type: 'cilium-cni' }], 'cilium-cni'],
     [[{ type: 'flannel' }, { type: 'trestle', mode: 'chained' }], 'trestle already'],

@@ -122,6 +122,14 @@ const faults: readonly (readonly [fault: string, faulty: string, id: string, goo
     list(trestle({ podcidr: '10.1.0.0/24', ipMasq: true })),
   ],
   [
+    'a misspelt key in ipam of ours',
+    list(
+      trestle({ isDefaultGateway: true, ipam: { type: 'host-local', subnet: '10.1.0.0/24', rangestop: '10.1.0.9' } }),
+    ),
+    'unknown-key',
+    list(trestle({ isDefaultGateway: true, ipam: { type: 'whereabouts', range: '10.1.0.0/24' } })),
+  ],
+  [
     'trestle chained twice',
     list(good, { type: 'trestle', firewall: {} }, { type: 'trestle', sbr: {} }),
     'chained-twice',
