@@ -3,6 +3,7 @@
 
 import { setFlagsFromString } from 'node:v8'
 import { removeCallFiles } from '../../system/process/call-file.ts'
+import { setHostRoot } from '../../system/process/process-identity.ts'
 import { runAgent } from './run/agent.ts'
 import { runUninstall } from './run/uninstall.ts'
 import type { Settings } from './settings/settings.ts'
@@ -10,6 +11,7 @@ import type { Settings } from './settings/settings.ts'
 /** Runs the agent until SIGTERM or SIGINT. Returns the exit code. */
 export async function main(settings: Settings): Promise<number> {
   keepHeapSmall()
+  setHostRoot(settings.hostRoot)
   const interruption = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => interruption.abort())
   try {

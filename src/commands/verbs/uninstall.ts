@@ -181,8 +181,8 @@ function removeEmptyRoot(): void {
   try {
     rmdirSync(stateRoot())
   } catch (error) {
-    // EBUSY: it is mounted there, in a container.
-    if (!['ENOTEMPTY', 'EBUSY'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    // In a container it is mounted there, and what is above it may be read-only.
+    if (!['ENOTEMPTY', 'EBUSY', 'EROFS'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 

@@ -20,10 +20,17 @@ export function bootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
 }
 
+let hostRoot = ''
+
+/** Where the machine's own root directory is, for a process in a container. Empty: it is this process's own. */
+export function setHostRoot(directory: string): void {
+  hostRoot = directory
+}
+
 /** The machine id (machine-id(5)), or the boot id where a machine has none. */
 export function machineId(): string {
   try {
-    return readFileSync('/etc/machine-id', 'latin1').trim() || bootId()
+    return readFileSync(`${hostRoot}/etc/machine-id`, 'latin1').trim() || bootId()
   } catch {
     return bootId()
   }

@@ -16,6 +16,7 @@ import {
   type Running,
   startAgent,
   until,
+  withEmptyEtc,
 } from '../../support/cluster/cluster.ts'
 import { type Host, openHost, trestle } from '../../support/host.ts'
 
@@ -67,12 +68,15 @@ function makeRoot(): void {
   }
   for (const path of ['proc', 'usr/sbin', 'opt/cni/bin']) mkdirSync(`${root}/${path}`, { recursive: true })
   for (const tool of ['ip', 'nft', 'tc']) writeFileSync(`${root}/usr/sbin/${tool}`, '')
+  // The bridge has a MAC of the machine's, not of the container's.
+  mkdirSync(`${root}/etc`)
+  if (existsSync('/etc/machine-id')) copyFileSync('/etc/machine-id', `${root}/etc/machine-id`)
   chmodSync(`${root}/lib64/ld-linux-x86-64.so.2`, 0o755)
   execaSync('mount', ['--bind', '/proc', `${root}/proc`])
 }
 
 function agent(...more: string[]): Running {
-  const started = startAgent(host, files, ['--host-root', root, '--bin-dir', bin, ...more])
+  const started = startAgent(host, files, ['--host-root', root, '--bin-dir', bin, ...more], withEmptyEtc)
   agents.push(started)
   return started
 }
@@ -122,7 +126,8 @@ it('a host without nft is told by readiness and event, and has no configuration 
 describe('trestle agent --uninstall', () => {
   it('waits for the last pod, then leaves nothing', async () => {
     const routes = () => host.run('ip', ['route', 'show']).stdout
-    const [before, rules] = [routes(), host.run('nft', ['list', 'ruleset']).stdout]
+    const links = () => host.run('ip', ['-br', 'link']).stdout.replace(/^(\S+).*$/gm, '$1')
+    const [before, rules, there] = [routes(), host.run('nft', ['list', 'ruleset']).stdout, links()]
     const running = agent()
     await running.seen(isReady, 'ready')
     await running.end()
@@ -143,10 +148,38 @@ describe('trestle agent --uninstall', () => {
     expect(existsSync(files.conflist)).toBe(false)
     expect(readdirSync(bin)).toEqual([])
     expect(routes()).toBe(before)
+    expect(links()).toBe(there)
     expect(host.run('nft', ['list', 'ruleset']).stdout).toBe(rules)
     expect(existsSync(host.stateDir) ? readdirSync(host.stateDir) : []).toEqual([])
     expect(await remover.end()).toBe(0)
   })
+
+  it.each(['rw', 'ro'])(
+    'can do without removing a directory that is mounted in a container, whose root is %s',
+    async (mode) => {
+      const above = `${files.root}/run`
+      const inContainer = { ...host, stateDir: `${above}/trestle` }
+      mkdirSync(above)
+      execaSync('mount', ['-t', 'tmpfs', 'tmpfs', above])
+      mkdirSync(inContainer.stateDir)
+      execaSync('mount', ['--bind', host.stateDir, inContainer.stateDir])
+      execaSync('mount', ['-o', `remount,bind,${mode}`, above])
+      try {
+        const options = ['--host-root', root, '--bin-dir', bin]
+        const running = startAgent(inContainer, files, options)
+        agents.push(running)
+        await running.seen(isReady, 'ready')
+        await running.end()
+        const remover = startAgent(inContainer, files, [...options, '--uninstall'])
+        agents.push(remover)
+        await remover.seen(({ message }) => String(message).startsWith('uninstalled'), 'the end')
+        expect(readdirSync(host.stateDir)).toEqual([])
+        await remover.end()
+      } finally {
+        execaSync('umount', ['--recursive', '--lazy', above])
+      }
+    },
+  )
 
   it('leaves a library that is not its own, and ends by itself where it serves no health', async () => {
     const running = agent()

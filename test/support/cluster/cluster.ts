@@ -83,6 +83,9 @@ export function agentFiles() {
 
 export type AgentFiles = ReturnType<typeof agentFiles>
 
+/** Words before a command that give it an /etc of its own with nothing in it, as in a container. */
+export const withEmptyEtc = ['unshare', '--mount', 'sh', '-ec', 'mount -t tmpfs tmpfs /etc; exec "$@"', 'sh']
+
 /** An agent on a node. `more`: further options; `tracer`: the words of a program that starts it. */
 export function startAgent(
   host: Host,

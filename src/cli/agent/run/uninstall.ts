@@ -10,6 +10,7 @@ import { uninstall } from '../../../commands/verbs/uninstall.ts'
 import { planRoutes } from '../../../plan/agent/routes.ts'
 import { readText, writeText } from '../../../system/files/files.ts'
 import { stateRoot } from '../../../system/files/state.ts'
+import { removeCallFiles } from '../../../system/process/call-file.ts'
 import { removeProgram } from '../node/program.ts'
 import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -66,6 +67,8 @@ async function removeEverything(settings: Settings, log: Log, signal: AbortSigna
   const routes = await removeRoutes(context, settings.node)
   if (routes.refused !== undefined) return routes.refused
   const files = [...(kept === undefined ? [] : [conflist]), ...removeProgram(settings)]
+  // The last tools have run.
+  removeCallFiles()
   removeStateRoot(settings.hostRoot)
   log('info', 'removed', { files, removed: removes, routes: routes.removed, stays })
   return undefined
