@@ -189,9 +189,9 @@ function conditionText(expression: string): string {
 const ownRules: Readonly<Record<OwnRuleName, string>> = {
   'loopback-to': 'iifname @loopback ip daddr 127.0.0.0/8 drop',
   'loopback-from': 'iifname @loopback ip saddr 127.0.0.0/8 drop',
-  // ::1 is the node's: IPv6 has no route_localnet, and a packet from ::1 is dropped where it arrives
-  // (net/ipv6/ip6_input.c, ip6_rcv_core).
-  loopback6: 'ip6 daddr ::1 return',
+  // From ::1 to ::1 is the node's: IPv6 has no route_localnet, and a packet from ::1 is dropped where it arrives
+  // (net/ipv6/ip6_input.c, ip6_rcv_core). From another address of the node it can be sent on.
+  loopback6: 'ip6 saddr ::1 ip6 daddr ::1 return',
   gate4: 'ip daddr . meta l4proto . th dport vmap @gates4',
   anygate4: 'meta nfproto ipv4 meta l4proto . th dport vmap @anygates4',
   gate6: 'ip6 daddr . meta l4proto . th dport vmap @gates6',

@@ -16,7 +16,7 @@ import { type AcceptRuleName, acceptChains } from './accept-rules.ts'
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule changes, here or in compile/nft.ts: ADD then rebuilds a table made by another version. */
-const rulesetVersion = 5
+const rulesetVersion = 6
 
 /** The chain that translates to a pod, after the conditions where a port has any. */
 export const translateChain = 'translate'

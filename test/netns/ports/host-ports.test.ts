@@ -3,7 +3,7 @@
 // with and without a host address, on a bridge and routed. SCTP is asked only where the kernel has it.
 
 import { execaSync } from 'execa'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { answer, ask, askOnce, describeTarget, filterBridged, targetsAt } from '../../support/ask.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
@@ -86,6 +86,15 @@ describe.each([
       expect(ask(host, host.path, targetsAt(['::1'], port)), `port ${port}`).toEqual(['::1', '::1'])
     }
     expect(silent(host.path, [...node, '127.0.0.1'], 8080)).toEqual([])
+  })
+
+  it('answer on ::1 where the client has another address of the node, as Kubernetes tests a hostIP of ::1', async () => {
+    const onLoopback = [{ hostPort: 8083, containerPort: 80, protocol: 'tcp', hostIP: '::1' }]
+    const pod = attach(host, { ...conf, runtimeConfig: { portMappings: onLoopback } }, { id: 'served' })
+    host.atClose(await answer(pod.netns, 80))
+    const [from = ''] = node.filter((address) => address.includes(':'))
+    const call = ['-T', '10', '-u', `TCP6:[::1]:8083,bind=[${from}],connect-timeout=5`, '-']
+    await vi.waitFor(() => expect(host.run('socat', call).stdout).toBe(from), { timeout: 15_000, interval: 300 })
   })
 
   it('do not answer on an address that is not theirs', async () => {
