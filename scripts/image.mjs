@@ -2,7 +2,8 @@
 // The image that the DaemonSet of conf-examples/kubernetes runs: dist/trestle and the Debian programs that it starts, as
 // an OCI archive (opencontainers/image-spec, "Image Layout"). No Docker, no registry. The same executable and the same
 // packages give the same bytes.
-// usage: node scripts/image.mjs [--out FILE] [--executable FILE]     default: dist/trestle-image.tar, dist/trestle
+// usage: node scripts/image.mjs [--out FILE] [--executable FILE] [--tag TAG]
+//        default: dist/trestle-image.tar, dist/trestle, the version
 // then:  ctr --namespace k8s.io images import dist/trestle-image.tar
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -13,13 +14,14 @@ import { debianFiles } from './image/debian.mjs'
 import { tar, tarEntry } from './tar.mjs'
 
 const root = join(import.meta.dirname, '..')
+const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const { values } = parseArgs({
   options: {
+    tag: { type: 'string', default: version },
     out: { type: 'string', default: join(root, 'dist/trestle-image.tar') },
     executable: { type: 'string', default: join(root, 'dist/trestle') },
   },
 })
-const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 if (!existsSync(values.executable)) throw new Error(`image: there is no ${values.executable}: npm run build`)
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex')
@@ -91,8 +93,8 @@ const manifest = blob(
     layers: layers.map(({ descriptor }) => descriptor),
   }),
 )
-const name = `localhost/trestle:${version}`
-const annotations = { 'io.containerd.image.name': name, 'org.opencontainers.image.ref.name': version }
+const name = `localhost/trestle:${values.tag}`
+const annotations = { 'io.containerd.image.name': name, 'org.opencontainers.image.ref.name': values.tag }
 const platform = { architecture, os: 'linux' }
 const index = json({ schemaVersion: 2, manifests: [{ ...manifest.descriptor, annotations, platform }] })
 const blobs = [manifest, config, ...layers].map(({ descriptor, data }) => ({

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
 # usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [networkd] [networkmanager]
-#        [kube-proxy] [cri-o] [kubelet] [kindnet]
-#   default: all but kindnet
+#        [kube-proxy] [cri-o] [kubelet] [kindnet] [control-plane]
+#   default: all but kindnet and control-plane: six minutes, for TRESTLE_TEST_CLUSTER=1
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool, kubelet
+#            (and etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl)
 #   cni/     the upstream plugins (and cni-kindnet)
 #   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
 #   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
@@ -13,7 +14,7 @@
 # Exit code 1: something is missing; stderr names it.
 set -euo pipefail
 
-CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3 OCICNI=0.5.1
+CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3 OCICNI=0.5.1 ETCD=3.6.8
 IMAGES=1   # raise it when make-image.mjs writes something else
 UNPACKED=1 # raise it when a list of Debian packages changes
 
@@ -168,6 +169,25 @@ kubernetes() {
   fi
 }
 
+# Its module has no program at its root that `go install` would call etcd.
+etcd() {
+  local part="etcd@$ETCD" source="$peers/src/etcd"
+  have "$part" && return
+  mkdir -p "$source"
+  if go_present && (
+    cd "$source"
+    printf 'module etcd\ngo 1.25.0\nrequire go.etcd.io/etcd/server/v3 v%s\n' "$ETCD" >go.mod
+    printf 'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n' >main.go
+    GOFLAGS=-mod=mod go mod tidy
+    CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath' go build -p 2 -ldflags '-s -w' -o "$peers/bin/etcd" .
+  ); then
+    done_with "$part"
+  else
+    say 'etcd is left out: no Go new enough, or the build failed'
+    incomplete=1
+  fi
+}
+
 # CRI-O's own library for networks, as its small tool: what CRI-O would use, without CRI-O. Its deprecation cannot be
 # looked up everywhere, which ends `go install`; a module of our own does without.
 cri_o() {
@@ -214,7 +234,11 @@ for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-
       networkmanager) unpacked networkmanager network-manager dbus-daemon ;;
       kube-proxy | kubelet) kubernetes "$part" ;;
       cri-o) cri_o ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet or kindnet"; exit 2 ;;
+      control-plane)
+        etcd
+        for program in kube-apiserver kube-controller-manager kube-scheduler kubectl; do kubernetes "$program"; done
+        ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet, kindnet or control-plane"; exit 2 ;;
     esac
   done
 done

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Inside enter.sh: starts containerd, gives it the images, prints `containerd ready` and stays until stdin is closed.
-# usage: containerd-up.sh DIR PEERS      socket: DIR/containerd.sock, log: DIR/containerd.log
+# usage: containerd-up.sh DIR PEERS      socket: LAB_SOCKET, else DIR/containerd.sock; log: DIR/containerd.log
+# LAB_IMAGES: more archives to import
 # The configuration is for containerd 2 (version 3 or newer), or for Debian's 1.6 (version 2).
 set -euo pipefail
 dir=$1 peers=$2
 export PATH=$peers/bin:$PATH
-socket=$dir/containerd.sock
+socket=${LAB_SOCKET:-$dir/containerd.sock}
 
 runc_options() { printf "BinaryName = '%s'\n  SystemdCgroup = false\n" "$(command -v runc)"; }
 # restrict_oom_score_adj: without CAP_SYS_RESOURCE the kernel refuses a lower score than the parent's.
@@ -65,6 +66,7 @@ esac
 
 containerd --config "$dir/containerd.toml" > "$dir/containerd.log" 2>&1 &
 containerd=$!
+echo "$containerd" > "$dir/containerd.pid"
 for _ in $(seq 1200); do
   if ctr --address "$socket" version > /dev/null 2>&1; then break; fi
   if ! kill -0 "$containerd" 2> /dev/null; then
@@ -73,7 +75,9 @@ for _ in $(seq 1200); do
   fi
   sleep 0.05
 done
-ctr --address "$socket" --namespace k8s.io images import --snapshotter "$snapshotter" "$peers/images/lab.tar" > "$dir/import.log" 2>&1
+for image in "$peers/images/lab.tar" ${LAB_IMAGES:-}; do
+  ctr --address "$socket" --namespace k8s.io images import --snapshotter "$snapshotter" "$image" >> "$dir/import.log" 2>&1
+done
 echo 'containerd ready'
 # The machine ends with its caller: when stdin closes, so does everything here.
 cat > /dev/null

@@ -4,6 +4,9 @@
 # usage: enter.sh DIR COMMAND [ARGUMENT...]
 #   DIR          scratch, made if absent; the caller removes it. Visible inside under the same path.
 #   DIR/pid      process id of the private machine's init, as seen from outside: nsenter --target it --net --mount …
+#   LAB_NETNS    a network namespace to be in, in place of a new one: a machine inside another one
+#   LAB_UPLINK   no: its links are the caller's business
+#   LAB_NAME     its host name; default: lab
 # Every process started inside dies with COMMAND, and COMMAND dies with this script. Works with cgroup v1 and v2.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,7 +48,9 @@ trap leave EXIT
 
 (
   for group in "${groups[@]}"; do echo "$BASHPID" > "$group/cgroup.procs"; done
-  exec unshare --net --mount --pid --uts --ipc --cgroup --fork --kill-child --propagation private \
+  enter=(unshare --net)
+  if [ -n "${LAB_NETNS:-}" ]; then enter=(nsenter --net="$LAB_NETNS" unshare); fi
+  exec "${enter[@]}" --mount --pid --uts --ipc --cgroup --fork --kill-child --propagation private \
     bash "$here/inside.sh" "$dir" "$@"
 ) <&0 &
 unshare=$!

@@ -6,7 +6,7 @@
 set -euo pipefail
 dir=$1
 shift
-hostname lab
+hostname "${LAB_NAME:-lab}"
 mount -t proc proc /proc
 
 for part in ${LAB_PARTS:-}; do
@@ -53,9 +53,16 @@ mkdir -p /etc/cni/net.d /opt/cni/bin
 : > "$dir/resolv.conf"
 mount --bind "$dir/resolv.conf" "$(realpath -m /etc/resolv.conf)"
 
-# One uplink with a neighbour behind it, so that there is a default route and something outside to reach.
 settings=$(dirname "$0")/../../support/node-settings.sh
 sh "$settings"
+if [ "${LAB_UPLINK:-yes}" = no ]; then
+  ip link set lo up
+  set +e
+  "$@"
+  exit $?
+fi
+
+# One uplink with a neighbour behind it, so that there is a default route and something outside to reach.
 ip netns add outside
 nsenter --net=/run/netns/outside sh "$settings"
 ip link add up0 type veth peer name out0 netns outside

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Inside enter.sh, beside containerd-up.sh: starts a kubelet without an API server, for the pods in DIR/manifests.
+# Inside enter.sh, beside containerd-up.sh: starts a kubelet for the pods in DIR/manifests; without an API server unless
+# LAB_KUBECONFIG names one. LAB_NODE_IPS: then the node's addresses.
 # Returns when it answers; it ends with the machine, or by the process id in DIR/kubelet.pid. A second run starts it again.
 # usage: kubelet-start.sh DIR PEERS      log: DIR/kubelet.log; pods: http://127.0.0.1:10255/pods
 set -euo pipefail
@@ -8,7 +9,7 @@ dir=$1 peers=$2
 
 if [ ! -e "$dir/manifests" ]; then
   mkdir "$dir/manifests"
-  for folder in /var/lib/kubelet /var/log/containers /usr/libexec/kubernetes; do
+  for folder in /var/lib/kubelet /var/log/containers /usr/libexec/kubernetes /etc/kubernetes /etc/trestle; do
     mkdir -p "$folder" "$dir/root$folder"
     mount --bind "$dir/root$folder" "$folder"
   done
@@ -26,16 +27,19 @@ kernel.keys.root_maxkeys 1000000
 kernel.keys.root_maxbytes 25000000
 SYSCTLS
   # Without a name server every look-up of its own host name waits.
-  printf '127.0.0.1 localhost lab\n' > "$dir/hosts"
+  printf '127.0.0.1 localhost %s\n' "$(hostname)" > "$dir/hosts"
   mount --bind "$dir/hosts" /etc/hosts
 fi
 
+# The API server asks for logs.
+address=127.0.0.1
+if [ -n "${LAB_KUBECONFIG:-}" ]; then address=0.0.0.0; fi
 cat > "$dir/kubelet.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 staticPodPath: $dir/manifests
-containerRuntimeEndpoint: unix://$dir/containerd.sock
-imageServiceEndpoint: unix://$dir/containerd.sock
+containerRuntimeEndpoint: unix://${LAB_SOCKET:-$dir/containerd.sock}
+imageServiceEndpoint: unix://${LAB_SOCKET:-$dir/containerd.sock}
 cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
@@ -45,15 +49,20 @@ localStorageCapacityIsolation: false
 evictionHard: {memory.available: 50Mi, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%}
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
-address: 127.0.0.1
+address: $address
 readOnlyPort: 10255
 resolvConf: ""
 imageMinimumGCAge: 87600h
 fileCheckFrequency: 1s
 syncFrequency: 1s
 YAML
+cluster=()
+if [ -n "${LAB_KUBECONFIG:-}" ]; then
+  cp "$LAB_KUBECONFIG" /etc/kubernetes/kubelet.conf
+  cluster=(--kubeconfig /etc/kubernetes/kubelet.conf --node-ip "$LAB_NODE_IPS")
+fi
 PATH=$peers/bin:$PATH nohup "$peers/bin/kubelet" --config "$dir/kubelet.yaml" --root-dir /var/lib/kubelet --cert-dir "$dir/kubelet-pki" \
-  --hostname-override lab -v=3 </dev/null >>"$dir/kubelet.log" 2>&1 &
+  --hostname-override "$(hostname)" "${cluster[@]}" -v=3 </dev/null >>"$dir/kubelet.log" 2>&1 &
 kubelet=$!
 echo "$kubelet" > "$dir/kubelet.pid"
 for _ in $(seq 800); do

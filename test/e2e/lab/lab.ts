@@ -72,15 +72,17 @@ interface Machine {
   readonly ready: string
   /** Folders of unpacked packages, below the peers folder. */
   readonly parts?: readonly string[]
+  /** For enter.sh and the command. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** Starts the private machine in `dir`. Throws when it ends before it is ready, with what it printed, and removes `dir`. */
-export async function openLab(dir: string, { command, ready, parts = [] }: Machine): Promise<Lab> {
+export async function openLab(dir: string, { command, ready, parts = [], env: more = {} }: Machine): Promise<Lab> {
   const machine = execa('bash', [here('enter.sh'), dir, ...command], {
     stdin: 'pipe',
     reject: false,
     all: true,
-    env: { LC_ALL: 'C', LAB_PARTS: parts.map((part) => join(peers, part)).join(' ') },
+    env: { LC_ALL: 'C', LAB_PARTS: parts.map((part) => join(peers, part)).join(' '), ...more },
   })
   await new Promise<void>((resolve, reject) => {
     machine.stdout.on('data', (chunk) => String(chunk).includes(ready) && resolve())

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Beside up.sh: the machine of one node, with containerd, kubelet and kube-proxy. Stays until stdin is closed.
+# usage: node.sh SITE PEERS NAME NUMBER MODE     inside the machine: node.sh SITE PEERS NAME NUMBER MODE inside
+set -euo pipefail
+site=$1 peers=$2 name=$3 number=$4 mode=$5
+here=$(cd "$(dirname "$0")" && pwd)
+dir=$site/$name
+
+if [ "${6:-}" != inside ]; then
+  ip netns add "$name"
+  ip link add "$name" type veth peer name up0 netns "$name"
+  ip link set "$name" master lan0 up
+  ip -n "$name" address add "192.0.2.1$number/24" dev up0
+  ip -n "$name" -6 address add "2001:db8:0:2::1$number/64" dev up0 nodad
+  ip -n "$name" link set up0 up
+  ip -n "$name" route add default via 192.0.2.1
+  ip -n "$name" -6 route add default via 2001:db8:0:2::1
+  export LAB_NETNS=/run/netns/$name LAB_UPLINK=no LAB_NAME=$name
+  exec bash "$here/../lab/enter.sh" "$dir" bash "$here/node.sh" "$site" "$peers" "$name" "$number" "$mode" inside
+fi
+
+# What is mounted below /run reaches containers, as systemd has it (mount_namespaces(7), "Shared subtrees").
+mount --make-rshared /
+export LAB_SOCKET=/run/containerd/containerd.sock LAB_KUBECONFIG=$site/pki/$name.conf
+: "${LAB_NODE_IPS:=192.0.2.1$number,2001:db8:0:2::1$number}"
+export LAB_NODE_IPS
+cp "$peers/cni/loopback" /opt/cni/bin/ # Debian and Kubernetes ship it beside the runtime
+exec 3<&0
+bash "$here/../lab/containerd-up.sh" "$dir" "$peers" > "$dir/up.log" 2>&1 <&3 &
+until grep -q 'containerd ready' "$dir/up.log"; do
+  kill -0 $! || exit 1
+  sleep 0.1
+done
+bash "$here/../lab/kubelet-start.sh" "$dir" "$peers"
+if [ "$mode" != none ]; then
+  "$peers/bin/kube-proxy" --kubeconfig "$site/pki/proxy.conf" --proxy-mode "$mode" --hostname-override "$name" \
+    --conntrack-max-per-core 0 --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0 > "$dir/kube-proxy.log" 2>&1 &
+fi
+cat > /dev/null
