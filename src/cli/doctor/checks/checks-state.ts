@@ -98,6 +98,13 @@ export const stateChecks = {
     cause: 'the MTU of pods is larger than that of the way out: a VPN, an overlay, or an uplink that was changed',
     cure: 'set "mtu": "auto" or a number that fits in the configuration, and make the pods anew',
   },
+  'record-partial': {
+    group: 'network',
+    severity: 'note',
+    meaning: 'these pods are not compared with the kernel: a link of theirs that is down, say, is not found',
+    cause: 'their records were lost or damaged, and written again with their names alone',
+    cure: 'their DEL works as before; a pod that is made anew has a whole record',
+  },
   'other-host': {
     group: 'network',
     severity: 'note',

@@ -45,7 +45,8 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
     .filter((each) => isMeantForPods(each, facts))
     .flatMap((each) => {
       const stopper = each.runtime.name === 'CRI-O' ? undefined : each.prediction?.containerd
-      const about = [each.file, stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined]
+      const stoppedBy = stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined
+      const about = [each.file, stoppedBy]
       const files = [
         each.runtime.confDir,
         ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
@@ -58,8 +59,18 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
       const isReported = ({ id, file }: LintFinding) =>
         id === 'containerd-stops' &&
         meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
-      return [...meant.filter((found) => !isReported(found)).map(ofLint), ...shadowed(each, facts)]
+      const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
+      // Another file behind it is whole: that one is used when this one is put aside.
+      const more = stoppedBy !== undefined && each.files.some(({ isOwn }) => isOwn) ? { run: aside(inTheWay) } : {}
+      const told = meant.filter((found) => !isReported(found))
+      const found = told.map((each) => ({ ...ofLint(each), ...(each.file === inTheWay ? more : {}) }))
+      return [...found, ...shadowed(each, facts)]
     })
+}
+
+/** Puts a file where no runtime reads it. */
+function aside(path: string): string {
+  return `mv ${shellWord(path)} ${shellWord(`${path}.disabled`)}`
 }
 
 function ofLint({ id, severity, file, line, column, message, cause, cure }: LintFinding): Finding {
@@ -84,9 +95,7 @@ function shadowed(
   const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
   const seen = `it is used before ${meant.file}: new pods get network ${network}${pods}`
   const path = join(runtime.confDir, file)
-  return [
-    findingOf({ id: 'config-shadowed', on: path, seen, run: `mv ${shellWord(path)} ${shellWord(`${path}.disabled`)}` }),
-  ]
+  return [findingOf({ id: 'config-shadowed', on: path, seen, run: aside(path) })]
 }
 
 /** What an agent should have left. */
@@ -146,6 +155,14 @@ function ofPool(pool: PoolFacts): readonly Finding[] {
 /** A runtime tries again within minutes: what came later than this still goes on. */
 const stillMs = 5 * 60 * 1000
 
+/** What a line of klog or logfmt says, without who wrote it and when. */
+function messageOf(text: string): string {
+  const bare = text.replace(/^.*?\b[IWEF]\d{4} [\d:.]+ +\d+ \S+\] /, '').replace(/^time=\S+ level=\w+ msg=/, '')
+  return bare.length > mostLength ? `${bare.slice(0, mostLength)}…` : bare
+}
+
+const mostLength = 500
+
 /** What goes on is a warning, what was before is a note. What is found in another group already is reported there. */
 export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   return log
@@ -155,7 +172,7 @@ export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Findin
       group: 'log',
       severity: nowMs - lastMs < stillMs ? 'warning' : 'note',
       on: pods.length > 0 ? few(pods) : few(units),
-      seen: `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ${text}`,
+      seen: `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ${messageOf(text)}`,
       consequence: meaning,
       cause,
       cure,

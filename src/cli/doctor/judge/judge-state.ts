@@ -68,7 +68,7 @@ function differences({ differences: found, accepts, state }: StateFacts, without
   ]
 }
 
-function ofPods({ lost, pods, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
+function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts): readonly Found[] {
   const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
   return [
     ...lost.map((name): Found => {
@@ -78,6 +78,9 @@ function ofPods({ lost, pods, elsewhere, pendingCleanups }: StateFacts): readonl
     ...pods
       .filter((each) => !isLost(each))
       .map((each): Found => ({ id: 'pod-differs', on: each.pod, seen: few(each.found), ...anew(each) })),
+    ...(partial.length > 0
+      ? [{ id: 'record-partial', on: 'state', seen: few(partial.map(({ pod }) => pod)) } as const]
+      : []),
     ...(elsewhere.length > 0 ? [{ id: 'other-host', on: 'state', seen: few(elsewhere) } as const] : []),
     ...pendingCleanups.map((record): Found => {
       return { id: 'pending-cleanup', on: describeHolder(record), seen: few(record.pendingCleanup ?? []) }

@@ -115,6 +115,8 @@ export interface StateFacts {
   /** Live pods whose interface is gone. */
   readonly lost: readonly PodName[]
   readonly elsewhere: readonly string[]
+  /** Live pods whose record was lost and written again without what they have: nothing is compared with the kernel. */
+  readonly partial: readonly PodName[]
   /** What is not as it was made, inside pods. */
   readonly pods: readonly (PodName & { readonly found: readonly string[] })[]
   readonly podsNotLooked: number

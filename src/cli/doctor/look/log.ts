@@ -70,13 +70,22 @@ function linesOfFile(file: string, nowMs: number): readonly LogLine[] {
   return endOf(file)
     .split('\n')
     .filter((text) => text !== '')
-    .map((text) => ({ timeMs: timeIn(text) ?? nowMs, unit, text }))
+    .map((text) => ({ timeMs: timeIn(text, nowMs) ?? nowMs, unit, text }))
 }
 
-/** RFC 3339, as containerd and rsyslog write it. One that has another form counts as of now. */
-function timeIn(text: string): number | undefined {
+/**
+ * RFC 3339, as containerd and rsyslog write it; else that of syslog (`Nov 22 19:48:41`) or of klog (`E1122 19:48:41.914392`),
+ * which are of this year and in the node's own time. One that has another form counts as of now.
+ */
+export function timeIn(text: string, nowMs = Date.now()): number | undefined {
   const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
-  const time = found === undefined ? Number.NaN : Date.parse(found)
+  const [, month, day, clock] =
+    /^([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)/.exec(text) ??
+    /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ??
+    []
+  const time = Date.parse(found ?? `${month} ${day} ${new Date(nowMs).getFullYear()} ${clock}`)
+  // Of the last days of the year before.
+  if (found === undefined && time > nowMs + 24 * hourMs) return undefined
   return Number.isNaN(time) ? undefined : time
 }
 

@@ -55,6 +55,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     accepts: parts.accepts,
     lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(nameOf),
     elsewhere,
+    partial: live.filter(({ spec, key }) => spec === undefined && key.role !== 'ipam').map(nameOf),
     pods: await lookIntoPods(context, pods.slice(0, mostPods)),
     podsNotLooked: Math.max(0, pods.length - mostPods),
     pendingCleanups: allRecords().flatMap(({ record }) => (record.pendingCleanup === undefined ? [] : [record])),

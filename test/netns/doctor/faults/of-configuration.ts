@@ -34,7 +34,7 @@ export const configurationFaults: readonly Fault[] = [
     names: '05-old.conflist',
     says: 'ADD',
     explain: ['config-not-json'],
-    cure: 'rm $CONF/05-old.conflist',
+    tidy: 'rm -f $CONF/05-old.conflist.disabled',
   },
   {
     what: 'a comma too many',

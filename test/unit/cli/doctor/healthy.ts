@@ -39,6 +39,7 @@ export const state: StateFacts = {
   state: [],
   accepts: [],
   lost: [],
+  partial: [],
   elsewhere: [],
   pods: [],
   podsNotLooked: 0,

@@ -26,6 +26,17 @@ async function errorsOf(lines: readonly string[]) {
 }
 
 describe('the log', () => {
+  it.each([
+    ['klog', 'E1122 11:30:00.914392     236 pod_workers.go:1'],
+    ['syslog', 'Nov 22 11:30:00 node1 kubelet[1]:'],
+  ])("knows the time of %s, which is the node's own", async (_, head) => {
+    const errors = await errorsOf([`${head} error: network is not ready: cni plugin not initialized`])
+    const offsetMs = new Date(nowMs).getTimezoneOffset() * 60_000
+    const seen = Date.parse('2026-11-22T11:30:00Z') + offsetMs
+    // One from another part of the world is of more than an hour ago, or later than now.
+    expect(errors.map(({ lastMs }) => Math.floor(lastMs / 1000) * 1000)).toEqual(seen > nowMs - 3_600_000 ? [seen] : [])
+  })
+
   it('has each error once, with its count, its pods and its last time', async () => {
     const errors = await errorsOf([
       failed('2026-11-22T11:30:00Z', 'web', 'd95583cb11aa'),
