@@ -22,7 +22,7 @@ const wanted = {
     ]),
     'usr/lib/ARCH/xtables',
   ],
-  'util-linux': ['usr/bin/nsenter', 'usr/bin/lsns'],
+  'util-linux': ['usr/bin/nsenter', 'usr/bin/lsns', 'usr/bin/setpriv'],
   procps: ['usr/sbin/sysctl'],
   conntrack: ['usr/sbin/conntrack'],
   dash: ['usr/bin/dash', 'usr/bin/sh'],

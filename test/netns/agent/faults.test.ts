@@ -3,7 +3,7 @@
 // file, the API server fails in every way, and a TCP connection between pods of two nodes goes on or is back soon. A part
 // of the rounds by seed; more with TRESTLE_TEST_FULL=1. Prints how long the connection was silent.
 
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { isReady, type Running, startAgent, until } from '../../support/cluster/cluster.ts'
@@ -12,7 +12,7 @@ import { haveStrace, nameChanges } from '../../support/faults/strace.ts'
 import { openStream, type Silence } from '../../support/traffic/silence.ts'
 
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
-const seed = Number(process.env['FAULTS_SEED'] ?? Date.now() % 1_000_000)
+const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 
 /** What a person or another program does to a node. */
 const damages: Readonly<Record<string, (side: Side) => void>> = {
@@ -181,7 +181,21 @@ describe('trestle agent, damaged and killed', () => {
 async function replaceAgent(): Promise<void> {
   const { one } = nodes
   await one.agent.end('SIGKILL')
+  await until(() => monitors(one.host).length === 0, 'the end of what the killed agent had started')
   one.agent = startAgent(one.host, one.files, ['--look', '3600'])
+}
+
+/** The processes in the node's network namespace that tell of changes. */
+function monitors({ path }: Side['host']): readonly string[] {
+  const { ino } = statSync(path)
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      const isHere = /^\d+$/.test(pid) && statSync(`/proc/${pid}/ns/net`).ino === ino
+      return isHere && /\0monitor\0/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
+    } catch {
+      return false
+    }
+  })
 }
 
 /** An agent that strace kills at the nth change of a name on disk, all of which its main thread makes. */

@@ -9,25 +9,34 @@ import { pathWithTools } from '../../../system/process/runner.ts'
 
 const againMs = 5000
 
-/** Runs `file` for as long as the signal has not come, and gives each line that it prints. */
-export function followLines(
-  { file, args, signal }: { file: string; args: readonly string[]; signal: AbortSignal },
-  onLine: (line: string) => void,
-): void {
+interface Following {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly signal: AbortSignal
+}
+
+/**
+ * Runs `file` for as long as the signal has not come, and gives each line that it prints. It ends with this process, also
+ * where that is killed: a monitor notices a closed pipe with its next line only, and holds the namespace until then.
+ */
+export function followLines(following: Following, onLine: (line: string) => void, isTied = true): void {
+  const { file, args, signal } = following
   if (signal.aborted) return
-  const again = () => {
-    if (!signal.aborted) setTimeout(() => followLines({ file, args, signal }, onLine), againMs).unref()
+  // A setpriv that does not know --pdeathsig (busybox) ends at once, as one that is missing.
+  const again = (isTiedThen: boolean) => {
+    if (!signal.aborted) setTimeout(() => followLines(following, onLine, isTiedThen), againMs).unref()
   }
-  const child: ChildProcess = spawn(file, args, {
+  const [program, before] = isTied ? ['setpriv', ['--pdeathsig', 'KILL', '--', file]] : [file, []]
+  const child: ChildProcess = spawn(program, [...before, ...args], {
     env: { PATH: pathWithTools(), LC_ALL: 'C' },
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   const end = () => child.kill('SIGKILL')
   signal.addEventListener('abort', end, { once: true })
   child.on('error', () => undefined)
-  child.on('close', () => {
+  child.on('close', (code) => {
     signal.removeEventListener('abort', end)
-    again()
+    again(isTied && code === null)
   })
   if (child.stdout !== null) createInterface(child.stdout).on('line', onLine)
 }
