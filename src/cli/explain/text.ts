@@ -61,8 +61,16 @@ export function recognisedText({ errors, codes, own, layers, known, unknown }: R
     line('recognised', known.map(quoted).join(', ')),
     line('not recognised', fragments(unknown)),
   ]
-  if (blocks.length === 0) blocks.push('no error that is known here is in this text\n')
+  if (blocks.length === 0) blocks.push(unknownText(layers))
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
+}
+
+/** Of a text without a known error; the innermost plugin that it names is who to ask. */
+function unknownText(layers: Recognised['layers']): string {
+  const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))
+  const whose =
+    plugin === undefined ? '' : `; the words are of ${plugin.who}: its log, and that of its agent, tell more`
+  return `no error that is known here is in this text${whose}\n`
 }
 
 function line(title: string, text: string): string {

@@ -101,7 +101,7 @@ describe('what was recognised and what was not', () => {
     expect(code).toBe(1)
     expect(stdout).toBe(
       [
-        'no error that is known here is in this text',
+        'no error that is known here is in this text; the words are of plugin frob (add): its log, and that of its agent, tell more',
         '',
         'passed on by: kubelet > plugin frob (add)',
         'recognised: "Failed to create pod sandbox", "plugin type="frob" failed (add)"',
