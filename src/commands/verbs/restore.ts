@@ -8,12 +8,13 @@ import { ifbStateOps } from '../../plan/link/bandwidth.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { afterRuleOps, keptHostOps, queueingOps } from '../../plan/modes/attach.ts'
 import { portOps } from '../../plan/modes/bridge.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
 import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
 import { bridgeOps, refilledRuleOps } from '../../plan/modes/network-rules.ts'
 import { unpluggedPorts } from '../../plan/order/set-up.ts'
+import { opsOf } from '../../plan/order/stage.ts'
+import { ownStages } from '../../plan/order/stages.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
 import { networkParts, requireState } from '../../system/files/state.ts'
 import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
@@ -170,15 +171,20 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
     ...bridgeOps(network, attachments),
     ...(network.bridge ? [...bridgeSysctlOps(network.bridge), ...ownMacOps(network.bridge, machineId())] : []),
   ])
-  // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
-  const links = attachments.flatMap((spec) => [
+  const own = attachments.flatMap((spec) => [
     ...portOps(spec),
     ...hostEndOps(spec),
-    ...keptHostOps(spec),
+    ...opsOf({ stages: ownStages(spec) }).filter(isRestored),
     ...ifbStateOps(spec.bandwidth),
   ])
-  const all = [...ofNetworks, ...links, ...attachments.flatMap(queueingOps), ...attachments.flatMap(afterRuleOps)]
-  return withoutRepeats(all)
+  // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
+  const turnOf = ({ kind }: Op) => (kind === 'sysctl.write' ? 2 : /^(qdisc|filter)\./.test(kind) ? 1 : 0)
+  return withoutRepeats([...ofNetworks, ...[0, 1, 2].flatMap((turn) => own.filter((op) => turnOf(op) === turn))])
+}
+
+/** Of an interface that is there: the host's side. */
+function isRestored({ in: place, kind }: Op): boolean {
+  return place === 'host' && kind !== 'veth.add' && kind !== 'macvlan.add'
 }
 
 /** Pods of one bridge say the same of it, and a port's place is said with the bridge and with the pod. */

@@ -29,11 +29,6 @@ export function queueingOps(spec: AttachmentSpec): readonly Op[] {
   return spec.bandwidth ? queueOps(spec.bandwidth) : []
 }
 
-/** The host's side of an interface that is there: what can be made again. */
-export function keptHostOps(spec: AttachmentSpec): readonly Op[] {
-  return hostOps(spec).filter(({ kind }) => kind !== 'veth.add' && kind !== 'macvlan.add')
-}
-
 /** What gives a new interface its name in the pod. */
 export function nameOps(spec: AttachmentSpec): readonly Op[] {
   return modeOf(spec).nameOps(spec)

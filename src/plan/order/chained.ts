@@ -5,7 +5,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
-import { hostOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
 import { mergeNetworks } from '../modes/build-spec.ts'
 import { chainedNetwork, chainedResult, chainedSpec } from '../modes/chained.ts'
 import { sharesRules } from '../modes/network-rules.ts'
@@ -16,7 +15,7 @@ import { areRulesMissing, ran } from './progress.ts'
 import { inTurn } from './reserve.ts'
 import { isOvertaken, lookAtHost, lookAtRules, rebuiltRules, setUp } from './set-up.ts'
 import { failureIn, type Plan, planOf, type Stage, type Step } from './stage.ts'
-import { lastStages, ruleStages } from './stages.ts'
+import { chainedStages, lastStages, ruleStages } from './stages.ts'
 
 /** What comes next. Throws CniError as plan/modes/chained.ts says. */
 export function nextOfChained(facts: AddFacts): Step {
@@ -117,11 +116,7 @@ function change(facts: AddFacts): Plan {
   const spec = specOf(facts)
   const isUsual = !needsSetUp(facts)
   const rules = isUsual ? ruleStages(spec, facts.learnt.networks ?? []) : []
-  const changes: readonly Stage[] = [
-    { id: 'host', run: { kind: 'batch', ops: [...hostOps(spec), ...queueingOps(spec)] }, after: [] },
-    { id: 'pod', run: { kind: 'batch', ops: [...podOps(spec), ...podSysctlOps(spec)] }, after: [] },
-    ...rules,
-  ]
+  const changes = [...chainedStages(spec), ...rules]
   const last = isUsual
     ? lastStages(
         spec,

@@ -5,7 +5,7 @@ import { familyOf } from '../../cni/model/address.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
 import { setSpec, type TableFamily } from '../model/sets.ts'
-import { afterRuleOps, nameOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
+import { afterRuleOps, hostOps, nameOps, podOps, podSysctlOps, queueingOps } from '../modes/attach.ts'
 import { fastPathRuleOps, hasRefilledElements, tablesOf } from '../modes/network-rules.ts'
 import { flowsToList } from '../recovery/orphan-flows.ts'
 import { acceptMark } from '../rules/accept-mark.ts'
@@ -70,6 +70,25 @@ export function podStages(spec: AttachmentSpec, { after, starts, isMade }: PodSi
       ? [{ id: 'addresses', run: { kind: 'wait', until: 'addresses', spec }, after: ['pod settings'] } as const]
       : []),
   ]
+}
+
+/** What a chained entry makes: pod and host side by side. */
+export function chainedStages(spec: AttachmentSpec): readonly Stage[] {
+  return [
+    { id: 'host', run: { kind: 'batch', ops: [...hostOps(spec), ...queueingOps(spec)] }, after: [] },
+    { id: 'pod', run: { kind: 'batch', ops: [...podOps(spec), ...podSysctlOps(spec)] }, after: [] },
+  ]
+}
+
+/**
+ * What an ADD makes of the attachment itself, apart from rules, and what holds as long as it is there: CHECK and `restore`
+ * compare it with the kernel. Naming and duplicate address detection are over.
+ */
+export function ownStages(spec: AttachmentSpec): readonly Stage[] {
+  const links = [...hostOps(spec), ...queueingOps(spec)]
+  const side = podStages(spec, { after: [], starts: [], isMade: true }).filter(({ id }) => id !== 'detection')
+  const own: readonly Stage[] = [{ id: 'links', run: { kind: 'batch', ops: links }, after: [] }, ...side]
+  return [...(spec.chained ? chainedStages(spec) : own), ...lastStages(spec, [], false)]
 }
 
 /** What guards come first for: settings of the host's links, and flows that began without the rules. */

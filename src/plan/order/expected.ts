@@ -6,9 +6,10 @@ import type { Result, ResultInterface } from '../../cni/model/result.ts'
 import { ifbStateOps } from '../link/bandwidth.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
-import { afterRuleOps, hostOps, podOps, podSysctlOps, queueingOps } from './attach.ts'
-import { modeOf } from './modes.ts'
-import { fastPathBridgeOps, ruleOps } from './network-rules.ts'
+import { modeOf } from '../modes/modes.ts'
+import { fastPathBridgeOps, ruleOps } from '../modes/network-rules.ts'
+import { opsOf } from './stage.ts'
+import { ownStages } from './stages.ts'
 
 /** The record's attachment as prevResult has it now, and what is missing from prevResult altogether. */
 export function expectedBy(
@@ -41,7 +42,7 @@ export function expectedBy(
 }
 
 /**
- * Everything that should hold for the attachment, as operations to compare with the kernel. `beside`: networks whose
+ * Everything that should hold for the attachment, as operations of its ADD to compare with the kernel. `beside`: networks whose
  * rules hold with those of `network`; `all`: those of the machine.
  */
 export function expectedOps(
@@ -50,7 +51,9 @@ export function expectedOps(
   { beside = [], all }: { readonly beside?: readonly NetworkSpec[]; readonly all: readonly NetworkSpec[] },
 ): readonly Op[] {
   const shared = network === undefined ? [] : fastPathBridgeOps(network)
-  const inPod = [...podOps(spec), ...podSysctlOps(spec)].filter((op) => !('dev' in op && op.dev === 'lo'))
+  const stages = ownStages(spec)
+  const own = stages.filter(({ id }) => id !== 'settings')
+  const ops = opsOf({ stages: own }).filter((op) => !('dev' in op && op.dev === 'lo'))
   const rules = ruleOps({
     networks: beside.length > 0 || network === undefined ? beside : [network],
     attachments: [spec],
@@ -59,11 +62,10 @@ export function expectedOps(
   return [
     ...shared,
     ...rules,
-    ...afterRuleOps(spec),
-    ...hostOps(spec),
+    ...opsOf({ stages }, 'settings'),
+    ...ops.filter((op) => op.in === 'host'),
     ...ifbStateOps(spec.bandwidth),
-    ...queueingOps(spec),
-    ...inPod,
+    ...ops.filter((op) => op.in === 'pod'),
   ]
 }
 
