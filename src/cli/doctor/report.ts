@@ -36,17 +36,17 @@ const nameWidth = 15
 export function reportText(report: Report, look: Look): string {
   const { facts, findings, selected, done } = report
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
-  return `${headText(facts)}\n${selected.map((group) => groupText(group, report, look)).join('')}${mended}\n${countsText(findings, report.notLooked)}`
+  return `${headText(facts, look)}\n${selected.map((group) => groupText(group, report, look)).join('')}${mended}\n${countsText(findings, report.notLooked)}`
 }
 
 /** Who runs here, and what it uses. */
-function headText({ configurations, state }: NodeFacts): string {
+function headText({ configurations, state }: NodeFacts, { width }: Look): string {
   const lines = configurations.map(({ runtime, file, network }) => {
     const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
     return `${runtime.text}: ${runtime.confDir}, by ${runtime.source}: ${uses}`
   })
   const pods = [...(state?.podsOf ?? [])].map(([network, count]) => `${count} of network ${network}`)
-  return `${lines.map((line) => `${oneLine(line)}\n`).join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
+  return `${lines.map((line) => `${rowsOf(oneLine(line), width).join('\n  ')}\n`).join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
 }
 
 function groupText(group: Group, { findings, notLooked }: Report, look: Look): string {
@@ -66,16 +66,21 @@ function findingText({ id, severity, on, seen, consequence, cause, cure, run }: 
   return `  ${word}  ${id}: ${oneLine(on)}\n${lines.map((line) => wrapped(oneLine(line), look.width)).join('')}${command}`
 }
 
-/** Broken between words, the rest below the text behind the title. */
-function wrapped(line: string, width: number): string {
-  const most = Math.max(40, width - 18)
-  const [title, text] = [line.slice(0, 7), line.slice(7)]
+/** Rows of fewer than `most` columns, broken between words. */
+function rowsOf(text: string, most: number): readonly string[] {
   const rows: string[] = []
   for (const word of text.split(' ')) {
     const last = rows.at(-1)
-    if (last === undefined || last.length + word.length >= most) rows.push(word)
+    if (last === undefined || last.length + word.length >= most - 1) rows.push(word)
     else rows[rows.length - 1] = `${last} ${word}`
   }
+  return rows
+}
+
+/** Broken between words, the rest below the text behind the title. */
+function wrapped(line: string, width: number): string {
+  const [title, text] = [line.slice(0, 7), line.slice(7)]
+  const rows = rowsOf(text, Math.max(40, width - 18))
   return rows.map((row, at) => `           ${at === 0 ? title : ' '.repeat(7)}${row}\n`).join('')
 }
 
