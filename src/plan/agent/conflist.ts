@@ -11,14 +11,17 @@ export interface ConflistFacts {
   readonly mode: Mode
   readonly cniVersion: string
   readonly podCidrs: readonly string[]
+  /** Absent: the plugin's own choice. */
+  readonly bridge?: string | undefined
 }
 
 /** The text of the configuration file. The same facts give the same text. */
-export function conflistText({ name, mode, cniVersion, podCidrs }: ConflistFacts): string {
+export function conflistText({ name, mode, cniVersion, podCidrs, bridge }: ConflistFacts): string {
   const [first] = podCidrs
   const plugin = {
     type: 'trestle',
     ...(mode === usualMode(false) ? {} : { mode }),
+    ...(bridge === undefined ? {} : { bridge }),
     podcidr: podCidrs.length === 1 ? first : podCidrs,
     firewall: { hostAccept: 'auto' },
     capabilities: { portMappings: true, bandwidth: true },

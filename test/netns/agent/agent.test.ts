@@ -233,6 +233,38 @@ describe('trestle agent', () => {
     expect(routes()).toEqual([...toTwo, '10.244.3.0/24 via 192.0.2.13 dev up0'].sort())
   })
 
+  it('with another podCIDR of its own keeps the pods that run, masquerades both ranges, and says drain', async () => {
+    await api.order({ put: [own, two] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    const plugin = () => {
+      const { cniVersion, name, plugins } = files.configuration()
+      return { cniVersion, name, ...plugins[0] }
+    }
+    const before = plugin()
+    const [old, young] = [host.pod('old'), host.pod('young')]
+    expect(host.cni('ADD', before, { id: 'old', netns: old }).code).toBe(0)
+    await api.order({ delete: ['self'] })
+    await api.order({ put: [nodeObject('self', { cidrs: ['10.244.77.0/24'], addresses: ['192.0.2.11'] })] })
+    await running.seen(({ problem }) => problem === 'MovedPodCIDR', 'the problem')
+    await api.seen(({ body }) => (body as { reason?: string })?.reason === 'MovedPodCIDR', 'the event')
+    await until(() => plugin().podcidr === '10.244.77.0/24', 'the new range')
+    const added = host.cni('ADD', plugin(), { id: 'young', netns: young })
+    expect(added.json?.ips?.[0]?.address, added.stdout + added.stderr).toBe('10.244.77.2/24')
+    const set = (name: string) => host.run('nft', ['list', 'set', 'inet', 'trestle', name]).stdout
+    for (const range of ['10.244.1.0/24', '10.244.77.0/24']) expect(set('masq4'), range).toContain(range)
+    for (const [from, to] of [
+      [old, '10.244.77.2'],
+      [young, '10.244.1.2'],
+    ] as const)
+      expect(host.inPod(from, 'ping', ['-n', '-c', '1', '-W', '5', to]).code, to).toBe(0)
+    expect(host.cni('DEL', before, { id: 'old', netns: old }).code).toBe(0)
+    await running.seen(
+      ({ message }) => String(message).startsWith('over: pods here have addresses of'),
+      'the end of it',
+    )
+  })
+
   it('counts calls and addresses, and says when pods have another MTU than the uplink', async () => {
     await api.order({ put: [own, two] })
     const running = agent('--look', '1')

@@ -3,9 +3,11 @@
 
 import { existsSync, lstatSync } from 'node:fs'
 import { isSea } from 'node:sea'
+import { bridgeFor } from '../../../plan/agent/bridge-name.ts'
 import { conflistText } from '../../../plan/agent/conflist.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import type { Run } from '../../../system/process/runner.ts'
+import { allNetworks, allRecords } from '../../../system/store/records.ts'
 import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
 import { settleProgram } from '../node/program.ts'
 import type { RoundInput } from './round.ts'
@@ -31,10 +33,19 @@ export async function settleExecutable({ settings, log, metrics }: FilesInput, r
 /** Writes the configuration. Returns what keeps the runtime from it. */
 export function settleConfiguration({ settings, log }: FilesInput, podCidrs: readonly string[]): readonly Problem[] {
   const { confDir, confName, network, mode, cniVersion } = settings
+  const bridge = bridgeOf(network, podCidrs)
   const file = `${confDir}/${confName}`
-  if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs })))
+  if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs, bridge })))
     log('info', 'configuration written', { file, podCidrs })
   return otherConfigurations(settings)
+}
+
+function bridgeOf(name: string, podCidrs: readonly string[]): string | undefined {
+  const inUse = () => {
+    const ofNetwork = allRecords().filter(({ record }) => record.key.network === name)
+    return new Set(ofNetwork.flatMap(({ record }) => record.network?.bridge?.name ?? []))
+  }
+  return bridgeFor({ podCidrs, network: allNetworks().find((network) => network.name === name), inUse })
 }
 
 function otherConfigurations({ node, confDir, confName }: RoundInput['settings']): readonly Problem[] {
