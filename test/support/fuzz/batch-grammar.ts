@@ -11,7 +11,7 @@ const keywords = new Set(
     'promisc on off allmulticast txqueuelen group ifb bridge_slave hairpin isolated addr replace show nodad broadcast + ' +
     'noprefixroute rule from table route append via metric scope src advmss all exact neigh lladdr nud probe ' +
     'qdisc root handle 1: tbf rate burst limit ingress filter parent ffff: protocol prio 800::800 u32 match action mirred egress redirect ' +
-    'vlan vid pvid untagged'
+    'vlan vid pvid untagged macvlan mode private vepa passthru'
   ).split(' '),
 )
 
