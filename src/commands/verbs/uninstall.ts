@@ -17,6 +17,7 @@ import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-ac
 import { executeAll } from '../../system/kernel/execute.ts'
 import { observeHost, observeTable } from '../../system/kernel/observe.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
+import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
@@ -165,6 +166,8 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
     failures.push(...failed.map(({ message }) => message))
   }
   if (failures.length > 0) return failures
+  // An agent that was ended in the middle of a round leaves the file of its last tool.
+  await endKilledCalls(true)
   for (const path of stateParts()) rmSync(path, { recursive: true, force: true })
   return []
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runtime, configuration, agents, pools, limits and the log.
 
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { clearHostLocal } from '../../explain/known/addresses.ts'
 import { ownError } from '../../explain/own/own-errors.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
@@ -61,7 +61,8 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
         meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
       const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
       // Another file behind it is whole: that one is used when this one is put aside.
-      const more = stoppedBy !== undefined && each.files.some(({ isOwn }) => isOwn) ? { run: aside(inTheWay) } : {}
+      const hasAnother = each.files.some(({ file, isOwn }) => isOwn && basename(file) !== stoppedBy)
+      const more = stoppedBy !== undefined && hasAnother ? { run: aside(inTheWay) } : {}
       const told = meant.filter((found) => !isReported(found))
       const found = told.map((each) => ({ ...ofLint(each), ...(each.file === inTheWay ? more : {}) }))
       return [...found, ...shadowed(each, facts)]

@@ -59,7 +59,9 @@ function differences({ differences: found, accepts, state }: StateFacts, without
   const ofChecks = [...byCheck].map(([id, those]): Found => {
     const texts = [...new Set(those.flatMap((each) => each.found))]
     const devs = [...new Set(those.map(({ dev }) => dev).filter((dev) => dev !== ''))]
-    return { id, on: id === 'rules-missing' ? 'nftables' : few(devs), seen: few(texts) }
+    // A sysctl has no link of its own: its text names the key.
+    const on = id === 'rules-missing' ? 'nftables' : devs.length === 0 ? 'this node' : few(devs)
+    return { id, on, seen: few(texts) }
   })
   return [
     ...ofChecks,
