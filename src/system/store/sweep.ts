@@ -31,6 +31,12 @@ export async function sweep(files: NetworkFiles, owner: ProcessIdentity): Promis
   }
 }
 
+/** Removes the temporary files of ended processes in a directory where only some files are ours: their names begin with a dot. */
+export function sweepTemporaries(directory: string): void {
+  for (const name of namesIn(directory))
+    if (name.startsWith('.') && isLeft(name)) rmSync(`${directory}/${name}`, { force: true })
+}
+
 /** Where the maker cannot be seen, in another pid namespace, its file stays. */
 function isLeft(name: string): boolean {
   const [, namespace, pid] = temporaryName.exec(name) ?? []

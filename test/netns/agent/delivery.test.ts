@@ -2,8 +2,18 @@
 // The agent brings its executable to a host that has little more than glibc, tells of a host that cannot run it or lacks
 // its tools before a pod fails, and takes everything away again.
 
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname } from 'node:path'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
@@ -75,6 +85,14 @@ function makeRoot(): void {
   execaSync('mount', ['--bind', '/proc', `${root}/proc`])
 }
 
+/** What an agent leaves that is killed while it writes. */
+function leaveTemporary(directory: string): void {
+  const ended = spawnSync('true').pid
+  const [namespace = ''] = /\d+/.exec(readlinkSync('/proc/self/ns/pid')) ?? []
+  mkdirSync(directory, { recursive: true })
+  writeFileSync(`${directory}/.trestle.${namespace}.${ended}.1.0`, 'half')
+}
+
 function agent(...more: string[]): Running {
   const started = startAgent(host, files, ['--host-root', root, '--bin-dir', bin, ...more], withEmptyEtc)
   agents.push(started)
@@ -89,9 +107,11 @@ const readiness = () => host.run(process.execPath, ['-e', get]).stdout
 
 describe('the executable on a host with glibc alone', () => {
   it('runs there with the libraries beside it, which come back when they are removed', async () => {
+    for (const directory of [bin, `${files.root}/net.d`]) leaveTemporary(directory)
     const running = agent()
     await running.seen(isReady, 'ready')
     expect(readdirSync(bin).sort()).toEqual([...bundledNames, 'trestle'])
+    expect(readdirSync(`${files.root}/net.d`)).toEqual([basename(files.conflist)])
     expect(onHost().stdout).toMatch(/^trestle /)
     rmSync(`${bin}/libstdc++.so.6`)
     expect(onHost().stderr).toContain('libstdc++.so.6')

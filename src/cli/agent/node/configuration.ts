@@ -4,12 +4,14 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { readText, writeText } from '../../../system/files/files.ts'
+import { sweepTemporaries } from '../../../system/store/sweep.ts'
 
 /** Writes the configuration where it is not there as it should be. Returns whether it had to. */
 export function writeConfiguration(file: string, text: string): boolean {
   const found = readText(file)
   if (found !== undefined && found !== 'unreadable' && found.text === text) return false
   mkdirSync(dirname(file), { recursive: true, mode: 0o755 })
+  sweepTemporaries(dirname(file))
   writeText(file, text)
   return true
 }

@@ -19,6 +19,7 @@ import { basename } from 'node:path'
 import { oneLine } from '../../../cni/model/error.ts'
 import { ownerMark } from '../../../system/files/files.ts'
 import { pathWithTools, type Run } from '../../../system/process/runner.ts'
+import { sweepTemporaries } from '../../../system/store/sweep.ts'
 import { isSameFile, knowSame, marksOf } from './same-file.ts'
 
 /**
@@ -65,7 +66,9 @@ export async function settleProgram(place: ProgramPlace): Promise<SettledProgram
   if (refusal?.marks === marksOf(own) && performance.now() - refusal.atMs < againMs)
     return { changed: [], refused: refusal.text }
   mkdirSync(binDir, { recursive: true, mode: 0o755 })
-  const file = isSame ? program : `${binDir}/.trestle.${ownerMark()}`
+  // A killed agent's copy is as large as the executable.
+  sweepTemporaries(binDir)
+  const file = isSame ? program : `${binDir}/.trestle.${ownerMark()}.0`
   try {
     if (!isSame) copyWhole(own, file, 0o755)
     const { refused, libraries } = await proveOnHost(place, file)
@@ -137,7 +140,7 @@ function placeLibraries(binDir: string): readonly string[] {
   return ownLibraries().flatMap(({ name, file }) => {
     const to = `${binDir}/${name}`
     if (isSameFile(to, file, constants.R_OK)) return []
-    const temporary = `${binDir}/.${name}.${ownerMark()}`
+    const temporary = `${binDir}/.${name}.${ownerMark()}.0`
     try {
       copyWhole(file, temporary, 0o644)
       renameSync(temporary, to)
