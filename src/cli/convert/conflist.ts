@@ -124,7 +124,8 @@ function valueRemarks(plugin: Json): readonly Remark[] {
   return ['runtimeConfig', 'prevResult'].flatMap((key) => {
     const value = lookUp(plugin, key)
     if (value === undefined || value === null) return []
-    const text = `${JSON.stringify(value)} is left out: write what every pod is to have as keys of its own, like "bandwidth": {…}`
+    const cure = 'write what every pod is to have as keys of its own, like "bandwidth": {…}'
+    const text = `${JSON.stringify(value)} is left out: ${cure}`
     return [warning(`${type}.${key}`, text)]
   })
 }

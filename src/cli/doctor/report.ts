@@ -36,7 +36,8 @@ const nameWidth = 15
 export function reportText(report: Report, look: Look): string {
   const { facts, findings, selected, done } = report
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
-  return `${headText(facts, look)}\n${selected.map((group) => groupText(group, report, look)).join('')}${mended}\n${countsText(findings, report.notLooked)}`
+  const groups = selected.map((group) => groupText(group, report, look)).join('')
+  return `${headText(facts, look)}\n${groups}${mended}\n${countsText(findings, report.notLooked)}`
 }
 
 /** Who runs here, and what it uses. */

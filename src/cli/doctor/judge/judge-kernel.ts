@@ -29,7 +29,8 @@ function otherBridges(networks: readonly PodNetwork[]): readonly Finding[] {
   return networks.flatMap(({ name, subnets, otherBridge }) => {
     if (otherBridge === undefined) return []
     const { name: bridge, addresses, hasPorts } = otherBridge
-    const seen = `${bridge} has ${addresses.join(' and ')}, and network ${name} needs an address of ${subnets.join(' and ')} on it`
+    const needed = `network ${name} needs an address of ${subnets.join(' and ')} on it`
+    const seen = `${bridge} has ${addresses.join(' and ')}, and ${needed}`
     const run = `ip link delete ${shellWord(bridge)}`
     return [findingOf({ id: 'bridge-other-address', on: bridge, seen, ...(hasPorts ? {} : { run }) })]
   })

@@ -146,7 +146,8 @@ function ofPool(pool: PoolFacts): readonly Finding[] {
   const on = `network ${network}`
   if (isHostLocal && BigInt(taken) >= total) return [findingOf({ id: 'host-local-full', on, seen })]
   if (leaked.length > 0) {
-    const whose = `${leaked.length} of ${taken} reservations in ${directory} are of containers that no runtime lists: ${few(leaked)}`
+    const count = `${leaked.length} of ${taken} reservations in ${directory}`
+    const whose = `${count} are of containers that no runtime lists: ${few(leaked)}`
     return [findingOf({ id: 'host-local-leaked', on, seen: whose, run: clearHostLocal })]
   }
   // A full one of trestle's is STATUS's to tell, which counts what the next ADD takes back.
