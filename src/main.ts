@@ -26,7 +26,9 @@ function main(): void {
   else runCli()
 }
 
-/** A runtime gives no words: with ids of a container and none, only CNI_COMMAND was forgotten, which is an error (4). */
+/**
+ * A runtime gives no words: with ids of a container and none, only CNI_COMMAND was forgotten, which is an error (4).
+ */
 function isCall(): boolean {
   const { env, argv } = process
   if (env['CNI_COMMAND'] !== undefined) return true

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The accepts of release 0.1 in chains of others: a pair of rules at the head of the chain for each bridge or subnet. They
-// are only taken out any more.
+// The accepts of release 0.1 in chains of others: a pair of rules at the head of the chain for each bridge or subnet.
+// They are only taken out any more.
 
 import { patternNameProblem, unsafeNameProblem } from '../cni/model/link-name.ts'
 import type { ChainPlace } from '../plan/rules/host-accept.ts'
@@ -10,7 +10,10 @@ import { readRuleTexts } from './read-foreign-nft.ts'
 
 const directions = ['in', 'out'] as const
 
-/** `-C` and `-D` of the rules of a pair. None for a name that iptables would read as a pattern or an option: it got none. */
+/**
+ * `-C` and `-D` of the rules of a pair. None for a name that iptables would read as a pattern or an option: it got
+ * none.
+ */
 export function pairCommands(
   place: IptablesPlace,
   subject: string,

@@ -44,9 +44,12 @@ export function commandError(batch: Exclude<Batch, { tool: 'file' }>, output: En
     .slice(0, longestExcerpt)
   const goal = op?.why ?? goalOf(batch.ops)
   const missing = output.missing && ` (${output.missing.name} is missing)`
+  const told = oneLine(excerpt) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`
+  const hint = output.missing ? `\n${output.missing.hint}` : hintFor(op, output.stderr)
+  const place = `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace`
   return new CommandError(op, {
-    message: `could not ${goal}: ${oneLine(excerpt) || `${batch.tool} ended with status ${output.code ?? 'of a signal'}`}${missing ?? ''}`,
-    details: `${batch.tool} in the ${batch.in === 'pod' ? "pod's" : "host's"} network namespace, input:\n${batch.stdin}stderr:\n${output.stderr}${output.missing ? `\n${output.missing.hint}` : hintFor(op, output.stderr)}`,
+    message: `could not ${goal}: ${told}${missing ?? ''}`,
+    details: `${place}, input:\n${batch.stdin}stderr:\n${output.stderr}${hint}`,
     reason: reasonOf(output.stderr),
     stdout: output.stdout,
   })
@@ -63,7 +66,10 @@ function goalOf(ops: readonly Op[]): string {
 function hintFor(op: Op | undefined, stderr: string): string {
   // nftables 0.9 opens /dev/stdin by name, which open(2) refuses for a socket.
   if (stderr.includes('Could not open file "/dev/stdin"'))
-    return '\nthis nft is too old for the rules: nftables 1.0.2 and newer take them; update it, `nft --version` tells what is there'
+    return (
+      '\nthis nft is too old for the rules: nftables 1.0.2 and newer take them; update it, `nft --version` ' +
+      'tells what is there'
+    )
   // EACCES of inet6_addr_add and fib6_nh_init (net/ipv6/addrconf.c, route.c).
   if (op !== undefined && 'dev' in op && stderr.includes('IPv6 is disabled')) return ipv6Off(op.dev)
   if (op?.kind === 'bridge.add' && op.vlanFiltering) {
@@ -78,5 +84,8 @@ function hintFor(op: Op | undefined, stderr: string): string {
 /** A dot in a link's name is a slash to sysctl(8). */
 function ipv6Off(dev: string): string {
   const key = `net.ipv6.conf.${dev.replaceAll('.', '/')}.disable_ipv6`
-  return `\n${key} is 1: run sysctl -w ${key}=0, and see that nothing sets it again (/etc/sysctl.d, a network manager); or take the IPv6 range out of the configuration`
+  return (
+    `\n${key} is 1: run sysctl -w ${key}=0, and see that nothing sets it again (/etc/sysctl.d, a ` +
+    `network manager); or take the IPv6 range out of the configuration`
+  )
 }

@@ -49,7 +49,10 @@ export function showChainCommand(place: NftPlace): AcceptCommand {
   return { file: 'nft', ...showChainInput(place) }
 }
 
-/** Asks whether a set of others holds an address, in an interval too: exit code 0. The set itself, which may be huge, is not read. */
+/**
+ * Asks whether a set of others holds an address, in an interval too: exit code 0. The set itself, which may be huge, is
+ * not read.
+ */
 export function setMemberCommand({ family, table }: NftPlace, set: string, address: string): AcceptCommand {
   return { file: 'nft', args: ['get', 'element', family, table, set, `{ ${address} }`] }
 }
@@ -85,7 +88,9 @@ export function subnetAcceptLines(place: ChainPlace, subnet: string): readonly s
   ]
 }
 
-/** A command line for people, which takes a rule of others out. `text`: as the tool shows it; nft goes by the handle. */
+/**
+ * A command line for people, which takes a rule of others out. `text`: as the tool shows it; nft goes by the handle.
+ */
 export function ruleRemovalLine(
   place: ChainPlace,
   { id, text }: { readonly id: string; readonly text: string },
@@ -99,7 +104,10 @@ function iptablesRule(mark: number): readonly string[] {
   return ['-m', 'mark', '--mark', `${bit}/${bit}`, '-m', 'comment', '--comment', acceptComment(mark), '-j', 'ACCEPT']
 }
 
-/** Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as the bridge does. */
+/**
+ * Adds a bridge or a subnet to a firewalld zone or takes it out. At run time only: the rules die with the machine, as
+ * the bridge does.
+ */
 export function firewalldCommand(action: 'add' | 'remove', zone: string, subject: string): AcceptCommand {
   return {
     file: 'firewall-cmd',

@@ -128,7 +128,8 @@ function routeWords(op: RouteOp): readonly string[] {
   switch (op.kind) {
     case 'route.add':
       // append: several routes to one destination stay side by side, as with upstream (plugins 1.9.1,
-      // which has the last listed first in IPv4; here it is the first). add: fails where the pod has such a route, which is then left alone.
+      // which has the last listed first in IPv4; here it is the first). add: fails where the pod has such a route,
+      // which is then left alone.
       return [op.onlyIfNone && !op.beside ? 'add' : 'append', ...podRouteWords(op.route, op.dev)]
     case 'route.del':
       return ['del', ...podRouteWords(op.route, op.dev)]

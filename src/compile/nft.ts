@@ -42,7 +42,7 @@ export function nftText(op: NftOp): string {
       ].join('\n')
     }
     case 'nft.chain.del':
-      // As nft.del: what is gone already is no failure. One that is in use is, with EBUSY (nf_tables_api.c, nf_tables_delchain).
+      // As nft.del. A chain in use is a failure, EBUSY (nf_tables_api.c, nf_tables_delchain).
       return [`add chain inet ${tableName} ${op.chain}`, `delete chain inet ${tableName} ${op.chain}`].join('\n')
     case 'nft.flush':
       return `flush set ${setAt(op.set)}`
@@ -71,7 +71,7 @@ export function showChainInput(chain: NftChain): { readonly args: readonly strin
   return { args: ['-a', '-t', '-f', '-'], stdin: `list chain ${chainAt(chain)}\n` }
 }
 
-/** Puts an accept of what has `mark` into a chain of others: before the rule with the handle `before`, or behind all. */
+/** Puts an accept of what has `mark` into a chain of others: before the rule of handle `before`, or behind all. */
 export function acceptText(chain: NftChain, accept: { mark: number; comment: string }, before?: string): string {
   const bit = markText(accept.mark)
   const rule = `meta mark & ${bit} == ${bit} accept comment "${accept.comment}"`
@@ -79,7 +79,7 @@ export function acceptText(chain: NftChain, accept: { mark: number; comment: str
   return `insert rule ${chainAt(chain)} handle ${before} ${rule}\n`
 }
 
-/** Lets a subnet's packets pass a chain of others, answers to it, and what is translated to it; each before all rules. */
+/** Lets a subnet's packets pass a chain of others, answers to it, and what is translated to it; before all rules. */
 export function subnetAcceptTexts(chain: NftChain, subnet: string): readonly string[] {
   const ip = familyOf(subnet) === 6 ? 'ip6' : 'ip'
   const matches = [`daddr ${subnet} ct state established,related`, `daddr ${subnet} ct status dnat`, `saddr ${subnet}`]
@@ -101,7 +101,7 @@ function chainAt({ family, table, chain }: NftChain): string {
   return `${family} ${table} ${chain}`
 }
 
-/** The table with its sets and chains, rules anew. No elements: an ADD may have added some since the records were read. */
+/** The table with its sets and chains, rules anew. No elements: an ADD may have added some since records were read. */
 function baseText({ table: family, acceptMark }: Extract<NftOp, { kind: 'nft.base' }>): string {
   const table = `${family} ${tableName}`
   const { sets, chains } = declarationsOf(family, acceptMark)
@@ -159,7 +159,7 @@ function fieldsText(fields: readonly string[], kinds: readonly FieldKind[]): str
   return fields.map((field, at) => fieldText(field, kinds[at], fields)).join(' . ')
 }
 
-/** A link's name: nft takes all between quotes as it is (src/scanner.l, quotedstring), but reads a star at the end as a pattern. */
+/** A link's name: nft takes what is between quotes as it is (src/scanner.l, quotedstring), but a star at the end. */
 const linkPattern = /^[\w!$&(-.:-@[\]^{|}~]*[\w!$&()+,.:-@[\]^{|}~-]$/
 
 /** Addresses, ports, MACs, chains. */

@@ -8,8 +8,8 @@ import { toBatchLine } from './batch-line.ts'
 import { readDocuments } from './read-ip.ts'
 
 /**
- * The input of `ip -N -j -batch -` that shows the main table of both families. A batch takes no -6, the root prefix says
- * it; with one table named IPv4 is meant all the same (ip/iproute.c, iproute_list_flush_or_save).
+ * The input of `ip -N -j -batch -` that shows the main table of both families. A batch takes no -6, the root prefix
+ * says it; with one table named IPv4 is meant all the same (ip/iproute.c, iproute_list_flush_or_save).
  */
 export const routeQueries = 'route show table main root 0.0.0.0/0\nroute show table all root ::/0\n'
 

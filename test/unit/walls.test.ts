@@ -26,6 +26,8 @@ const nftText = new RegExp(
 /** A mode compared with the name of one. */
 const modeByName = /\b\w*mode(?:'\])?\)* [!=]== '(?:bridge|ptp|chained|loopback|macvlan)'/i
 const longest = 250
+/** Columns. The formatter breaks code only: no comment, no text. */
+const widest = 120
 const mostFiles = 20
 
 interface Source {
@@ -130,6 +132,18 @@ describe('src/', () => {
     expect(offenders(({ text }) => text.split('\n').length - 1 > longest)).toEqual([])
   })
 
+  it(`has no line over ${widest} columns, but rows of tables and regular expressions`, () => {
+    const map = { file: 'README.md', text: readFileSync(join(src, 'README.md'), 'utf8') }
+    const wide = [...sources, map].flatMap(({ file, text }) =>
+      text
+        .split('\n')
+        .map((line, at) => ({ line, place: `${file}:${at + 1}` }))
+        .filter(({ line }) => line.length > widest && !(file === map.file ? line.startsWith('|') : isPattern(line)))
+        .map(({ place }) => place),
+    )
+    expect(wide).toEqual([])
+  })
+
   it('says licence and purpose at the top of every file', () => {
     expect(offenders(({ text }) => !/^\/\/ SPDX-License-Identifier: Apache-2\.0\n\/\/ \S/.test(text))).toEqual([])
   })
@@ -147,6 +161,11 @@ describe('src/', () => {
     ).toEqual([])
   })
 })
+
+/** A regular expression that has the line for itself, as an entry or a value. */
+function isPattern(line: string): boolean {
+  return /^\s*(?:\w+: )?\/.*\/[a-z]*,?$/.test(line)
+}
 
 function layerOf(file: string): string {
   const slash = file.indexOf('/')

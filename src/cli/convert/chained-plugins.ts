@@ -41,7 +41,8 @@ function convertPortmap(plugin: Json): Converted {
       ...lost.map((key) =>
         warning(
           `portmap.${key}`,
-          `${JSON.stringify(lookUp(plugin, key))} are matches of iptables and left out, so host ports are open to more: ` +
+          `${JSON.stringify(lookUp(plugin, key))} are matches of iptables and left out, ` +
+            `so host ports are open to more: ` +
             'write them as nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]',
         ),
       ),

@@ -23,9 +23,9 @@ export interface Conversion {
 }
 
 /**
- * Converts a configuration list, or a single configuration, from its text: one trestle in place of bridge or ptp and what
- * follows it, or, behind a plugin that stays, one chained trestle in place of the rest. Throws CniError 6 when it is not
- * JSON, 7 when it is no list or nothing in it can be converted.
+ * Converts a configuration list, or a single configuration, from its text: one trestle in place of bridge or ptp and
+ * what follows it, or, behind a plugin that stays, one chained trestle in place of the rest. Throws CniError 6 when it
+ * is not JSON, 7 when it is no list or nothing in it can be converted.
  */
 export function convert(text: string): Conversion {
   const list = readNetworkList(text)

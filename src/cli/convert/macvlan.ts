@@ -15,7 +15,10 @@ const known = [
   ...['master', 'mode', 'mac', 'linkInContainer'],
 ]
 
-/** Whether mode macvlan can take its place: on a link of the node, and without plugins behind it that mode macvlan refuses. */
+/**
+ * Whether mode macvlan can take its place: on a link of the node, and without plugins behind it that mode macvlan
+ * refuses.
+ */
 export function isPlainMacvlan(plugin: Json, others: readonly Json[]): boolean {
   return lookUp(plugin, 'linkInContainer') !== true && !others.some((other) => onHost.includes(lookUp(other, 'type')))
 }
@@ -42,6 +45,6 @@ export function convertMacvlan(plugin: Json): Converted {
 function macRemarks(plugin: Json): readonly Remark[] {
   const mac = lookUp(plugin, 'mac')
   if (mac === undefined || mac === null || mac === '') return []
-  const text = `${JSON.stringify(mac)} is left out: it would be every pod's; for one of its own declare the capability "mac"`
-  return [warning('macvlan.mac', text)]
+  const why = `it would be every pod's; for one of its own declare the capability "mac"`
+  return [warning('macvlan.mac', `${JSON.stringify(mac)} is left out: ${why}`)]
 }

@@ -89,8 +89,8 @@ export function unknownRemarks(plugin: Json, about: { type: string; known: reado
   const known = about.known.map((key) => key.toLowerCase())
   const unknown = Object.keys(plugin).filter((key) => !known.includes(key.toLowerCase()) && !isRemark(key))
   return unknown.map((key) => {
-    const text = `${JSON.stringify(plugin[key])} is left out: neither the ${about.type} plugin nor trestle knows this key`
-    return warning(`${about.type}.${key}`, text)
+    const why = `neither the ${about.type} plugin nor trestle knows this key`
+    return warning(`${about.type}.${key}`, `${JSON.stringify(plugin[key])} is left out: ${why}`)
   })
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys inside of objects that are taken over whole, like `ipam`: one that nobody knows is passed on, and was never read.
+// Keys inside of objects that are taken over whole, like `ipam`: one that nobody knows is passed on, and was never
+// read.
 
 import { keyPathOf } from '../lint/json/key-path.ts'
 import { unknownOwnKeys } from '../lint/rules/own-keys.ts'

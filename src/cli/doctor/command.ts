@@ -24,10 +24,10 @@ export const doctorCommand: Command = {
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, agents of other plugins, the',
     'kernel (forwarding, rp_filter, IPv6, br_netfilter, modules), what state says against what links, routes and rules',
-    'there are, the inside of pods, addresses and host ports, what dead pods left, other firewalls, limits, and the last',
-    'hour of the logs of runtimes and kubelet. It changes nothing. Works beside other plugins too, without trestle.',
-    'Each finding has an id: `trestle explain forwarding-off`. Exit code 1: an error or a warning; 3: nothing was found,',
-    'and not all could be looked at.',
+    'there are, the inside of pods, addresses and host ports, what dead pods left, other firewalls, limits, and the',
+    'last hour of the logs of runtimes and kubelet. It changes nothing. Works beside other plugins too, without',
+    'trestle. Each finding has an id: `trestle explain forwarding-off`. Exit code 1: an error or a warning; 3:',
+    'nothing was found, and not all could be looked at.',
   ].join('\n'),
   options: {
     only: { type: 'string', value: 'WORDS', help: 'only these groups or ids, commas between' },

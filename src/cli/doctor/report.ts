@@ -47,7 +47,8 @@ function headText({ configurations, state }: NodeFacts, { width }: Look): string
     return `${runtime.text}: ${runtime.confDir}, by ${runtime.source}: ${uses}`
   })
   const pods = [...(state?.podsOf ?? [])].map(([network, count]) => `${count} of network ${network}`)
-  return `${lines.map((line) => `${rowsOf(oneLine(line), width).join('\n  ')}\n`).join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
+  const rows = lines.map((line) => `${rowsOf(oneLine(line), width).join('\n  ')}\n`)
+  return `${rows.join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
 }
 
 function groupText(group: Group, { findings, notLooked }: Report, look: Look): string {
@@ -64,7 +65,8 @@ function findingText({ id, severity, on, seen, consequence, cause, cure, run }: 
   const rest = severity === 'note' ? [] : [`cause: ${cause}`, `cure:  ${cure}`]
   const lines = [`seen:  ${seen}`, ...(consequence === seen ? [] : [`so:    ${consequence}`]), ...rest]
   const command = run === undefined ? '' : `${run.trimEnd().replace(/^/gm, '             ')}\n`
-  return `  ${word}  ${id}: ${oneLine(on)}\n${lines.map((line) => wrapped(oneLine(line), look.width)).join('')}${command}`
+  const rows = lines.map((line) => wrapped(oneLine(line), look.width))
+  return `  ${word}  ${id}: ${oneLine(on)}\n${rows.join('')}${command}`
 }
 
 /** Rows of fewer than `most` columns, broken between words. */

@@ -22,10 +22,11 @@ export const explainCommand: Command = {
   maxWords: 10_000,
   summary: 'tell what an error means, why it comes and what to do',
   description: [
-    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a text with',
-    'an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of other plugins',
-    'and their agents: what it means, the usual causes, the likely one first, what to look at and what to do; which',
-    'words were recognised and which were not. Without CODE: all codes. An unknown code or text: exit code 1.',
+    'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a',
+    'text with an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of',
+    'other plugins and their agents: what it means, the usual causes, the likely one first, what to look at and what',
+    'to do; which words were recognised and which were not. Without CODE: all codes. An unknown code or text: exit',
+    'code 1.',
   ].join('\n'),
   options: {},
   examples: [

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a pasted text: errors of others by their words, our own by their ids and codes, who passed them on, and what is left.
+// What is known of a pasted text: errors of others by their words, our own by their ids and codes, who passed them on,
+// and what is left.
 
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
@@ -109,7 +110,10 @@ function distance({ wraps, needsNetwork }: KnownError): number {
   return wraps === true ? 2 : needsNetwork === true ? 1 : 0
 }
 
-/** Roles; causes first, each kind as the text has them. In one line the innermost counts, which is the last; of those around it the first. */
+/**
+ * Roles; causes first, each kind as the text has them. In one line the innermost counts, which is the last; of those
+ * around it the first.
+ */
 function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   const aftermath = aftermathOf(text)
   const before = matches.filter(({ from }) => from < aftermath)

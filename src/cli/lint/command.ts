@@ -23,11 +23,11 @@ export const lintCommand: Command = {
   description: [
     'FILE (- is standard input): JSON errors with line, column and caret; misspelt keys, also of upstream',
     'plugins; values as ADD checks them; what is accepted and does nothing; plugins that are missing or cannot be',
-    'started. Plugins are started for VERSION, which changes nothing. Root learns of ranges that are in use on the node, and',
-    "of what other firewalls drop before trestle's accept.",
+    'started. Plugins are started for VERSION, which changes nothing. Root learns of ranges that are in use on the',
+    "node, and of what other firewalls drop before trestle's accept.",
     'DIR: every file of it, and which one containerd, CRI-O and cnitool use, why not the others, and what stops them.',
-    'Without a name: the directories that the runtimes of this node really use, as they say themselves (CRI Status, then',
-    'their own command, then their files), or /etc/cni/net.d; and flags of kubelet that are dead.',
+    'Without a name: the directories that the runtimes of this node really use, as they say themselves (CRI Status,',
+    'then their own command, then their files), or /etc/cni/net.d; and flags of kubelet that are dead.',
     'Each finding has an id, like json-syntax: `trestle explain json-syntax`. Exit code 1: one of them is an error.',
   ].join('\n'),
   options: {

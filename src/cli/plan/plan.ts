@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle plan`: what the first ADD of a network, or the DEL after it, would run, from the configuration alone. Nothing
-// is looked at and nothing is run; the address is the first of each range, the container a placeholder.
+// `trestle plan`: what the first ADD of a network, or the DEL after it, would run, from the configuration alone.
+// Nothing is looked at and nothing is run; the address is the first of each range, the container a placeholder.
 
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -37,7 +37,8 @@ export const planCommand: Command = {
     'Reads a .conflist or .conf file (standard input without FILE) and prints the operations of the first ADD of',
     'its first trestle plugin: what each is for, and the text that `ip` and `nft` would get. Nothing is run or looked',
     'at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500. Behind another',
-    'plugin, prevResult is taken from the file, or is an interface with 192.0.2.2/24; another IPAM plugin answers that too.',
+    'plugin, prevResult is taken from the file, or is an interface with 192.0.2.2/24; another IPAM plugin answers',
+    'that too.',
     'With --del: those of the DEL of that attachment, where its namespace is still there.',
   ].join('\n'),
   options: {

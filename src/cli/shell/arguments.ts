@@ -40,5 +40,8 @@ function unknownOption(message: string, options: Command['options']): string {
   const given = message.split("'")[1] ?? ''
   const names = Object.keys(options).map((name) => `--${name}`)
   const meant = given.startsWith('--') ? nearestWord(given, names) : undefined
-  return `there is no option "${given}"; ${meant === undefined ? `there are ${names.join(', ')}` : `did you mean ${meant}?`}`
+  return (
+    `there is no option "${given}"; ` +
+    `${meant === undefined ? `there are ${names.join(', ')}` : `did you mean ${meant}?`}`
+  )
 }

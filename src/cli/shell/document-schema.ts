@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `-o json` prints, for programs that read it: one document, and in each command that finds something the same kind
-// of finding. docs/findings.schema.json is made from it (test/unit/cli/document-schema.test.ts compares them).
+// What `-o json` prints, for programs that read it: one document, and in each command that finds something the same
+// kind of finding. docs/findings.schema.json is made from it (test/unit/cli/document-schema.test.ts compares them).
 
 import { z } from 'zod'
 

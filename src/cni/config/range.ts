@@ -123,7 +123,8 @@ export function readRange(input: RangeInput, place: Place): Bounds {
   if (given.gateway !== undefined) checkGateway(given.gateway, subnet, place)
   const first = firstOf(subnet)
   const last = lastOf(subnet)
-  const between = `It must be from ${formatAddress(first)} to ${formatAddress(last)}, and rangeStart not after rangeEnd.`
+  const ends = `from ${formatAddress(first)} to ${formatAddress(last)}`
+  const between = `It must be ${ends}, and rangeStart not after rangeEnd.`
   const start = given.start ?? offset(first, 1n)
   const end = given.end ?? (subnet.family === 4 ? offset(last, -1n) : last)
   const isReversed = includes(subnet, end) && compare(start, end) > 0

@@ -105,9 +105,9 @@ export function errorBody(error: CniError, cniVersion: string): CniErrorBody {
 }
 
 /**
- * The body with a hyphen in "not-found" and "no-such file or directory". containerd takes a DEL for done whose error has
- * these words anywhere (go-cni 1.1.14, cni.go, Remove; the second only without a namespace), and never sends it again:
- * a delegate's words, or the kernel's, must not end what is still to be done.
+ * The body with a hyphen in "not-found" and "no-such file or directory". containerd takes a DEL for done whose error
+ * has these words anywhere (go-cni 1.1.14, cni.go, Remove; the second only without a namespace), and never sends it
+ * again: a delegate's words, or the kernel's, must not end what is still to be done.
  */
 export function withoutDoneWords(body: CniErrorBody): CniErrorBody {
   const hyphened = (text: string) => text.replace(/not found|no such file or directory/gi, joined)

@@ -125,7 +125,8 @@ export function readPrevResult(value: unknown, version: CniVersion): Result {
       typeof value === 'object' && value !== null ? (lookUp(value as Fields, 'cniVersion') ?? '') : ''
     const family: readonly unknown[] = versionsLike(version)
     if (givenVersion !== '' && !family.includes(givenVersion)) {
-      const message = `result type supports [${family.join(' ')}] but unmarshalled CNIVersion is ${JSON.stringify(givenVersion)}`
+      const given = JSON.stringify(givenVersion)
+      const message = `result type supports [${family.join(' ')}] but unmarshalled CNIVersion is ${given}`
       throw new CniError('prev-result-invalid', message, { path: ['prevResult'] })
     }
     return readResult(value, version, ['prevResult'])

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings what the agent knows of the cluster into state and rules, under the machine's lock: a setup beside it fills the
-// sets from state.
+// Brings what the agent knows of the cluster into state and rules, under the machine's lock: a setup beside it fills
+// the sets from state.
 
 import { isDeepStrictEqual } from 'node:util'
 import { CommandError } from '../../compile/command-error.ts'
@@ -15,8 +15,8 @@ import { machineLock } from '../call/machine-lock.ts'
 import { repairRules } from './network-setup.ts'
 
 /**
- * Writes the cluster down and changes the sets by what is different from before. Returns whether anything was. Without a
- * network there is no table yet: its first ADD fills the sets. Throws CniError as `restore` does.
+ * Writes the cluster down and changes the sets by what is different from before. Returns whether anything was. Without
+ * a network there is no table yet: its first ADD fills the sets. Throws CniError as `restore` does.
  */
 export async function setCluster(context: CallContext, cluster: Cluster): Promise<boolean> {
   const lock = { ...machineLock(context, 'write down the cluster'), deadline: context.work }

@@ -175,8 +175,8 @@ async function lookAtOrphanLink({ run }: CallContext, key: AttachmentKey, dev: s
 }
 
 /**
- * Who empties sets and fills them reads the records under the machine's lock: perhaps ours was not there yet. Whoever takes
- * the lock later finds it.
+ * Who empties sets and fills them reads the records under the machine's lock: perhaps ours was not there yet. Whoever
+ * takes the lock later finds it.
  */
 async function waitForRefill(context: CallContext, { key }: AttachmentSpec): Promise<undefined> {
   const purpose = `say the rules of ${key.ifName} of container ${key.containerId}`

@@ -34,11 +34,15 @@ async function podAddresses(context: CallContext, netnsFd: number, ifName: strin
 
 function duplicate(ifName: string, address: string): CniError {
   return new CniError('duplicate-address', `${address} on ${ifName} is in use by another machine`, {
-    details: `duplicate address detection failed; give the other one up, or take the address out of the range${macHint(address)}`,
+    details:
+      `duplicate address detection failed; give the other one up, ` +
+      `or take the address out of the range${macHint(address)}`,
   })
 }
 
-/** A pod that got the same first address got the same MAC (plan/model/names.ts), and its link-local address comes first. */
+/**
+ * A pod that got the same first address got the same MAC (plan/model/names.ts), and its link-local address comes first.
+ */
 function macHint(address: string): string {
   return address.startsWith('fe80:') ? "\nthe MAC is in use too: it follows the pod's first address" : ''
 }

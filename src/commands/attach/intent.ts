@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The intent record of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD fails.
+// The intent record of an ADD: on disk before anything is reserved or made, taken back with all of it when the ADD
+// fails.
 
 import { rmSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
@@ -30,7 +31,10 @@ export interface Addition {
   readonly files: NetworkFiles
 }
 
-/** Writes the intent record, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained entry, 106 when a signal comes. */
+/**
+ * Writes the intent record, after settling what killed calls left. Throws CniError 103 or 11, 7 for a second chained
+ * entry, 106 when a signal comes.
+ */
 export async function intentFor(addition: Addition, netns: NetnsIdentity): Promise<AttachmentRecord> {
   const { context, files, key } = addition
   const release =
@@ -49,7 +53,10 @@ export async function intentFor(addition: Addition, netns: NetnsIdentity): Promi
   throw taken(other?.record ?? record, true)
 }
 
-/** Another ADD of it may have finished since the look before the intent record: a finished one is no longer pending. Else no intent record stays. */
+/**
+ * Another ADD of it may have finished since the look before the intent record: a finished one is no longer pending.
+ * Else no intent record stays.
+ */
 async function whenAlone({ context, conf, files }: Addition, record: AttachmentRecord): Promise<AttachmentRecord> {
   try {
     const finished = findFinished(files, record.key)
@@ -62,7 +69,9 @@ async function whenAlone({ context, conf, files }: Addition, record: AttachmentR
   }
 }
 
-/** Both chained entries of a list get the same ids: with another configuration than the first one's this is the second. */
+/**
+ * Both chained entries of a list get the same ids: with another configuration than the first one's this is the second.
+ */
 function inTheWay({ conf, key }: Addition, { record, isPending }: StoredRecord): CniError {
   const isSecond = key.role === 'chained' && !isPending && record.configDigest !== configDigest(conf)
   return isSecond ? chainedTwice(key) : taken(record, isPending)
@@ -100,7 +109,10 @@ export async function reservePortsOf({ context, files, key, conf }: Addition, sp
   if (conf.portmap?.onListening === 'refuse') refuseListeners(ports)
 }
 
-/** Takes a port's holder down when it is dead. A reservation only has its first intent record: the record says what was made. */
+/**
+ * Takes a port's holder down when it is dead. A reservation only has its first intent record: the record says what was
+ * made.
+ */
 async function settleHolder(context: CallContext, holder: AttachmentRecord): Promise<boolean> {
   const files = networkFiles(holder.key.network)
   // Who is taking it down now needs no help, and gives the port back.
@@ -140,7 +152,10 @@ export async function teardownOnError<T>(
   }
 }
 
-/** A delegated plugin that is not there has nothing to undo, and the error says so already; one that failed twice may have. */
+/**
+ * A delegated plugin that is not there has nothing to undo, and the error says so already; one that failed twice may
+ * have.
+ */
 function isSameMissing(failure: Error, error: unknown): boolean {
   const isDelegate = failure instanceof CniError && failure.code === CniCode.delegateFailed
   return isDelegate && error instanceof CniError && failure.message === error.message

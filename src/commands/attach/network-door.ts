@@ -124,7 +124,10 @@ function networkState(context: CallContext) {
   }
 }
 
-/** The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it, or may have been. */
+/**
+ * The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it, or may have
+ * been.
+ */
 async function lookAtBridge(
   context: CallContext,
   { bridge }: NetworkSpec,

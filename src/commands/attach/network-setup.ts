@@ -12,8 +12,8 @@ import { networkDoor } from './network-door.ts'
 
 /**
  * Makes the network's bridge, forwarding and rules be as wanted, whatever is there. Returns the network as it is: an
- * existing bridge keeps its MAC and MTU. Throws CniError 108 when the bridge has an address of another network, 110 when
- * a network in the way of its ranges is there.
+ * existing bridge keeps its MAC and MTU. Throws CniError 108 when the bridge has an address of another network, 110
+ * when a network in the way of its ranges is there.
  */
 export async function setUpNetwork(
   context: CallContext,

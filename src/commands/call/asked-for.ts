@@ -20,7 +20,10 @@ export interface Asked {
   readonly isCertain: boolean
 }
 
-/** Waits for another DEL of the same that is under way. Throws CniError 11 when it takes too long, 106 when a signal comes. */
+/**
+ * Waits for another DEL of the same that is under way. Throws CniError 11 when it takes too long, 106 when a signal
+ * comes.
+ */
 export async function askedFor(context: CallContext, call: Invocation, conf: DelConf): Promise<Asked> {
   const asked = meantBy(conf, await recordsFor(context, call, conf))
   if (asked.meant.length > 0) return asked

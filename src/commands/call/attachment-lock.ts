@@ -15,7 +15,10 @@ export function attachmentLock(context: CallContext, key: AttachmentKey, purpose
   return request(context, `${networkFiles(key.network).locks}/${recordFileName(key)}`, purpose)
 }
 
-/** Waits until what others are tearing down of the network now is gone, or for as long as others wait for a lock. Never fails. */
+/**
+ * Waits until what others are tearing down of the network now is gone, or for as long as others wait for a lock. Never
+ * fails.
+ */
 export async function waitForTeardowns(context: CallContext, { locks }: NetworkFiles): Promise<void> {
   const held = namesIn(locks).map((name) => request(context, `${locks}/${name}`, 'have what it frees'))
   await Promise.allSettled(held.map(waitForHolder))

@@ -18,7 +18,10 @@ export interface Order<Facts, T> {
 
 type Growing = Pick<AddFacts, 'learnt' | 'runs'>
 
-/** Runs plans until there is an answer. Throws the error that the order ends with, or CniError 11 for a lock that stays held. */
+/**
+ * Runs plans until there is an answer. Throws the error that the order ends with, or CniError 11 for a lock that stays
+ * held.
+ */
 export async function carryOut<Facts extends Growing, T>(
   context: CallContext,
   order: Order<Facts, T>,

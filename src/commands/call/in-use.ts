@@ -18,7 +18,10 @@ export function liveSpecs(context: CallContext): readonly AttachmentSpec[] {
   return liveRecords(context).flatMap(({ spec }) => spec ?? [])
 }
 
-/** Attachments that calls from another host network namespace made, which lives: nothing of them is to be seen or made here. */
+/**
+ * Attachments that calls from another host network namespace made, which lives: nothing of them is to be seen or made
+ * here.
+ */
 export function recordsElsewhere({ identity }: CallContext): readonly AttachmentRecord[] {
   return allRecords().flatMap(({ record }) => (hostStateOf(record.writer, identity) === 'elsewhere' ? [record] : []))
 }

@@ -19,7 +19,8 @@ const allRoles: readonly Role[] = ['main', 'chained', 'ipam']
 /**
  * The records that other networks have of the attachment, of those roles: where the configuration is theirs but for the
  * name, or where the namespace is gone or not told, since no pod can be alive on them then. None that a pod has which
- * the asked network was refused or given up for: it is alive on its own network. Throws CniError 5 as requireState does.
+ * the asked network was refused or given up for: it is alive on its own network. Throws CniError 5 as requireState
+ * does.
  */
 export function recordsOfOtherNames(call: Invocation, conf: DelConf, roles: readonly Role[]): readonly StoredRecord[] {
   const key = { network: conf.name, containerId: call.containerId, ifName: call.ifName }
@@ -33,7 +34,8 @@ export function recordsOfOtherNames(call: Invocation, conf: DelConf, roles: read
 
 /**
  * Writes down that an attachment which was never finished is not one that another network has under the same ids: its
- * ADD was refused or killed, and a DEL of it may come when nothing else tells them apart. A failure is reported on stderr.
+ * ADD was refused or killed, and a DEL of it may come when nothing else tells them apart. A failure is reported on
+ * stderr.
  */
 export async function keepApart(context: CallContext, { key }: AttachmentRecord): Promise<void> {
   for (const { record, isPending } of recordsBeside(key, allRoles)) {

@@ -47,8 +47,8 @@ export interface Reserving {
 }
 
 /**
- * Before an ADD reserves anything: where records or reservations are missing, what live pods have is theirs again. Nothing
- * is read but the names of files and links where none is. Throws what keeps it from looking.
+ * Before an ADD reserves anything: where records or reservations are missing, what live pods have is theirs again.
+ * Nothing is read but the names of files and links where none is. Throws what keeps it from looking.
  */
 export async function healBeforeAdd(context: CallContext, { files, conf, perPod }: Reserving): Promise<void> {
   const isFirst = conf.role === 'main' && !existsSync(files.network)
@@ -136,7 +136,10 @@ function missingOfRecord(context: CallContext, record: AttachmentRecord): readon
   }))
 }
 
-/** One whose record was lost has a record without a spec from then on, as of another format: DEL finds the rest by names. */
+/**
+ * One whose record was lost has a record without a spec from then on, as of another format: DEL finds the rest by
+ * names.
+ */
 function missingOfFound(context: CallContext, found: Rediscovered): readonly MissingState[] {
   const { key, netns } = found
   const files = networkFiles(key.network)
@@ -165,8 +168,8 @@ function missingOfFound(context: CallContext, found: Rediscovered): readonly Mis
 }
 
 /**
- * Reserves what was rediscovered of an attachment that is about to be torn down, so that its reservations are found with
- * it. What is reserved and cannot be read becomes its own where that is certain.
+ * Reserves what was rediscovered of an attachment that is about to be torn down, so that its reservations are found
+ * with it. What is reserved and cannot be read becomes its own where that is certain.
  */
 export async function reserveFound(context: CallContext, found: Rediscovered): Promise<void> {
   const record = withoutSpec(context, found.key, found.netns)

@@ -53,8 +53,8 @@ export async function collectOrphans(
 }
 
 /**
- * Removes a network's orphans that `isListed` does not know, for GC; of its elements those of its ranges, and of links that are
- * gone, while no pod may have lost its record. Returns what failed.
+ * Removes a network's orphans that `isListed` does not know, for GC; of its elements those of its ranges, and of links
+ * that are gone, while no pod may have lost its record. Returns what failed.
  */
 export async function removeUnlisted(
   context: CallContext,

@@ -17,8 +17,9 @@ import type { CallContext } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
 
 /**
- * Reserves the addresses of the configuration's ranges that live pods of other networks have on the same bridge: an intent record
- * without a record, under the name that their DEL is sent with from now on. That releases it, or the end of the pod does.
+ * Reserves the addresses of the configuration's ranges that live pods of other networks have on the same bridge: an
+ * intent record without a record, under the name that their DEL is sent with from now on. That releases it, or the end
+ * of the pod does.
  */
 export function reserveNeighbours(context: CallContext, conf: NetConf): void {
   const { ipam, name } = conf

@@ -43,8 +43,8 @@ interface Kept {
 
 /**
  * Judges every reservation of every network and every host port. One process, and more for each pod without a record.
- * Reservations are read before the records: an ADD writes its record first. Those that a DEL gave back meanwhile are left
- * out. `main`: the directory name of a network that an ADD makes a link of ours for.
+ * Reservations are read before the records: an ADD writes its record first. Those that a DEL gave back meanwhile are
+ * left out. `main`: the directory name of a network that an ADD makes a link of ours for.
  */
 export async function judgeReservations(
   context: CallContext,
@@ -104,9 +104,9 @@ export interface Scope {
 }
 
 /**
- * Of an ADD that finds its pool full, or its host port taken by what cannot be read: gives back the orphans of the scope,
- * as `trestle gc` would. What live pods without a record have is theirs again before that. Nothing is looked at where
- * every reservation has its record. What fails is reported on stderr.
+ * Of an ADD that finds its pool full, or its host port taken by what cannot be read: gives back the orphans of the
+ * scope, as `trestle gc` would. What live pods without a record have is theirs again before that. Nothing is looked at
+ * where every reservation has its record. What fails is reported on stderr.
  */
 export async function reclaimOrphans(context: CallContext, { network, isMain }: Scope): Promise<void> {
   const directory = network === undefined ? undefined : networkDirName(network)

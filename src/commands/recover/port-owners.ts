@@ -18,8 +18,9 @@ import { isDead } from '../teardown/teardown.ts'
 import { reserveFor } from './reserve.ts'
 
 /**
- * Throws CniError 104 where a live attachment has a host port of `spec`, whose own reservations were made by now; the port
- * is reserved for its owner again. One process where there are chained attachments: of a lost record of one, the rules tell.
+ * Throws CniError 104 where a live attachment has a host port of `spec`, whose own reservations were made by now; the
+ * port is reserved for its owner again. One process where there are chained attachments: of a lost record of one, the
+ * rules tell.
  */
 export async function refuseOwnedPorts(context: CallContext, spec: AttachmentSpec | undefined): Promise<void> {
   const ports = spec?.hostPorts?.ports ?? []

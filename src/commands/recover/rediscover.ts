@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One way back from lost state: reads what is known of attachments whose records are gone or cannot be read, from the
-// aliases of links, the pods' ends of them, libcni's cache, the table, and what the caller was told. Rare, so that it may
-// take a process for each pod.
+// aliases of links, the pods' ends of them, libcni's cache, the table, and what the caller was told. Rare, so that it
+// may take a process for each pod.
 
 import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
@@ -36,8 +36,8 @@ export interface Search {
 }
 
 /**
- * `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. `unnamed`: pods whose link
- * has lost its alias, of the network of `remembered`: their container id is the link's name.
+ * `unsure`: attachments that live, as their links tell, and whose pods could not be looked at. `unnamed`: pods whose
+ * link has lost its alias, of the network of `remembered`: their container id is the link's name.
  */
 export interface Rediscovery {
   readonly found: readonly Rediscovered[]
@@ -109,7 +109,10 @@ async function podsBehind(context: CallContext, links: readonly LinkOf[]): Promi
   return found
 }
 
-/** The link of a namespace whose other end has this index, `ifName` first; undefined where there is none, or it cannot be looked at. */
+/**
+ * The link of a namespace whose other end has this index, `ifName` first; undefined where there is none, or it cannot
+ * be looked at.
+ */
 async function lookInto(context: CallContext, path: string, { ifName, index }: { ifName: string; index: number }) {
   const netns = openIfThere(context, path)
   if (netns === undefined) return undefined
@@ -138,8 +141,8 @@ function rememberedBy(search: Search): readonly Rediscovered[] {
     const { network, containerId, ifName } = cached
     const key = { network, containerId, ifName, role: 'main' } as const
     const netns = identityOfNetns(cached.netns)
-    // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just now.
-    // What is on a master is in the pod alone: there libcni's word has to do.
+    // Without its link it has no network any more: libcni forgets a pod only after its DEL, which may have been just
+    // now. What is on a master is in the pod alone: there libcni's word has to do.
     const isLive = netnsState(netns) === 'live' && (masterOf(remembered) !== undefined || linkExists(hostLinkName(key)))
     return isLive && isSought(search, key) ? [{ key, netns, ...cachedParts(cached), isCertain: true }] : []
   })

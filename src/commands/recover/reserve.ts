@@ -12,8 +12,8 @@ import type { CallContext } from '../call/context.ts'
 const lockWaitMs = 5000
 
 /**
- * Reserves for `record`, under the lock that a DEL holds while it gives reservations back. `isFree`: asked under it, since
- * the DEL may be over by then, and once more where the name is taken: an ADD takes one without that lock.
+ * Reserves for `record`, under the lock that a DEL holds while it gives reservations back. `isFree`: asked under it,
+ * since the DEL may be over by then, and once more where the name is taken: an ADD takes one without that lock.
  */
 export async function reserveFor(
   context: CallContext,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DEL of an attachment whose record was lost or cannot be read: what is rediscovered of it goes, and what it has reserved
-// is given back.
+// DEL of an attachment whose record was lost or cannot be read: what is rediscovered of it goes, and what it has
+// reserved is given back.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { asObject } from '../../cni/json/json-object.ts'
@@ -27,7 +27,9 @@ import { teardownWithoutRecord } from '../teardown/teardown.ts'
 import { reserveFound } from './heal.ts'
 import { cachedParts, rediscover } from './rediscover.ts'
 
-/** A DEL, and how one of its attachments is torn down: what fails is reported where it could be written down (del.ts). */
+/**
+ * A DEL, and how one of its attachments is torn down: what fails is reported where it could be written down (del.ts).
+ */
 export interface DelWithoutRecord {
   readonly call: Invocation
   readonly conf: DelConf
@@ -46,7 +48,8 @@ export async function removeWithoutRecord(
   for (const role of rolesOf(conf).filter((each) => !recorded.includes(each))) {
     const key = keyOf(call, conf, role)
     if (role === conf.role) await reserveWhatItHas(context, files, { call, conf, key })
-    // Nothing of it as a rule: the second DEL of containerd writes no record, and starts no process but for macspoofchk.
+    // Nothing of it as a rule: the second DEL of containerd writes no record, and starts no process but for
+    // macspoofchk.
     const isLinked = role === 'main' && [hostLinkName(key), ifbName(key)].some(linkExists)
     const reserved = reservationsOf(files, key)
     for (const holder of reserved) requireOwnHost(holder, context.identity)
@@ -123,7 +126,9 @@ function rememberedParts({ network, containerId, ifName }: AttachmentKey, conf: 
   return cached !== undefined && isPartOurs(cached, conf) ? cachedParts(cached) : nothing
 }
 
-/** Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing. */
+/**
+ * Whether pods of the network have elements that nothing but the name of their link finds: layer 2 reserves nothing.
+ */
 function asksForMacCheck({ stdin }: DelConf): boolean {
   try {
     return lookUp(asObject(JSON.parse(stdin)), 'macspoofchk') === true

@@ -29,7 +29,8 @@ export function releaseWith(context: CallContext, { path }: Invocation, stdin: s
     const attachment = { containerId, ifName, netns: netns.path, cniArgs: argsOf(pod) }
     try {
       await withLock(attachmentLock(context, key, purpose), async () => {
-        // What an attachment with a record has is its own: of a new ADD, or of the live one beside an intent record that was refused.
+        // What an attachment with a record has is its own: of a new ADD, or of the live one beside an intent record
+        // that was refused.
         if (findRecords(networkFiles(key.network), key).length > 0) return
         await returnLease(context, { type, path, stdin: withoutPrevious(stdin), attachment })
       })
@@ -50,8 +51,9 @@ export async function returnLease(context: CallContext, { type, ...call }: Omit<
 }
 
 /**
- * Waits, with an intent record of `key` on disk, until nobody gives back what an earlier ADD of the same ids has leased: who has
- * not begun by then sees the intent record. Throws CniError 11 when it takes too long, 106 when a signal comes.
+ * Waits, with an intent record of `key` on disk, until nobody gives back what an earlier ADD of the same ids has
+ * leased: who has not begun by then sees the intent record. Throws CniError 11 when it takes too long, 106 when a
+ * signal comes.
  */
 export async function waitForRelease(context: CallContext, key: AttachmentKey): Promise<void> {
   await waitForHolder(attachmentLock(context, key, 'lease an address'))

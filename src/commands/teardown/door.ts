@@ -86,8 +86,8 @@ function mark(files: NetworkFiles, record: AttachmentRecord): void {
 }
 
 /**
- * Who rebuilds the rules of all pods reads the records under the machine's lock. Throws CniError 11 when it takes too long,
- * 106 when a signal ends the wait: the mark stays, and a later call takes the rest away.
+ * Who rebuilds the rules of all pods reads the records under the machine's lock. Throws CniError 11 when it takes too
+ * long, 106 when a signal ends the wait: the mark stays, and a later call takes the rest away.
  */
 async function waitForRebuilds(context: CallContext, { ifName, containerId }: AttachmentKey): Promise<undefined> {
   const purpose = `remove the rules of ${ifName} of container ${containerId}`

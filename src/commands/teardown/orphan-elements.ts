@@ -20,7 +20,9 @@ import { allRecords } from '../../system/store/records.ts'
 import { reservedBy } from '../../system/store/reservations.ts'
 import type { CallContext } from '../call/context.ts'
 
-/** The elements of an attachment that has no record, found by its reservations and the name of its link. Two processes. */
+/**
+ * The elements of an attachment that has no record, found by its reservations and the name of its link. Two processes.
+ */
 export async function elementsWithoutRecord(
   context: CallContext,
   files: NetworkFiles,
@@ -33,7 +35,9 @@ export async function elementsWithoutRecord(
   })
 }
 
-/** Whether a record has the address, of another attachment or under another network's name: what leads to it is in use. */
+/**
+ * Whether a record has the address, of another attachment or under another network's name: what leads to it is in use.
+ */
 function isRecorded(key: AttachmentKey, address: string): boolean {
   return allRecords().some(
     ({ record }) =>
@@ -41,7 +45,10 @@ function isRecorded(key: AttachmentKey, address: string): boolean {
   )
 }
 
-/** Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is reported on stderr. */
+/**
+ * Whether `macspoofchk` still has the link of an attachment that may be gone. One process; what it cannot tell is
+ * reported on stderr.
+ */
 export async function hasMacCheck({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
   try {
     const table = await observeTable(cleanup, 'bridge')
@@ -86,8 +93,8 @@ export async function executeWithRules(place: Place, ops: readonly Op[]): Promis
 }
 
 /**
- * A table that is dormant, or has a set of another type under a name of ours. In one transaction: where it does not help,
- * nothing has changed. The plan has the elements of all attachments.
+ * A table that is dormant, or has a set of another type under a name of ours. In one transaction: where it does not
+ * help, nothing has changed. The plan has the elements of all attachments.
  */
 async function replaceTable(place: Place, ops: readonly Op[], table: TableFamily): Promise<boolean> {
   const rules = ops.filter((op) => op.kind.startsWith('nft.'))

@@ -10,7 +10,10 @@ import { carryOut } from '../call/carry-out.ts'
 import { type CallContext, openIfThere } from '../call/context.ts'
 import { doorOf } from './door.ts'
 
-/** Removes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held (teardown.ts). */
+/**
+ * Removes and forgets the attachment, or writes down what is pending and returns the failures. Its lock is held
+ * (teardown.ts).
+ */
 export async function removeRecorded(
   context: CallContext,
   files: NetworkFiles,

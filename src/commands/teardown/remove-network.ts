@@ -38,8 +38,8 @@ export async function removeWhenEmpty(context: CallContext, files: NetworkFiles)
   const lock = { ...machineLock(context, 'remove an empty network'), waitMs: lockWaitMs, deadline: context.whole }
   try {
     await withLock(lock, async () => {
-      // An ADD writes its intent record first and reads the network then: either the record is seen here, or it finds no
-      // network and waits for this lock.
+      // An ADD writes its intent record first and reads the network then: either the record is seen here, or it finds
+      // no network and waits for this lock.
       for (const { part, going } of sides) move(part.network, going.network)
       if (isEmpty(files)) {
         const [network] = sides.map(({ going }) => readNetwork(going))

@@ -63,8 +63,8 @@ export async function teardown(
 }
 
 /**
- * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a full
- * disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
+ * The same of an attachment whose record was lost: `record` is made up, and written before anything is removed. On a
+ * full disk it is removed all the same. A record of it that came meanwhile is a new ADD's: nothing is done then.
  */
 export async function teardownWithoutRecord(
   context: CallContext,
@@ -92,7 +92,10 @@ function isUnfinished(stored: readonly StoredRecord[], { configDigest, createdAt
   return configDigest !== '' && same.every((each) => each.isPending && each.record.pendingCleanup === undefined)
 }
 
-/** The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made nothing. */
+/**
+ * The record as it is by now; 'refused': an ADD that was killed before it saw that the attachment exists has made
+ * nothing.
+ */
 function storedNow(
   stored: readonly StoredRecord[],
   record: AttachmentRecord,

@@ -15,7 +15,8 @@ import type { CallContext } from '../call/context.ts'
 
 /**
  * Attaches the pod. Throws CniError: 4 for a namespace or name that cannot be used, 101-105 for
- * addresses, 110 for a range in use, 103 when the attachment exists, 11 when another call holds it, 100 when a tool fails.
+ * addresses, 110 for a range in use, 103 when the attachment exists, 11 when another call holds it, 100 when a tool
+ * fails.
  */
 export async function add(context: CallContext, call: Invocation, conf: NetConf): Promise<Result> {
   requireState(conf.name)

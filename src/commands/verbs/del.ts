@@ -24,8 +24,8 @@ import { settleKilledCalls, teardown } from '../teardown/teardown.ts'
 /**
  * Detaches the pod. Throws only a delegate's error, after all our own work is done, or CniError 11
  * when a live ADD of the same attachment is under way, another call keeps it waiting for too long, or not even a
- * pending cleanup can be written down, 106 when a signal ends its wait for others, 111 when the ADD was in another host network
- * namespace: what is left is written down, and DEL is sent again.
+ * pending cleanup can be written down, 106 when a signal ends its wait for others, 111 when the ADD was in another host
+ * network namespace: what is left is written down, and DEL is sent again.
  */
 export async function del(context: CallContext, call: Invocation, conf: DelConf): Promise<void> {
   if (conf.isLoopback) return await delLoopback(context, call, conf)
@@ -84,7 +84,10 @@ function failureOf({ code, syscall, path }: NodeJS.ErrnoException): string {
   return [`${code} on ${syscall}`, path].filter(Boolean).join(' ')
 }
 
-/** The upstream chain made the attachment, before the node was switched. What fails keeps its reservation, for a later DEL. */
+/**
+ * The upstream chain made the attachment, before the node was switched. What fails keeps its reservation, for a later
+ * DEL.
+ */
 async function removeOthers(context: CallContext, { call, conf }: { call: Invocation; conf: DelConf }): Promise<void> {
   const key = keyOf(call, conf, conf.role)
   const dataDir = conf.dataDir ?? defaultDataDir

@@ -52,7 +52,10 @@ export interface RestoredParts {
   readonly lost: readonly AttachmentSpec[]
 }
 
-/** How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows from it. */
+/**
+ * How often the host is looked at: an ADD or DEL beside us makes or removes links between our look and what follows
+ * from it.
+ */
 const mostLooks = 3
 
 /**

@@ -50,7 +50,9 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
 }
 
-/** Its own error is passed on (CNI spec 1.1.0, section 4); one that is missing or crashes will not serve an ADD either. */
+/**
+ * Its own error is passed on (CNI spec 1.1.0, section 4); one that is missing or crashes will not serve an ADD either.
+ */
 async function askDelegate(context: CallContext, call: Invocation, to: { type: string; stdin: string }): Promise<void> {
   try {
     await delegate(context.run, { ...to, verb: 'STATUS', path: call.path })
@@ -122,14 +124,15 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
     throw notReady(
       'not-ready-pool',
       `no IP addresses available in range set ${describeSet(set)}`,
-      `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ${files.addresses} says by whom`,
+      `all ${total} are in use by live pods${ipam.cooldownS > 0 ? ' or in their cooldown' : ''}; ` +
+        `${files.addresses} says by whom`,
     )
   }
 }
 
 /**
- * What the next ADD takes back: of a dead holder, or of one that cannot be read. Whether the latter lives takes processes:
- * the ADD looks, and makes it readable where it does.
+ * What the next ADD takes back: of a dead holder, or of one that cannot be read. Whether the latter lives takes
+ * processes: the ADD looks, and makes it readable where it does.
  */
 function isReclaimable(
   context: CallContext,

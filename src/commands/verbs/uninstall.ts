@@ -49,7 +49,9 @@ interface Parts {
   readonly accepts: readonly string[]
 }
 
-/** Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look, or is refused the lock. */
+/**
+ * Looks at what trestle made; with `apply`, removes it. Throws CniError when it cannot look, or is refused the lock.
+ */
 export async function uninstall(context: CallContext, apply: boolean): Promise<Uninstalled> {
   const hasState = stateParts().some((path) => existsSync(path))
   // A look at a machine without state makes none.
@@ -109,7 +111,10 @@ async function look(context: CallContext): Promise<Parts> {
   }
 }
 
-/** The bridges of the networks, and those with a MAC of ours that no network has any more: it was configured otherwise then. */
+/**
+ * The bridges of the networks, and those with a MAC of ours that no network has any more: it was configured otherwise
+ * then.
+ */
 function bridgesOf(networks: readonly NetworkSpec[], host: ObservedNamespace): readonly Bridge[] {
   const known = new Map(networks.flatMap(({ bridge }): [string, Bridge][] => (bridge ? [[bridge.name, bridge]] : [])))
   const former = [...host.links.values()].filter(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the API server is, found without Service, DNS or kube-proxy: what is given, else what the kubelet uses, else what
-// the pod's environment says.
+// Where the API server is, found without Service, DNS or kube-proxy: what is given, else what the kubelet uses, else
+// what the pod's environment says.
 
 import { parseAddress } from '../../cni/model/address.ts'
 

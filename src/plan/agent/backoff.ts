@@ -4,7 +4,9 @@
 const firstMs = 500
 const longestMs = 30_000
 
-/** Milliseconds to wait after `failures` failures in a row. `chance`: 0 to 1. `askedMs`: Retry-After, where it was said. */
+/**
+ * Milliseconds to wait after `failures` failures in a row. `chance`: 0 to 1. `askedMs`: Retry-After, where it was said.
+ */
 export function backoffMs(failures: number, chance: number, askedMs = 0): number {
   const most = Math.min(longestMs, firstMs * 2 ** Math.min(failures, 16))
   const waited = most * (0.5 + chance / 2)

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which bridge new pods are plugged into. One bridge has one IPv4 gateway: pods of a node that was registered again with
-// another podCIDR keep theirs, and new pods get a bridge beside it.
+// Which bridge new pods are plugged into. One bridge has one IPv4 gateway: pods of a node that was registered again
+// with another podCIDR keep theirs, and new pods get a bridge beside it.
 
 import { includes, parseCidr } from '../../cni/model/address.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
 
 const first = 'cni0'
 
-/** `network`: as it was set up last; `inUse`: asked for where it matters, the bridges that live pods of it are plugged into. */
+/**
+ * `network`: as it was set up last; `inUse`: asked for where it matters, the bridges that live pods of it are plugged
+ * into.
+ */
 export interface BridgeFacts {
   readonly podCidrs: readonly string[]
   readonly network: Pick<NetworkSpec, 'bridge'> | undefined

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All nodes of the cluster as this one sees them: its own ranges, the ranges that lead to others, and what is wrong. The
-// same nodes give the same view, in whatever order they came: nothing flaps.
+// All nodes of the cluster as this one sees them: its own ranges, the ranges that lead to others, and what is wrong.
+// The same nodes give the same view, in whatever order they came: nothing flaps.
 
 import {
   type Address,
@@ -32,7 +32,10 @@ export interface ClusterView {
   readonly problems: readonly Problem[]
 }
 
-/** What is seen from. `remembered`: the peers of the last view, `earlierPods`: ranges of live pods here that are none of today's. */
+/**
+ * What is seen from. `remembered`: the peers of the last view, `earlierPods`: ranges of live pods here that are none of
+ * today's.
+ */
 export interface Viewer {
   readonly self: string
   readonly nodes: readonly ClusterNode[]

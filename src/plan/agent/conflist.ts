@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration that the agent writes. It depends on the own node alone: a node that joins or leaves changes nothing
-// in it.
+// The configuration that the agent writes. It depends on the own node alone: a node that joins or leaves changes
+// nothing in it.
 
 import { usualMode } from '../../cni/config/config-bridge.ts'
 import type { Mode } from '../../cni/model/net-conf.ts'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a line of `ip -o monitor` or `nft monitor` means to the agent. Pods come and go all day: most lines mean nothing.
+// What a line of `ip -o monitor` or `nft monitor` means to the agent. Pods come and go all day: most lines mean
+// nothing.
 
 /** `routes`: look at the routes again; `all`: look at everything that state says should be there. */
 export type News = 'routes' | 'all' | undefined

@@ -47,7 +47,8 @@ export const graceMs = 10_000
 export type SeenProblems = ReadonlyMap<string, number>
 
 /**
- * The problems that are reported now: the own node's at once, another's when it has lasted. `isWaiting`: some are too young.
+ * The problems that are reported now: the own node's at once, another's when it has lasted. `isWaiting`: some are too
+ * young.
  */
 export function ripeProblems(
   now: readonly Problem[],

@@ -111,7 +111,9 @@ function sysctlDifference(key: string, value: string, observed: Observed): reado
   return valueDifference(key.replaceAll('/', '.'), now ?? 'absent', value)
 }
 
-/** A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement. */
+/**
+ * A link without IPv6 (an MTU below 1280, or none on the node) has none of its settings, and takes no advertisement.
+ */
 function isOfLinkThere(key: string, host: ObservedNamespace): boolean {
   return key.startsWith('net/ipv6/conf/') && host.links.has(key.split('/')[3] ?? '')
 }

@@ -8,7 +8,9 @@ type QueueOp = Extract<Op, { kind: 'filter.redirect' | 'qdisc.tbf' | 'qdisc.ingr
 
 /** tc rounds rates to bytes and bursts to its clock's ticks (tc/tc_core.c): a hundredth is no difference. */
 const tolerance = 0.01
-/** Nor is a bucket that fills so much sooner: tc cuts the time to whole microseconds when it sets and when it shows it. */
+/**
+ * Nor is a bucket that fills so much sooner: tc cuts the time to whole microseconds when it sets and when it shows it.
+ */
 const cutS = 2e-6
 
 /** What differs, for people; empty when all holds or queues were not looked at. */

@@ -97,5 +97,8 @@ export function exhausted(set: NumberedSet, use: PoolUse): CniError {
 /** Nobody but its DEL, a restart or adopt ends a reservation of the upstream plugin. */
 function fromBefore({ count, directory }: PoolUse['theirs']): string {
   if (count === 0) return ''
-  return `${count} were reserved by host-local, in ${directory}; \`trestle adopt --apply\` frees those of pods that are gone. `
+  return (
+    `${count} were reserved by host-local, in ${directory}; \`trestle adopt --apply\` ` +
+    `frees those of pods that are gone. `
+  )
 }

@@ -52,7 +52,9 @@ function isInTheWay(address: string, bridge: BridgeSpec, others: readonly Networ
 
 function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports: readonly ObservedLink[] }): CniError {
   const { bridge, foreign, ports } = found
-  const message = `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ${foreign.join(', ')}`
+  const message =
+    `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ` +
+    `${foreign.join(', ')}`
   return new CniError('bridge-foreign-address', message, { details: `${usersOf(bridge.name, ports)}; ${cure(found)}` })
 }
 
@@ -60,7 +62,10 @@ function usersOf(bridge: string, ports: readonly ObservedLink[]): string {
   if (ports.length === 0)
     return `nothing is plugged into ${bridge}, which trestle did not make: another CNI plugin may have left it`
   const names = ports.map((port) => port.alias ?? port.name)
-  return `plugged into ${bridge}: ${names.slice(0, 8).join(', ')}${names.length > 8 ? `, and ${names.length - 8} more` : ''}`
+  return (
+    `plugged into ${bridge}: ` +
+    `${names.slice(0, 8).join(', ')}${names.length > 8 ? `, and ${names.length - 8} more` : ''}`
+  )
 }
 
 /** An unused bridge goes whole: its other addresses and settings are of the same past. */

@@ -23,7 +23,8 @@ export function podRoutes(
   const missing = wanted.filter((route) => !families.has(route.dst))
   return {
     routes: distinct(complete.filter((route) => !isPlainDefault(route))),
-    // Several of the configuration stay side by side, as in upstream; of the addresses' own gateways the first is taken.
+    // Several of the configuration stay side by side, as in upstream; of the addresses' own gateways the first is
+    // taken.
     defaultRoutes: [...distinct(complete.filter(isPlainDefault)), ...firstOfEach(missing)],
   }
 }

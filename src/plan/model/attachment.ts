@@ -53,7 +53,9 @@ export interface HostPort {
   readonly containerPort: number
 }
 
-/** The pod's host ports. `link`: what packets to the pod leave the host by; `snat`, `masqAll` as the upstream portmap. */
+/**
+ * The pod's host ports. `link`: what packets to the pod leave the host by; `snat`, `masqAll` as the upstream portmap.
+ */
 export interface HostPortSpec {
   readonly link: string
   readonly snat: boolean

@@ -37,7 +37,9 @@ export function newMacvlanName(key: AttachmentKey): string {
   return `mac${digestOf(key, 'link').toString('hex')}`.slice(0, maxNameLength)
 }
 
-/** The link group that a macvlan is made in: in a pod that lives on it says which link is ours, whatever it is called. */
+/**
+ * The link group that a macvlan is made in: in a pod that lives on it says which link is ours, whatever it is called.
+ */
 export function podLinkGroup(key: AttachmentKey): number {
   return 0x20000000 + (digestOf(key, 'group').readUInt32BE() & 0x1fffffff)
 }

@@ -65,7 +65,9 @@ export function buildSpec(input: AttachmentInput): AttachmentSpec {
   }
 }
 
-/** Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `buildNetworkSpec`. */
+/**
+ * Where the network's gateways are, by which its ranges are compared with the host's. `ips` as in `buildNetworkSpec`.
+ */
 export function gatewaySide(conf: NetConf, ips: readonly PodAddress[]): GatewaySide {
   return makerOf(conf).gatewaySide(conf, ips)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `chained`: the operations on what another plugin made. The spec is in chained.ts, the rules are with everybody's.
+// mode `chained`: the operations on what another plugin made. The spec is in chained.ts, the rules are with
+// everybody's.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { ifbOps, unqueueOps } from '../link/bandwidth.ts'

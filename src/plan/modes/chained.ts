@@ -47,7 +47,9 @@ export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): 
   )
 }
 
-/** Addresses of the interface: those of prevResult that do not belong elsewhere (docs/design.md, "Upstream portmap"). */
+/**
+ * Addresses of the interface: those of prevResult that do not belong elsewhere (docs/design.md, "Upstream portmap").
+ */
 export function addressesOf(prevResult: Result, dev: string): readonly PodAddress[] {
   const isElsewhere = (at: number | undefined) => {
     if (at === undefined) return false

@@ -21,7 +21,9 @@ export const loopbackOps: readonly Op[] = [
 /** Sets lo down, as upstream does. */
 export const loopbackDownOps: readonly Op[] = [{ in: 'pod', kind: 'link.down', dev, why: 'set lo down in the pod' }]
 
-/** The result: the first address of each family. Throws CniError 7 when lo has an address that is no loopback address. */
+/**
+ * The result: the first address of each family. Throws CniError 7 when lo has an address that is no loopback address.
+ */
 export function loopbackResult(link: ObservedLink, sandbox: string): Result {
   const foreign = link.addresses.find((address) => !isLoopback(address))
   if (foreign !== undefined) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `macvlan`: the pod's interface is on a link of the host, with a MAC of its own, as the upstream macvlan plugin makes
-// it (docs/design.md, "Upstream macvlan"). The pod is a neighbour of that link's neighbours: nothing of it is on the host,
-// which forwards nothing for it and does not reach it.
+// mode `macvlan`: the pod's interface is on a link of the host, with a MAC of its own, as the upstream macvlan plugin
+// makes it (docs/design.md, "Upstream macvlan"). The pod is a neighbour of that link's neighbours: nothing of it is on
+// the host, which forwards nothing for it and does not reach it.
 
 import { CniError } from '../../cni/model/error.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
@@ -101,7 +101,9 @@ function unusable(name: string, why: string): CniError {
 export function masterRefused({ macvlan: on }: AttachmentSpec, isBusy: boolean, cause: Error): CniError {
   const why = isBusy ? 'it is a port of a bridge or bond, or has an ipvlan' : 'it is no Ethernet, or has a passthru'
   return new CniError('master-unusable', `master: ${on?.master} can have no macvlan: ${why}`, {
-    details: `${cause instanceof CniError ? `${cause.details}\n` : ''}see what is on it: ip -d link show ${on?.master}; use another master, or the bridge for its port`,
+    details:
+      `${cause instanceof CniError ? `${cause.details}\n` : ''}see what is on it: ` +
+      `ip -d link show ${on?.master}; use another master, or the bridge for its port`,
     cause,
   })
 }

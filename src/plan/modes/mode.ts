@@ -77,7 +77,9 @@ export interface ModeRoom extends ModeOps {
 
 /** The operations of an attachment, from its spec alone; empty where the spec has nothing to make. */
 export interface ModeOps {
-  /** Every pod has a link of the host to itself, and its routes go by its gateway; else the kernel adds the subnet's. */
+  /**
+   * Every pod has a link of the host to itself, and its routes go by its gateway; else the kernel adds the subnet's.
+   */
   readonly isRouted: boolean
   /** The host's side: links, and where they belong. */
   readonly hostOps: (spec: AttachmentSpec) => readonly Op[]
@@ -95,11 +97,17 @@ export interface ModeOps {
 
 /** From a configuration to specs. */
 export interface InterfaceMaker {
-  /** The pods' gateway is on the host: their ranges must be apart from what the host has otherwise, and a node can route them. */
+  /**
+   * The pods' gateway is on the host: their ranges must be apart from what the host has otherwise, and a node can route
+   * them.
+   */
   readonly hasHostGateway: boolean
   /** The bridge of the configuration, where the mode has one. */
   readonly bridgeOf: (conf: NetConf) => string | undefined
-  /** The configuration of the link that interfaces are put on, where the mode has one; it is looked at before anything is made. */
+  /**
+   * The configuration of the link that interfaces are put on, where the mode has one; it is looked at before anything
+   * is made.
+   */
   readonly masterOf: (conf: NetConf) => MacvlanConf | undefined
   /** Throws CniError 7 where the configuration and the addresses do not go together. */
   readonly partsOf: (decided: Decided) => OwnParts

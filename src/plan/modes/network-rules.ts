@@ -70,8 +70,8 @@ export function refilledRuleOps(source: RuleSource, evenEmpty = false): readonly
 }
 
 /**
- * The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. What other
- * firewalls are to let pass is of the networks alone and stands since they were set up.
+ * The rules on the way of an ADD: elements said (again), and the table shown, so that a flushed one is noticed. What
+ * other firewalls are to let pass is of the networks alone and stands since they were set up.
  */
 export function fastPathRuleOps(source: RuleSource): readonly Op[] {
   const elements = elementsOf(source)

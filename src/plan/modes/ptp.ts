@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mode `ptp`: a veth pair and no bridge. Addresses on the host and routes of the pod are as the upstream ptp makes them:
-// the gateway by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
+// mode `ptp`: a veth pair and no bridge. Addresses on the host and routes of the pod are as the upstream ptp makes
+// them: the gateway by the link, all else through a gateway (docs/design.md, "Upstream bridge and ptp").
 
 import {
   bareAddress,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an ADD after another plugin of the list: no interface is made, the features act on the one in prevResult.
-// It is looked at first and everything is decided; only then is anything changed.
+// The order of an ADD after another plugin of the list: no interface is made, the features act on the one in
+// prevResult. It is looked at first and everything is decided; only then is anything changed.
 
 import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'

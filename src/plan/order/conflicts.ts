@@ -20,8 +20,8 @@ interface Whose extends Pick<AddFacts, 'key' | 'netns'> {
 }
 
 /**
- * What a failure means that no look and no repair changes: CniError 108, 7 or 4. The kernel tells that a bridge is full: it
- * counts the ports of others too, and at the moment of the call, where a count of ours would come too early.
+ * What a failure means that no look and no repair changes: CniError 108, 7 or 4. The kernel tells that a bridge is
+ * full: it counts the ports of others too, and at the moment of the call, where a count of ours would come too early.
  */
 export function conflictOf({ op, reason, error }: Failure, whose: Whose): CniError | undefined {
   if (op?.kind === 'veth.add' && reason === 'full') return bridgeFull(whose.network, error)
@@ -33,7 +33,9 @@ export function conflictOf({ op, reason, error }: Failure, whose: Whose): CniErr
 function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
   const name = bridge?.name ?? ''
   return new CniError('bridge-ports-full', `bridge ${name} is full: it has ${mostBridgePorts} ports`, {
-    details: `Linux allows no more on one bridge; use a second network with another "bridge", or see what is plugged in: ip link show master ${name}`,
+    details:
+      `Linux allows no more on one bridge; use a second network with another "bridge", or see what ` +
+      `is plugged in: ip link show master ${name}`,
     cause,
   })
 }

@@ -42,8 +42,8 @@ export function expectedBy(
 }
 
 /**
- * Everything that should hold for the attachment, as operations of its ADD to compare with the kernel. `beside`: networks whose
- * rules hold with those of `network`; `all`: those of the machine.
+ * Everything that should hold for the attachment, as operations of its ADD to compare with the kernel. `beside`:
+ * networks whose rules hold with those of `network`; `all`: those of the machine.
  */
 export function expectedOps(
   spec: AttachmentSpec,

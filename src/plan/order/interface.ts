@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of an ADD that makes an interface (modes bridge and ptp). The usual one is one plan, without a look. Where
-// something shared is missing or stands in the way: look, set it up, go on. With a delegated IPAM plugin, which may need
-// the interface (dhcp does), the interface is made first, then its addresses.
+// something shared is missing or stands in the way: look, set it up, go on. With a delegated IPAM plugin, which may
+// need the interface (dhcp does), the interface is made first, then its addresses.
 
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { aliasOf } from '../model/names.ts'

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an ADD in the role of IPAM: addresses are reserved and written down, nothing is made in the kernel. Its DEL
-// is that of everybody (teardown.ts).
+// The order of an ADD in the role of IPAM: addresses are reserved and written down, nothing is made in the kernel. Its
+// DEL is that of everybody (teardown.ts).
 
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { delegatedResult } from '../modes/answer.ts'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tool has to show besides ending well: that the bridge is the one that was set up, and that our rules are there.
+// What a tool has to show besides ending well: that the bridge is the one that was set up, and that our rules are
+// there.
 
 import { isBaseComplete } from '../rules/ruleset.ts'
 import type { Proof, Shown } from './stage.ts'

@@ -10,8 +10,8 @@ import type { AddFacts } from './facts.ts'
 import { type Plan, planOf, type Stage } from './stage.ts'
 
 /**
- * Addresses, from ranges that were looked at where they are new, and the link that the interface is put on, where there is
- * one. In the role of IPAM they are on somebody else's interface.
+ * Addresses, from ranges that were looked at where they are new, and the link that the interface is put on, where there
+ * is one. In the role of IPAM they are on somebody else's interface.
  */
 export function reserve({ key, conf }: AddFacts): Plan {
   const looks: readonly Stage[] = [
@@ -56,7 +56,10 @@ export function lookAtNetwork(facts: AddFacts, made: NetworkSpec): Plan {
   }
 }
 
-/** The whole intent. Of a network that is to be set up the ranges are known by now, also where a plugin gave the addresses. */
+/**
+ * The whole intent. Of a network that is to be set up the ranges are known by now, also where a plugin gave the
+ * addresses.
+ */
 export function writeDown(facts: AddFacts): Plan {
   const network = wantedNetwork(facts)
   const looks: Stage[] =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which what attachments share is set up and repaired: bridge, forwarding, rules. Under the machine's lock,
-// from state and from what the kernel has: everything of every live attachment, not only the caller's part
+// The order in which what attachments share is set up and repaired: bridge, forwarding, rules. Under the machine's
+// lock, from state and from what the kernel has: everything of every live attachment, not only the caller's part
 // (docs/design.md, "ADD").
 
 import { difference } from '../difference/difference.ts'
@@ -167,9 +167,9 @@ function portsThere({ attachments, host }: NetworkFacts) {
 }
 
 /**
- * Links of the network's pods, as their aliases tell, which are on no bridge and in no record that says where they belong:
- * both have gone, so that they belong on the one that has its place. `port`: what is known of the network's ports;
- * undefined where they are none.
+ * Links of the network's pods, as their aliases tell, which are on no bridge and in no record that says where they
+ * belong: both have gone, so that they belong on the one that has its place. `port`: what is known of the network's
+ * ports; undefined where they are none.
  */
 export function unpluggedPorts(
   network: string,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an order is made of: plans of stages, and what came of them. All of it is data: whoever runs it (commands), prints
-// it (`trestle plan`) or compares it with the kernel (CHECK, restore) reads the same value.
+// What an order is made of: plans of stages, and what came of them. All of it is data: whoever runs it (commands),
+// prints it (`trestle plan`) or compares it with the kernel (CHECK, restore) reads the same value.
 
 import type { Result } from '../../cni/model/result.ts'
 import type { AttachmentSpec, HostPort, NetworkSpec } from '../model/attachment.ts'
@@ -83,7 +83,10 @@ export type TeardownRun =
 export type OtherRun =
   | LookRun
   | StateRun
-  /** Operations of rules; elements of nobody that are in their way are taken out first (commands/teardown/orphan-elements.ts). */
+  /**
+   * Operations of rules; elements of nobody that are in their way are taken out first
+   * (commands/teardown/orphan-elements.ts).
+   */
   | { readonly kind: 'rules'; readonly ops: readonly Op[] }
   | { readonly kind: 'delegate'; readonly type: string; readonly verb: 'ADD' | 'DEL' }
   /** `refill`: whoever fills sets anew has done so. `addresses`: no IPv6 address is tentative. */
@@ -116,9 +119,9 @@ export type Proof =
 
 /**
  * One step. It gets its input when all of `after` have ended well, or, with `beside`, when that one has got its input.
- * `starts`: its processes may start, without input, when these have got theirs; absent: with its input. tc of iproute2 7
- * learns the links' numbers when it starts, so what makes links is in `starts` of what is about them. `anyway`: also when
- * one of `after` failed.
+ * `starts`: its processes may start, without input, when these have got theirs; absent: with its input. tc of iproute2
+ * 7 learns the links' numbers when it starts, so what makes links is in `starts` of what is about them. `anyway`: also
+ * when one of `after` failed.
  */
 export interface Stage {
   readonly id: string
@@ -130,7 +133,10 @@ export interface Stage {
   readonly proof?: Proof
 }
 
-/** Stages that are known without a further answer. `lock`: under the machine's lock, held from one such plan to the next. */
+/**
+ * Stages that are known without a further answer. `lock`: under the machine's lock, held from one such plan to the
+ * next.
+ */
 export interface Plan {
   readonly id: string
   readonly because: string
@@ -139,8 +145,8 @@ export interface Plan {
 }
 
 /**
- * Why a stage failed; an AggregateError of one that went on. `reason`: what a tool told; 'unproven': it ended well and does
- * not show what it has to.
+ * Why a stage failed; an AggregateError of one that went on. `reason`: what a tool told; 'unproven': it ended well and
+ * does not show what it has to.
  */
 export interface Failure {
   readonly error: Error

@@ -15,9 +15,9 @@ import type { Stage } from './stage.ts'
 const dadKeys = ['enhanced_dad', 'accept_dad']
 
 /**
- * The rules on the way of an ADD, said again without a lock. A process for each table: of two `list table` in one input,
- * nft 1.0.6 looks at the last one's table only (src/cache.c, the filter), and does not find the other. `networks`: all
- * of the machine, read after the attachment's intent was written.
+ * The rules on the way of an ADD, said again without a lock. A process for each table: of two `list table` in one
+ * input, nft 1.0.6 looks at the last one's table only (src/cache.c, the filter), and does not find the other.
+ * `networks`: all of the machine, read after the attachment's intent was written.
  */
 export function ruleStages(spec: AttachmentSpec, networks: readonly NetworkSpec[]): readonly Stage[] {
   const ops = fastPathRuleOps({ networks, attachments: [spec] })
@@ -81,8 +81,8 @@ export function chainedStages(spec: AttachmentSpec): readonly Stage[] {
 }
 
 /**
- * What an ADD makes of the attachment itself, apart from rules, and what holds as long as it is there: CHECK and `restore`
- * compare it with the kernel. Naming and duplicate address detection are over.
+ * What an ADD makes of the attachment itself, apart from rules, and what holds as long as it is there: CHECK and
+ * `restore` compare it with the kernel. Naming and duplicate address detection are over.
  */
 export function ownStages(spec: AttachmentSpec): readonly Stage[] {
   const links = [...hostOps(spec), ...queueingOps(spec)]
@@ -102,9 +102,9 @@ export function lastStages(spec: AttachmentSpec, after: readonly string[], warns
 }
 
 /**
- * To warn of listeners, beside the last tool: the kernel walks a table of sockets as large as the machine's memory allows,
- * 1.5 ms to 11 ms and more (net/ipv4/tcp_ipv4.c, established_get_first), while no tool waits for us. To refuse them it is
- * known before anything is made (intent.ts).
+ * To warn of listeners, beside the last tool: the kernel walks a table of sockets as large as the machine's memory
+ * allows, 1.5 ms to 11 ms and more (net/ipv4/tcp_ipv4.c, established_get_first), while no tool waits for us. To refuse
+ * them it is known before anything is made (intent.ts).
  */
 function listenerLook(spec: AttachmentSpec): Stage {
   const run = { kind: 'look', what: 'listeners', spec } as const

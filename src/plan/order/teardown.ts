@@ -20,13 +20,17 @@ export interface DelFacts extends Pick<AddFacts, 'learnt' | 'runs'> {
   readonly hasPod: boolean
 }
 
-/** What became of a teardown. `refused`: what the kernel keeps in a sandbox that lives on, which is the pod's own doing. */
+/**
+ * What became of a teardown. `refused`: what the kernel keeps in a sandbox that lives on, which is the pod's own doing.
+ */
 export interface TornDown {
   readonly failures: readonly Error[]
   readonly refused: readonly Error[]
 }
 
-/** What comes next. Ends with an error where state cannot be written, or who rebuilds rules keeps it waiting too long. */
+/**
+ * What comes next. Ends with an error where state cannot be written, or who rebuilds rules keeps it waiting too long.
+ */
 export function nextOfDel(facts: DelFacts): Step<TornDown> {
   const { removal, runs } = facts
   const last = runs.at(-1)
@@ -45,8 +49,8 @@ export function nextOfDel(facts: DelFacts): Step<TornDown> {
 /**
  * Who rebuilds the rules of all pods reads the records under the machine's lock (set-up.ts). From the mark on it leaves
  * this attachment out, and who has read before the mark is waited for: what is removed is not written once more, even
- * where that call fails or is killed. Without rules, nobody writes any: `restore` only must not take a link that goes for
- * a lost one. Then what is there: a second DEL starts no process.
+ * where that call fails or is killed. Without rules, nobody writes any: `restore` only must not take a link that goes
+ * for a lost one. Then what is there: a second DEL starts no process.
  */
 function leave({ host, chains, reserved, key, isLeftOut }: Removal): Plan {
   const links = linksIn(host)
@@ -65,8 +69,8 @@ function leave({ host, chains, reserved, key, isLeftOut }: Removal): Plan {
 }
 
 /**
- * Pod, then host: links, limits and rules, each tool beside the others. A link that is gone needs no process. Flows into
- * the pod end when its rules are gone, before others may have its addresses and ports.
+ * Pod, then host: links, limits and rules, each tool beside the others. A link that is gone needs no process. Flows
+ * into the pod end when its rules are gone, before others may have its addresses and ports.
  */
 function teardown(facts: DelFacts): Plan {
   const { removal, learnt, hasPod } = facts

@@ -6,7 +6,9 @@ import { isObject } from '../../cni/json/json-object.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { ownType } from '../../cni/model/own-type.ts'
 
-/** What runtimes add per call (CNI spec 1.1.0, section 3 "Deriving request configuration from plugin configuration"). */
+/**
+ * What runtimes add per call (CNI spec 1.1.0, section 3 "Deriving request configuration from plugin configuration").
+ */
 const perCall = new Set([
   'prevResult',
   'runtimeConfig',
@@ -25,7 +27,9 @@ export function configDigest({ stdin, role }: Pick<NetConf, 'stdin' | 'role'>): 
   return [0x811c9dc5, 0x01234567].map((seed) => mix(text, seed)).join('')
 }
 
-/** The same of the configuration as it would be with another network's name; text that is no JSON object stays as it is. */
+/**
+ * The same of the configuration as it would be with another network's name; text that is no JSON object stays as it is.
+ */
 export function configDigestAs({ stdin, role }: Pick<NetConf, 'stdin' | 'role'>, network: string): string {
   return configDigest({ stdin: withNetworkName(stdin, network), role })
 }

@@ -30,8 +30,8 @@ export function earlierNetworks(current: readonly NetworkSpec[], made: readonly 
 }
 
 /**
- * What an attachment of the network `made` has of it today, `now`, and of `part`, what it needs of before. An address of
- * the same bridge that was replaced (forceAddress) was its gateway.
+ * What an attachment of the network `made` has of it today, `now`, and of `part`, what it needs of before. An address
+ * of the same bridge that was replaced (forceAddress) was its gateway.
  */
 export function asEarlier(now: NetworkSpec, made: NetworkSpec, part: NetworkSpec | undefined): NetworkSpec {
   if (part?.bridge !== undefined || now.bridge === undefined) return part ?? now
@@ -87,8 +87,8 @@ function partOf({ old, today, current, isMoved }: Part): readonly NetworkSpec[] 
 }
 
 /**
- * What other firewalls are to let pass for it: links and subnets that are none of today's, and new connections to ranges
- * that are none of today's, as today's configuration says.
+ * What other firewalls are to let pass for it: links and subnets that are none of today's, and new connections to
+ * ranges that are none of today's, as today's configuration says.
  */
 function acceptsOf({ old, today, current }: Part, isOther: boolean): AcceptPart | undefined {
   if (!isOther && acceptedOf(today).length === 0) return undefined

@@ -12,7 +12,9 @@ export const youngestMs = 5 * 60 * 1000
 export interface Facts {
   readonly record: AttachmentRecord
   readonly netns: 'live' | 'gone' | 'unknown'
-  /** Whose network namespace it was made from: ours, another one that lives, or one that is over, as after a restart. */
+  /**
+   * Whose network namespace it was made from: ours, another one that lives, or one that is over, as after a restart.
+   */
   readonly host: 'here' | 'elsewhere' | 'ended'
   readonly isListed: boolean | undefined
   /** Whether more than `youngestMs` have passed since ADD; false where that cannot be told. */
@@ -40,10 +42,7 @@ export function judge({ record, netns, host, isListed, isOld }: Facts): Verdict 
   }
   if (netns === 'unknown') return say('report', 'its network namespace cannot be seen from here')
   if (!isOld) return say('keep', 'younger than five minutes')
-  return say(
-    'collect',
-    `${isListed === undefined ? 'its network namespace is gone' : 'unlisted, and its network namespace is gone'}${lease}`,
-  )
+  return say('collect', `${isListed === undefined ? 'its' : 'unlisted, and its'} network namespace is gone${lease}`)
 }
 
 /** Another plugin's lease needs a DEL or GC with the configuration, which only the runtime has. */

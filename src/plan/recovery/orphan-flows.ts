@@ -20,8 +20,8 @@ export interface Flow {
 }
 
 /**
- * Entries to look at once the rules of a new pod are in: one listing of each family and protocol, however many ports and
- * addresses there are, since conntrack takes a hundredth of a second for each selection.
+ * Entries to look at once the rules of a new pod are in: one listing of each family and protocol, however many ports
+ * and addresses there are, since conntrack takes a hundredth of a second for each selection.
  */
 export function flowsToList(ports: readonly HostPort[]): readonly FlowSelections[] {
   return byFamily(ports, (samePorts) => {
@@ -65,7 +65,9 @@ function toPort(protocol: string, port: number | undefined): readonly string[] {
   return ['-p', protocol, '--orig-port-dst', `${port}`]
 }
 
-/** The ports whose flows have no connection. TCP needs none of this: a connection to a pod that is gone ends by itself. */
+/**
+ * The ports whose flows have no connection. TCP needs none of this: a connection to a pod that is gone ends by itself.
+ */
 export function withoutConnections(ports: readonly HostPort[]): readonly HostPort[] {
   return ports.filter((port) => port.protocol !== 'tcp')
 }

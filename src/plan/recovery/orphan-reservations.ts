@@ -28,7 +28,10 @@ export interface ReservationFacts {
   readonly isClaimed: boolean
   /** Who the file says has it; undefined where it cannot be read. */
   readonly holder: AttachmentRecord | undefined
-  /** What there is of the holder: nothing, a call in progress, a pending cleanup, or a finished attachment that has it not. */
+  /**
+   * What there is of the holder: nothing, a call in progress, a pending cleanup, or a finished attachment that has it
+   * not.
+   */
   readonly holderHas: 'nothing' | 'pending' | 'others'
   /** The holder's namespace is gone or from before a restart. */
   readonly isHolderDead: boolean

@@ -7,7 +7,9 @@ import { networkDirName } from '../model/names.ts'
 import { type NetnsIdentity, sameKey } from '../model/record.ts'
 import type { Reservation } from './orphan-reservations.ts'
 
-/** An attachment without a record that can be read. `addresses` without prefix length; `ports`: names of reservations. */
+/**
+ * An attachment without a record that can be read. `addresses` without prefix length; `ports`: names of reservations.
+ */
 export interface Rediscovered {
   readonly key: AttachmentKey
   /** `path` empty where its namespace was not found. */

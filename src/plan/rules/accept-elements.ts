@@ -30,8 +30,8 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
 }
 
 /**
- * The new connections that a network lets in. Of what release 0.1 wrote the ranges are reported from what it masquerades, or
- * from its gateways, until the next ADD writes them.
+ * The new connections that a network lets in. Of what release 0.1 wrote the ranges are reported from what it
+ * masquerades, or from its gateways, until the next ADD writes them.
  */
 export function newConnections(network: NetworkSpec): NewConnections {
   const { acceptNew, masquerade, acceptSubnets = [], bridge } = network

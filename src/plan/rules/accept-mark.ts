@@ -7,9 +7,9 @@ import { acceptedOf } from './host-accept.ts'
 
 /**
  * 0x1000. Taken by others are 0x2000 (portmap, podman), 0x4000 and 0x8000 (kube-proxy, kubelet), 0xf00 (cilium, and
- * 0x100 on for docker swarm's services), 0xff0000 (tailscale; calico 0xffff0000, weave and kube-router 0x20000, cilium's
- * identities from 0x10000 on), 0x80000000 and 0xff (antrea), 0x80 (the AWS plugin); administrators count from 0x1 on.
- * Istio's 0x539 and ztunnel's are whole marks inside of pods; flannel reads kube-proxy's only. Of what
+ * 0x100 on for docker swarm's services), 0xff0000 (tailscale; calico 0xffff0000, weave and kube-router 0x20000,
+ * cilium's identities from 0x10000 on), 0x80000000 and 0xff (antrea), 0x80 (the AWS plugin); administrators count from
+ * 0x1 on. Istio's 0x539 and ztunnel's are whole marks inside of pods; flannel reads kube-proxy's only. Of what
  * https://github.com/fwmark/registry lists only cilium's IPsec, which routes pods itself, has this bit, too.
  */
 export const defaultMarkBit = 12

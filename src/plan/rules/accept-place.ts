@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the accept of the mark goes in the chains of somebody else: behind every rule of the administrator, right before
-// what drops the rest. That is the first unconditional drop or reject, found through unconditional jumps and gotos, or
-// the end of a chain with the policy drop.
+// Where the accept of the mark goes in the chains of somebody else: behind every rule of the administrator, right
+// before what drops the rest. That is the first unconditional drop or reject, found through unconditional jumps and
+// gotos, or the end of a chain with the policy drop.
 
 /** What a rule does to the packets that it matches. `end`: somebody else decides (a queue). `none`: nothing, here. */
 export type ForeignAct = 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'log' | 'end' | 'none'

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cluster around this node as elements: what its pods send to pods of other nodes keeps their address, and other
-// nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it (system/store/cluster.ts).
+// nodes and their pods may come in. `trestle agent` writes it down; who sets rules up reads it
+// (system/store/cluster.ts).
 
 import {
   bitsOf,
@@ -16,8 +17,8 @@ import type { Element } from '../model/elements.ts'
 import { subnetElements } from './masquerade.ts'
 
 /**
- * What rules know of the cluster. `pods`: ranges of this node's pods; `peers`: those of other nodes', CIDRs without host
- * bits, none of which overlaps one of `pods`; `addresses`: of other nodes.
+ * What rules know of the cluster. `pods`: ranges of this node's pods; `peers`: those of other nodes', CIDRs without
+ * host bits, none of which overlaps one of `pods`; `addresses`: of other nodes.
  */
 export interface Cluster {
   readonly pods: readonly string[]

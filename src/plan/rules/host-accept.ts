@@ -17,8 +17,8 @@ export type AcceptPlace =
 export type ChainPlace = Exclude<AcceptPlace, { kind: 'firewalld' }>
 
 /**
- * What was put for a bridge, or for a subnet of routed pods: its firewalld zone, and what release 0.1 put into chains. `of`:
- * the bridge's name or the CIDR (no link's name has a slash: dev_valid_name, net/core/dev.c).
+ * What was put for a bridge, or for a subnet of routed pods: its firewalld zone, and what release 0.1 put into chains.
+ * `of`: the bridge's name or the CIDR (no link's name has a slash: dev_valid_name, net/core/dev.c).
  */
 export interface HostAccept {
   readonly subject: string
@@ -42,8 +42,8 @@ export function acceptedOf({ hostAccept, acceptSubnets }: NetworkSpec): readonly
 type Accepting = Pick<NetworkSpec, 'hostAccept' | 'acceptSubnets' | 'acceptNew' | 'acceptMarkBit' | 'firewalldZone'>
 
 /**
- * What a network's configuration asks for. `whose`: the bridge, or the subnets of routed pods; a network without subnets
- * has none yet, and learns them pod by pod.
+ * What a network's configuration asks for. `whose`: the bridge, or the subnets of routed pods; a network without
+ * subnets has none yet, and learns them pod by pod.
  */
 export function acceptOf(
   conf: NetConf,

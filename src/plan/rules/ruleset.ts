@@ -12,7 +12,10 @@ import type { Op } from '../model/op.ts'
 import { type SetName, setsIn, type TableFamily } from '../model/sets.ts'
 import { type AcceptRuleName, acceptChains } from './accept-rules.ts'
 
-/** Our tables' name, in the inet family and, where MACs are checked, in the bridge family. Nothing else in nftables is ours. */
+/**
+ * Our tables' name, in the inet family and, where MACs are checked, in the bridge family. Nothing else in nftables is
+ * ours.
+ */
 export const tableName = 'trestle'
 
 /** Raise when a chain or rule changes, here or in compile/nft.ts: ADD then rebuilds a table made by another version. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where accepts were put for us in other firewalls: NETWORK-accept.json, and accept.json of the machine. What is in them
-// is put into commands: places are checked closely.
+// Where accepts were put for us in other firewalls: NETWORK-accept.json, and accept.json of the machine. What is in
+// them is put into commands: places are checked closely.
 
 import type { AcceptPlace, ChainPlace, HostAccept, MarkAccept } from '../rules/host-accept.ts'
 import { byKind, listOf, only, optionalText, parsedJson, stored } from './stored.ts'
@@ -47,7 +47,9 @@ const markAccept = stored<MarkAccept>({
   places: ['places', listOf(byKind<ChainPlace>({ iptables, nft }))],
 })
 
-/** What was put for a network, from JSON text; undefined when it is none. One bridge's is one object, others are a list. */
+/**
+ * What was put for a network, from JSON text; undefined when it is none. One bridge's is one object, others are a list.
+ */
 export function decodeHostAccepts(json: string): readonly HostAccept[] | undefined {
   const value = parsedJson(json)
   const accepts = (Array.isArray(value) ? value : [value]).map(hostAcceptOf)

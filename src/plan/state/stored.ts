@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a type of ours stands on disk: a table of its fields, each with its name and its kind there. Names on disk stay as
-// they are when a field gets another one: what another release wrote is read, and it reads what we write.
-// Every call reads and writes records, and nobody is told what is wrong with one: a test of the shape will do. Schemas of
-// zod, which say it, cost 3 % of the instructions of a DEL. What is the same on both sides is not copied.
+// How a type of ours stands on disk: a table of its fields, each with its name and its kind there. Names on disk stay
+// as they are when a field gets another one: what another release wrote is read, and it reads what we write.
+// Every call reads and writes records, and nobody is told what is wrong with one: a test of the shape will do. Schemas
+// of zod, which say it, cost 3 % of the instructions of a DEL. What is the same on both sides is not copied.
 
 import { asObject, isObject } from '../../cni/json/json-object.ts'
 

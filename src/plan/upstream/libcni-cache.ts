@@ -56,7 +56,10 @@ function ownTypesOf(conf: OwnConf | undefined): readonly string[] {
   return conf === undefined || conf.role === 'ipam' ? [ownType] : [ownType, conf.type]
 }
 
-/** Whether trestle is one of the plugins that made the attachment. Under yet another name it is known by the link it made. */
+/**
+ * Whether trestle is one of the plugins that made the attachment. Under yet another name it is known by the link it
+ * made.
+ */
 export function isPartOurs(cached: CachedAttachment, conf?: OwnConf): boolean {
   const ownTypes = ownTypesOf(conf)
   return cachedTypes(cached).some((type) => ownTypes.includes(type)) || hasOurLink(cached)

@@ -100,7 +100,10 @@ export function linkOnce(existing: string, path: string): boolean {
   }
 }
 
-/** Whether a file could not be written because the disk is full or read-only. What is there can be unlinked on a full one. */
+/**
+ * Whether a file could not be written because the disk is full or read-only. What is there can be unlinked on a full
+ * one.
+ */
 export function isDiskRefusal(error: unknown): boolean {
   const { code = '' } = (error ?? {}) as NodeJS.ErrnoException
   return ['ENOSPC', 'EDQUOT', 'EROFS'].includes(code)

@@ -79,7 +79,9 @@ export function networkDirectories(root = stateRoot()): readonly NetworkFiles[] 
   return namesIn(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
 }
 
-/** The same, and beside each what its chained attachments share: everything that a `NetworkSpec` is written down for. */
+/**
+ * The same, and beside each what its chained attachments share: everything that a `NetworkSpec` is written down for.
+ */
 export function networkParts(): readonly NetworkFiles[] {
   return networkDirectories().flatMap((files) => [files, chainedFiles(files)])
 }
@@ -107,7 +109,9 @@ export function requireState(network?: string): void {
   }
 }
 
-/** One that is not there yet is nobody's; a file in the place of an inner one is damage, which other checks deal with. */
+/**
+ * One that is not there yet is nobody's; a file in the place of an inner one is damage, which other checks deal with.
+ */
 function requireOurs(directory: string): void {
   const stat = lstatSync(directory, { throwIfNoEntry: false })
   if (stat === undefined || (stat.isFile() && directory !== stateRoot())) return
@@ -127,8 +131,8 @@ function found(path: string, stat: Stats): string {
 }
 
 /**
- * For STATUS: throws CniError 5 as `requireState` does, and when nothing can be written to the state directory: read-only
- * or full. One that is not there yet is not made: the directory that it would be made in is looked at.
+ * For STATUS: throws CniError 5 as `requireState` does, and when nothing can be written to the state directory:
+ * read-only or full. One that is not there yet is not made: the directory that it would be made in is looked at.
  */
 export function requireUsableState(network: string): void {
   const root = stateRoot()

@@ -41,8 +41,8 @@ export interface ForeignFirewall extends ForeignBase {
 }
 
 /**
- * The firewalls of others, each with the place of the accept of `mark`. A process or a few for each; nothing is changed.
- * Throws CniError 100 when nft does not tell.
+ * The firewalls of others, each with the place of the accept of `mark`. A process or a few for each; nothing is
+ * changed. Throws CniError 100 when nft does not tell.
  */
 export async function lookForDrops(
   run: Run,
@@ -53,7 +53,9 @@ export async function lookForDrops(
     const missing = refusedFor(listed.stderr)
     const reason = `${oneLine(listed.stderr)}${missingNote(missing)}`
     throw new CniError('firewalls-not-seen', `cannot look for chains that drop: ${reason}`, {
-      details: `nft ${listArguments.ofChains.join(' ')}; ${missing?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
+      details:
+        `nft ${listArguments.ofChains.join(' ')}; ` +
+        `${missing?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }
   const chains = readForeignChains(listed.stdout)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in other firewalls for one network: its bridge, or the subnets of its routed pods, in a zone of firewalld,
-// and the accept pairs that release 0.1 put into chains, which are taken out. Under the machine's lock only.
+// What stands in other firewalls for one network: its bridge, or the subnets of its routed pods, in a zone of
+// firewalld, and the accept pairs that release 0.1 put into chains, which are taken out. Under the machine's lock only.
 
 import { rmSync } from 'node:fs'
 import { deletePairCommand, isChainPlace, pairCommands, pairHandles } from '../../compile/accept-pairs.ts'
@@ -27,8 +27,9 @@ import { isOnPath } from '../process/tools.ts'
 import { firewallError } from './refused.ts'
 
 /**
- * Makes the zones be as the network wants them, and writes down which they are before anything is put. `look`: for what is
- * only read, shared by several networks (lookingOnce). Throws CniError 100 when firewalld or a chain cannot be changed.
+ * Makes the zones be as the network wants them, and writes down which they are before anything is put. `look`: for what
+ * is only read, shared by several networks (lookingOnce). Throws CniError 100 when firewalld or a chain cannot be
+ * changed.
  */
 export async function settleHostAccept(
   { run, look = run }: { readonly run: Run; readonly look?: Run },

@@ -23,8 +23,8 @@ const mostLooks = 5
 const mostNamed = 10
 
 /**
- * Makes the accept be where chains of others drop what `networks`, all of them, want to pass, and nowhere else. Where it
- * is to be is written down before anything is put. Throws CniError 100 when such a chain cannot be changed.
+ * Makes the accept be where chains of others drop what `networks`, all of them, want to pass, and nowhere else. Where
+ * it is to be is written down before anything is put. Throws CniError 100 when such a chain cannot be changed.
  */
 export async function settleMarkAccept(run: Run, networks: readonly NetworkSpec[]): Promise<void> {
   const mark = acceptMark(networks)
@@ -121,8 +121,8 @@ function placeOf({ base, spot }: ForeignFirewall): readonly ChainPlace[] {
 }
 
 /**
- * Puts the accept into one firewall. It is listed again after every change: whoever else writes there may have moved what
- * we counted by, or taken away what we put ours before.
+ * Puts the accept into one firewall. It is listed again after every change: whoever else writes there may have moved
+ * what we counted by, or taken away what we put ours before.
  */
 async function put(run: Run, firewall: ForeignFirewall, mark: number): Promise<void> {
   let now = firewall

@@ -42,7 +42,9 @@ function findPlugin(call: Delegation): string {
   const found = candidates.find(isExecutable)
   if (found !== undefined) return found
   throw new CniError('ipam-plugin-missing', `cannot find the IPAM plugin "${call.type}" in CNI_PATH`, {
-    details: `looked for ${candidates.join(', ') || 'nothing: CNI_PATH is empty'}; install it, or use ipam.type "trestle"`,
+    details:
+      `looked for ${candidates.join(', ') || 'nothing: CNI_PATH is empty'}; ` +
+      `install it, or use ipam.type "trestle"`,
   })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which host a record is of. Links, rules and sysctls are a network namespace's, and the state directory may be seen from
-// several: a runtime started in the wrong one, a debug container with the host's /run. What another one has made is not
-// ours to tear down: here we would find none of it, and forget it.
+// Which host a record is of. Links, rules and sysctls are a network namespace's, and the state directory may be seen
+// from several: a runtime started in the wrong one, a debug container with the host's /run. What another one has made
+// is not ours to tear down: here we would find none of it, and forget it.
 
 import { readdirSync, readlinkSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
@@ -11,15 +11,18 @@ import { seesNamespaces } from '../process/capabilities.ts'
 /** Ours; another one that lives, or may; or one that is over: before a restart, or without a process. */
 export type HostState = 'here' | 'elsewhere' | 'ended'
 
-/** The inode of the initial pid namespace, from which every process is seen (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
+/**
+ * The inode of the initial pid namespace, from which every process is seen (include/linux/proc_ns.h,
+ * PROC_PID_INIT_INO).
+ */
 const initialPidNamespace = 'pid:[4026531836]'
 
 /** Of each other network namespace that was asked about: a process in it. */
 const inhabitants = new Map<string, string | undefined>()
 
 /**
- * Of which host the writer of a record or reservation was, seen by the process `own`. One that says no network namespace
- * is of an earlier version, and counts as ours. Reads /proc of every process where it is of another one.
+ * Of which host the writer of a record or reservation was, seen by the process `own`. One that says no network
+ * namespace is of an earlier version, and counts as ours. Reads /proc of every process where it is of another one.
  */
 export function hostStateOf(writer: ProcessIdentity, self: ProcessIdentity): HostState {
   if (writer.bootId !== self.bootId) return 'ended'
@@ -39,7 +42,9 @@ export function requireOwnHost(record: AttachmentRecord, self: ProcessIdentity):
     'other-host',
     `${ifName} of container ${containerId} is of another host network namespace, ${netNamespace}`,
     {
-      details: `${describeHolder(record)}; this call runs in ${self.netNamespace} and has changed nothing of it; run it ${there}`,
+      details:
+        `${describeHolder(record)}; this call runs in ${self.netNamespace} and has changed nothing of it; ` +
+        `run it ${there}`,
     },
   )
 }

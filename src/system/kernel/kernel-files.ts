@@ -10,7 +10,9 @@ import { forwardingKey } from '../../plan/modes/network.ts'
 import { namesIn } from '../files/files.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 
-/** Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say. */
+/**
+ * Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say.
+ */
 export function linkExists(name: string): boolean {
   try {
     // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
@@ -91,7 +93,8 @@ function isOwnSysfs(): boolean {
  * A forwarding host ignores router advertisements unless accept_ra is 2, and switching forwarding on
  * drops the default routes learnt from them (net/ipv6/addrconf.c, addrconf_fixup_forwarding): the
  * node's own uplink comes first. Never a pod's link: another ADD sets its accept_ra to 0, perhaps between our look and
- * our write, and then a pod could change the node's routes (CVE-2020-10749). Bridges are set up under the machine's lock.
+ * our write, and then a pod could change the node's routes (CVE-2020-10749). Bridges are set up under the machine's
+ * lock.
  */
 function keepRouterAdvertisements(): void {
   for (const name of nodeLinksWithIpv6()) {

@@ -21,7 +21,9 @@ export function refuseListeners(ports: readonly HostPort[]): void {
   if (first === undefined) return
   const { what, where } = textsOf(first)
   throw new CniError('port-listened-on', `${what} is taken: a process of the node listens on ${where}`, {
-    details: `\`ss -lnp sport = :${first.port.hostPort}\` shows it; use another port, or set portmap.onListening to "warn"`,
+    details:
+      `\`ss -lnp sport = :${first.port.hostPort}\` shows it; use another port, or ` +
+      `set portmap.onListening to "warn"`,
   })
 }
 

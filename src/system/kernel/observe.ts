@@ -81,8 +81,8 @@ export async function observePodWith(run: Run, netnsFd: number, { families, keys
 }
 
 /**
- * Starts `sysctl` for the keys that the input begins with, up to an empty line, then is `ip` for the rest of it: of a pipe
- * `read` takes its line and no more (POSIX). The keys are data to it, never words of the script.
+ * Starts `sysctl` for the keys that the input begins with, up to an empty line, then is `ip` for the rest of it: of a
+ * pipe `read` takes its line and no more (POSIX). The keys are data to it, never words of the script.
  */
 const sysctlsThenIp = `while IFS= read -r key && [ -n "$key" ]; do set -- "$@" "$key"; done
 sysctl -e "$@" </dev/null

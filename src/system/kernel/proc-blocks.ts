@@ -6,8 +6,8 @@ import { closeSync, openSync, readSync } from 'node:fs'
 const chunkBytes = 16 * 1024
 
 /**
- * The file's lines, as many at a time as the kernel gives (a page), without the last line break. Nothing where it cannot
- * be opened. Throws the system's error where reading fails.
+ * The file's lines, as many at a time as the kernel gives (a page), without the last line break. Nothing where it
+ * cannot be opened. Throws the system's error where reading fails.
  */
 export function* blocksOf(path: string): Generator<string> {
   let fd: number

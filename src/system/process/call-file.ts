@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file that the processes of a call have open. A call that is killed leaves its tools at work, and whoever settles it
-// finds them by this descriptor (call-processes.ts): an environment variable or a name could be any process's, a
+// The file that the processes of a call have open. A call that is killed leaves its tools at work, and whoever settles
+// it finds them by this descriptor (call-processes.ts): an environment variable or a name could be any process's, a
 // descriptor of a file that only root can open is handed down by us alone. The file keeps its name until nobody has it
 // open, so that no other file can have its inode meanwhile.
 
@@ -48,7 +48,10 @@ export function starterOf(identity: ProcessIdentity): Starter {
   }
 }
 
-/** Removes the files of this process at its end. With a child that is still at work they stay, for a later call to end it. */
+/**
+ * Removes the files of this process at its end. With a child that is still at work they stay, for a later call to end
+ * it.
+ */
 export function removeCallFiles(): void {
   for (const [file, fd] of own.files) {
     closeSync(fd)

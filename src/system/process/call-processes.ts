@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends what a killed call left at work, before anybody tears down or makes anew what it was about: a tool with its batch
-// in its pipe makes a link long after its caller is gone. Tools are killed; one in the middle of a netlink request ends
-// when that is done. Delegated plugins are waited for: what they do between two files of theirs is not ours to cut short.
+// Ends what a killed call left at work, before anybody tears down or makes anew what it was about: a tool with its
+// batch in its pipe makes a link long after its caller is gone. Tools are killed; one in the middle of a netlink
+// request ends when that is done. Delegated plugins are waited for: what they do between two files of theirs is not
+// ours to cut short.
 
 import { lstatSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -48,8 +49,9 @@ export async function endProcessesOf(writer: ProcessIdentity, deadline?: Deadlin
 
 /**
  * Ends the tools of every call that was killed, whatever it was about; what does not end within a second is reported.
- * `delegates`: waits for their delegated plugins, too, five seconds at most: a call that has one of its own must not come
- * before what they do, such as a GC with an earlier list. One look at a directory where there is nothing. Never throws.
+ * `delegates`: waits for their delegated plugins, too, five seconds at most: a call that has one of its own must not
+ * come before what they do, such as a GC with an earlier list. One look at a directory where there is nothing. Never
+ * throws.
  */
 export async function endKilledCalls(delegates: boolean): Promise<void> {
   try {
@@ -87,7 +89,10 @@ async function settle(files: readonly Found[], untilMs: number): Promise<readonl
   return []
 }
 
-/** With its children, where it leads a process group, as we start them. Looks once more right before: pids are given anew. */
+/**
+ * With its children, where it leads a process group, as we start them. Looks once more right before: pids are given
+ * anew.
+ */
 function kill(pid: number, file: Found): void {
   try {
     const target = leadsGroup(pid) ? -pid : pid
@@ -122,7 +127,9 @@ function findFile(path: string, identity: ProcessIdentity, kind: ProcessKind): F
   return stat !== undefined && isOurs ? { path, stat, identity, kind } : undefined
 }
 
-/** Whether the call has ended: that of another pid namespace, whose processes we cannot tell, after its longest time. */
+/**
+ * Whether the call has ended: that of another pid namespace, whose processes we cannot tell, after its longest time.
+ */
 function isOver({ identity, stat }: Found): boolean {
   return hasEnded(identity, Number(stat.mtimeMs))
 }

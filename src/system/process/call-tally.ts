@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line for each call, for whoever counts them: `trestle agent` begins the file and reads it. Where nobody has begun one
-// nothing is written, and it never grows past its limit: a call costs one look at a name.
+// A line for each call, for whoever counts them: `trestle agent` begins the file and reads it. Where nobody has begun
+// one nothing is written, and it never grows past its limit: a call costs one look at a name.
 
 import { closeSync, constants, existsSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { stateRoot } from '../files/state.ts'

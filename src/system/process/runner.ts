@@ -30,7 +30,10 @@ export interface Output {
   readonly stderr: string
 }
 
-/** Runs a command within a call's time. Rejects with CniError 11 past the deadline, 106 when interrupted, 100 when the file is missing. */
+/**
+ * Runs a command within a call's time. Rejects with CniError 11 past the deadline, 106 when interrupted, 100 when the
+ * file is missing.
+ */
 export type Run = (command: Command) => Promise<Output>
 
 /** When a call must be over (performance.now() milliseconds), and the signal that ends it earlier. */

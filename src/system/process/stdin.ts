@@ -22,7 +22,8 @@ interface Reader {
 
 /**
  * All of standard input; a promise only where its end has not come yet. Throws or rejects with CniError: 5 past 4 MiB
- * or where the end does not come before the deadline, 106 when the signal comes first. `fd`: the build's warm-up has another.
+ * or where the end does not come before the deadline, 106 when the signal comes first. `fd`: the build's warm-up has
+ * another.
  */
 export function readStdin(deadline: Deadline, fd = 0): string | Promise<string> {
   const reader = { fd: unblocked(fd), chunks: [], bytes: 0 }

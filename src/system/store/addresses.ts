@@ -79,7 +79,9 @@ function hasCooling({ cooling }: NetworkFiles): boolean {
   }
 }
 
-/** A clock that was set back makes the time of freeing one to come: no address waits longer than its cooldown for that. */
+/**
+ * A clock that was set back makes the time of freeing one to come: no address waits longer than its cooldown for that.
+ */
 function isCooling(file: string, cooldownS: number): boolean {
   try {
     return cooldownS > 0 && Math.abs(Date.now() - lstatSync(file).mtimeMs) < cooldownS * 1000

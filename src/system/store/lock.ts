@@ -18,8 +18,8 @@ import { hasEnded } from '../process/process-identity.ts'
 import type { Deadline } from '../process/runner.ts'
 
 /**
- * How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. `deadline`: of the call
- * or of its work; waits of one call after another must not add up past it. A free lock is taken even then.
+ * How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. `deadline`: of the
+ * call or of its work; waits of one call after another must not add up past it. A free lock is taken even then.
  */
 export interface LockRequest {
   readonly file: string
@@ -151,7 +151,10 @@ async function tryBreak(request: LockRequest, ownFile: string, depth: number): P
   }
 }
 
-/** What a killed holder had started under the lock would go on beside the next one. Throws CniError 11 where it does not end. */
+/**
+ * What a killed holder had started under the lock would go on beside the next one. Throws CniError 11 where it does not
+ * end.
+ */
 async function endProcessesOfHolder({ file, deadline }: LockRequest): Promise<void> {
   const holder = holderOf(file)
   if (typeof holder === 'object') await endProcessesOf(holder, deadline)
@@ -193,6 +196,8 @@ function busy(request: LockRequest, waitedMs: number): CniError {
   const holder = holderOf(request.file)
   const who = typeof holder === 'object' ? `process ${holder.pid} (${holder.purpose})` : 'others'
   return new CniError('lock-held', `${request.file} is held by ${who}`, {
-    details: `waited ${Math.round(waitedMs)} ms to ${request.purpose}; a holder that has ended is replaced, this one runs`,
+    details:
+      `waited ${Math.round(waitedMs)} ms to ${request.purpose}; a holder that has ended is replaced, ` +
+      `this one runs`,
   })
 }

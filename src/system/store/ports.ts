@@ -80,7 +80,11 @@ export function portTaken(port: HostPort, key: AttachmentRecord['key']): CniErro
     .map((each) => reservationHolder({ name: each }))
     .find((holder) => holder !== undefined && !sameKey(holder.key, key))
   const where = port.hostIp === undefined ? '' : ` on ${port.hostIp}`
+  const holder =
+    other === undefined
+      ? 'an attachment that cannot be read'
+      : `${describeHolder(other)} (network ${other.key.network})`
   return new CniError('port-reserved', `host port ${port.hostPort}/${port.protocol}${where} is taken`, {
-    details: `by ${other === undefined ? 'an attachment that cannot be read' : `${describeHolder(other)} (network ${other.key.network})`}; ${portsDirectory()} has all`,
+    details: `by ${holder}; ${portsDirectory()} has all`,
   })
 }

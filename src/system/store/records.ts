@@ -154,8 +154,8 @@ export function allRecords(): readonly StoredRecord[] {
 }
 
 /**
- * Whether one of all records meets the test; no more of them are read than it takes. None is missed that an ADD finishes
- * meanwhile, which goes from pending to finished.
+ * Whether one of all records meets the test; no more of them are read than it takes. None is missed that an ADD
+ * finishes meanwhile, which goes from pending to finished.
  */
 export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
   const isMet = (directory: string, isPending: boolean) =>
@@ -166,7 +166,7 @@ export function someRecord(test: (stored: StoredRecord) => boolean): boolean {
   return networkDirectories().some((files) => isMet(files.pending, true) || isMet(files.attachments, false))
 }
 
-/** What the network's attachments share, as the last change to it wrote it. One under another's name is not believed. */
+/** What the network's attachments share, as it was last written. One under another's name is not believed. */
 export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   const found = readText(files.network)
   if (found === undefined) return undefined
@@ -189,7 +189,7 @@ function networkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
   return newest.flatMap(({ network }) => network ?? []).find((network) => isOf(files, network))
 }
 
-/** Most networks have no chained part, and one that shares nothing has no file: every ADD comes here, so one record has to do. */
+/** Most networks have no chained part, or one that has no file: every ADD comes here, so one record has to do. */
 function chainedNetworkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
   const names = namesIn(files.attachments).filter((name) => name.endsWith(':chained'))
   for (const name of names) {
@@ -231,7 +231,7 @@ function recordsIn(directory: string, isPending: boolean, isMeant = (_: string) 
     .flatMap((name) => readStored(`${directory}/${name}`, isPending) ?? [])
 }
 
-/** Unreadable state is set aside, never fatal (docs/design.md, "State"). A record under another's name is not believed. */
+/** Unreadable state is set aside, never fatal (docs/design.md, "State"); a record under another's name, not read. */
 function readStored(file: string, isPending: boolean): StoredRecord | undefined {
   const found = readText(file)
   if (found === undefined) return undefined

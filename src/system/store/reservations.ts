@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reserved addresses and host ports on disk: of a network the former, of the node the latter. A reservation is a link(2)
-// of the attachment's intent record under its name: the kernel says who was first, without a lock, and the file says who it was
-// (docs/design.md, "State"). Releasing looks at the holder and removes the name in two steps, so that one takes a lock.
+// Reserved addresses and host ports on disk: of a network the former, of the node the latter. A reservation is a
+// link(2) of the attachment's intent record under its name: the kernel says who was first, without a lock, and the file
+// says who it was (docs/design.md, "State"). Releasing looks at the holder and removes the name in two steps, so that
+// one takes a lock.
 
 import { lstatSync } from 'node:fs'
 import type { AttachmentKey } from '../../plan/model/attachment.ts'
@@ -52,7 +53,9 @@ export function isHeldBy(reservation: Reservation, key: AttachmentKey): boolean 
   return holder !== undefined && sameKey(holder.key, key)
 }
 
-/** The names that say they are an attachment's: addresses of `network`, or where it is absent, the node's host ports. */
+/**
+ * The names that say they are an attachment's: addresses of `network`, or where it is absent, the node's host ports.
+ */
 export function reservedBy(key: AttachmentKey, network?: string): readonly string[] {
   const held = reservationsIn(network).filter((each) => isHeldBy(each, key))
   return held.map(({ name }) => name)

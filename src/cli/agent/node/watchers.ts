@@ -16,8 +16,9 @@ interface Following {
 }
 
 /**
- * Runs `file` for as long as the signal has not come, and gives each line that it prints. It ends with this process, also
- * where that is killed: a monitor notices a closed pipe with its next line only, and holds the namespace until then.
+ * Runs `file` for as long as the signal has not come, and gives each line that it prints. It ends with this process,
+ * also where that is killed: a monitor notices a closed pipe with its next line only, and holds the namespace until
+ * then.
  */
 export function followLines(following: Following, onLine: (line: string) => void, isTied = true): void {
   const { file, args, signal } = following

@@ -50,7 +50,9 @@ interface Life {
   readonly reporter: Reporter
 }
 
-/** Runs the agent until the signal comes; what it has made stays. Throws CniError 50 where no API server can be found. */
+/**
+ * Runs the agent until the signal comes; what it has made stays. Throws CniError 50 where no API server can be found.
+ */
 export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
   const log = openLog()
   const own = () => watch.nodes.get(settings.node)?.podCidrs ?? []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent reports to the API server, beside the rounds: a server that is slow or gone keeps no route waiting, and hears
-// of it when it is back.
+// What the agent reports to the API server, beside the rounds: a server that is slow or gone keeps no route waiting,
+// and hears of it when it is back.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
@@ -17,7 +17,9 @@ const mostEvents = 10
 export interface Reporter {
   /** Events for problems that have begun; those that are over by the time they could be reported are left out. */
   readonly report: (begun: readonly Problem[], isCurrent: (problem: Problem) => boolean) => void
-  /** Says, once, that the node's network stands. `status`: of the condition now; nothing is said where that is False. */
+  /**
+   * Says, once, that the node's network stands. `status`: of the condition now; nothing is said where that is False.
+   */
   readonly clearCondition: (status: string | undefined) => void
 }
 

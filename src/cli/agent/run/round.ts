@@ -26,8 +26,8 @@ import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
 /**
- * What a round leaves to the next one, so that a node's change costs no look at the machine. Whatever tells of a change by
- * others takes it away again. `routes`: the main table as it is, or will be when the changes under way are made.
+ * What a round leaves to the next one, so that a node's change costs no look at the machine. Whatever tells of a change
+ * by others takes it away again. `routes`: the main table as it is, or will be when the changes under way are made.
  */
 export interface Known {
   memory?: KeptMemory | undefined

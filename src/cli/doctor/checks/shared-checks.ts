@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings of `trestle doctor` whose texts are those of errors that `trestle explain` knows: the state that leads to the
-// error, found before or beside it. How bad they are and where they are shown is said here, what they mean there.
+// Findings of `trestle doctor` whose texts are those of errors that `trestle explain` knows: the state that leads to
+// the error, found before or beside it. How bad they are and where they are shown is said here, what they mean there.
 
 import type { Severity } from '../../lint/checks/check-texts.ts'
 import type { Group } from './check.ts'

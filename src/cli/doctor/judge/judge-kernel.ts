@@ -115,7 +115,8 @@ function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<stri
     const way = link === '' ? 'has no way out of the node' : `leaves by ${link}`
     const seen = `what is for ${first?.address} ${way}, not by ${first?.expected}${more}`
     const run = pods.flatMap(({ route }) => (route === undefined ? [] : [`ip ${route}`])).join('\n')
-    const cure = `look at \`ip route get ${first?.address}\`: remove that route or rule, or give one of the two another range`
+    const look = `look at \`ip route get ${first?.address}\``
+    const cure = `${look}: remove that route or rule, or give one of the two another range`
     return findingOf({
       id: 'route-elsewhere',
       on: first?.pod ?? link,

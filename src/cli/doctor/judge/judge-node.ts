@@ -174,7 +174,9 @@ export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Findin
       group: 'log',
       severity: nowMs - lastMs < stillMs ? 'warning' : 'note',
       on: pods.length > 0 ? few(pods) : few(units),
-      seen: `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ${messageOf(text)}`,
+      seen:
+        `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ` +
+        `${messageOf(text)}`,
       consequence: meaning,
       cause,
       cure,

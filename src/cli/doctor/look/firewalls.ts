@@ -25,8 +25,8 @@ export interface FirewallSources {
 }
 
 /**
- * Looks. A process or two for each chain, one more for each set that a drop names. Throws CniError 100 when nft does not
- * tell.
+ * Looks. A process or two for each chain, one more for each set that a drop names. Throws CniError 100 when nft does
+ * not tell.
  */
 export async function lookAtFirewalls(
   run: Run,

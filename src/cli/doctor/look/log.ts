@@ -74,8 +74,9 @@ function linesOfFile(file: string, nowMs: number): readonly LogLine[] {
 }
 
 /**
- * RFC 3339, as containerd and rsyslog write it; else that of syslog (`Nov 22 19:48:41`) or of klog (`E1122 19:48:41.914392`),
- * which are of this year and in the node's own time. One that has another form counts as of now.
+ * RFC 3339, as containerd and rsyslog write it; else that of syslog (`Nov 22 19:48:41`) or of klog
+ * (`E1122 19:48:41.914392`), which are of this year and in the node's own time. One that has another form counts as of
+ * now.
  */
 export function timeIn(text: string, nowMs = Date.now()): number | undefined {
   const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []

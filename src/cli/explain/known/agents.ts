@@ -117,7 +117,9 @@ export const agentErrors: readonly KnownError[] = [
       'kubectl -n kube-system get pods -o wide -l k8s-app=cilium',
       'kubectl -n kube-system logs ds/cilium -c cilium-agent --tail=30',
     ],
-    cure: `make the agent of this node run: ${why}. Where Cilium is gone, remove 05-cilium.conflist from /etc/cni/net.d`,
+    cure:
+      `make the agent of this node run: ${why}. Where Cilium is gone, ` +
+      `remove 05-cilium.conflist from /etc/cni/net.d`,
   },
   {
     id: 'cilium-endpoint',

@@ -66,8 +66,11 @@ export const configurationErrors = {
   },
   'master-unusable': {
     cause:
-      'no macvlan goes on this interface: loopback, Wi-Fi, no Ethernet, a port of a bridge or bond, or in use by ipvlan or a passthru',
-    cure: '`ip -d link show MASTER`; use another one, the bridge for its port, or ipvlan of the upstream plugins on Wi-Fi',
+      'no macvlan goes on this interface: loopback, Wi-Fi, no Ethernet, a port of a bridge or bond, ' +
+      'or in use by ipvlan or a passthru',
+    cure:
+      '`ip -d link show MASTER`; use another one, the bridge for its port, ' +
+      'or ipvlan of the upstream plugins on Wi-Fi',
   },
   'mtu-above-master': {
     cause: 'a macvlan carries no larger packets than the interface that it is on',

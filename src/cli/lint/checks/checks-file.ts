@@ -100,7 +100,9 @@ const ofList = {
     severity: 'error',
     meaning: 'the file is a NetworkAttachmentDefinition',
     cause: 'it is a resource of Kubernetes for Multus, and no configuration of a runtime',
-    cure: 'kubectl apply it, and take it out of this directory; `trestle lint FILE` looks at what is in its spec.config',
+    cure:
+      'kubectl apply it, and take it out of this directory; `trestle lint FILE` ' +
+      'looks at what is in its spec.config',
   },
   'attachment-config': {
     severity: 'error',

@@ -27,7 +27,9 @@ export interface DirectoryLint {
 /** What every runtime reads: libcni's ConfFiles with the extensions that containerd and CRI-O ask for. */
 const extensions = ['.conf', '.conflist', '.json']
 
-/** `readers`: the runtimes of the node that read it. `isOfCrio`: whether the programs are those that CRI-O would find. */
+/**
+ * `readers`: the runtimes of the node that read it. `isOfCrio`: whether the programs are those that CRI-O would find.
+ */
 export interface DirectoryOptions {
   readonly readers?: readonly NodeRuntime[]
   readonly isOfCrio?: boolean

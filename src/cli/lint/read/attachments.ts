@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NetworkAttachmentDefinitions in a file, as kubectl takes and prints them: YAML or JSON, several documents, lists. Of each
-// the text in spec.config, with the place that each of its characters has in the file.
+// NetworkAttachmentDefinitions in a file, as kubectl takes and prints them: YAML or JSON, several documents, lists. Of
+// each the text in spec.config, with the place that each of its characters has in the file.
 
 import { isMap, isScalar, isSeq, parseAllDocuments, type Scalar, type YAMLMap } from 'yaml'
 

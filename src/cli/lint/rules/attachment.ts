@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations inside of NetworkAttachmentDefinitions: looked at as if each were a file, and shown where they stand.
+// The configurations inside of NetworkAttachmentDefinitions: looked at as if each were a file, and shown where they
+// stand.
 
 import { type Finding, findingAt } from '../checks/finding.ts'
 import { type Attachment, attachmentsIn, type ConfigText } from '../read/attachments.ts'

@@ -155,7 +155,8 @@ function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
   }
   const [first, ...others] = plugins.filter(makes)
   return others.map((entry): Found => {
-    const message = `${typeOf(entry)} makes the interface of the pod, and ${typeOf(first as PluginEntry)} before it does, too`
+    const before = typeOf(first as PluginEntry)
+    const message = `${typeOf(entry)} makes the interface of the pod, and ${before} before it does, too`
     return { id: 'two-main-plugins', message, steps: [...entry.steps, 'type'], isAboutValue: true }
   })
 }

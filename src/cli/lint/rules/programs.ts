@@ -80,8 +80,11 @@ function absenceOf(directories: readonly string[], others: readonly string[]): P
   const other = others.find((each) => (namesIn(each) ?? []).length > 0)
   const message = `${directories.join(', ')} ${directories.length === 1 ? 'is' : 'are'} not there`
   if (other === undefined) return { message, cure: undefined }
-  const cure = `ln -s ${other} ${directory} (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
-  return { message: `${message}; there are plugins in ${other}`, cure }
+  return { message: `${message}; there are plugins in ${other}`, cure: linkCure(other, directory) }
+}
+
+function linkCure(from: string, to: string): string {
+  return `ln -s ${from} ${to} (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
 }
 
 function missing(type: string, directories: readonly string[], others: readonly string[]): Problem {
@@ -92,7 +95,7 @@ function missing(type: string, directories: readonly string[], others: readonly 
   const message = `there is no plugin ${shown(type)} in ${directories.join(', ')}`
   const elsewhere = fileOf(type, others)
   if (elsewhere !== undefined) {
-    const cure = `ln -s ${elsewhere} ${directories[0]}/ (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
+    const cure = linkCure(elsewhere, `${directories[0]}/`)
     return { id: 'plugin-missing', message: `${message}; it is in ${dirname(elsewhere)}`, cure }
   }
   const meant = nearestWord(type, names)

@@ -33,7 +33,8 @@ function brokenSettings({ problem, isDenied, files, edit }: NodeRuntime): readon
 function oldSettings(runtime: NodeRuntime): readonly Finding[] {
   const { onDisk, settings, files, edit } = runtime
   if (onDisk === undefined) return []
-  const message = `${runtimeText(runtime)} runs with ${directoriesText(settings)}; its files say ${directoriesText(onDisk)}`
+  const runs = `${runtimeText(runtime)} runs with ${directoriesText(settings)}`
+  const message = `${runs}; its files say ${directoriesText(onDisk)}`
   return [findingIn(files[0] ?? edit.file, { id: 'settings-not-loaded', message, cure: edit.restart })]
 }
 
@@ -45,7 +46,8 @@ function ignoredKeys(runtime: NodeRuntime): readonly Finding[] {
   const cure = isBin
     ? `write bin_dirs = [${ignored.binDirs.map((each) => `"${each}"`).join(', ')}] in ${edit.file}`
     : undefined
-  const message = `it says ${directoriesText(ignored)}, and ${runtimeText(runtime)} reads ${directoriesText(used)} of it`
+  const reads = `${runtimeText(runtime)} reads ${directoriesText(used)} of it`
+  const message = `it says ${directoriesText(ignored)}, and ${reads}`
   return [findingIn(files[0] ?? edit.file, { id: 'runtime-key-ignored', message, cure })]
 }
 
@@ -73,7 +75,9 @@ export function unusedDirectory(
   if (first === undefined || read.includes(directory)) return []
   const [their] = directoriesOf(first)
   const message = `${runtimeText(first)} reads ${their}, and nothing here`
-  const cure = `move the file to ${their}; to change that, edit ${first.edit.file} (conf_dir, in CRI-O network_dir), then ${first.edit.restart}`
+  const cure =
+    `move the file to ${their}; to change that, edit ${first.edit.file} (conf_dir, in CRI-O network_dir), then ` +
+    `${first.edit.restart}`
   return [findingIn(directory, { id: 'dir-not-used', message, cure, ...(isNamed ? { severity: 'warning' } : {}) })]
 }
 
@@ -94,7 +98,8 @@ export function runtimeLine(runtime: NodeRuntime): string {
   const inside = root === '' ? '' : `, in its own mount namespace (${root})`
   const unsure = isDenied === true ? '; its settings may not be read: run it as root' : ''
   const state = runtime.pid === undefined && runtime.socket === undefined ? ', which does not run' : ''
-  return `${runtimeText(runtime)}${state}: ${directoriesText(settings)}${inside} (${source}; edit ${edit.file})${unsure}`
+  const where = `${directoriesText(settings)}${inside}`
+  return `${runtimeText(runtime)}${state}: ${where} (${source}; edit ${edit.file})${unsure}`
 }
 
 function directoriesText({ confDir, binDirs, ofHandlers = [] }: CniSettings): string {
