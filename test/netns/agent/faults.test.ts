@@ -36,9 +36,6 @@ const refusals = [
   { garbage: true },
 ]
 
-/** Silence of a round where the agent lives: five seconds on an idle machine. */
-const soonMs = 20_000
-
 let nodes: TwoNodes
 let stream: Silence
 let right: readonly string[]
@@ -82,7 +79,7 @@ function chances(from: number): () => number {
 const isRight = () => stream.isBack() && JSON.stringify(stateOf(nodes.one)) === JSON.stringify(right)
 
 async function expectRight(what: string, since: number): Promise<void> {
-  await until(isRight, () => `${what}: right again; ${stream.broken() ?? ''} ${differences()}`, soonMs)
+  await until(isRight, () => `${what}: right again; ${stream.broken() ?? ''} ${differences()}`)
   expect(stream.broken(), what).toBeUndefined()
   const rightMs = Math.round(performance.now() - since)
   told.push(`  ${what}: silent for ${Math.round(stream.longestMs())} ms, all right after ${rightMs} ms`)
@@ -170,7 +167,7 @@ describe('trestle agent, damaged and killed', () => {
       expect(stateOf(one)).toEqual(right)
       // Repair needs no API server.
       one.host.run('nft', ['flush', 'ruleset'])
-      await until(isRight, () => `the rules; ${differences()}`, soonMs)
+      await until(isRight, () => `the rules; ${differences()}`)
       await one.api.order({ answer: 0, garbage: false, put: nodesSeenBy(1) })
       await one.agent.seen(isReady, 'ready')
       await expectRight(`API server: ${JSON.stringify(order)}`, since)

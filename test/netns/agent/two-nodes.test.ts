@@ -25,27 +25,25 @@ function sourceSeen(from: Side, to: Side, family: 4 | 6): string {
   const address = family === 4 ? to.address.v4 : to.address.v6
   const script = [
     `import socket,sys`,
-    `s=socket.socket(socket.AF_INET${family === 4 ? '' : '6'},socket.SOCK_DGRAM); s.bind(('${address}',7)); s.settimeout(10)`,
+    `s=socket.socket(socket.AF_INET${family === 4 ? '' : '6'},socket.SOCK_DGRAM); s.bind(('${address}',7)); s.settimeout(30)`,
     `print(s.recvfrom(9)[1][0])`,
   ].join('\n')
-  const send = `import socket,time\ns=socket.socket(socket.AF_INET${family === 4 ? '' : '6'},socket.SOCK_DGRAM)\nfor _ in range(20):\n  s.sendto(b'x',('${address}',7)); time.sleep(0.1)`
-  const shell = `nsenter --net=${from.pod} python3 -c "$1" & nsenter --net=${to.pod} python3 -c "$2"; wait`
+  // Until the other has one: it may begin to listen late.
+  const send = `import socket,time\ns=socket.socket(socket.AF_INET${family === 4 ? '' : '6'},socket.SOCK_DGRAM)\nfor _ in range(600):\n  s.sendto(b'x',('${address}',7)); time.sleep(0.1)`
+  const shell = `nsenter --net=${from.pod} python3 -c "$1" & nsenter --net=${to.pod} python3 -c "$2"; code=$?; kill $!; exit $code`
   return execaSync('bash', ['-c', shell, 'sh', send, script]).stdout.trim()
 }
-
-/** Five seconds on an idle machine. Without the kernel's news it would be the clock's minute. */
-const soonMs = 20_000
 
 describe('two nodes with trestle agent', () => {
   it('pods of both reach each other by their own addresses, and are masqueraded beyond', async () => {
     const [one, two] = pair()
-    for (const to of [two.address.v4, two.address.v6]) await until(() => pings(one, to), `${to} from node 1`, soonMs)
-    for (const to of [one.address.v4, one.address.v6]) await until(() => pings(two, to), `${to} from node 2`, soonMs)
+    for (const to of [two.address.v4, two.address.v6]) await until(() => pings(one, to), `${to} from node 1`)
+    for (const to of [one.address.v4, one.address.v6]) await until(() => pings(two, to), `${to} from node 2`)
     expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
     expect(sourceSeen(two, one, 6)).toBe(two.address.v6)
     // The other node itself is beyond: it may know no way to a pod.
     const [, gateway = ''] = addresses(2)
-    expect(pings(one, gateway)).toBe(true)
+    await until(() => pings(one, gateway), 'the other node')
     const rules = one.host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
     expect(rules).toContain('10.244.2.0/24')
     expect(rules).toContain('192.0.2.12')
@@ -67,7 +65,7 @@ describe('two nodes with trestle agent', () => {
     const before = base()
     for (const line of lines) one.host.run(line.split(' ')[0] ?? '', line.split(' ').slice(1))
     const isRight = () => base() === before && pings(one, two.address.v4) && pings(one, two.address.v6)
-    await until(isRight, 'the network', soonMs)
+    await until(isRight, 'the network')
     expect(sourceSeen(one, two, 4)).toBe(one.address.v4)
   })
 
@@ -82,14 +80,14 @@ describe('two nodes with trestle agent', () => {
       }
     }
     rmSync(files.conflist)
-    await until(isThere, 'the configuration', soonMs)
+    await until(isThere, 'the configuration')
     writeFileSync(files.conflist, '{}')
-    await until(isThere, 'the configuration', soonMs)
+    await until(isThere, 'the configuration')
     const runs = () => host.run(files.program, ['version']).code === 0
     rmSync(files.program)
-    await until(runs, 'the executable', soonMs)
+    await until(runs, 'the executable')
     writeFileSync(files.program, '#!/bin/false\n')
-    await until(runs, 'the executable', soonMs)
+    await until(runs, 'the executable')
   })
 
   it('a configuration that sorts first is told, and left alone', async () => {
@@ -121,7 +119,7 @@ describe('two nodes with trestle agent', () => {
           'the failure',
         )
       expect(routes()).toBe(before)
-      expect(pings(one, two.address.v4)).toBe(true)
+      await until(() => pings(one, two.address.v4), 'a ping while the API server fails')
       await one.api.order({ answer: 0, garbage: false })
       const name = `late-${at}`
       const late = nodeObject(name, { cidrs: [`10.244.${100 + at}.0/24`], addresses: [`192.0.2.${100 + at}`] })

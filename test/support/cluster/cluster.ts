@@ -149,8 +149,11 @@ function start(host: Host, { file, args, env }: Started): Running {
   return { child, lines, seen, end }
 }
 
+/** Some seconds on an idle machine. Less than the minute after which an agent looks by itself: what it was told of. */
+export const soonMs = 45_000
+
 /** Waits until something holds. Throws after `limitMs`, naming what did not come. */
-export async function until(test: () => boolean, what: string | (() => string), limitMs = 20_000): Promise<number> {
+export async function until(test: () => boolean, what: string | (() => string), limitMs = soonMs): Promise<number> {
   const started = performance.now()
   while (!test()) {
     if (performance.now() - started > limitMs)

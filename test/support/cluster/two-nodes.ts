@@ -47,7 +47,13 @@ export async function openTwoNodes(more: readonly string[] = ['--look', '3600'])
     // A namespace goes some time after its name.
     for (const name of ['n1', 'n2', 'segment']) execaSync('ip', ['link', 'del', name], { reject: false })
   }
-  for (const n of [1, 2]) sides.push(await openSide(n, more))
+  try {
+    for (const n of [1, 2]) sides.push(await openSide(n, more))
+  } catch (error) {
+    // What stays would make every later test fail.
+    await close()
+    throw error
+  }
   return { one: sides[0] as Side, two: sides[1] as Side, close }
 }
 
