@@ -17,6 +17,7 @@ import { reportIgnoredWords } from './system/process/ignored-words.ts'
 import { loadBundle } from './system/process/load-bundle.ts'
 import { writeAll } from './system/process/output.ts'
 import { readStdin } from './system/process/stdin.ts'
+import { phase, startTrace, writeTrace } from './system/process/trace.ts'
 
 // reallyExit skips exit handlers and pending asynchronous writes: everything was written synchronously.
 const { reallyExit } = process as unknown as { reallyExit(code: number): never }
@@ -37,6 +38,8 @@ function isCall(): boolean {
 
 function runCni(): void {
   useCheapStderr()
+  startTrace()
+  phase('read the configuration')
   const interruption = new AbortController()
   const onSignal = () => interruption.abort()
   process.on('SIGTERM', onSignal)
@@ -77,6 +80,7 @@ function runCli(): void {
 }
 
 function leave({ stdout, exitCode, teardown }: DispatchOutput): void {
+  phase('answer')
   try {
     writeAll(1, stdout)
   } catch {
@@ -101,6 +105,8 @@ function tally(stdout: string, exitCode: number): void {
 }
 
 function exit(exitCode: number): void {
+  const { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = process.env
+  writeTrace({ verb, containerId, ifName, exitCode })
   removeCallFiles()
   reallyExit(exitCode)
 }

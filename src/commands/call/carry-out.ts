@@ -5,6 +5,7 @@ import type { AddFacts } from '../../plan/order/facts.ts'
 import { afterRun } from '../../plan/order/facts.ts'
 import type { Answer, Plan, Step } from '../../plan/order/stage.ts'
 import { type Door, type PlanPlace, runPlan } from '../../system/kernel/run-plan.ts'
+import { phase } from '../../system/process/trace.ts'
 import { withLock } from '../../system/store/lock.ts'
 import type { CallContext } from './context.ts'
 import { machineLock } from './machine-lock.ts'
@@ -30,6 +31,7 @@ export async function carryOut<Facts extends Growing, T>(
   let facts = begun
   for (;;) {
     const step = planOrAnswer(order.next(facts))
+    phase('result' in step ? 'after the plans' : step.id)
     if ('result' in step) return step.result
     if (step.lock === undefined) facts = afterRun(facts, await runPlan(order.place, step, order.door))
     else {
@@ -43,6 +45,7 @@ export async function carryOut<Facts extends Growing, T>(
 async function whileLocked<Facts extends Growing, T>(order: Order<Facts, T>, begun: Facts, first: Plan) {
   let facts = begun
   for (let step: Plan | Answer<T> = first; 'stages' in step && step.lock !== undefined; ) {
+    phase(step.id)
     facts = afterRun(facts, await runPlan(order.place, step, order.door))
     step = planOrAnswer(order.next(facts))
   }

@@ -7,6 +7,7 @@ import { type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { starterOf } from '../../system/process/call-file.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { type Deadline, type Run, runnerUntil } from '../../system/process/runner.ts'
+import { phase } from '../../system/process/trace.ts'
 
 /**
  * A call's deadline: shorter than a runtime's (docs/design.md, "A call's time"). The last part is kept for taking back
@@ -43,6 +44,7 @@ export function openContext(
   startedMs = performance.now(),
   waitSignal: AbortSignal = signal,
 ): CallContext {
+  phase('prepare')
   const work = { endsAtMs: startedMs + workMs, signal }
   const whole = { endsAtMs: startedMs + wholeMs }
   const waits = { ...whole, signal: waitSignal }

@@ -11,6 +11,7 @@ import { isProven } from '../../plan/order/proof.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Shown, Stage, StageRun } from '../../plan/order/stage.ts'
 import { cureInPod } from '../../plan/order/tolerance.ts'
 import type { Prestarted } from '../process/prestart.ts'
+import { span } from '../process/trace.ts'
 import { execute, executeAll, laterCommands, type Place } from './execute.ts'
 
 /** How to run a plan. `ahead`: where tools are started before their input is known. */
@@ -48,9 +49,11 @@ async function runStage(under: Running, stage: Stage): Promise<Outcome> {
     under.begun.skip(stage.id)
     return { id: stage.id, done: [], skipped: true }
   }
+  const ended = span(`${stage.id}, ${stage.run.kind}`)
   const ending = runIt(under, stage.run)
   under.begun.add(stage.id)
   const { failed, ...rest } = await ending
+  ended()
   const failure = failed ?? unproven(stage, rest.shown)
   return { id: stage.id, ...rest, ...(failure && { failed: failure }) }
 }

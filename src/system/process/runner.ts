@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { CniError } from '../../cni/model/error.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
+import { inputWritten } from './trace.ts'
 
 /** Hands out how to give a process its input: once, and all of it. What is given is in the pipe when that returns. */
 export type Later = (give: (text: string) => void) => void
@@ -108,8 +109,12 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   })
   // A child that exits without reading its input breaks the pipe; its exit status tells the story.
   child.stdin?.on('error', () => undefined)
-  if (typeof command.stdin === 'function') command.stdin((text) => child.stdin?.end(text))
-  else child.stdin?.end(command.stdin ?? '')
+  const give = (text: string) => {
+    child.stdin?.end(text)
+    inputWritten(child)
+  }
+  if (typeof command.stdin === 'function') command.stdin(give)
+  else give(command.stdin ?? '')
 }
 
 /** In a process group of its own, so that it can be ended with what it starts itself. */

@@ -16,6 +16,7 @@ import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../
 import { endProcessesOf } from '../process/call-processes.ts'
 import { hasEnded } from '../process/process-identity.ts'
 import type { Deadline } from '../process/runner.ts'
+import { span } from '../process/trace.ts'
 
 /**
  * How a lock is taken: which file, for what (shown to those who wait), by whom, how long to wait. `deadline`: of the
@@ -81,12 +82,15 @@ async function poll(request: LockRequest, isDone: () => boolean | Promise<boolea
   const from = performance.now()
   const until = Math.min(from + request.waitMs, request.deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
   let pauseMs = 0.5
+  let waited: (() => void) | undefined
   while (!(await isDone())) {
+    waited ??= span(`wait, ${request.purpose}`)
     if (performance.now() > until) throw busy(request, performance.now() - from)
     if (request.deadline?.signal?.aborted) throw interrupted(request)
     await sleep(pauseMs * (0.5 + Math.random()))
     pauseMs = Math.min(pauseMs * 2, longestPauseMs)
   }
+  waited?.()
 }
 
 /** Which file has the name: each holder has made its own (tryLock). */
