@@ -3,9 +3,13 @@
 // is so.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { loadAllYaml, loadYaml } from '@kubernetes/client-node'
 import { describe, expect, it } from 'vitest'
 import { agentCommand } from '../../src/cli/agent/command.ts'
+import { settingsOf } from '../../src/cli/agent/settings/settings.ts'
+import { lookAtTemplate } from '../../src/cli/agent/settings/template.ts'
+import { conflistText } from '../../src/plan/agent/conflist.ts'
 
 interface PodSpec {
   readonly containers: readonly {
@@ -15,7 +19,7 @@ interface PodSpec {
     readonly resources: { readonly requests: object; readonly limits?: object }
     readonly securityContext: object
   }[]
-  readonly volumes: readonly { readonly name: string; readonly hostPath: { readonly path: string } }[]
+  readonly volumes: readonly { readonly name: string; readonly hostPath?: { readonly path: string } }[]
   readonly [key: string]: unknown
 }
 
@@ -23,7 +27,11 @@ const base = 'conf-examples/kubernetes'
 const read = (file: string) => readFileSync(file, 'utf8')
 const docs = read('docs/kubernetes.md')
 const { version } = JSON.parse(read('package.json')) as { version: string }
-const kustomization = loadYaml<{ resources: string[]; images: object[] }>(read(`${base}/kustomization.yaml`))
+const kustomization = loadYaml<{
+  resources: string[]
+  images: object[]
+  configMapGenerator: { files: string[] }[]
+}>(read(`${base}/kustomization.yaml`))
 const daemonSet = loadYaml<{ spec: { updateStrategy: object; template: { spec: PodSpec } } }>(
   read(`${base}/daemonset.yaml`),
 )
@@ -37,10 +45,24 @@ const pods: [string, PodSpec][] = [
 describe('conf-examples/kubernetes', () => {
   it('is a base of every manifest beside it', () => {
     const beside = readdirSync(base).filter((name) => name !== 'kustomization.yaml')
-    expect([...kustomization.resources].sort()).toEqual(beside.sort())
-    for (const file of beside)
+    const generated = kustomization.configMapGenerator.flatMap(({ files }) => files)
+    expect([...kustomization.resources, ...generated].sort()).toEqual(beside.sort())
+    for (const file of kustomization.resources)
       for (const each of loadAllYaml(read(`${base}/${file}`))) expect(each).toHaveProperty('kind')
     expect(kustomization.images).toEqual([{ name: 'localhost/trestle', newTag: version }])
+  })
+
+  it('has a template that says what the agent writes without one', () => {
+    const { good, wrong, remarks } = lookAtTemplate(
+      { ...settingsOf({ values: {} }, {}), template: { file: `${base}/pods.conflist`, isAsked: true } },
+      ['10.244.1.0/24', 'fd00:10:244:1::/64'],
+      undefined,
+    )
+    expect({ wrong, remarks }).toEqual({ wrong: undefined, remarks: [] })
+    const facts = { name: 'pods', mode: 'bridge', cniVersion: '1.1.0', podCidrs: ['10.244.1.0/24'] } as const
+    expect(conflistText({ ...facts, template: good })).toBe(conflistText(facts))
+    const mount = pod.containers[0]?.volumeMounts.find(({ name }) => name === 'template')
+    expect(dirname(settingsOf({ values: {} }, {}).template.file)).toBe(mount?.mountPath)
   })
 
   it('replaces agents one in ten at a time', () => {
@@ -90,22 +112,38 @@ describe.each(pods)('%s', (_, spec) => {
 
 it('the static pod is the DaemonSet, but for its token', () => {
   const [ofSet, ofPod] = [pod, staticPod.spec].map(({ containers: [container], volumes }) => ({ container, volumes }))
-  expect(ofPod?.volumes.filter(({ name }) => name !== 'token')).toEqual(ofSet?.volumes)
+  // A ConfigMap is nothing for a static pod: its template is beside the token.
+  expect(ofPod?.volumes.filter(({ name }) => name !== 'token')).toEqual(
+    ofSet?.volumes.filter(({ name }) => name !== 'template'),
+  )
+  const mountOf = (name: string) =>
+    [ofSet, ofPod].flatMap((each) => each?.container?.volumeMounts ?? []).find((mount) => mount.name === name)
+  expect(mountOf('token')?.mountPath).toBe(mountOf('template')?.mountPath)
   expect(ofPod?.container?.args).toEqual([...(ofSet?.container?.args ?? []), '--token-file=/etc/trestle/token'])
   expect(ofPod?.container?.image).toBe(`${ofSet?.container?.image}:${version}`)
 })
 
 describe('docs/kubernetes.md', () => {
-  it('shows an overlay of volumes that there are', () => {
+  it('shows an overlay of the base, with components that there are', () => {
     const [, shown = ''] = /```yaml\n([^`]*)```/.exec(docs) ?? []
-    const overlay = loadYaml<{ resources: string[]; patches: { patch: string }[] }>(shown)
+    const overlay = loadYaml<{ resources: string[]; components: string[] }>(shown)
     expect(overlay.resources).toEqual(['../kubernetes'])
-    const patch = loadYaml<{ spec: { template: { spec: PodSpec } } }>(overlay.patches[0]?.patch ?? '')
-    const names = pod.volumes.map(({ name }) => name)
-    const patched = patch.spec.template.spec.volumes.map(({ name }) => name)
-    expect(patched.length).toBeGreaterThan(0)
-    expect(patched.filter((name) => !names.includes(name))).toEqual([])
+    expect(overlay.components.filter((path) => !existsSync(join(base, path)))).toEqual([])
   })
+  it.each(readdirSync('conf-examples/kubernetes-paths'))(
+    'names the component %s, which patches volumes that there are',
+    (name) => {
+      expect(docs).toContain(`\`${name}\``)
+      const file = `conf-examples/kubernetes-paths/${name}/kustomization.yaml`
+      const component = loadYaml<{ kind: string; patches: { patch: string }[] }>(read(file))
+      expect(component.kind).toBe('Component')
+      const patch = loadYaml<{ spec: { template: { spec: PodSpec } } }>(component.patches[0]?.patch ?? '')
+      const patched = patch.spec.template.spec.volumes.map((volume) => volume.name)
+      expect(patched.length).toBeGreaterThan(0)
+      const names = pod.volumes.map((volume) => volume.name)
+      expect(patched.filter((each) => !names.includes(each))).toEqual([])
+    },
+  )
   it('applies folders that there are', () => {
     const folders = [...docs.matchAll(/kubectl \w+ -[kf] (\S+)/g)].map(([, path = '']) => path)
     expect(folders.length).toBeGreaterThan(3)

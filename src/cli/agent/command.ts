@@ -35,6 +35,11 @@ export const agentCommand: Command = {
     'token-file': { type: 'string', value: 'FILE', help: "default: the ServiceAccount's token" },
     'conf-dir': { type: 'string', value: 'DIR', help: 'default: /etc/cni/net.d' },
     'bin-dir': { type: 'string', value: 'DIR', help: 'default: /opt/cni/bin' },
+    template: {
+      type: 'string',
+      value: 'FILE',
+      help: 'further keys of the configuration; default: /etc/trestle/pods.conflist, where it is',
+    },
     'host-root': { type: 'string', value: 'DIR', help: "in a container: where the host's root is, /proc/1/root" },
     'cni-version': { type: 'string', value: 'VERSION', help: 'of the configuration; default: 1.1.0' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask before garbage is collected' },

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration that the agent writes. It depends on the own node alone: a node that joins or leaves changes
-// nothing in it.
+// The configuration that the agent writes. It depends on the own node and the operator's template alone: a node that
+// joins or leaves changes nothing in it.
 
 import { usualMode } from '../../cni/config/config-bridge.ts'
+import { asObject } from '../../cni/json/json-object.ts'
 import type { Mode } from '../../cni/model/net-conf.ts'
+import { ownType } from '../../cni/model/own-type.ts'
+import { emptyTemplate, type Template } from './template.ts'
 
 /** `podCidrs`: one range or one of each family, in the order that results are to have. */
 export interface ConflistFacts {
@@ -13,18 +16,27 @@ export interface ConflistFacts {
   readonly podCidrs: readonly string[]
   /** Absent: the plugin's own choice. */
   readonly bridge?: string | undefined
+  readonly template?: Template | undefined
 }
 
-/** The text of the configuration file. The same facts give the same text. */
-export function conflistText({ name, mode, cniVersion, podCidrs, bridge }: ConflistFacts): string {
+/** The configuration: what the template does not say has the agent's own defaults. */
+export function conflist({ template = emptyTemplate, ...facts }: ConflistFacts): Readonly<Record<string, unknown>> {
+  const { name, mode, cniVersion, podCidrs, bridge } = facts
+  const { firewall, capabilities, ...own } = template.own
   const [first] = podCidrs
   const plugin = {
-    type: 'trestle',
+    type: ownType,
     ...(mode === usualMode(false) ? {} : { mode }),
     ...(bridge === undefined ? {} : { bridge }),
     podcidr: podCidrs.length === 1 ? first : podCidrs,
-    firewall: { hostAccept: 'auto' },
-    capabilities: { portMappings: true, bandwidth: true },
+    ...own,
+    firewall: { hostAccept: 'auto', ...asObject(firewall) },
+    capabilities: { portMappings: true, bandwidth: true, ...asObject(capabilities) },
   }
-  return `${JSON.stringify({ cniVersion, name, plugins: [plugin] }, undefined, 2)}\n`
+  return { cniVersion, ...template.list, name, plugins: [plugin, ...template.others] }
+}
+
+/** The text of the configuration file. The same facts give the same text. */
+export function conflistText(facts: ConflistFacts): string {
+  return `${JSON.stringify(conflist(facts), undefined, 2)}\n`
 }

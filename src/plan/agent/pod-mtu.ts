@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pod keeps the MTU that the uplink had when it was attached.
+// A pod keeps the MTU that it was attached with: the uplink's, or the template's.
 
 import type { Problem } from './problem.ts'
 
-/** What is wrong where the uplink's MTU is another one by now. `pods`: the MTU of each pod of the node; bytes. */
-export function mtuProblems(node: string, uplink: number | undefined, pods: readonly number[]): readonly Problem[] {
-  if (uplink === undefined) return []
-  const others = pods.filter((mtu) => mtu !== uplink)
+/** The MTU of new pods and who says so; `bytes` is undefined where nobody knows. */
+export interface MtuWanted {
+  readonly bytes: number | undefined
+  readonly by: 'uplink' | 'template'
+}
+
+/** What is wrong where new pods get another MTU by now. `pods`: the MTU of each pod of the node; bytes. */
+export function mtuProblems(node: string, { bytes, by }: MtuWanted, pods: readonly number[]): readonly Problem[] {
+  if (bytes === undefined) return []
+  const others = pods.filter((mtu) => mtu !== bytes)
   if (others.length === 0) return []
   const theirs = [...new Set(others)].sort((a, b) => a - b).join(', ')
   // Their number would make a new problem of it with each pod that goes.
@@ -14,7 +20,7 @@ export function mtuProblems(node: string, uplink: number | undefined, pods: read
     {
       id: 'MtuChanged',
       node,
-      text: `the uplink has MTU ${uplink}, pods here have ${theirs}: new ones get ${uplink}, start the others again`,
+      text: `the ${by} has MTU ${bytes}, pods here have ${theirs}: new ones get ${bytes}, start the others again`,
     },
   ]
 }

@@ -13,6 +13,7 @@ export const problemIds = [
   'MovedPodCIDR',
   'MtuChanged',
   'OtherConfiguration',
+  'BadTemplate',
   'NoProgram',
   'ProgramFails',
   'RouteRefused',

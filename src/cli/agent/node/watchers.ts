@@ -42,13 +42,17 @@ export function followLines(following: Following, onLine: (line: string) => void
   if (child.stdout !== null) createInterface(child.stdout).on('line', onLine)
 }
 
-/** Tells of every change of a name in a directory, which is made where it is missing. */
-export function followDirectory(directory: string, signal: AbortSignal, onChange: () => void): void {
+/** Tells of every change of a name in a directory, which is made where it is missing unless it is not ours to make. */
+export function followDirectory(
+  { directory, isOurs }: { readonly directory: string; readonly isOurs: boolean },
+  signal: AbortSignal,
+  onChange: () => void,
+): void {
   if (signal.aborted) return
-  const again = () => setTimeout(() => followDirectory(directory, signal, onChange), againMs).unref()
+  const again = () => setTimeout(() => followDirectory({ directory, isOurs }, signal, onChange), againMs).unref()
   let watcher: FSWatcher
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o755 })
+    if (isOurs) mkdirSync(directory, { recursive: true, mode: 0o755 })
     watcher = watch(directory, { signal })
   } catch {
     again()

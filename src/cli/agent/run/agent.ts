@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's life: rounds, asked for by the cluster, by the kernel, by directories and by the clock, one at a time.
 
+import { dirname } from 'node:path'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
 import { type News, newsOfIp, newsOfNft } from '../../../plan/agent/kernel-news.ts'
 import { changedProblems, graceMs, type Problem, ripeProblems, type SeenProblems } from '../../../plan/agent/problem.ts'
@@ -99,7 +100,8 @@ function follow(life: Life): void {
   })
   followLines({ file: 'nft', args: ['monitor', 'destroy'], signal }, (line) => news(newsOfNft(line)))
   for (const directory of [settings.confDir, settings.binDir])
-    followDirectory(directory, signal, () => ask(life, 'routes'))
+    followDirectory({ directory, isOurs: true }, signal, () => ask(life, 'routes'))
+  followDirectory({ directory: dirname(settings.template.file), isOurs: false }, signal, () => ask(life, 'routes'))
   const look = setInterval(() => {
     ask(life, 'all')
     life.metrics.collect()

@@ -10,9 +10,10 @@ import type { Run } from '../../../system/process/runner.ts'
 import { allNetworks, allRecords } from '../../../system/store/records.ts'
 import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
 import { settleProgram } from '../node/program.ts'
+import { lookAtTemplate } from '../settings/template.ts'
 import type { RoundInput } from './round.ts'
 
-type FilesInput = Pick<RoundInput, 'settings' | 'log' | 'metrics'>
+type FilesInput = Pick<RoundInput, 'settings' | 'log' | 'metrics' | 'known'>
 
 /** Puts the executable in place. Returns why the host cannot run it. */
 export async function settleExecutable({ settings, log, metrics }: FilesInput, run: Run): Promise<readonly Problem[]> {
@@ -30,12 +31,27 @@ export async function settleExecutable({ settings, log, metrics }: FilesInput, r
   return [{ id: 'ProgramFails', node, text: `the host cannot run this version, ${program} stays as it is: ${refused}` }]
 }
 
-/** Writes the configuration. Returns what keeps the runtime from it. */
-export function settleConfiguration({ settings, log }: FilesInput, podCidrs: readonly string[]): readonly Problem[] {
+/** Reads the template where it changed. Returns what is wrong with it. */
+export function settleTemplate({ settings, log, known }: FilesInput, podCidrs: readonly string[]): readonly Problem[] {
+  const before = known.template
+  known.template = lookAtTemplate(settings, podCidrs, before)
+  const { seen, wrong, remarks } = known.template
+  if (before?.seen !== seen) for (const remark of remarks) log('warning', 'template', { remark })
+  if (wrong === undefined) return []
+  return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration does not follow the template` }]
+}
+
+/** Writes the configuration, from the last template that was right. Returns what keeps the runtime from it. */
+export function settleConfiguration(
+  { settings, log, known }: FilesInput,
+  podCidrs: readonly string[],
+): readonly Problem[] {
+  const template = known.template?.good
+  if (template === undefined) return []
   const { confDir, confName, network, mode, cniVersion } = settings
   const bridge = bridgeOf(network, podCidrs)
   const file = `${confDir}/${confName}`
-  if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs, bridge })))
+  if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs, bridge, template })))
     log('info', 'configuration written', { file, podCidrs })
   return otherConfigurations(settings)
 }

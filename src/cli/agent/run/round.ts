@@ -11,17 +11,19 @@ import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
 import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.ts'
 import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
 import type { NodeRoute } from '../../../plan/agent/node-route.ts'
-import { mtuProblems } from '../../../plan/agent/pod-mtu.ts'
+import { type MtuWanted, mtuProblems } from '../../../plan/agent/pod-mtu.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { planRoutes } from '../../../plan/agent/routes.ts'
 import { routesAfter } from '../../../plan/agent/routes-after.ts'
+import { templateMtu } from '../../../plan/agent/template.ts'
 import { modeOf } from '../../../plan/modes/modes.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
 import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
-import { missingPrograms, settleConfiguration, settleExecutable } from './files-step.ts'
+import type { KeptTemplate } from '../settings/template.ts'
+import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files-step.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -32,7 +34,8 @@ import type { Metrics } from './metrics.ts'
 export interface Known {
   memory?: KeptMemory | undefined
   routes?: readonly NodeRoute[] | undefined
-  mtu?: { readonly uplink: number | undefined; readonly problems: readonly Problem[] }
+  mtu?: { readonly wanted: MtuWanted; readonly problems: readonly Problem[] }
+  template?: KeptTemplate
 }
 
 /** What a round works with. `nodes`: absent until a whole list was read: then nothing of the cluster is changed. */
@@ -80,16 +83,17 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
     ])
   }
   if (input.isWhole) await attempt('repair', () => repair(input))
+  const ranges = view?.own ?? []
+  await attempt('template', async () => settleTemplate(input, ranges))
   await attempt('MTU', async () => lookAtMtu(input))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
   // Pods of a node that cannot run the plugin would fail one after the other.
   const unfit = problems.find(({ id }) => id === 'NoProgram' || id === 'ProgramFails')?.text
-  const ranges = view?.own ?? []
   // Last: a node is ready as soon as it has a configuration.
   if (failures.length === 0 && unfit === undefined && ranges.length > 0)
     await attempt('configuration', async () => settleConfiguration(input, ranges))
-  const waitsFor = unfit ?? waitingFor(input, view)
+  const waitsFor = unfit ?? waitingFor(input, view) ?? problems.find(({ id }) => id === 'BadTemplate')?.text
   return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
 }
 
@@ -153,15 +157,17 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
   return []
 }
 
-/** What pods have is read where the uplink has another MTU than at the last look, and in whole rounds. */
+/** What pods have is read where new ones get another MTU than at the last look, and in whole rounds. */
 function lookAtMtu({ known, settings, isWhole }: RoundInput): readonly Problem[] {
-  const uplink = uplinkMtu()
-  if (isWhole || known.mtu === undefined || known.mtu.uplink !== uplink) {
+  const asked = known.template?.good === undefined ? undefined : templateMtu(known.template.good)
+  const wanted: MtuWanted =
+    asked === undefined ? { bytes: uplinkMtu(), by: 'uplink' } : { bytes: asked, by: 'template' }
+  if (isWhole || known.mtu === undefined || known.mtu.wanted.bytes !== wanted.bytes) {
     const specs = allRecords().flatMap(({ record }) =>
       record.key.network === settings.network ? (record.spec ?? []) : [],
     )
     const pods = specs.flatMap((spec) => (spec.chained === undefined ? spec.mtu : []))
-    known.mtu = { uplink, problems: mtuProblems(settings.node, uplink, pods) }
+    known.mtu = { wanted, problems: mtuProblems(settings.node, wanted, pods) }
   }
   return known.mtu.problems
 }

@@ -30,6 +30,8 @@ export interface Settings {
   readonly confDir: string
   readonly confName: string
   readonly binDir: string
+  /** The operator's part of the configuration. `isAsked`: the file has to be there. */
+  readonly template: { readonly file: string; readonly isAsked: boolean }
   /** Where the host's root directory is; empty for the agent's own. */
   readonly hostRoot: string
   /** Takes everything of the agent and of trestle away, in place of keeping it. */
@@ -42,12 +44,17 @@ export interface Settings {
   readonly access: AccessSettings
 }
 
-/** Where kubelets have their kubeconfig: kubeadm and most others, k3s, k0s. */
+/** Where kubelets have their kubeconfig: kubeadm and most others, k3s, rke2, k0s, MicroK8s. */
 const kubeconfigs = [
   '/etc/kubernetes/kubelet.conf',
   '/var/lib/rancher/k3s/agent/kubelet.kubeconfig',
+  '/var/lib/rancher/rke2/agent/kubelet.kubeconfig',
   '/var/lib/k0s/kubelet.conf',
+  '/var/snap/microk8s/current/credentials/kubelet.config',
 ]
+
+/** Where the manifest mounts the template. */
+const usualTemplate = '/etc/trestle/pods.conflist'
 
 /** The settings. Throws UsageError for a value that makes no sense. */
 export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env): Settings {
@@ -64,6 +71,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
     confDir: pathOf('conf-dir', text('conf-dir') ?? '/etc/cni/net.d'),
     confName: '10-trestle.conflist',
     binDir: pathOf('bin-dir', text('bin-dir') ?? '/opt/cni/bin'),
+    template: { file: pathOf('template', text('template') ?? usualTemplate), isAsked: text('template') !== undefined },
     hostRoot,
     isUninstall: values['uninstall'] === true,
     isCloudRouted: values['cloud-routes'] === true,

@@ -38,6 +38,17 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   const { source, findings } = readSource(file, text)
   if (source === undefined) return { file, findings }
   const form = formOf(file, source.root)
+  const { list, found } = lintSource(source, form, programs)
+  const all = [...findings, ...found.map((each) => findingOf(source, each))]
+  return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
+}
+
+/** What is found in a JSON object, each with the steps to its place in it. */
+export function lintSource(
+  source: Source,
+  form: Form,
+  programs: Programs,
+): { readonly list: ListRead; readonly found: readonly Found[] } {
   const list = readList(source, form)
   const head: NetworkHead = { name: nameOf(list), version: list.version ?? '1.1.0' }
   const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, { list, programs }))
@@ -45,9 +56,7 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   // What a placeholder makes wrong is the placeholder's finding.
   const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
   const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, templates))
-  const found = withVersionCures([...templates, ...others], list, programs)
-  const all = [...findings, ...found.map((each) => findingOf(source, each))]
-  return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
+  return { list, found: withVersionCures([...templates, ...others], list, programs) }
 }
 
 /** A name that ADD takes, where the file has none: the rest of it is read all the same. */

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operator's template of the configuration: read, and checked as `trestle lint` and an ADD would check what is
+// written from it, with each finding at its line.
+
+import { readFileSync, statSync } from 'node:fs'
+import { oneLine } from '../../../cni/model/error.ts'
+import { conflist } from '../../../plan/agent/conflist.ts'
+import { decidedKeys, emptyTemplate, type Template, templateOf } from '../../../plan/agent/template.ts'
+import { limitBytes } from '../../../system/files/files.ts'
+import { type Finding, findingOf } from '../../lint/checks/finding.ts'
+import { readSource } from '../../lint/read/read-source.ts'
+import { lintSource } from '../../lint/rules/file.ts'
+import { isOwnType } from '../../node/own-type.ts'
+import type { Settings } from './settings.ts'
+
+/**
+ * What a look at the template leaves to the next one. `good`: the last one that could be used; `wrong`: why the one
+ * that is there now cannot, in one line; `remarks`: what is probably not meant.
+ */
+export interface KeptTemplate {
+  readonly seen: string
+  readonly good: Template | undefined
+  readonly wrong: string | undefined
+  readonly remarks: readonly string[]
+}
+
+type Asked = Pick<Settings, 'template' | 'network' | 'mode' | 'cniVersion'>
+
+/** Ranges for documentation, while the Node has none (RFC 5737, RFC 3849). */
+const exampleRanges = ['192.0.2.0/24', '2001:db8::/64']
+
+/** Looks at the template again. `podCidrs`: of the own node; an MTU may be right for one family and not for the other. */
+export function lookAtTemplate(
+  settings: Asked,
+  podCidrs: readonly string[],
+  before: KeptTemplate | undefined,
+): KeptTemplate {
+  const { file, isAsked } = settings.template
+  const found = textOf(file)
+  if (found === undefined && !isAsked) return { seen: '', good: emptyTemplate, wrong: undefined, remarks: [] }
+  if (found === undefined || 'problem' in found) {
+    const wrong = `${file}: ${found === undefined ? 'there is no such file' : found.problem}`
+    return { seen: wrong, good: before?.good, wrong, remarks: [] }
+  }
+  const seen = JSON.stringify([found.text, podCidrs])
+  if (before?.seen === seen) return before
+  const findings = checkTemplate(found.text, settings, podCidrs.length === 0 ? exampleRanges : podCidrs)
+  const refusals = findings.filter(isRefused)
+  const remarks = findings.filter(({ severity }) => severity === 'warning').map(textOfFinding)
+  if (refusals.length > 0) return { seen, good: before?.good, wrong: shorten(refusals.map(textOfFinding)), remarks: [] }
+  return { seen, good: templateOf(JSON.parse(found.text)), wrong: undefined, remarks }
+}
+
+/** The text; a ConfigMap's file is a link. */
+function textOf(file: string): { readonly text: string } | { readonly problem: string } | undefined {
+  try {
+    const { size } = statSync(file)
+    return size > limitBytes ? { problem: 'it is longer than 1 MiB' } : { text: readFileSync(file, 'utf8') }
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    return code === 'ENOENT' || code === 'ENOTDIR' ? undefined : { problem: `cannot read it: ${code}` }
+  }
+}
+
+function checkTemplate(text: string, { template, network, mode, cniVersion }: Asked, podCidrs: readonly string[]) {
+  const { source, findings } = readSource(template.file, text)
+  if (source === undefined || findings.some(isRefused)) return findings
+  const decided = decidedKeys(source.root, network).map(({ steps, message, cure }) =>
+    findingOf(source, { id: 'unsupported-value', message, cure, steps }),
+  )
+  // What is wrong with a list that is none is told of the template itself.
+  const plugins = source.root['plugins']
+  const isList = Array.isArray(plugins) && plugins.length > 0
+  const facts = { name: network, mode, cniVersion, podCidrs, template: templateOf(source.root) }
+  const root = { name: network, cniVersion, ...source.root, ...(isList ? conflist(facts) : {}) }
+  const { found } = lintSource({ ...source, root }, 'list', programs)
+  return [...decided, ...found.map((each) => findingOf(source, each)), ...findings]
+}
+
+/** Other plugins may come to the node after the agent: their programs are not looked at. */
+const programs = { hasDirectory: false, problemOf: () => undefined, isOwn: isOwnType }
+
+/** Words that nobody reads: who wrote them meant something, and pods would not get it. */
+const unread = ['unknown-key', 'duplicate-key', 'capability-unknown', 'runtime-config-in-file']
+
+function isRefused({ severity, id }: Finding): boolean {
+  return severity === 'error' || unread.includes(id)
+}
+
+function textOfFinding({ file, line, message, cure }: Finding): string {
+  const place = line === undefined ? file : `${file}, line ${line}`
+  return oneLine(`${place}: ${message} (${cure})`)
+}
+
+function shorten(texts: readonly string[]): string {
+  const [first = '', ...more] = texts
+  return more.length === 0 ? first : `${first}; and ${more.length} more`
+}
