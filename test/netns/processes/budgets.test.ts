@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call costs, in figures that do not depend on the machine or its load: a change that makes calls dearer is seen
+// where no clock can be trusted. TRESTLE_TEST_BUDGETS=show prints what each figure is now; where a change means it, its
+// line in the table below changes with it.
+
+import { readFileSync, statSync } from 'node:fs'
+import { execaSync } from 'execa'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { budgetOf, type Counts, countsAbove, readStrace } from '../../support/budgets.ts'
+import { haveStrace, noStrace } from '../../support/faults/strace.ts'
+import { environment, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
+import { netConf } from '../../support/traffic/pods.ts'
+
+/** The most, and the least, below which the test itself no longer sees what it counts. */
+type Band = readonly [least: number, most: number]
+
+/**
+ * Of trestle's main thread, above a VERSION of the same run; `processes` and `programs` of the whole tree. A network with
+ * masquerade, one TCP host port, bandwidth and a sysctl; the second pod of the node.
+ */
+const budgets: Readonly<Record<Exclude<Verb, 'VERSION'>, Readonly<Record<keyof Counts, Band>>>> = {
+  // ip on the host and in the pod, nft, tc, sysctl; one more for who starts them. The two in the pod are nsenter first.
+  ADD: {
+    processes: [3, 6],
+    programs: [3, 8],
+    forks: [1, 5],
+    opened: [15, 46],
+    written: [2, 7],
+    renamed: [4, 10],
+    others: [60, 240],
+  },
+  // ip on the host and in the pod, nft, a shell in the pod that reads sysctls, and what that starts.
+  CHECK: {
+    processes: [2, 5],
+    programs: [2, 7],
+    forks: [1, 4],
+    opened: [5, 20],
+    written: [0, 2],
+    renamed: [0, 2],
+    others: [40, 160],
+  },
+  // ip and nft, and one more for a proof that they are done.
+  DEL: {
+    processes: [1, 3],
+    programs: [1, 3],
+    forks: [1, 3],
+    opened: [10, 36],
+    written: [2, 8],
+    renamed: [5, 20],
+    others: [40, 160],
+  },
+  // It lists links, rules and flows, and finds nothing to collect.
+  GC: {
+    processes: [1, 3],
+    programs: [1, 3],
+    forks: [1, 3],
+    opened: [6, 22],
+    written: [0, 2],
+    renamed: [0, 2],
+    others: [40, 150],
+  },
+  // It starts nothing and writes nothing.
+  STATUS: {
+    processes: [0, 0],
+    programs: [0, 0],
+    forks: [0, 0],
+    opened: [4, 15],
+    written: [0, 0],
+    renamed: [0, 0],
+    others: [15, 60],
+  },
+}
+
+/** Each KB and each module is read at the build of the snapshot, and is in the memory of each call. */
+const bundle = { bytes: [200_000, 360_000], modules: [150, 280] } as const
+
+const conf = netConf({
+  bandwidth: { ingressRate: 8_000_000, ingressBurst: 800_000, egressRate: 8_000_000, egressBurst: 800_000 },
+  tuning: { sysctl: { 'net.ipv4.conf.all.log_martians': '1' } },
+})
+const portOf = (pod: number) => ({ portMappings: [{ hostPort: 8080 + pod, containerPort: 80, protocol: 'tcp' }] })
+
+const shown = process.env['TRESTLE_TEST_BUDGETS'] === 'show'
+const measured = new Map<string, Counts>()
+
+describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
+  let host: Host
+  beforeAll(() => {
+    host = openHost()
+    const pods = [1, 2].map((pod) => host.pod(`${pod}`))
+    const call = (verb: Verb, pod: number, more: object = {}) =>
+      traced(host, verb, { pod, netns: pods[pod - 1] ?? '', conf: { ...conf, runtimeConfig: portOf(pod), ...more } })
+    const version = call('VERSION', 1).counts
+    call('ADD', 1)
+    const added = call('ADD', 2)
+    const valid = [1, 2].map((pod) => ({ containerID: `c${pod}`, ifname: 'eth0' }))
+    const calls = {
+      ADD: added,
+      CHECK: call('CHECK', 2, { prevResult: JSON.parse(added.stdout) }),
+      STATUS: call('STATUS', 2),
+      GC: call('GC', 2, { 'cni.dev/valid-attachments': valid }),
+      DEL: call('DEL', 2),
+    }
+    for (const [verb, { counts }] of Object.entries(calls)) measured.set(verb, countsAbove(counts, version))
+    call('DEL', 1)
+    if (shown) console.table(Object.fromEntries(measured))
+  })
+  afterAll(() => host?.close())
+
+  const rows = Object.entries(budgets).flatMap(([verb, bands]) =>
+    Object.entries(bands).map(([figure, band]) => ({ verb, figure: figure as keyof Counts, band })),
+  )
+  it.each(rows)('of $verb holds: $figure', ({ verb, figure, band }) => {
+    expect(budgetOf(measured.get(verb)?.[figure], band)).toBe('within')
+  })
+})
+
+describe('the bundle that every call starts', () => {
+  it('holds its budget of bytes and modules', () => {
+    const { outputs } = JSON.parse(readFileSync('dist/trestle.cjs.meta.json', 'utf8')) as {
+      outputs: Record<string, { entryPoint?: string; inputs: Record<string, { bytesInOutput: number }> }>
+    }
+    const inputs = Object.values(outputs).find(({ entryPoint }) => entryPoint !== undefined)?.inputs ?? {}
+    const modules = Object.values(inputs).filter(({ bytesInOutput }) => bytesInOutput > 0).length
+    const { size } = statSync('dist/trestle.cjs')
+    if (shown) console.log({ bytes: size, modules })
+    expect([budgetOf(size, bundle.bytes), budgetOf(modules, bundle.modules)]).toEqual(['within', 'within'])
+  })
+})
+
+/** A call under strace that must succeed: what it printed, and what it did. */
+function traced(host: Host, verb: Verb, call: { pod: number; netns: string; conf: object }) {
+  const log = `${host.stateDir}.strace`
+  const env = environment(verb, {
+    id: `c${call.pod}`,
+    netns: call.netns,
+    // A search for a tool counts each directory.
+    env: { TRESTLE_STATE_DIR: host.stateDir, PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+  })
+  const words = [`--net=${host.path}`, '--', 'strace', '-f', '-qq', '-s', '0', '-o', log, trestle]
+  const { stdout } = execaSync('nsenter', words, { input: JSON.stringify(call.conf), env, extendEnv: false })
+  const counts = readStrace(readFileSync(log, 'utf8'))
+  execaSync('rm', ['-f', log])
+  return { stdout, counts }
+}
