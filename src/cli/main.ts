@@ -7,6 +7,8 @@ import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
 import { convertCommand } from './convert/convert.ts'
 import { doctorCommand } from './doctor/command.ts'
+import { probeEnd } from './doctor/probe/ends.ts'
+import { runProber } from './doctor/probe/prober.ts'
 import { explainCommand } from './explain/explain.ts'
 import { gcCommand } from './gc/gc.ts'
 import { lintCommand } from './lint/command.ts'
@@ -39,10 +41,12 @@ export const commands: readonly Command[] = [
   versionCommand,
 ]
 
-/** What `try` starts inside its namespaces; not for people, so not in help. */
+/** What `try` and `doctor --probe` start, as a rule inside of namespaces; not for people, so not in help. */
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
   __probe: (words, output) => probe(words, output),
+  '__probe-pods': (_, output) => runProber(output),
+  '__probe-end': (words, output) => probeEnd(words, output),
 }
 
 /** Runs the words after the program's name. Returns the exit code; never rejects. */

@@ -41,6 +41,7 @@ export const doctorCommand: Command = {
     'bin-dir': { type: 'string', value: 'DIR', help: 'in place of the directories of plugins; several with : between' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
     'no-runtime': { type: 'boolean', help: 'ask no runtime' },
+    probe: { type: 'boolean', help: 'make two throw-away pods, and tell what they reach' },
     log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
   },
   examples: [
@@ -57,6 +58,7 @@ async function run(input: Input): Promise<number> {
   if (values['list'] === true) return listChecks(input)
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   const selection = readSelection(values)
+  if (selection.groups.length === 0) throw new UsageError('nothing is left to look at: probe goes with --probe')
   const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
   const report = await withProgress(isJson, (progress) => examine(input, { progress, selection, endsAtMs }))
   const code = exitCodeOf(report)
@@ -114,6 +116,7 @@ function lookOptions(values: Input['values'], progress: Progress) {
     ...(binDir === undefined ? {} : { binDirs: binDir.split(':') }),
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(logFile === undefined ? {} : { logFile }),
+    isProbed: values['probe'] === true,
   }
 }
 
@@ -136,7 +139,7 @@ function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooke
 }
 
 function asDocument({ facts, findings, notLooked, done }: Report, code: number) {
-  const { runtimes, configurations, networks } = facts
+  const { runtimes, configurations, networks, probe } = facts
   const uses = configurations.map(({ runtime, file, network }) => ({ ...runtime, file, network }))
   const published = findings.map((finding): PublishedFinding => ({ ...finding, message: finding.seen }))
   return {
@@ -148,6 +151,7 @@ function asDocument({ facts, findings, notLooked, done }: Report, code: number) 
     findings: published,
     notLooked,
     done,
+    ...(probe === undefined ? {} : { probe }),
     exitCode: code,
   }
 }
@@ -161,6 +165,7 @@ function readSelection(values: Input['values']): Selection {
     ((only ?? []).length === 0 || isNamed(only ?? [], finding)) && !isNamed(skip ?? [], finding)
   const checks = allChecks()
   const isShown = (group: Group) =>
+    (group !== 'probe' || values['probe'] === true) &&
     !(skip ?? []).includes(group) &&
     ((only ?? []).length === 0 ||
       (only ?? []).includes(group) ||

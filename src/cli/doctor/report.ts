@@ -51,13 +51,26 @@ function headText({ configurations, state }: NodeFacts, { width }: Look): string
   return `${rows.join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
 }
 
-function groupText(group: Group, { findings, notLooked }: Report, look: Look): string {
+function groupText(group: Group, { facts, findings, notLooked }: Report, look: Look): string {
   const own = findings.filter((finding) => finding.group === group)
   const skipped = notLooked.filter((each) => each.group === group)
   const counts = own.length > 0 ? countsOf(own) : skipped.length > 0 ? '' : paint('ok', 'ok', look)
   const why = skipped.map((each) => `${paint('not looked at', 'skip', look)}: ${oneLine(each.why)}`)
   const head = `${group.padEnd(nameWidth)}${[counts, ...why].filter((text) => text !== '').join('; ')}\n`
-  return `${head}${own.map((finding) => findingText(finding, look)).join('')}`
+  const steps = group === 'probe' ? stepsText(facts, look) : ''
+  return `${head}${steps}${own.map((finding) => findingText(finding, look)).join('')}`
+}
+
+/** What throw-away pods tried, also what went well. */
+function stepsText({ probe }: NodeFacts, look: Look): string {
+  const words = { ok: ['ok', 'ok'], failed: ['failed', 'error'], skipped: ['skipped', 'skip'] } as const
+  const lines = (probe?.steps ?? []).map(({ what, outcome, detail = '' }) => {
+    const [word, as] = words[outcome]
+    const why = outcome === 'skipped' ? `: ${oneLine(detail)}` : ''
+    const rows = rowsOf(`${what}${why}`, Math.max(40, look.width - 11))
+    return `  ${paint(word.padEnd(7), as, look)}  ${rows.join(`\n${' '.repeat(11)}`)}\n`
+  })
+  return lines.join('')
 }
 
 function findingText({ id, severity, on, seen, consequence, cause, cure, run }: Finding, look: Look): string {

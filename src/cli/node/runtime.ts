@@ -5,6 +5,7 @@
 import { CniError } from '../../cni/model/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import type { Verb } from '../../cni/model/invocation.ts'
+import { stateRoot } from '../../system/files/state.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { pathWithTools, type Run } from '../../system/process/runner.ts'
 import { isExecutable } from '../../system/process/tools.ts'
@@ -12,11 +13,15 @@ import { type Program, thisProgram } from '../shell/self.ts'
 import { type NetworkList, type PluginConf, requestConf } from './network-list.ts'
 import { asOwn } from './own-type.ts'
 
-/** A network and how to run it. `cniPath`: CNI_PATH. */
+/**
+ * A network and how to run it. `cniPath`: CNI_PATH. `isInstalled`: plugins with a name of this program are looked up
+ * there as well, as a runtime does, and have the node's own state.
+ */
 export interface Runtime {
   readonly run: Run
   readonly network: NetworkList
   readonly cniPath: string
+  readonly isInstalled?: true
 }
 
 /** One attachment of a pod. */
@@ -58,7 +63,7 @@ export async function statusList(runtime: Runtime): Promise<void> {
 
 /** The plugins of the list that are not this program and not in CNI_PATH. */
 export function missingPlugins({ network, cniPath }: Pick<Runtime, 'network' | 'cniPath'>): readonly string[] {
-  return network.plugins.filter((conf) => programOf(conf, cniPath) === undefined).map((conf) => conf.type)
+  return network.plugins.filter((conf) => programOf(conf, { cniPath }) === undefined).map((conf) => conf.type)
 }
 
 interface Call {
@@ -69,13 +74,13 @@ interface Call {
 }
 
 async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Call): Promise<string> {
-  const program = programOf(conf, runtime.cniPath)
+  const program = programOf(conf, runtime)
   if (program === undefined) {
     throw new CniError('plugin-missing', `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
   }
   const capabilityArgs = attachment?.capabilityArgs ?? {}
   // Started by the path of its file, it may not know the name of a link to it.
-  const sent = isThis(conf) ? asOwn(conf) : conf
+  const sent = isThis(conf, runtime) ? asOwn(conf) : conf
   const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult }))
   const env = {
     PATH: pathWithTools(),
@@ -84,19 +89,22 @@ async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Ca
     CNI_NETNS: attachment?.netns ?? '',
     CNI_IFNAME: attachment?.ifName ?? '',
     CNI_PATH: runtime.cniPath,
+    ...(runtime.isInstalled === true ? { TRESTLE_STATE_DIR: stateRoot() } : {}),
   }
   const { code, stdout, stderr } = await runtime.run({ ...program, stdin, env })
   if (code === 0) return stdout
   throw errorOf(stdout) ?? new CniError('plugin-failed', `${conf.type} ${verb} printed no error`, { details: stderr })
 }
 
-function isThis({ type }: PluginConf): boolean {
-  return ownTypes().includes(type)
+type Where = Pick<Runtime, 'cniPath' | 'isInstalled'>
+
+function isThis({ type }: PluginConf, { isInstalled }: Where): boolean {
+  return isInstalled !== true && ownTypes().includes(type)
 }
 
-function programOf(conf: PluginConf, cniPath: string): Program | undefined {
-  if (isThis(conf)) return thisProgram()
-  const files = cniPath.split(':').map((directory) => `${directory}/${conf.type}`)
+function programOf(conf: PluginConf, where: Where): Program | undefined {
+  if (isThis(conf, where)) return thisProgram()
+  const files = where.cniPath.split(':').map((directory) => `${directory}/${conf.type}`)
   const file = files.find(isExecutable)
   return file === undefined ? undefined : { file, args: [] }
 }

@@ -4,6 +4,7 @@
 
 import { isObject } from '../../cni/json/json-object.ts'
 import { familyOf } from '../../cni/model/address.ts'
+import type { CniError } from '../../cni/model/error.ts'
 import { textIfThere } from '../../system/files/if-there.ts'
 import { type ReachId, reachErrors } from '../explain/known/reach.ts'
 import { recognise } from '../explain/recognise.ts'
@@ -44,9 +45,13 @@ export function causeOf(probe: FailedProbe): KnownCause | undefined {
   return cause === undefined ? undefined : { id: cause.id, message: cause.fact, ...textsOf(cause.id) }
 }
 
+/** Errors whose words are those of another program. */
+const passedOn: readonly string[] = ['plugin-refused', 'plugin-failed', 'command-failed', 'internal-error']
+
 /** The same of the error of a call: what others print is explained; ours says itself what to do. */
-export function causeOfError(text: string): KnownCause | undefined {
-  const { errors, own } = recognise(text)
+export function causeOfError(failure: CniError): KnownCause | undefined {
+  if (!passedOn.includes(failure.id)) return undefined
+  const { errors, own } = recognise([failure.message, failure.details].filter(Boolean).join('\n'))
   const known = errors.find(({ role }) => role === 'cause')
   if (known === undefined || own.length > 0) return undefined
   const { id, meaning, causes, cure } = known

@@ -82,7 +82,7 @@ async function step<T>(trial: Trial, summary: string, body: () => Promise<T>): P
   } catch (error) {
     const failure = toCniError(error)
     const what = `code ${failure.code}: ${messageWithId(failure)}`
-    const known = causeOfError([failure.message, failure.details].filter(Boolean).join('\n'))
+    const known = causeOfError(failure)
     const detail = [what, failure.details].filter(Boolean).join('\n')
     finding({ status: 'fail', detail, ...(known === undefined ? {} : { known }) })
     return undefined
@@ -102,7 +102,8 @@ async function attachmentOf(trial: Trial, label: string): Promise<Attachment> {
   return { containerId: name, netns: await addNetns(trial.run, name), ifName: 'eth0', capabilityArgs }
 }
 
-function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
+/** A pod from the result of its ADD as it was printed. */
+export function podOf(attachment: Attachment, label: string, printed: unknown): Pod {
   const { interfaces, ips, routes } = readResult(printed, '1.0.0')
   const isOfPod = (ip: ResultIp) => ip.interface === undefined || Boolean(interfaces[ip.interface]?.sandbox)
   const defaults = routes.filter((route) => route.dst === '0.0.0.0/0' || route.dst === '::/0')

@@ -16,6 +16,7 @@ export const groups = [
   'firewall',
   'limits',
   'log',
+  'probe',
 ] as const
 
 export type Group = (typeof groups)[number]

@@ -4,10 +4,11 @@
 
 import { addressChecks } from './checks-addresses.ts'
 import { nodeChecks } from './checks-node.ts'
+import { probeChecks } from './checks-probe.ts'
 import { stateChecks } from './checks-state.ts'
 
 /** Every finding of its own. */
-export const doctorChecks = { ...nodeChecks, ...stateChecks, ...addressChecks }
+export const doctorChecks = { ...nodeChecks, ...stateChecks, ...addressChecks, ...probeChecks }
 
 /** The id of one. */
 export type DoctorCheckId = keyof typeof doctorChecks

@@ -8,6 +8,7 @@ import { judgeFirewalls } from './judge-firewalls.ts'
 import { judgeKernel } from './judge-kernel.ts'
 import { judgeLimits } from './judge-limits.ts'
 import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
+import { judgeProbe } from './judge-probe.ts'
 import { judgeState } from './judge-state.ts'
 
 /** Everything that is wrong with the node, each cause once. */
@@ -27,7 +28,7 @@ export function judge(facts: NodeFacts): readonly Finding[] {
     ...judgeFirewalls(facts),
     ...judgeLimits(facts),
   ]
-  const all = [...withoutEffects(found), ...judgeLog(facts, found)]
+  const all = [...withoutEffects(found), ...judgeLog(facts, found), ...judgeProbe(facts, found)]
   return all.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group))
 }
 

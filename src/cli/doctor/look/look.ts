@@ -15,6 +15,8 @@ import { allNetworks } from '../../../system/store/records.ts'
 import { askRuntime } from '../../gc/living.ts'
 import type { Progress } from '../../shell/progress.ts'
 import type { Group } from '../checks/check.ts'
+import { probeNode } from '../probe/probe.ts'
+import type { ProbeFacts } from '../probe/probe-facts.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
 import { type NodeFacts, type NotLooked, unnamedSource } from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
@@ -26,14 +28,18 @@ import { lookAtPools, lookAtReadiness } from './pools.ts'
 import { defaults, lookAtRuntimes, type Named } from './runtimes.ts'
 import { hasState, livePods, lookAtState } from './state.ts'
 
-/** What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal. */
+/**
+ * What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal.
+ * `isProbed`: by throw-away pods, too.
+ */
 export interface LookOptions extends Named {
   readonly isRuntimeAsked: boolean
   readonly logFile?: string
+  readonly isProbed?: boolean
   readonly progress: Progress
 }
 
-/** The facts of this node. Never throws. */
+/** The facts of this node. Throws CniError 106 when interrupted, and no other. */
 export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const look = openLook(options.progress)
   const nowMs = Date.now()
@@ -78,9 +84,23 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       ),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
+      probe:
+        options.isProbed === true
+          ? await look.at(
+              'probe',
+              asRoot(() => probed(configurations)),
+              undefined,
+            )
+          : undefined,
     }),
     notLooked: look.notLooked,
   }
+}
+
+/** Of the list that the first runtime uses. */
+function probed(configurations: NodeFacts['configurations']): Promise<ProbeFacts> {
+  const used = configurations.find(({ file }) => file !== undefined)
+  return probeNode(used === undefined ? undefined : { ...used.runtime, ...used })
 }
 
 type Recorded = readonly [readonly NetworkSpec[], readonly AttachmentRecord[]]
@@ -96,6 +116,7 @@ function openLook(progress: Progress) {
     try {
       return await body()
     } catch (error) {
+      if (error instanceof CniError && error.id === 'call-interrupted') throw error
       notLooked.push({ group, why: whyOf(error) })
       return otherwise
     }
