@@ -6,21 +6,22 @@ import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { bridgeMac } from '../../plan/model/names.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
-import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, describeHolder } from '../../plan/model/record.ts'
+import { type Installed, nextOfUninstall } from '../../plan/order/remove-shared.ts'
 import { markText } from '../../plan/rules/accept-mark.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
-import { tableName, tableRemoval } from '../../plan/rules/ruleset.ts'
+import { tableName } from '../../plan/rules/ruleset.ts'
 import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
 import { readHostAccepts, removeHostAccept } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
-import { executeAll } from '../../system/kernel/execute.ts'
 import { observeHost, observeTable } from '../../system/kernel/observe.ts'
+import type { Door } from '../../system/kernel/run-plan.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
+import { carryOut } from '../call/carry-out.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { removeWhenEmpty } from '../teardown/remove-network.ts'
@@ -42,9 +43,7 @@ export interface Uninstalled {
   readonly failures: readonly string[]
 }
 
-interface Parts {
-  readonly links: readonly string[]
-  readonly tables: readonly (typeof tableFamilies)[number][]
+interface Parts extends Installed {
   readonly stays: readonly string[]
   readonly accepts: readonly string[]
 }
@@ -158,23 +157,32 @@ async function remove(context: CallContext, parts: Parts): Promise<readonly stri
   // An ADD may have come since the look.
   const { live } = attachments(context)
   if (live.length > 0) return live.map((record) => `${describe(record)} was added meanwhile`)
-  const failures: string[] = []
-  for (const part of networkParts()) {
-    await removeHostAccept(context.cleanup, part).catch((error: Error) => failures.push(error.message))
+  const order = { place: { run: context.cleanup }, door: doorOf(context), next: nextOfUninstall }
+  const failures = await carryOut(context, order, { ...parts, learnt: {}, runs: [] })
+  return failures.map(({ message }) => message)
+}
+
+function doorOf(context: CallContext): Door {
+  return async (run) => {
+    if (run.kind !== 'state') throw new Error(`uninstall has nothing to do with ${run.kind}`)
+    if (run.what === 'accepts taken out') await takeAcceptsOut(context)
+    else if (run.what === 'mark settled') await removeMarkAccept(context.cleanup, [], true)
+    else await removeState()
+    return undefined
   }
-  // Also where state was lost: nothing of ours stays in the chains of others.
-  await removeMarkAccept(context.cleanup, [], true).catch((error: Error) => failures.push(error.message))
-  const removals = parts.links.map((dev): Op => ({ in: 'host', kind: 'link.del', dev, why: `remove ${dev}` }))
-  failures.push(...(await executeAll({ run: context.cleanup }, removals)).map(({ message }) => message))
-  for (const table of parts.tables) {
-    const failed = await executeAll({ run: context.cleanup }, [tableRemoval(table)])
-    failures.push(...failed.map(({ message }) => message))
-  }
-  if (failures.length > 0) return failures
+}
+
+async function takeAcceptsOut(context: CallContext): Promise<void> {
+  const failures: unknown[] = []
+  for (const part of networkParts())
+    await removeHostAccept(context.cleanup, part).catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw new AggregateError(failures)
+}
+
+async function removeState(): Promise<void> {
   // An agent that was ended in the middle of a round leaves the file of its last tool.
   await endKilledCalls(true)
   for (const path of stateParts()) rmSync(path, { recursive: true, force: true })
-  return []
 }
 
 function stateParts(): readonly string[] {

@@ -63,6 +63,7 @@ export type StateRun =
     }
   | { readonly kind: 'state'; readonly what: 'accepts of all' }
   | { readonly kind: 'state'; readonly what: 'network'; readonly network: NetworkSpec }
+  | { readonly kind: 'state'; readonly what: 'accepts taken out' | 'mark settled' | 'state removed' }
   | TeardownRun
 
 /** What a teardown writes. `ports`, `addresses`: absent where what is reserved says itself whose it is. */
@@ -221,6 +222,15 @@ export function opsOf({ stages }: Pick<Plan, 'stages'>, id?: string): readonly O
 /** What failed first, in the order of the stages. */
 export function failureIn(run: PlanRun): Failure | undefined {
   return run.outcomes.find(({ failed }) => failed !== undefined)?.failed
+}
+
+/** All that failed, or what of the stages `ids`, in the order of the stages. */
+export function errorsIn({ outcomes }: PlanRun, ...ids: readonly string[]): readonly Error[] {
+  const meant = outcomes.filter(({ id }) => ids.length === 0 || ids.includes(id))
+  return meant.flatMap(({ failed }) => {
+    if (failed === undefined) return []
+    return failed.error instanceof AggregateError ? failed.error.errors : [failed.error]
+  })
 }
 
 /** What came of one stage of a plan. */

@@ -12,7 +12,7 @@ import type { AddFacts } from './facts.ts'
 import { ran } from './progress.ts'
 import type { Removal } from './removal.ts'
 import { inTurn } from './reserve.ts'
-import { failureIn, type Plan, type PlanRun, planOf, type Stage, type Step } from './stage.ts'
+import { errorsIn, failureIn, type Plan, type PlanRun, planOf, type Stage, type Step } from './stage.ts'
 
 /** A teardown under way. `hasPod`: its sandbox is there, and has something of it. */
 export interface DelFacts extends Pick<AddFacts, 'learnt' | 'runs'> {
@@ -156,16 +156,12 @@ function stateFailure({ plan, outcomes }: PlanRun): Error | undefined {
 
 /** What failed in the kernel, in the order of the stages. */
 function failuresOf({ removal, runs }: DelFacts): readonly Error[] {
-  return runs
-    .flatMap(({ outcomes }) => outcomes)
-    .flatMap(({ id, failed }) => {
-      if (failed === undefined) return []
-      return id === 'orphans'
-        ? [rulesLeft(removal.key, failed.error)]
-        : failed.error instanceof AggregateError
-          ? failed.error.errors
-          : [failed.error]
-    })
+  return runs.flatMap((run) =>
+    run.outcomes.flatMap(({ id }) => {
+      const errors = errorsIn(run, id)
+      return id === 'orphans' ? errors.map((error) => rulesLeft(removal.key, error)) : errors
+    }),
+  )
 }
 
 function rulesLeft({ ifName, containerId }: AttachmentKey, cause: Error): CniError {
