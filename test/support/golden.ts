@@ -2,12 +2,16 @@
 // A plan as text for comparing with a file in test/cases: every process with its place and its input. After a
 // change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
 
+import { assumedAdd, type Finds } from '../../src/cli/plan/assume.ts'
+import { assumedDel } from '../../src/cli/plan/assume-del.ts'
 import type { NetConf } from '../../src/cni/model/net-conf.ts'
 import { type Batch, toLanes } from '../../src/compile/batches.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'
 import type { Lease } from '../../src/plan/model/lease.ts'
 import type { Op } from '../../src/plan/model/op.ts'
 import { buildNetworkSpec, buildSpec } from '../../src/plan/modes/build-spec.ts'
+import type { Plan, Stage } from '../../src/plan/order/stage.ts'
+import { stageLine } from './steps.ts'
 
 /** The attachment that golden cases are about. */
 export const goldenKey = { network: 'net', containerId: 'c1', ifName: 'eth0', role: 'main' } as const
@@ -34,13 +38,31 @@ export function specsOf(conf: NetConf, lease: Lease): { spec: AttachmentSpec; ne
   return { spec, network: buildNetworkSpec(conf, spec.ips, { mtu: 1500, machineId: 'machine' }) }
 }
 
-/** Sections of operations as text: a heading, then what each process gets, the lane of links before that of rules. */
-export function planText(sections: Readonly<Record<string, readonly Op[]>>): string {
-  const parts = Object.entries(sections).map(([title, ops]) => {
-    const { links, rules } = toLanes(ops)
-    return `# ${title}\n${[...links, ...rules].map(batchText).join('')}`
-  })
-  return parts.join('\n')
+/** What happens to the attachment of a configuration: an ADD by what it finds, or the DEL after it. */
+export type Called = Finds | 'DEL'
+
+/** The plans of one call, as its order has them on assumed answers (src/cli/plan/assume.ts). */
+export function plansOf(conf: NetConf, called: Called): readonly Plan[] {
+  const key = { ...goldenKey, role: conf.role }
+  const begun = { key, conf, netns: '/run/netns/a', mtu: 1500, machineId: 'machine' }
+  const add = assumedAdd(begun, called === 'DEL' ? 'later' : called)
+  return called === 'DEL' ? assumedDel(begun, add, 77) : add.runs.map(({ plan }) => plan)
+}
+
+/** Plans as text: a heading for each stage with what it waits for, then what each of its processes gets. */
+export function plansText(title: string, plans: readonly Plan[]): string {
+  return plans.map((plan) => `# ${title}: ${plan.id}\n${plan.stages.map(stageText).join('')}`).join('\n')
+}
+
+function stageText({ run, ...stage }: Stage): string {
+  const heading = `## ${stageLine({ run: 'ops' in run ? { ...run, ops: [] } : run, ...stage }).trim()}\n`
+  return 'ops' in run ? `${heading}${opsText(run.ops)}` : heading
+}
+
+/** Operations as text: what each process gets, the lane of links before that of rules. */
+export function opsText(ops: readonly Op[]): string {
+  const { links, rules } = toLanes(ops)
+  return [...links, ...rules].map(batchText).join('')
 }
 
 function batchText(batch: Batch): string {

@@ -12,12 +12,13 @@ export type Happens = Readonly<Record<string, Pick<Outcome, 'failed' | 'shown' |
 export function stepText<T>(step: Step<T>): readonly string[] {
   if (step instanceof Error) return [`error: ${step.message}`]
   if ('result' in step) return ['answer']
-  return [`${step.id}${step.lock ? ', locked' : ''}`, ...step.stages.map(stageText)]
+  return [`${step.id}${step.lock ? ', locked' : ''}`, ...step.stages.map(stageLine)]
 }
 
-function stageText({ id, run, after, anyway, proof }: Stage): string {
+/** One stage: what it does and what it waits for. */
+export function stageLine({ id, run, after, anyway, proof }: Stage): string {
   const what = 'what' in run ? ` ${run.what}` : 'until' in run ? ` ${run.until}` : 'verb' in run ? ` ${run.verb}` : ''
-  const kinds = 'ops' in run ? `: ${run.ops.map(({ kind }) => kind).join(' ')}` : ''
+  const kinds = 'ops' in run && run.ops.length > 0 ? `: ${run.ops.map(({ kind }) => kind).join(' ')}` : ''
   const order = after.length === 0 ? '' : ` after ${after.join(', ')}${anyway ? ', anyway' : ''}`
   return `  ${id}${order}: ${run.kind}${what}${kinds}${proof ? ', proven' : ''}`
 }

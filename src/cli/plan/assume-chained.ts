@@ -14,7 +14,7 @@ import type { ChainedSurroundings } from '../../plan/modes/chained.ts'
  */
 export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: string; sandbox: string }): Result {
   const ends = type === 'bridge' ? [{ name: 'cni0' }, { name: 'veth0' }] : type === 'ptp' ? [{ name: 'veth0' }] : []
-  const interfaces = [...ends, { name: ifName, mac: '0a:58:c0:00:02:02', sandbox }]
+  const interfaces = [...ends, { name: ifName, mac: podMac, sandbox }]
   const ips = [{ address: '192.0.2.2/24', gateway: '192.0.2.1', interface: ends.length }]
   return { interfaces, ips, routes: [] }
 }
@@ -30,7 +30,7 @@ export function assumedSurroundings({ prevResult }: NetConf, dev: string): Chain
   const bridge = second === undefined ? undefined : first?.name
   const podLink = interfaces.find(({ name, sandbox }) => name === dev && sandbox)
   const pod = link(dev, {
-    mac: podLink?.mac ?? '',
+    mac: podLink?.mac ?? podMac,
     mtu: podLink?.mtu ?? ethernetMtu,
     ...(end ? veth(2, 3) : { kind: 'macvlan' }),
   })
@@ -44,6 +44,7 @@ export function assumedSurroundings({ prevResult }: NetConf, dev: string): Chain
 }
 
 const ethernetMtu = 1500
+const podMac = '0a:58:c0:00:02:02'
 
 function veth(index: number, peerIndex: number) {
   return { kind: 'veth', index, peerIndex } as const

@@ -2,13 +2,24 @@
 // A teardown carried out on assumed answers: all of the attachment's links are there, nobody else has the chains of its
 // port conditions, and nothing fails.
 
-import { afterRun } from '../../plan/order/facts.ts'
-import type { Removal } from '../../plan/order/removal.ts'
+import { type AddFacts, afterRun } from '../../plan/order/facts.ts'
+import { loopbackRemoval, removalOf } from '../../plan/order/removal.ts'
 import type { Plan, Stage } from '../../plan/order/stage.ts'
 import { type DelFacts, nextOfDel, nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
+import type { AssumedAdd } from './assume.ts'
 
-/** The plans of a DEL. `type`: of the plugin that has leased the addresses. Throws the CniError that it ends with. */
-export function assumedDel(removal: Removal, type: string | undefined): readonly Plan[] {
+/**
+ * The plans of the DEL after an ADD. `group`: a link group for what is removed together. Throws the CniError that it
+ * ends with.
+ */
+export function assumedDel(
+  { key, conf }: Pick<AddFacts, 'key' | 'conf'>,
+  { spec }: Pick<AssumedAdd, 'spec'>,
+  group: number,
+): readonly Plan[] {
+  // Of lo alone nothing is written down.
+  const removal = spec === undefined ? loopbackRemoval(key) : removalOf({ key, spec }, group)
+  const type = conf.ipam.kind === 'delegated' && key.role === 'main' ? conf.ipam.type : undefined
   let facts: DelFacts = { removal, hasPod: true, learnt: {}, runs: [] }
   for (;;) {
     const step = nextOfDel(facts)

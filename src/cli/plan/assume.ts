@@ -2,8 +2,11 @@
 // An order carried out on assumed answers: nothing is looked at, nothing is run. Whatever an answer decides is as it is
 // on a node where nothing stands in the way.
 
+import { parseCidr } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import { candidates } from '../../plan/ipam/allocate.ts'
+import type { Result } from '../../cni/model/result.ts'
+import { type Candidate, firstFree } from '../../plan/ipam/allocate.ts'
+import { chooseRequested } from '../../plan/ipam/request.ts'
 import { staticLease } from '../../plan/ipam/static.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type Lease, noLease } from '../../plan/model/lease.ts'
@@ -21,10 +24,15 @@ import { assumedSurroundings } from './assume-chained.ts'
 /** What an ADD finds. `first`: nothing of its network; `later`: all of it; `flushed`: all of it but the rules. */
 export type Finds = 'first' | 'later' | 'flushed'
 
-/** An ADD as it would go. `runs`: its plans and what is assumed to come of them. */
+/**
+ * An ADD as it would go. `runs`: its plans and what is assumed to come of them; `spec`, `network`: what its record
+ * would have.
+ */
 export interface AssumedAdd {
   readonly runs: readonly PlanRun[]
-  readonly spec: AttachmentSpec | undefined
+  readonly result: Result
+  readonly spec?: AttachmentSpec | undefined
+  readonly network?: NetworkSpec | undefined
 }
 
 /** What a delegated plugin is taken to answer: addresses for documentation (RFC 5737). */
@@ -36,7 +44,7 @@ export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Find
   for (;;) {
     const step = nextOfAdd(facts)
     if (step instanceof Error) throw step
-    if ('result' in step) return { runs: facts.runs, spec: writtenDown(facts.runs)?.spec }
+    if ('result' in step) return { ...step, ...writtenDown(facts.runs), runs: facts.runs }
     facts = afterRun(facts, assumedRun(facts, step, finds))
   }
 }
@@ -149,10 +157,11 @@ function networksOf({ runs }: AddFacts): readonly NetworkSpec[] {
 /** The last intent: whose addresses and links are made, and the network they are of. */
 function writtenDown(runs: readonly PlanRun[]) {
   const stages = runs.flatMap(({ plan }) => plan.stages)
-  return stages.flatMap(({ run }) => (run.kind === 'state' && run.what === 'intent' ? [run] : [])).at(-1)
+  const intents = stages.flatMap(({ run }) => (run.kind === 'state' && run.what === 'intent' ? [run] : []))
+  return intents.map(({ spec, network }) => ({ spec, network })).at(-1)
 }
 
-/** The first address of each range; what a pool gives to the first pod. */
+/** What a pool gives to the first pod: the first address of each range, or the one that is asked for. */
 function firstLease({ ipam }: NetConf): Lease {
   switch (ipam.kind) {
     case 'none':
@@ -161,7 +170,7 @@ function firstLease({ ipam }: NetConf): Lease {
     case 'static':
       return staticLease(ipam)
     case 'pool':
-      return { ips: ipam.rangeSets.flatMap((set) => firstOf(set, ipam.exclude)), routes: ipam.routes }
+      return { ips: chooseRequested(ipam.rangeSets, ipam.requested).flatMap(addressIn(ipam)), routes: ipam.routes }
     default:
       return ipam satisfies never
   }
@@ -169,11 +178,13 @@ function firstLease({ ipam }: NetConf): Lease {
 
 type Pool = Extract<NetConf['ipam'], { kind: 'pool' }>
 
-function firstOf(set: Pool['rangeSets'][number], exclude: Pool['exclude']): Lease['ips'] {
-  const [first] = candidates(set, undefined, exclude).take(1)
-  if (first === undefined) return []
-  const { subnet, gateway } = first.range
-  return [{ address: `${first.address}${subnet.slice(subnet.indexOf('/'))}`, gateway }]
+function addressIn({ rangeSets, exclude }: Pool) {
+  return (requested: Candidate | undefined, at: number): Lease['ips'] => {
+    const chosen = requested ?? firstFree(rangeSets[at] ?? [], { exclude, taken: new Set() })
+    if (chosen === undefined) return []
+    const { address, range } = chosen
+    return [{ address: `${address}/${parseCidr(range.subnet)?.prefixLength}`, gateway: range.gateway }]
+  }
 }
 
 const lo: ObservedLink = {

@@ -5,8 +5,7 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
-import { modeNamed, modeOf } from '../../plan/modes/modes.ts'
-import { loopbackRemoval, removalOf } from '../../plan/order/removal.ts'
+import { modeNamed } from '../../plan/modes/modes.ts'
 import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, readNetworkList, requestConf } from '../node/network-list.ts'
@@ -127,12 +126,10 @@ export function plansOf(stdin: string, what: Planned = 'first', machineId = 'exa
   const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
   const key = { network: conf.name, containerId, ifName: call.ifName, role: conf.role }
-  if (modeOf(conf).order === 'loopback' && what === 'DEL') return assumedDel(loopbackRemoval(key), undefined)
   const mtu = conf.mtu === 'auto' ? placeholderMtu : conf.mtu
-  const { runs, spec } = assumedAdd({ key, conf, netns: call.netns, mtu, machineId }, what === 'DEL' ? 'later' : what)
-  if (what !== 'DEL') return runs.map(withoutSkipped)
-  const lender = conf.ipam.kind === 'delegated' && conf.role !== 'chained' ? conf.ipam.type : undefined
-  return spec === undefined ? [] : assumedDel(removalOf({ key, spec }, placeholderGroup), lender)
+  const begun = { key, conf, netns: call.netns, mtu, machineId }
+  const add = assumedAdd(begun, what === 'DEL' ? 'later' : what)
+  return what === 'DEL' ? assumedDel(begun, add, placeholderGroup) : add.runs.map(withoutSkipped)
 }
 
 /** What does not run after a failure is in a later plan. */

@@ -32,6 +32,14 @@ it('takes the first address of each range', () => {
   expect(added).toEqual(['10.9.0.2/24', 'fd00:9::2/64'])
 })
 
+it('takes the address that is asked for', () => {
+  const ops = planOf(conf({ podcidr: '10.9.0.0/24', runtimeConfig: { ips: ['10.9.0.77'] } }))
+  const added = ops.flatMap((op) => (op.kind === 'addr.replace' && op.in === 'pod' ? [op.cidr] : []))
+  expect(added).toEqual(['10.9.0.77/24'])
+  const outside = conf({ podcidr: '10.9.0.0/24', runtimeConfig: { ips: ['10.8.0.77'] } })
+  expect(() => planOf(outside)).toThrow('failed to allocate all requested IPs: 10.8.0.77')
+})
+
 it('takes away with DEL what it made with ADD: links, and the elements of the pod alone', () => {
   const more = {
     podcidr: '10.9.0.0/24',

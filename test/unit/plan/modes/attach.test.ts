@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one attachment is told to the tools, against golden text: a pod on a bridge, a routed one, one with
-// everything, and how each goes.
+// What the tools get in an ADD and its DEL, against golden text: a pod on a bridge, a routed one, one on a link of the
+// host, one with everything.
 
 import { describe, expect, it } from 'vitest'
-import {
-  afterRuleOps,
-  attachmentRuleOps,
-  hostOps,
-  nameOps,
-  podOps,
-  podSysctlOps,
-  podTeardownOps,
-  queueingOps,
-  teardownOps,
-} from '../../../../src/plan/modes/attach.ts'
-import { planText, specsOf } from '../../../support/golden.ts'
+import { hostOps, podOps } from '../../../../src/plan/modes/attach.ts'
+import { opsOf } from '../../../../src/plan/order/stage.ts'
+import { plansOf, plansText, specsOf } from '../../../support/golden.ts'
 import { type Json, read } from '../../cni/model/call.ts'
 
 const dual = {
@@ -28,6 +19,7 @@ const portMappings = [
   { hostPort: 8080, containerPort: 80, protocol: 'tcp' },
   { hostPort: 5353, containerPort: 53, protocol: 'udp', hostIP: '192.0.2.1' },
 ]
+const subnets = ['10.1.0.0/24', 'fd00:1::/64']
 const ranges = [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00:1::/64' }]]
 const everything = {
   podcidr: ['10.1.0.0/24', 'fd00:1::/64'],
@@ -47,12 +39,21 @@ const everything = {
   runtimeConfig: { portMappings },
 }
 
-const cases: readonly [name: string, conf: Json, lease: typeof dual][] = [
-  ['attach-layer-2', {}, { ips: [], routes: [] }],
-  ['attach-bridge', { podcidr: '10.1.0.0/24' }, { ips: dual.ips.slice(0, 1), routes: [] }],
-  ['attach-routed', { mode: 'ptp', isDefaultGateway: true, ipMasq: true, ipam: { type: 'host-local', ranges } }, dual],
-  ['attach-macvlan', { mode: 'macvlan', podcidr: ['10.1.0.0/24', 'fd00:1::/64'], tuning: everything.tuning }, dual],
-  ['attach-everything', everything, dual],
+const prevResult = {
+  cniVersion: '1.1.0',
+  interfaces: [{ name: 'cni9' }, { name: 'veth9' }, { name: 'eth0', sandbox: '/run/netns/a' }],
+  ips: [{ address: '10.1.0.2/24', gateway: '10.1.0.1', interface: 2 }],
+}
+const titles = { later: 'ADD', DEL: 'DEL' } as const
+const cases: readonly [name: string, conf: Json][] = [
+  ['attach-layer-2', {}],
+  ['attach-bridge', { podcidr: '10.1.0.0/24' }],
+  ['attach-routed', { mode: 'ptp', isDefaultGateway: true, ipMasq: true, ipam: { type: 'host-local', ranges } }],
+  ['attach-macvlan', { mode: 'macvlan', master: 'up0', podcidr: subnets, tuning: everything.tuning }],
+  ['attach-delegated', { isGateway: true, ipam: { type: 'dhcp' } }],
+  ['attach-chained', { ...everything, mode: 'chained', podcidr: undefined, macspoofchk: undefined, prevResult }],
+  ['attach-loopback', { mode: 'loopback' }],
+  ['attach-everything', everything],
   [
     'attach-routed-everything',
     {
@@ -63,23 +64,13 @@ const cases: readonly [name: string, conf: Json, lease: typeof dual][] = [
       ipMasq: true,
       ipam: { type: 'host-local', ranges },
     },
-    dual,
   ],
 ]
 
 describe('an attachment', () => {
-  it.each(cases)('%s', async (name, conf, lease) => {
-    const { spec } = specsOf(read(conf), lease)
-    const text = planText({
-      'on the host': hostOps(spec),
-      'elements of rules': attachmentRuleOps(spec),
-      'after the rules': afterRuleOps(spec),
-      'in the pod': [...nameOps(spec), ...podOps(spec)],
-      'sysctls of the pod': podSysctlOps(spec),
-      'beside the pod': queueingOps(spec),
-      'DEL, on the host': teardownOps(spec, 77),
-      'DEL, in a pod that is still there': podTeardownOps(spec),
-    })
+  it.each(cases)('%s', async (name, conf) => {
+    const calls = ['later', 'DEL'] as const
+    const text = calls.map((called) => plansText(titles[called], plansOf(read(conf), called))).join('\n')
     await expect(text).toMatchFileSnapshot(`../../../cases/${name}.txt`)
   })
 
@@ -97,14 +88,7 @@ describe('an attachment', () => {
   })
 
   it('has a reason for every operation that completes "could not"', () => {
-    const { spec } = specsOf(read(everything), dual)
-    const all = [
-      ...hostOps(spec),
-      ...podOps(spec),
-      ...attachmentRuleOps(spec),
-      ...queueingOps(spec),
-      ...teardownOps(spec, 1),
-    ]
-    for (const { why } of all) expect(why).toMatch(/^[a-z][^\n]+[^.\n]$/)
+    const all = (['first', 'later', 'DEL'] as const).flatMap((called) => plansOf(read(everything), called))
+    for (const { why } of all.flatMap((plan) => opsOf(plan))) expect(why).toMatch(/^[a-z][^\n]+[^.\n]$/)
   })
 })
