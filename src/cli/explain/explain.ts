@@ -51,6 +51,7 @@ interface Explained {
   readonly findings?: readonly PublishedFinding[]
   readonly recognised?: readonly string[]
   readonly unrecognised?: readonly string[]
+  readonly hints?: readonly string[]
 }
 
 function run({ words, isJson, output }: Input): number {
@@ -109,11 +110,12 @@ function explainId(word: string, out: Out): number {
 
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
-  const { codes, own, layers, known, unknown } = found
+  const { codes, own, layers, known, unknown, hints } = found
   const callers = layers.map(({ who }) => who)
   const errors = found.errors.map(foundDocument)
   const findings = [...own.map(ofOwn), ...found.errors.map(ofKnown)]
-  const document = { errors, codes, ids: own, findings, callers, recognised: known, unrecognised: unknown }
+  const words = { recognised: known, unrecognised: unknown, hints }
+  const document = { errors, codes, ids: own, findings, callers, ...words }
   return write(document, recognisedText(found), out)
 }
 

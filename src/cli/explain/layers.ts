@@ -60,7 +60,8 @@ export function aftermathOf(text: string): number {
   return at < 0 ? text.length : at
 }
 
-function all(text: string, pattern: RegExp): readonly RegExpExecArray[] {
+/** Every match of a pattern in a text, each blank of the pattern standing for any white space. */
+export function all(text: string, pattern: RegExp): readonly RegExpExecArray[] {
   const { source, flags } = anySpace(pattern)
   return [...text.matchAll(new RegExp(source, `${flags}g`))]
 }

@@ -6,7 +6,7 @@ const longest = 64 * 1024
 
 /**
  * The text with plain quotes and without backslashes before quotes, for up to five quotations one in another; \n and
- * \t are what they stand for.
+ * \t are what they stand for, and two single quotes are one, as YAML doubles them.
  */
 export function plainText(text: string): string {
   return text
@@ -17,6 +17,7 @@ export function plainText(text: string): string {
     .replace(/\\{1,31}[rt](?![a-z])/g, ' ')
     .replace(/[“”„]/g, '"')
     .replace(/[‘’]/g, "'")
+    .replace(/''/g, "'")
     .replace(/[^\S\n]/g, ' ')
 }
 

@@ -6,6 +6,7 @@ import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
 import { type KnownError, otherMatters } from './known/known-error.ts'
 import { knownErrors, unknownOwnError } from './known/known-errors.ts'
+import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
 import { hasNoPodAddress } from './pasted-result.ts'
@@ -33,11 +34,13 @@ export interface Recognised {
   /** The words that were recognised, and those that were not. */
   readonly known: readonly string[]
   readonly unknown: readonly string[]
+  /** Where no error is known: who is behind the words, and what the last of them say. */
+  readonly hints: readonly string[]
 }
 
 /** A text that speaks of the network of pods. */
 const aboutNetworks =
-  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b/i
+  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave|azure-vnet|sriov|ovn-?k/i
 
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {
@@ -50,7 +53,7 @@ export function recognise(text: string): Recognised {
 }
 
 /** Whether nothing was recognised. */
-export function isEmpty({ errors, codes, own }: Recognised): boolean {
+export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'codes' | 'own'>): boolean {
   return errors.length + codes.length + own.length === 0
 }
 
@@ -67,7 +70,8 @@ function lookInto(text: string): Recognised {
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
   const numbers = [...own, ...ownIds].map(({ code }) => code)
   const codes = errorCodes.filter(({ code }) => numbers.includes(code))
-  return { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
+  const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
+  return { ...found, hints: isEmpty(found) ? hintsOf(text, speakerOf(text)) : [] }
 }
 
 type Match = KnownError & Span & { readonly said: string }

@@ -47,7 +47,8 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'host-local-requested',
-    pattern: /requested (?:IP )?address \S+ is not available in range set|requested address '?\S+ is not available/i,
+    pattern:
+      /requested (?:IP )?address \S+ is not available in range set|requested address '?\S+ is not available|requested ip \S+ is subnet's gateway/i,
     who: 'host-local',
     meaning: 'the address that was asked for (--ip, an annotation) has a file in /var/lib/cni/networks already',
     causes: [
@@ -63,7 +64,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-range',
     pattern:
-      /is the network address|(?:IP|address|gateway) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with/i,
+      /is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with/i,
     who: 'host-local',
     meaning: 'the ranges of `ipam` are none, or contradict each other',
     causes: [
@@ -78,7 +79,7 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'whereabouts-full',
-    pattern: /at storage engine: Could not allocate IP in range[^\n]{0,80}/i,
+    pattern: /Could not allocate IP in range: ip[^\n]{0,80}|no allocated node slice for node/i,
     who: 'whereabouts',
     meaning: 'the IPPool of this range has no free address',
     causes: [
@@ -99,25 +100,6 @@ export const addressErrors: readonly KnownError[] = [
     causes: ['the ADD of the same container failed: its error counts', 'a second DEL for the same pod'],
     look: ['grep -B5 "did not find reserved IP" /var/log/whereabouts.log | tail'],
     cure: 'nothing for this one; look for the error of the ADD. Versions before 0.5 failed the DEL with it: update',
-  },
-  {
-    id: 'calico-full',
-    pattern:
-      /Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|No IPv[46] addresses available in pool|Unable to autoassign an address/,
-    who: 'the calico plugin',
-    meaning: 'no IP pool of Calico has an address for this pod',
-    causes: [
-      'no enabled IPPool selects this node or namespace, or the annotation names one that does not exist',
-      'the blocks are full, or leaked: with strict affinity a node cannot borrow from the blocks of others',
-    ],
-    look: [
-      'calicoctl ipam show --show-blocks',
-      'calicoctl ipam check',
-      'kubectl get ippools.crd.projectcalico.org -o wide',
-    ],
-    cure:
-      'add an IPPool, or release what `calicoctl ipam check -o report.json` finds with calicoctl ipam release ' +
-      '--from-report=report.json',
   },
   {
     id: 'cilium-full',
@@ -158,7 +140,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'subnet-used',
     pattern:
-      /subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping/i,
+      /subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/i,
     who: 'podman, nerdctl, docker',
     meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
     causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],
@@ -192,5 +174,27 @@ export const addressErrors: readonly KnownError[] = [
     ],
     look: ['ip addr | grep GATEWAY'],
     cure: 'nothing: the next try works. Newer plugins do not have it',
+  },
+  {
+    id: 'whereabouts-busy',
+    pattern:
+      /time limit exceeded while waiting to become leader|at storage engine: (?:k8s pool initialized|context deadline exceeded)/,
+    who: 'whereabouts',
+    meaning: 'so many pods ask for an address at once that this one did not get its turn',
+    causes: [
+      'one lease in kube-system orders all calls of the cluster: many pods, or a slow API server',
+      'the lease is held by a node that is gone, until it expires',
+    ],
+    look: ['kubectl -n kube-system get lease whereabouts -o yaml', 'tail /var/log/whereabouts.log'],
+    cure: 'the next try mostly works; else start fewer pods at once, or use node slices (whereabouts 0.8 and later)',
+  },
+  {
+    id: 'antrea-full',
+    pattern: /all IPPools exhausted|no valid IPPool found for configured pools/,
+    who: 'the antrea plugin',
+    meaning: 'no IPPool of Antrea that the pod or its namespace names has a free address',
+    causes: ['more pods than addresses', 'the annotation ipam.antrea.io/ippools names a pool that is not there'],
+    look: ['kubectl get ippools.crd.antrea.io', 'kubectl get ns NAMESPACE -o yaml | grep ippools'],
+    cure: 'give the pool a further range, or name another one',
   },
 ]

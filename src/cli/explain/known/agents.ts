@@ -8,102 +8,6 @@ const why = "the pod's events say why: an image, a crash, no API server"
 /** Errors of the agents behind other plugins. */
 export const agentErrors: readonly KnownError[] = [
   {
-    id: 'flannel-subnet-env',
-    pattern: /\/run\/flannel\/subnet\.env: no such file or directory/,
-    who: 'the flannel plugin',
-    meaning: 'flanneld has not written which range this node has: it does not run here, or never got that far',
-    causes: [
-      'the flannel pod of this node crashes or waits; most often "pod cidr not assigned" or a missing br_netfilter',
-      'it was just restarted, or /run was emptied: the file comes again by itself',
-      'the configuration is left from a flannel that is no longer installed',
-    ],
-    look: ['kubectl -n kube-flannel get pods -o wide', 'kubectl -n kube-flannel logs ds/kube-flannel-ds --tail=20'],
-    cure:
-      'make the flannel pod of this node run (its log says what it lacks); where flannel is gone, remove its file ' +
-      'from /etc/cni/net.d. Never write the file by hand',
-  },
-  {
-    id: 'node-no-podcidr',
-    pattern:
-      /failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|PodCIDRs? not set for node|no podCidrs? for node/i,
-    who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
-    meaning: 'the node has no range for pods: its spec.podCIDR is empty',
-    causes: [
-      'kubeadm init ran without --pod-network-cidr, or the controller manager without --allocate-node-cidrs',
-      'all ranges of the cluster CIDR are given away: a /16 in /24 is 256 nodes',
-    ],
-    look: ["kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'"],
-    cure:
-      'give kube-controller-manager --allocate-node-cidrs=true and --cluster-cidr (with flannel the same as in its ' +
-      'net-conf.json)',
-  },
-  {
-    id: 'calico-not-installed',
-    pattern:
-      /resource does not exist: (?:ClusterInformation|IPPool|Node)\S*|clusterinformations\S* "default" not found/,
-    who: 'the calico plugin',
-    meaning: "Calico's resources are not in the cluster",
-    causes: [
-      'its CRDs or its data were deleted: Calico was removed, and its configuration was left on the node',
-      'calico-node has not yet made them: it starts still',
-    ],
-    look: [
-      'kubectl get crds | grep projectcalico',
-      'kubectl get clusterinformations.crd.projectcalico.org',
-      'ls /etc/cni/net.d',
-    ],
-    cure:
-      'apply the manifest of Calico again; where Calico is gone, remove 10-calico.conflist and calico-kubeconfig ' +
-      'from /etc/cni/net.d',
-  },
-  {
-    id: 'calico-stale-route',
-    pattern: /error adding host side routes for interface: [^\n]{0,200}(?:already exists|file exists)[^\n]{0,60}/,
-    who: 'the calico plugin',
-    meaning: 'the address of the pod has a route to the interface of another one',
-    causes: [
-      'an interface of a dead pod is left (a DEL that never came, a change of the runtime)',
-      'the address was given out twice: IPAM data were restored or edited',
-    ],
-    look: ['ip route | grep cali', 'calicoctl ipam check'],
-    cure: 'ip link delete the interface that the route of this address names, when no pod of this node has the address',
-  },
-  {
-    id: 'calico-nodename',
-    pattern: /\/var\/lib\/calico\/nodename: no such file or directory/,
-    who: 'the calico plugin',
-    meaning: 'calico-node has not started on this node: it writes its name there when it is up',
-    causes: [
-      'the calico-node pod of this node waits or crashes',
-      'Calico was removed, and its configuration was left in /etc/cni/net.d',
-      'calico-node runs without the mount of /var/lib/calico',
-    ],
-    look: ['kubectl get pods -A -o wide -l k8s-app=calico-node', 'ls /etc/cni/net.d'],
-    cure:
-      `make the calico-node pod of this node run: ${why}. Where Calico is gone, remove 10-calico.conflist and ` +
-      'calico-kubeconfig from /etc/cni/net.d',
-  },
-  {
-    id: 'calico-unauthorized',
-    pattern:
-      /(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized|type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
-    who: 'the calico plugin',
-    meaning: 'the API server refuses the token of /etc/cni/net.d/calico-kubeconfig',
-    causes: [
-      'the token expired: calico-node renews it while it runs, and does not run, or is an older version',
-      'the cluster was set up anew, or its keys changed, and the file is left from before',
-      'the clock of the node is wrong',
-    ],
-    look: [
-      'ls -l /etc/cni/net.d/calico-kubeconfig',
-      'kubectl get pods -A -o wide -l k8s-app=calico-node',
-      'timedatectl',
-    ],
-    cure:
-      'restart calico-node on this node: it writes the file anew (kubectl -n calico-system rollout restart ' +
-      'ds/calico-node; kube-system in older installations)',
-  },
-  {
     id: 'cilium-agent',
     pattern:
       /(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?|dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}/i,
@@ -139,7 +43,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'kubeconfig-missing',
-    pattern: /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory/,
+    pattern:
+      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine/,
     who: 'a plugin that asks the API server',
     meaning: "the plugin's kubeconfig is not on the node",
     causes: [
@@ -200,7 +105,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'ovn-agent',
     pattern:
-      /kube-ovn-daemon\.sock[^\n]{0,60}|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation|ovs-vsctl: unix:\S* database connection failed|request ip return \d+ (?!no available)[^\n]{1,80}/,
+      /kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation|ovs-vsctl: unix:\S* database connection failed|request ip return \d+ (?!no available|configure nic failed network \S+ with gateway)[^\n]{1,80}/i,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -229,7 +134,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'agent-socket',
     pattern:
-      /dial (?:unix \/\S+|tcp 127\.0\.0\.1:\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused)/,
+      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused)|cannot connect to grpc dataplane[^\n]{0,60}/,
     who: 'a plugin that passes calls on to an agent',
     meaning: 'the agent behind the plugin does not answer on this node',
     causes: ['its pod crashes or starts still', 'it was removed, and its configuration was left in /etc/cni/net.d'],
@@ -237,5 +142,35 @@ export const agentErrors: readonly KnownError[] = [
     cure: `make the agent run: ${why}`,
     needsNetwork: true,
     unless: /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock/,
+  },
+  {
+    id: 'kube-ovn-gateway',
+    pattern: /network \S+ with gateway \S+ is not ready for interface[^\n]{0,100}|no packets received from gateway \S+/,
+    who: 'the plugin of Kube-OVN',
+    meaning: 'the pod got its address, and the gateway of its subnet does not answer a ping from there',
+    causes: [
+      'an underlay network: the switch or hypervisor drops frames of unknown MACs, or the VLAN is not on this port',
+      'Geneve between the nodes does not pass (UDP 6081), or its MTU is too large',
+      'the gateway of the subnet does not answer pings: say disableGatewayCheck there',
+    ],
+    look: [
+      'kubectl get subnet,vlan,provider-network',
+      'ovs-vsctl show',
+      'kubectl -n kube-system logs ds/kube-ovn-cni --tail=30',
+    ],
+    cure: 'let the gateway answer from this node (tcpdump shows how far a ping gets), or set disableGatewayCheck',
+  },
+  {
+    id: 'weave-state',
+    pattern:
+      /do 'weave reset' and try again|IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
+    who: 'weave',
+    meaning: 'what weave has on this node does not fit its peers or its settings of now',
+    causes: [
+      'a node was joined anew, or restored from an image, with the data of another cluster',
+      'the range or the kind of bridge (fast datapath, sleeve) was changed',
+    ],
+    look: ['ls /var/lib/weave', 'ip -d link show weave'],
+    cure: 'drain the node, weave reset (removes its data and the bridge), and let its pod start again',
   },
 ]

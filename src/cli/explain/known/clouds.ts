@@ -7,7 +7,8 @@ import type { KnownError } from './known-error.ts'
 export const cloudErrors: readonly KnownError[] = [
   {
     id: 'aws-ipamd',
-    pattern: /127\.0\.0\.1:50051[^\n]{0,60}/,
+    pattern:
+      /127\.0\.0\.1:50051[^\n]{0,60}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}/i,
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
     causes: [
@@ -19,7 +20,7 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'aws-delete-refused',
-    pattern: /del cmd: failed to process delete request/,
+    pattern: /del cmd: (?:failed to process delete request|error received from DelNetwork gRPC call)/i,
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, did not take the DEL of a pod, so it is tried again',
     causes: [
@@ -33,7 +34,8 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'rule-exists',
-    pattern: /failed to add (?:pod|container|main|from|to)? ?rule: file exists|UpdateRuleListBySrc: [^\n]{1,60}/i,
+    pattern:
+      /failed to (?:add|set ?up)(?: [\w']+){0,2} ?rule\b[^\n]{0,120}: file exists|UpdateRuleListBySrc: [^\n]{1,60}/i,
     who: 'the aws-cni plugin, or another that routes by rules',
     meaning: 'the address of the pod still has a routing rule on the node, of a pod that had it before',
     causes: ['the DEL of that pod did not reach its end', 'another program makes rules for the same addresses'],
@@ -45,7 +47,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-no-address',
     pattern:
-      /failed to assign an IP address to container|AllocateIPConfig failed: not enough IPs available|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted/i,
+      /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted/i,
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',
     causes: [
@@ -62,5 +64,43 @@ export const cloudErrors: readonly KnownError[] = [
     cure:
       'larger or further subnets; --max-pods as the instance type has it; prefix delegation (AWS) or overlay mode ' +
       '(Azure)',
+  },
+  {
+    id: 'aws-policy-agent',
+    pattern:
+      /127\.0\.0\.1:50052[^\n]{0,60}|failed to connect to network policy agent[^\n]{0,60}|failed to setup (?:default )?network policy[^\n]{0,80}/i,
+    who: 'the aws-cni plugin',
+    meaning: 'the agent for network policies (aws-eks-nodeagent in the aws-node pod) of this node does not answer',
+    causes: [
+      'it crashes or starts still: an old kernel without its BPF, a port 8162 or 50052 that is taken',
+      'strict mode is on (NETWORK_POLICY_ENFORCING_MODE), and the agent is not',
+    ],
+    look: [
+      'kubectl -n kube-system logs ds/aws-node -c aws-eks-nodeagent --tail=30',
+      'tail /var/log/aws-routed-eni/network-policy-agent.log',
+    ],
+    cure: 'make that container run; where no policies are wanted switch enableNetworkPolicy of the add-on off',
+  },
+  {
+    id: 'azure-cns',
+    pattern: /(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
+    who: 'the azure-vnet plugin',
+    meaning: 'azure-cns, the agent for addresses of this node, does not answer',
+    causes: ['its pod starts still or crashes: it waits for its NodeNetworkConfig, or for the API server'],
+    look: ['kubectl -n kube-system get pods -o wide -l k8s-app=azure-cns', 'tail /var/log/azure-cns*.log'],
+    cure: 'make azure-cns of this node run; its log says what it waits for',
+  },
+  {
+    id: 'azure-state-locked',
+    pattern: /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store/i,
+    who: 'the azure-vnet plugin',
+    meaning: 'the plugin could not open its state: another call, or a dead one, holds the lock',
+    causes: [
+      'a call hangs, or was killed, and /var/run/azure-vnet.json.lock is left',
+      'so many pods at once that each waits for the one before',
+      'the state file is empty or cut short, after a full disk or a restart',
+    ],
+    look: ['ls -l /var/run/azure-vnet*', 'pgrep -af azure-vnet', 'tail /var/log/azure-vnet.log'],
+    cure: 'when no azure-vnet runs: rm /var/run/azure-vnet.json.lock; the next try works',
   },
 ]

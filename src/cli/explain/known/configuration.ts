@@ -23,7 +23,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'no-plugins',
-    pattern: /no 'plugins' key|no plugin configs found|no plugins in list/,
+    pattern:
+      /no 'plugins' key|no plugin configs found|no plugins in list|CNI config list \S* ?(?:in config file \S+ has no networks|\S+ has no plugins)/,
     who: 'libcni',
     meaning: 'a .conflist file has no list of plugins',
     causes: ['it holds one plugin and not a list', '`plugins` is misspelt or empty'],
@@ -33,7 +34,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'no-type',
-    pattern: /network type not found in|missing 'type'|no plugin name provided/,
+    pattern:
+      /network type not found in|missing 'type'|no plugin name provided|: no 'type'; perhaps|appears to have no type|must have the 'type'/,
     who: 'containerd, libcni, Multus',
     meaning: 'a plugin, or its `ipam`, has no `type`',
     causes: [
@@ -47,7 +49,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'config-not-json',
     pattern:
-      /error parsing configuration(?: list)?: (?!no 'plugins')[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)|(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}|configuration string is not in JSON format/i,
+      /error parsing configuration(?: list)?: (?!no |missing |invalid cniVersion)[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration|netconf)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)|(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}|configuration string is not in JSON format/i,
     who: 'Go, in libcni or the runtime',
     meaning: 'a configuration is not JSON, or has a value of a wrong type',
     causes: [
@@ -79,7 +81,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'no-such-network',
-    pattern: /no net configuration with name "[^"]*" in|Missing CNI default network/,
+    pattern:
+      /no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network/,
     who: 'cnitool, Multus, CRI-O',
     meaning: 'no file of the directory has a network of this name',
     causes: ['the name is another one', 'a plugin that delegates looks in another directory'],
@@ -99,7 +102,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'version-not-supported',
     pattern:
-      /incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]*"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+/i,
+      /incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]*"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command|configuration list: invalid cniVersions?\b[^\n]{0,60}/i,
     who: 'a plugin, libcni, CRI-O, podman',
     meaning: 'a plugin and the configuration, or the runtime, do not speak the same CNI version',
     causes: [
@@ -129,7 +132,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'not-chained',
-    pattern: /must be called as (?:a )?chained plugin/,
+    pattern:
+      /must be called as (?:a )?chained plugin|missing prevResult from earlier plugin|required prevResult missing/i,
     who: 'a meta plugin (portmap, bandwidth, firewall, tuning, sbr)',
     meaning: 'a plugin that works on an interface of another plugin was called without one',
     causes: [
@@ -141,7 +145,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'chained-without-address',
-    pattern: /type="(?:linkerd-cni|istio-cni|portmap|bandwidth|firewall|tuning)"[^\n]{0,80}no valid IP addresses/,
+    pattern:
+      /type="(?:linkerd-cni|istio-cni|portmap|bandwidth|firewall|tuning)"[^\n]{0,80}no valid IP addresses|got no container IPs/,
     who: 'a plugin that is meant to be chained',
     meaning: 'a chained plugin stands alone: no plugin before it gave the pod an address',
     causes: [
@@ -155,7 +160,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'chained-without-interface',
-    pattern: /\bno interfaces provided\b/,
+    pattern:
+      /\bno interfaces (?:provided|to configure)\b|PrevResult lacks a single named interface|cannot find contVethName \S* in prevResult/,
     who: 'the bandwidth plugin',
     meaning: 'the plugin before it told no interface in its result, so there is none to limit',
     causes: [
@@ -167,7 +173,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'cidr-invalid',
-    pattern: /invalid CIDR address: (?!Device)\S+/,
+    pattern:
+      /invalid CIDR address:(?! ?Device)(?: [^\s"]+)?|(?:expected to be|NOT) in CIDR notation|invalid CIDR (?:in (?:exclude list|addresses)|\(do you)[^\n]{0,80}/,
     who: 'Go, in a plugin or libcni',
     meaning: 'a subnet or an address with its length (10.1.2.0/24) was expected, and this is none',
     causes: [

@@ -11,7 +11,8 @@ const withoutIptables = '`trestle convert` makes a list of it that needs no ipta
 export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-missing',
-    pattern: /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
+    pattern:
+      /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found/,
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
     causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],
@@ -81,7 +82,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-chain-gone',
     pattern:
-      /Couldn't load target [`'"]CNI-\S+|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -D [^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
+      /Couldn't load target [`'"]CNI-\S+|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
     who,
     meaning: 'a rule or chain that a plugin wants to remove is gone already',
     causes: [
@@ -136,7 +137,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'xtables-lock',
     pattern:
-      /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)|-N \S{1,40} --wait\][^\n]{0,40}Chain already exists/,
+      /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)|-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable/,
     who: 'iptables',
     meaning: 'two programs changed iptables at once, or wait for each other',
     causes: [
@@ -169,6 +170,7 @@ export const iptablesErrors: readonly KnownError[] = [
     cure:
       'load the modules, restart after a kernel update; on an old or small kernel update-alternatives --set ' +
       `iptables /usr/sbin/iptables-legacy (for everything on the node); ${withoutIptables}`,
+    unless: /Extension \w+ revision \d+ not supported/,
   },
   {
     id: 'firewalld-refused',

@@ -62,7 +62,7 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'state-permission',
-    pattern: /\/var\/lib\/cni\S*: permission denied/,
+    pattern: /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied/,
     who: 'host-local, libcni',
     meaning: 'the state of the network belongs to root, and the caller is not root or may not write there',
     causes: ['it runs rootless, or without sudo', 'SELinux: files were copied or restored with another label'],
@@ -72,7 +72,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /(?:could not add|failed to (?:make veth pair|add the host)|failed to create (?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan))[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [
@@ -112,7 +112,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'sysctl-refused',
     pattern:
-      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
+      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+/,
     who: 'the tuning plugin and others',
     meaning: 'a sysctl cannot be set in the pod',
     causes: [

@@ -4,8 +4,11 @@
 import { addressErrors } from './addresses.ts'
 import { agentErrors } from './agents.ts'
 import { apiServerErrors } from './api-server.ts'
+import { calicoErrors } from './calico.ts'
 import { cloudErrors } from './clouds.ts'
 import { configurationErrors } from './configuration.ts'
+import { deviceErrors } from './devices.ts'
+import { flannelErrors } from './flannel.ts'
 import { iptablesErrors } from './iptables.ts'
 import { kernelErrors } from './kernel.ts'
 import type { KnownError } from './known-error.ts'
@@ -14,6 +17,7 @@ import { programErrors } from './programs.ts'
 import { reachErrors } from './reach.ts'
 import { runtimeErrors } from './runtime.ts'
 import { secondNetworkErrors } from './second-networks.ts'
+import { valueErrors } from './values.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
 export const unknownOwnError: KnownError = {
@@ -30,10 +34,14 @@ export const unknownOwnError: KnownError = {
 
 /** All families. */
 export const knownErrors: readonly KnownError[] = [
+  ...flannelErrors,
+  ...calicoErrors,
   ...agentErrors,
   ...cloudErrors,
   ...secondNetworkErrors,
+  ...deviceErrors,
   ...linkErrors,
+  ...valueErrors,
   ...configurationErrors,
   ...programErrors,
   ...iptablesErrors,

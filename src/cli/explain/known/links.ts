@@ -49,7 +49,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
     pattern:
-      /failed to lookup (?:master|device) "[^"]*": Link not found|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}/i,
+      /failed to lookup (?:master|device) "[^"]*": Link not found|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found/i,
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -96,7 +96,8 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'mac-invalid',
-    pattern: /failed to (?:create macvlan|set (?:the )?mac|add mac)[^\n]{0,80}cannot assign requested address/i,
+    pattern:
+      /failed to (?:create macvlan|set (?:the )?mac|add mac)[^\n]{0,80}cannot assign requested address|invalid args \S* for MAC addr|address \S*: invalid MAC address|failed to parse MAC address/i,
     who: 'the kernel',
     meaning: 'the MAC address that was asked for is none that an interface can have',
     causes: ['it is a multicast one: the second hexadecimal digit has to be even', 'it is all zeros'],
@@ -106,7 +107,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'interface-exists',
     pattern:
-      /container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename link [^\n]{0,60}file exists/,
+      /container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|vlan|dummy|tap|macvtap): file exists/,
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
     causes: [
@@ -122,7 +123,7 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-interface-gone',
-    pattern: /cannot set "[^"]*" interface name to "[^"]*": validateIfName: no net namespace/,
+    pattern: /cannot set "[^"]*" interface name to "[^"]*": validateIfName: no net namespace[^\n]{0,200}/,
     who: 'Multus',
     meaning: "the Multus daemon does not see the pod's network namespace",
     causes: [
@@ -145,21 +146,6 @@ export const linkErrors: readonly KnownError[] = [
     alsoOurs: true,
   },
   {
-    id: 'sriov-no-function',
-    pattern: /VF pci addr(?:ess)? is required|failed to (?:get|find) VF|no (?:free )?VFs? (?:available|found)/i,
-    who: 'the sriov plugin',
-    meaning: 'the pod got no virtual function of a network card',
-    causes: [
-      'the NetworkAttachmentDefinition lacks the annotation k8s.v1.cni.cncf.io/resourceName, or the pod does not ' +
-        'request that resource',
-      'the device plugin does not run on this node, or all functions are taken',
-    ],
-    look: ["kubectl get node NODE -o jsonpath='{.status.allocatable}'", 'cat /sys/class/net/*/device/sriov_numvfs'],
-    cure:
-      'let the pod request the resource that the definition names; make functions: echo N ' +
-      '>/sys/class/net/DEV/device/sriov_numvfs',
-  },
-  {
     id: 'bridge-mac',
     pattern: /could not set bridge's mac: [a-z ]+/,
     who: 'the bridge plugin',
@@ -176,7 +162,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'mtu-invalid',
     pattern:
-      /failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:macvlan|bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)/,
+      /failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:macvlan|bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)|invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+|vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long|interface name (?:must be less than|should be less than)|failed to parse MTU/i,
     who: 'the kernel',
     meaning: 'a value for the interface is out of bounds: mostly its MTU, or the length of its name',
     causes: [
@@ -212,5 +198,18 @@ export const linkErrors: readonly KnownError[] = [
     causes: ['an agent with eBPF (Cilium, an observer) put clsact there', 'an ADD before it failed half way'],
     look: ['tc qdisc show | grep -e ingress -e clsact'],
     cure: "use the agent's own bandwidth manager, or take the bandwidth plugin out of the list",
+  },
+  {
+    id: 'dad-unfinished',
+    pattern:
+      /still has tentative addresses after \d+ seconds|not in preferred state|waiting for v6 addresses to be stable/,
+    who: 'a plugin that waits for IPv6 addresses',
+    meaning: 'the check for duplicates (DAD) of an IPv6 address of the pod did not end in time',
+    causes: [
+      'the interface has no carrier: the master, the bridge or the other end of the pair is down',
+      'the bridge still learns (STP with its delay of 15 seconds), so nothing passes it',
+    ],
+    look: ['ip -n NETNS -6 addr', 'ip -br link; bridge -d link show'],
+    cure: 'bring the interface below up, take STP off the bridge; or switch DAD off (enabledad: false, accept_dad 0)',
   },
 ]

@@ -8,7 +8,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'no-pod-address',
     pattern:
-      /failed to find network info for sandbox|failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist/,
+      /failed to find network info for sandbox|default network not found for: |failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist/,
     who: 'containerd',
     meaning: 'the result of ADD has no address on eth0',
     causes: [
@@ -22,7 +22,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'sandbox-gone',
     pattern:
-      /an error occurred when try to find sandbox(?: \S+)?: not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/i,
+      /an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/i,
     who: 'kubelet, containerd',
     meaning: 'somebody asked for a sandbox that had just gone: harmless',
     causes: [
@@ -54,7 +54,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'cache-damaged',
     pattern:
-      /failed to get network "[^"]*" cached result[^\n]{0,160}|decoding version from network config: unexpected end of JSON input/,
+      /failed to get network "[^"]*" cached result[^\n]{0,160}|decoding version from network config: unexpected end of JSON input|could not parse prevResult: unexpected end of JSON input|(?:unmarshal|read) (?:CNI cache file|cached network)[^\n]{0,160}/,
     who: 'libcni',
     meaning: 'the file in which libcni keeps the result of ADD is empty or damaged, so the DEL fails again and again',
     causes: ['the machine lost power, or its disk was full, while the file was written'],
@@ -64,10 +64,13 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'hostport-family',
-    pattern: /HostPortManager IP family mismatch[^\n]{0,60}/,
+    pattern: /HostPortManager IP family mismatch[^\n]{0,60}|no HostPort support for IPv[46]/,
     who: 'CRI-O',
     meaning: 'CRI-O itself (not the plugin) sets up host ports, and knew one family only',
-    causes: ['a host port on a dual-stack cluster with CRI-O 1.18'],
+    causes: [
+      'a host port on a dual-stack cluster with CRI-O 1.18',
+      'iptables and nft of the node do not work for that family (IPv6 is off, a module is missing)',
+    ],
     look: ['crio --version', 'crio config | grep -i hostport'],
     cure: 'update CRI-O; where a plugin does host ports set disable_hostport_mapping = true in crio.conf',
   },
@@ -123,7 +126,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'call-too-long',
     pattern:
-      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")[^\n]{0,600}?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
+      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
     who: 'kubelet, containerd, CRI-O',
     meaning: 'a call took longer than its caller waits',
     causes: [
@@ -140,7 +143,8 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'cni-not-initialized',
-    pattern: /cni plugin not initialized|cni config load failed|cni config uninitialized/i,
+    pattern:
+      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized|server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized/i,
     who: 'containerd, cri-dockerd',
     meaning: 'the runtime has no network configuration, so no pod can start or be removed',
     causes: [
@@ -199,5 +203,32 @@ export const runtimeErrors: readonly KnownError[] = [
     cure:
       'when the counter rises: sysctl -w net.ipv4.conf.all.rp_filter=2; else look at nft and iptables drops; a ' +
       'slow program: raise timeoutSeconds',
+  },
+  {
+    id: 'netns-busy',
+    pattern:
+      /failed to (?:remove|umount) netns[^\n]{0,160}|(?:unlinkat|remove|unlink) \/(?:var\/)?run\/netns\/\S+ device or resource busy/,
+    who: 'containerd, CRI-O',
+    meaning: "the pod's network namespace is still mounted somewhere, so its file cannot be removed",
+    causes: [
+      'a program copied the mounts of the node while the pod ran (a DaemonSet that mounts / or /run without ' +
+        'propagation, a service with PrivateMounts)',
+      '/run/netns is no shared mount, or is mounted twice',
+    ],
+    look: ['grep -l /run/netns/NAME /proc/*/mountinfo', 'findmnt -R -o TARGET,PROPAGATION /run/netns'],
+    cure: 'restart the program whose mountinfo names it; mount the host with mountPropagation: HostToContainer there',
+  },
+  {
+    id: 'pod-gone',
+    pattern:
+      /pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod/,
+    who: 'Multus, OVN-Kubernetes, aws-cni',
+    meaning: 'the pod was deleted, or made anew under its name, while its network was being set up: harmless',
+    causes: [
+      'a StatefulSet, a job or a drain replaced it in that moment',
+      'the call before took minutes, and the pod did not wait',
+    ],
+    look: ['kubectl get pod POD -o wide'],
+    cure: 'nothing: the call for the pod of now comes by itself. When it is often, look for what makes calls slow',
   },
 ]

@@ -7,7 +7,8 @@ import type { KnownError } from './known-error.ts'
 export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'kubelet-pod-resources',
-    pattern: /failed to list pod resources[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister/,
+    pattern:
+      /failed to list pod resources[^\n]{0,160}|(?:GetResourceClient|getKubeletClient|failed to get a ResourceClient instance)[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister/,
     who: 'Multus',
     meaning: 'kubelet did not tell Multus which devices the pod got: it asks by kubelet/pod-resources/kubelet.sock',
     causes: [
@@ -37,37 +38,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
-    id: 'sriov-setup',
-    pattern: /SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}/i,
-    who: 'the sriov or ib-sriov plugin',
-    meaning: 'the pod got a virtual function, and its settings could not be made',
-    causes: [
-      'InfiniBand: the function has no GUID yet: ib-kubernetes or the subnet manager has to give it one',
-      'the driver of the card refuses the MAC, the VLAN, the rate or `trust`',
-    ],
-    look: ['ip link show', 'journalctl -k --since "1 hour ago" | grep -i -e vf -e mlx -e ixgbe -e i40e -e ice'],
-    cure:
-      'do what the quoted words name: give the function a GUID (InfiniBand), or take the setting that is refused ' +
-      'out of the definition',
-  },
-  {
-    id: 'host-device-none',
-    pattern: /specify either "device", "hwaddr", "kernelpath" or "pciBusID"/,
-    who: 'the host-device plugin',
-    meaning: 'host-device was not told which interface to give to the pod',
-    causes: [
-      'the NetworkAttachmentDefinition names no device, and lacks the annotation k8s.v1.cni.cncf.io/resourceName ' +
-        'with which Multus passes one on',
-      'a DEL after the file with the device was lost (/var/lib/cni/multus), so each try fails the same way',
-    ],
-    look: ['kubectl get net-attach-def -A -o yaml', 'ls /var/lib/cni/multus'],
-    cure:
-      'name the device or the resource in the definition: for a DEL too, which then goes through (the plugin ' +
-      'itself forgets nothing on the node)',
-  },
-  {
     id: 'ovs-bridge-missing',
-    pattern: /failed to find bridge \S+/,
+    pattern: /failed to find bridge \S+|bridge \S+ is not found in OVS|failed to get bridge name - [^\n]{1,80}/,
     who: 'the ovs plugin',
     meaning: 'Open vSwitch on this node has no bridge of the name in `bridge`',
     causes: [

@@ -111,6 +111,19 @@ describe('what was recognised and what was not', () => {
     )
   })
 
+  it('says who is behind the words of a known plugin, and what the last of them mean', async () => {
+    const error = 'plugin type="calico" failed (add): a step that has no name here: device or resource busy'
+    const { code, stdout, json } = await runCli(['explain', error, '-o', 'json'])
+    const hints = [
+      'behind calico is calico-node; look at: tail /var/log/calico/cni/cni.log',
+      '"device or resource busy" in it means: another owner has it',
+    ]
+    expect([code, json]).toMatchObject([1, { errors: [], hints }])
+    expect(stdout).not.toContain('undefined')
+    const { stdout: text } = await runCli(['explain', error])
+    expect(text).toContain(hints.map((hint) => `  ${hint}\n`).join(''))
+  })
+
   it('is in the JSON document', async () => {
     const { json } = await runCli(['explain', `E1122 10:00:01.123456 811 kubelet.go:7] ${text}: ${full}`, '-o', 'json'])
     expect(json).toMatchObject({

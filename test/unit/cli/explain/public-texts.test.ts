@@ -44,6 +44,15 @@ describe('a text from a public thread', () => {
   })
 })
 
+describe('what a plugin or a runtime prints, by its source', () => {
+  it.each(table('printed.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text })))(
+    '$source: $text',
+    ({ id, text }) => {
+      for (const form of formsOf(text)) expect({ form, causes: causesOf(form) }).toEqual({ form, causes: [id] })
+    },
+  )
+})
+
 describe('the texts that were set aside', () => {
   // Counted when the patterns were done: 22 of 27 right, 4 unknown, 1 wrong. It may become better, not worse.
   it('are as well explained as when they were counted', () => {

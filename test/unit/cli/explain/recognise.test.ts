@@ -175,7 +175,7 @@ describe('a pasted text', () => {
   })
 
   it('there is one for every known error, here or from a public thread', () => {
-    const tables = [...table('public-texts.tsv'), ...table('threads.tsv')]
+    const tables = ['public-texts.tsv', 'threads.tsv', 'printed.tsv'].flatMap((name) => table(name))
     const seen = new Set([...texts.flatMap(([, ids]) => ids), ...tables.map(([id = '']) => id)])
     expect(knownErrors.filter(({ id }) => !seen.has(id)).map(({ id }) => id)).toEqual([])
   })

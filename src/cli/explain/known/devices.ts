@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of devices that a pod gets whole: virtual functions of network cards, host-device; and of VRFs.
+
+import type { KnownError } from './known-error.ts'
+
+/** Errors of SR-IOV, host-device and vrf. */
+export const deviceErrors: readonly KnownError[] = [
+  {
+    id: 'sriov-no-function',
+    pattern:
+      /VF pci addr(?:ess)? is required|failed to (?:get|find) VF(?! (?:representor|netdev))|no (?:free )?VFs? (?:available|found)/i,
+    who: 'the sriov plugin',
+    meaning: 'the pod got no virtual function of a network card',
+    causes: [
+      'the NetworkAttachmentDefinition lacks the annotation k8s.v1.cni.cncf.io/resourceName, or the pod does not ' +
+        'request that resource',
+      'the device plugin does not run on this node, or all functions are taken',
+    ],
+    look: ["kubectl get node NODE -o jsonpath='{.status.allocatable}'", 'cat /sys/class/net/*/device/sriov_numvfs'],
+    cure:
+      'let the pod request the resource that the definition names; make functions: echo N ' +
+      '>/sys/class/net/DEV/device/sriov_numvfs',
+  },
+  {
+    id: 'sriov-setup',
+    pattern:
+      /SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}|failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}failed to (?:open|Statfs))[^\n]{1,160}|setupVF failed: [^\n]{1,100}|failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/i,
+    who: 'the sriov or ib-sriov plugin',
+    meaning: 'the pod got a virtual function, and its settings could not be made',
+    causes: [
+      'InfiniBand: the function has no GUID yet: ib-kubernetes or the subnet manager has to give it one',
+      'the driver of the card refuses the MAC, the VLAN, the rate or `trust`',
+    ],
+    look: ['ip link show', 'journalctl -k --since "1 hour ago" | grep -i -e vf -e mlx -e ixgbe -e i40e -e ice'],
+    cure:
+      'do what the quoted words name: give the function a GUID (InfiniBand), or take the setting that is refused ' +
+      'out of the definition',
+  },
+  {
+    id: 'host-device-none',
+    pattern: /specify either "device", "hwaddr", "kernelpath" or "pciBusID"/,
+    who: 'the host-device plugin',
+    meaning: 'host-device was not told which interface to give to the pod',
+    causes: [
+      'the NetworkAttachmentDefinition names no device, and lacks the annotation k8s.v1.cni.cncf.io/resourceName ' +
+        'with which Multus passes one on',
+      'a DEL after the file with the device was lost (/var/lib/cni/multus), so each try fails the same way',
+    ],
+    look: ['kubectl get net-attach-def -A -o yaml', 'ls /var/lib/cni/multus'],
+    cure:
+      'name the device or the resource in the definition: for a DEL too, which then goes through (the plugin ' +
+      'itself forgets nothing on the node)',
+  },
+  {
+    id: 'sriov-in-use',
+    pattern: /pci address \S+ is already allocated/,
+    who: 'the sriov plugin',
+    meaning: 'the virtual function is noted as in use by another pod',
+    causes: [
+      'the pod of before is not yet gone, or its DEL failed: the note below /var/lib/cni/sriov is left',
+      'the device plugin gave one function to two pods: it was restarted, or kubelet lost its checkpoint',
+    ],
+    look: ['ls -l /var/lib/cni/sriov/pci', 'ip link show'],
+    cure: 'wait for the end of the pod that has it; when its namespace is gone, remove the note of this address there',
+  },
+  {
+    id: 'device-missing',
+    pattern:
+      /no net directory under pci device \S+|failed to get one netdevice interface per \S+|VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)|failed to read net dir of the device|failed to find netdevice to PCI address|does not have a interface name or a dpdk driver|failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found|failed to get (?:uplink|VF) representor[^\n]{0,80}/i,
+    who: 'host-device, sriov, ovs, antrea, OVN',
+    meaning: 'the PCI device that the pod got has no network interface on the node',
+    causes: [
+      'it is bound to a driver without one (vfio-pci, for DPDK): then the definition has to say so, and gets no IPAM',
+      'it is in another pod still, or was not given back by the one before',
+      'it is gone: the card was reset, the number of functions changed',
+    ],
+    look: ['ls -l /sys/bus/pci/devices/ADDRESS/driver /sys/bus/pci/devices/ADDRESS/net', 'ip -br link'],
+    cure: 'bind it to the driver of the card again (driverctl unset-override ADDRESS), or end the pod that has it',
+  },
+  {
+    id: 'vrf-conflict',
+    pattern: /VRF \S+ already exist with different routing table|interface \S+ has already a master set/,
+    who: 'the vrf plugin',
+    meaning: 'the VRF or the interface is set otherwise already',
+    causes: [
+      'two networks of the pod name one VRF with different tables',
+      'the interface is a port of another VRF, a bridge or a bond in the pod',
+    ],
+    look: ['ip -n NETNS -d link show', 'trestle lint'],
+    cure: 'give the VRF one table in all networks of the pod, and each interface to one VRF',
+  },
+]

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of flannel: its plugin, and flanneld, whose log says why the plugin waits.
+
+import type { KnownError } from './known-error.ts'
+
+/** Errors of flannel, and of nodes without a range. */
+export const flannelErrors: readonly KnownError[] = [
+  {
+    id: 'flannel-subnet-env',
+    pattern:
+      /\/run\/flannel\/subnet\.env(?:: no such file or directory| is missing \w+)|failed to load flannel 'subnet\.env' file: (?!open)[^\n]{1,80}/,
+    who: 'the flannel plugin',
+    meaning: 'flanneld has not written which range this node has: it does not run here, or never got that far',
+    causes: [
+      'the flannel pod of this node crashes or waits; most often "pod cidr not assigned" or a missing br_netfilter',
+      'it was just restarted, or /run was emptied: the file comes again by itself',
+      'the configuration is left from a flannel that is no longer installed',
+    ],
+    look: ['kubectl -n kube-flannel get pods -o wide', 'kubectl -n kube-flannel logs ds/kube-flannel-ds --tail=20'],
+    cure:
+      'make the flannel pod of this node run (its log says what it lacks); where flannel is gone, remove its file ' +
+      'from /etc/cni/net.d. Never write the file by hand',
+  },
+  {
+    id: 'node-no-podcidr',
+    pattern:
+      /failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|PodCIDRs? not set for node|no podCidrs? for node/i,
+    who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
+    meaning: 'the node has no range for pods: its spec.podCIDR is empty',
+    causes: [
+      'kubeadm init ran without --pod-network-cidr, or the controller manager without --allocate-node-cidrs',
+      'all ranges of the cluster CIDR are given away: a /16 in /24 is 256 nodes',
+    ],
+    look: ["kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'"],
+    cure:
+      'give kube-controller-manager --allocate-node-cidrs=true and --cluster-cidr (with flannel the same as in its ' +
+      'net-conf.json)',
+  },
+  {
+    id: 'flannel-interface',
+    pattern:
+      /Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}|unable to find default (?:v6 )?route/,
+    who: 'flanneld',
+    meaning: 'flanneld did not find the interface over which this node reaches the others',
+    causes: [
+      'the node has no default route (a network without a way out), and no --iface says which interface it is',
+      '--iface, --iface-regex or --ip-autodetection of its DaemonSet names an interface that this node does not have',
+    ],
+    look: ['ip route show default', 'ip -br addr', 'kubectl -n kube-flannel get ds -o yaml | grep -A12 args'],
+    cure: 'give the DaemonSet --iface=NAME (more than once where nodes differ), or the node a default route',
+  },
+  {
+    id: 'flannel-network-config',
+    pattern:
+      /Couldn't fetch network config[^\n]{0,120}|flannel config not found in etcd|please define a correct (?:IPv6)?Network parameter in the flannel config|Key not found \(\/coreos\.com[^\n]{0,40}|error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}|failed to read net conf[^\n]{0,80}/,
+    who: 'flanneld',
+    meaning: 'flanneld has no configuration of the network, or one that it cannot read',
+    causes: [
+      'with etcd: the key /coreos.com/network/config was never written, or with the API of etcd v2 while flanneld ' +
+        'reads v3',
+      'with Kubernetes: net-conf.json of the ConfigMap kube-flannel-cfg has no Network, or is no JSON',
+      'a prefix other than --etcd-prefix',
+    ],
+    look: [
+      'kubectl -n kube-flannel get cm kube-flannel-cfg -o yaml',
+      'ETCDCTL_API=3 etcdctl get /coreos.com/network/config',
+    ],
+    cure: 'write the configuration: {"Network":"10.244.0.0/16","Backend":{"Type":"vxlan"}}, and restart flanneld',
+  },
+  {
+    id: 'flannel-other-range',
+    pattern: /specified in the flannel net config doesn't contain \S+ (?:IPv6 )?PodCIDR[^\n]{0,60}/,
+    who: 'flanneld',
+    meaning: "the range in flannel's net-conf.json is not the one that the nodes have theirs from",
+    causes: [
+      'kubeadm init ran with another --pod-network-cidr than the 10.244.0.0/16 of the manifest',
+      'the cluster CIDR of the controller manager was changed afterwards',
+    ],
+    look: [
+      'kubectl -n kube-flannel get cm kube-flannel-cfg -o yaml | grep Network',
+      "kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'",
+    ],
+    cure: 'put the cluster CIDR into Network of net-conf.json, and restart the flannel pods',
+  },
+  {
+    id: 'flannel-device-other',
+    pattern:
+      /link has incompatible addresses[^\n]{0,80}|isn't an? (?:iptun|ipip mode) device[^\n]{0,60}|created vxlan device with index \d+ is not vxlan|(?:flannel\S* )?mac address wanted: [^\n]{1,80}/,
+    who: 'flanneld',
+    meaning: "flannel's device (flannel.1) is left from before, with another address or of another kind",
+    causes: [
+      'the node got another range, or the backend was changed',
+      'systemd-networkd or NetworkManager changes the device (its MAC, its addresses)',
+    ],
+    look: ['ip -d addr show flannel.1', 'networkctl list; nmcli device 2>/dev/null'],
+    cure:
+      'ip link delete flannel.1, and restart the flannel pod of this node; let networkd and NetworkManager leave ' +
+      'flannel* alone (unmanaged)',
+  },
+  {
+    id: 'flannel-full',
+    pattern: /failed to acquire lease: out of subnets|max retries reached trying to acquire a subnet/,
+    who: 'flanneld',
+    meaning: 'no range is left for this node',
+    causes: [
+      'Network divided by SubnetLen is fewer ranges than nodes; leases of nodes that are gone last 24 hours',
+      'etcd does not answer well: each try to write the lease fails',
+    ],
+    look: ['ETCDCTL_API=3 etcdctl get --prefix --keys-only /coreos.com/network/subnets'],
+    cure: 'remove leases of nodes that are gone, or take a larger Network or a larger SubnetLen (smaller ranges)',
+  },
+]
