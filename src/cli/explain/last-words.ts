@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of an error that is not known: whose words it is, and what the last of them say, which are mostly the kernel's or Go's.
+// Of an error that is not known: whose words they are, and what the last of them say, which are mostly the kernel's
+// or Go's.
 
 import { all } from './layers.ts'
 

@@ -128,7 +128,7 @@ export const calicoErrors: readonly KnownError[] = [
       'the annotation or the configuration names an IPPool that is not there, disabled, or of the other family',
     ],
     look: ['kubectl get ippools.crd.projectcalico.org -o wide', 'calicoctl ipam show --ip=ADDRESS'],
-    cure: 'take an address of an enabled pool that is free; release one that is left: calicoctl ipam release --ip=ADDRESS',
+    cure: 'take a free address of an enabled pool; release one that is left: calicoctl ipam release --ip=ADDRESS',
   },
   {
     id: 'calico-ipam-busy',
