@@ -1,48 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0
 // npm run bench: what trestle costs, as ratios within one run. Runs itself in private namespaces; needs root.
-//   --rounds N      measured rounds of each case (default 30)
+//   --rounds N      measured rounds of each case (default 20)
 //   --only a,b      cases by name
 //   --pods 1,300    pods on the node in the case `whole` (default 1,300)
 //   --full          the sizes of the promise: 1000 pods, 50,000 foreign rules (minutes)
+//   --report        the same sizes, and docs/benchmarks.md with its pictures
 //   -o json         everything as JSON, series included
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readlinkSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bare, masquerade } from './bench/case-bare.mjs'
+import { churn } from './bench/case-churn.mjs'
+import { containerd } from './bench/case-containerd.mjs'
 import { locks } from './bench/case-locks.mjs'
 import { memory, processes } from './bench/case-resources.mjs'
 import { restore } from './bench/case-restore.mjs'
 import { pods, rules } from './bench/case-scale.mjs'
 import { start } from './bench/case-start.mjs'
 import { storm } from './bench/case-storm.mjs'
+import { timeline } from './bench/case-timeline.mjs'
 import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
 import { plot } from './bench/plot.mjs'
+import { writeReport } from './bench/report/page.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
 /** Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of them. */
-const cases = { start, processes, memory, bare, masquerade, pods, rules, whole, storm, restore, locks }
+const inside = {
+  start,
+  processes,
+  memory,
+  bare,
+  masquerade,
+  pods,
+  rules,
+  whole,
+  churn,
+  timeline,
+  storm,
+  restore,
+  locks,
+}
+/** containerd has a machine of its own, which is not made inside another. */
+const outside = { containerd }
 
 function readOptions() {
-  const options = {
-    rounds: { type: 'string', default: '30' },
-    only: { type: 'string' },
-    pods: { type: 'string', default: '1,300' },
-    full: { type: 'boolean', default: false },
-    output: { type: 'string', short: 'o', default: 'text' },
-  }
-  const { values } = parseArgs({ options })
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '20' },
+      only: { type: 'string' },
+      pods: { type: 'string', default: '1,300' },
+      full: { type: 'boolean', default: false },
+      report: { type: 'boolean', default: false },
+      output: { type: 'string', short: 'o', default: 'text' },
+      // For this program itself: where the part in private namespaces writes its results.
+      results: { type: 'string' },
+    },
+  })
+  const { report, output, results } = values
   const rounds = Number(values.rounds)
-  const names = values.only?.split(',') ?? Object.keys(cases)
-  const unknown = names.find((name) => !Object.hasOwn(cases, name))
-  if (unknown) throw new Error(`bench: no case ${unknown}; there are ${Object.keys(cases).join(', ')}`)
+  const all = [...Object.keys(inside), ...Object.keys(outside)]
+  const names = values.only?.split(',') ?? all
+  const unknown = names.find((name) => !all.includes(name))
+  if (unknown) throw new Error(`bench: no case ${unknown}; there are ${all.join(', ')}`)
   if (!Number.isInteger(rounds) || rounds < 3) throw new Error('bench: --rounds takes a number of 3 or more')
-  if (!['text', 'json'].includes(values.output)) throw new Error('bench: -o takes text or json')
+  if (!['text', 'json'].includes(output)) throw new Error('bench: -o takes text or json')
   const sizes = values.pods.split(',').map(Number)
   if (!sizes.every((size) => size >= 1 && size <= 1000)) throw new Error('bench: --pods takes numbers from 1 to 1000')
-  return { rounds, names, sizes, full: values.full, output: values.output }
+  return { rounds, names, sizes, full: values.full || report, report, output, results }
 }
 
 /** Whether this process is where scripts/in-netns.sh put it. */
@@ -50,35 +77,65 @@ function isPrivate() {
   return process.env.TRESTLE_TEST_NETNS === readlinkSync('/proc/self/ns/net')
 }
 
-async function measure({ names, output, ...options }) {
-  // Databases and reservations of the contenders; the mount is private (in-netns.sh).
-  execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/var/lib'])
+/** Runs those of `cases` that are asked for. Returns their results by name: of one that fails, the reason. */
+async function run(cases, { names, ...options }) {
   const scratch = mkdtempSync(join(tmpdir(), 'trestle-bench-'))
   try {
     const found = copyExecutables(scratch)
     const results = {}
-    for (const name of names) {
-      process.stderr.write(`bench: ${name}\n`)
+    for (const name of names.filter((each) => Object.hasOwn(cases, each))) {
+      const start = performance.now()
       results[name] = await cases[name]({ ...options, found, scratch }).catch((error) => {
         return { rows: [leftOut(name, error.message)], notes: [] }
       })
+      process.stderr.write(`bench: ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`)
     }
-    if (output === 'json') return console.log(JSON.stringify({ options, results }))
-    for (const [name, { notes }] of Object.entries(results)) console.log([`\n${name}`, ...notes].join('\n  '))
-    for (const verb of ['add', 'del']) {
-      const { series } = results.whole ?? {}
-      if (series) console.log(`\n${plot(`whole network, ${verb.toUpperCase()}, ms (median)`, verb, series)}`)
-    }
-    console.log(`\n${renderTable(Object.values(results).flatMap(({ rows }) => rows))}`)
+    return results
   } finally {
     rmSync(scratch, { recursive: true, force: true })
   }
 }
 
+/** The cases that change links and rules, in namespaces of their own. */
+function runInside() {
+  const directory = mkdtempSync(join(tmpdir(), 'trestle-bench-'))
+  const file = join(directory, 'results')
+  try {
+    const words = [process.execPath, ...process.argv.slice(1), '--results', file]
+    const { status } = spawnSync(join(import.meta.dirname, 'in-netns.sh'), words, { stdio: 'inherit' })
+    if (status !== 0) process.exit(status ?? 1)
+    return JSON.parse(readFileSync(file, 'utf8'))
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+function print(results) {
+  for (const [name, { notes }] of Object.entries(results)) console.log([`\n${name}`, ...notes].join('\n  '))
+  for (const verb of ['add', 'del']) {
+    const { series } = results.whole ?? {}
+    if (series) console.log(`\n${plot(`whole network, ${verb.toUpperCase()}, ms (median)`, verb, series)}`)
+  }
+  console.log(`\n${renderTable(Object.values(results).flatMap(({ rows }) => rows))}`)
+}
+
 const options = readOptions()
-if (isPrivate()) await measure(options)
-else {
-  const inside = join(import.meta.dirname, 'in-netns.sh')
-  const { status } = spawnSync(inside, [process.execPath, ...process.argv.slice(1)], { stdio: 'inherit' })
-  process.exitCode = status ?? 1
+// The control groups of the nodes go at the end of the process.
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1))
+if (options.results !== undefined) {
+  if (!isPrivate()) throw new Error('bench: --results is for the part in private namespaces')
+  // Databases and reservations of the contenders; the mount is private (in-netns.sh).
+  execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/var/lib'])
+  writeFileSync(options.results, JSON.stringify(await run(inside, options)))
+} else {
+  const start = performance.now()
+  const isAskedFor = options.names.some((name) => Object.hasOwn(inside, name))
+  const results = { ...(isAskedFor && runInside()), ...(await run(outside, options)) }
+  const seconds = (performance.now() - start) / 1000
+  if (options.output === 'json') console.log(JSON.stringify({ options, results }))
+  else print(results)
+  process.stderr.write(`bench: ${seconds.toFixed(0)} s in all\n`)
+  const { rounds } = options
+  if (options.report)
+    for (const file of writeReport({ results, rounds, seconds })) process.stderr.write(`bench: ${file}\n`)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bare attachment (bridge, address, default route) and one with masquerade, against the upstream bridge.
 import { empty, trestle, upstreamChain } from './contenders.mjs'
+import { limits } from './limits.mjs'
 import { attachRounds, notesOf } from './rounds.mjs'
 import { describeRatio, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
@@ -24,7 +25,11 @@ export async function bare(bench) {
   const value = above(0.5) / quantile(theirs.add, 0.5)
   const detail = `minima ${(above(0) / quantile(theirs.add, 0)).toFixed(2)}`
   notes.push(...compare(own, theirs, 'upstream bridge'))
-  return { rows: [row({ what: ownWork, limit: 1, value, detail })], notes, series: Object.fromEntries(series) }
+  return {
+    rows: [row({ what: ownWork, limit: limits.ownWork, value, detail })],
+    notes,
+    series: Object.fromEntries(series),
+  }
 }
 
 /** Notes and series of one with masquerade. */

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { empty, trestle } from './contenders.mjs'
+import { limits } from './limits.mjs'
 import { openNode } from './node.mjs'
 import { started } from './started.mjs'
 import { quantile } from './statistics.mjs'
@@ -31,11 +32,11 @@ export async function memory({ found, scratch }) {
       sizes[verb].push(Number(readFileSync(log, 'utf8')))
     }
   }
-  for (const node of [own, nothing]) node.close()
+  for (const node of [own, nothing]) await node.close()
   const median = (verb) => quantile(sizes[verb], 0.5)
   const mib = (verb) => `${verb} ${(median(verb) / 1024).toFixed(1)} MiB`
   const value = median('ADD') / median('EMPTY')
-  return { rows: [row({ what, limit: 1.1, value })], notes: [['ADD', 'DEL', 'EMPTY'].map(mib).join(', ')] }
+  return { rows: [row({ what, limit: limits.memory, value })], notes: [['ADD', 'DEL', 'EMPTY'].map(mib).join(', ')] }
 }
 
 /** Processes started by each verb of a network with masquerade, without and with the bridge already there. */
@@ -56,7 +57,7 @@ export async function processes({ found, scratch }) {
     await node.call(verb, { pod: { ...pod, runtimeConfig: {} }, prevResult: verb === 'CHECK' ? result : undefined })
     counts[verb] = started(readFileSync(log, 'utf8'))
   }
-  node.close()
+  await node.close()
   const limits = { ADD: 3, DEL: 3, CHECK: 4, STATUS: 0, VERSION: 0 }
   const rows = Object.entries(limits).map(([verb, limit]) =>
     row({ what: what(verb), limit, value: counts[verb].length, digits: 0, detail: counts[verb].join(', ') }),

@@ -47,7 +47,7 @@ export async function restore(bench) {
       series: times,
     }
   } finally {
-    node.close()
+    await node.close()
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an ADD costs on a node that is not empty: many pods, or many rules of others.
 import { trestle } from './contenders.mjs'
+import { limits } from './limits.mjs'
 import { attachRounds } from './rounds.mjs'
 import { describe, describeRatio, ratio } from './statistics.mjs'
 import { row } from './table.mjs'
@@ -12,7 +13,7 @@ export async function pods(bench) {
   const counts = new Map([few, many].map((count) => [`${count} pods`, count]))
   const prepare = async (node) => await node.fill(counts.get(node.contender.name))
   const { series, failed } = await attachRounds(contenders, { ...bench, prepare })
-  return compared({ series, failed, what: `ADD with ${many} pods / with ${few}`, limit: 1.15 })
+  return compared({ series, failed, what: `ADD with ${many} pods / with ${few}`, limit: limits.manyPods })
 }
 
 /** ADD with foreign rules in nftables and in iptables against an empty rule set. */
@@ -28,7 +29,7 @@ export async function rules(bench) {
   const { series, failed } = await attachRounds(contenders, { ...bench, prepare })
   const [base, ...others] = [...fills.keys()]
   const parts = others.map((name) =>
-    compared({ series, failed, pair: [base, name], what: `ADD with ${name} / without`, limit: 1.1 }),
+    compared({ series, failed, pair: [base, name], what: `ADD with ${name} / without`, limit: limits.foreignRules }),
   )
   return {
     rows: parts.flatMap((part) => part.rows),

@@ -1,71 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole network of a pod (masquerade, one host port, firewall, bandwidth, a sysctl) against the upstream chain
-// and kindnet's plugin, with 1, 100 and 300 pods on the node.
+// and kindnet's plugin, with 1 and 300 pods on the node.
 import { kindnet, wholeReference, wholeTrestle } from './contenders.mjs'
-import { attachRounds, notesOf } from './rounds.mjs'
-import { describeRatio, mean, quantile, ratio } from './statistics.mjs'
+import { limits } from './limits.mjs'
+import { attachSizes, notesOf } from './rounds.mjs'
+import { beside, describe, describeRatio, mean, quantile, ratio } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 import { notInEffect } from './whole-in-effect.mjs'
 
-/** What docs/benchmarks.md, "Limits" allows, by number of pods: against the upstream chain, and against kindnet. */
-const limits = { 1: { add: [0.4, 1], del: [0.2, 1] }, 300: { add: [0.2, 0.6], del: [0.2, 1] } }
+/** Who is compared with, and what limits.mjs calls them. */
+const peers = { 'upstream chain, iptables': 'chain', 'upstream chain, nftables': undefined, 'cni-kindnet': 'kindnet' }
 
-/** Rows, notes and series, for each of the sizes. */
+/** All who can be measured: trestle first. */
+export function wholeContenders(found) {
+  const hasChain = ['bridge', 'portmap', 'firewall', 'bandwidth', 'tuning'].every(found.has)
+  const chains = hasChain ? ['iptables', 'nftables'].map((backend) => wholeReference(found, backend)) : []
+  return [wholeTrestle(found), ...chains, ...(found.has('cni-kindnet') ? [kindnet(found)] : [])]
+}
+
+/** Rows, notes and series for each of the sizes; `fills`: the time of each ADD by the number of pods before it. */
 export async function whole(bench) {
   const lacks = await notInEffect(bench)
   if (lacks) return { rows: [leftOut('whole network', lacks)], notes: [] }
-  const parts = []
-  for (const pods of bench.sizes) parts.push(await wholeWith({ ...bench, pods }))
+  const { series, failed, fills } = await attachSizes(wholeContenders(bench.found), bench)
+  if (failed.has('trestle')) throw new Error(failed.get('trestle'))
+  const parts = [...series].map(([pods, measured]) => wholeWith({ pods, series: measured, failed }))
+  const times = [...fills].map(([name, each]) => `one at a time, ${name}: ${each.length} ADDs, ${describe(each)}`)
   return {
-    rows: parts.flatMap(({ rows }) => rows),
-    notes: parts.flatMap(({ notes }) => notes),
-    series: Object.assign({}, ...parts.map(({ series }) => series)),
+    rows: [...parts.flatMap(({ rows }) => rows), ...p99Rows(fills)],
+    notes: [...parts.flatMap(({ notes }) => notes), ...times],
+    series: Object.fromEntries([...series].map(([pods, each]) => [`${pods} pods`, Object.fromEntries(each)])),
+    fills: Object.fromEntries(fills),
   }
 }
 
-async function wholeWith(bench) {
-  const { found, pods } = bench
-  const hasChain = ['bridge', 'portmap', 'firewall', 'bandwidth', 'tuning'].every(found.has)
-  const chains = hasChain ? ['iptables', 'nftables'].map((backend) => wholeReference(found, backend)) : []
-  const peers = found.has('cni-kindnet') ? [kindnet(found)] : []
-  const { series, failed } = await attachRounds([wholeTrestle(found), ...chains, ...peers], bench)
+function wholeWith({ pods, series, failed }) {
   const own = series.get('trestle')
-  if (!own) throw new Error(failed.get('trestle'))
-  const against = (name, at) => {
-    if (!series.has(name)) return [leftOut(`whole network, ${pods} pods / ${name}`, failed.get(name) ?? 'not found')]
+  const against = ([name, peer]) => {
+    const theirs = series.get(name)
+    if (!theirs) return [leftOut(`whole network, ${pods} pods / ${name}`, failed.get(name) ?? 'not found')]
     return ['add', 'del'].map((verb) => {
-      const value = ratio(own[verb], series.get(name)[verb])
-      const limit = limits[pods]?.[verb][at]
-      return row({
-        what: `whole ${verb.toUpperCase()}, ${pods} pods / ${name}`,
-        limit,
-        value: value.median,
-        detail: describeRatio(value),
-      })
+      const value = ratio(own[verb], theirs[verb])
+      const limit = peer && limits.whole(pods, verb, peer)
+      const detail = `${beside(own[verb], theirs[verb])}; ${describeRatio(value)}`
+      return row({ what: `whole ${verb.toUpperCase()}, ${podsOf(pods)} / ${name}`, limit, value: value.median, detail })
     })
   }
   const rows = [
-    ...['iptables', 'nftables'].flatMap((backend) => [
-      ...against(`upstream chain, ${backend}`, 0),
-      ...cpuRow(series, `upstream chain, ${backend}`, pods),
-    ]),
-    ...against('cni-kindnet', 1),
+    ...Object.entries(peers).flatMap(against),
+    ...Object.keys(peers).flatMap((name) => cpuRows(series, name, pods)),
   ]
-  const notes = notesOf(series).map((note) => `${pods} pods: ${note}`)
-  return { rows, notes, series: { [`${pods} pods`]: Object.fromEntries(series) } }
+  const gone = [...series].map(
+    ([name, { delGone }]) => `${podsOf(pods)}: ${name}: the last process of a DEL is gone after ${describe(delGone)}`,
+  )
+  return { rows, notes: [...notesOf(series).map((note) => `${podsOf(pods)}: ${note}`), ...gone] }
 }
 
-function cpuRow(series, name, pods) {
+/** Of all ADDs that filled the nodes, one at a time. */
+function p99Rows(fills) {
+  const own = fills.get('trestle')
+  return [...fills].slice(1).map(([name, theirs]) => {
+    const what = `whole ADD, one at a time, p99 of ${own.length} / ${name}`
+    return row({ what, value: quantile(own, 0.99) / quantile(theirs, 0.99), detail: beside(own, theirs) })
+  })
+}
+
+function podsOf(count) {
+  return count === 1 ? '1 pod' : `${count} pods`
+}
+
+/** Until the last process of the tree is gone: what an early answer leaves at work counts. */
+function cpuRows(series, name, pods) {
   const [own, theirs] = [series.get('trestle'), series.get(name)]
   if (!theirs) return []
-  const sum = (samples) => samples.reduce((total, each) => total + each, 0)
-  const detail = `${mean(own.addCpu)} / ${mean(theirs.addCpu)}, wall ${quantile(own.add, 0.5).toFixed(1)} ms`
-  return [
-    row({
-      what: `CPU of the tree, whole ADD, ${pods} pods / ${name}`,
-      limit: 0.6,
-      value: sum(own.addCpu) / sum(theirs.addCpu),
-      detail,
-    }),
-  ]
+  return ['add', 'del'].map((verb) => {
+    const what = `CPU of the tree, whole ${verb.toUpperCase()}, ${podsOf(pods)} / ${name}`
+    const [mine, other] = [own[`${verb}Cpu`], theirs[`${verb}Cpu`]]
+    if (mine.length === 0) return leftOut(what, 'no control groups here')
+    const limit = verb === 'add' && peers[name] === 'chain' ? limits.cpu : undefined
+    const value = quantile(mine, 0.5) / quantile(other, 0.5)
+    return row({ what, limit, value, detail: `${beside(mine, other)}; means ${mean(mine)} / ${mean(other)}` })
+  })
 }

@@ -7,7 +7,11 @@ import { join, resolve } from 'node:path'
 import { bandwidth } from './node.mjs'
 
 const upstream = ['bridge', 'host-local', 'portmap', 'firewall', 'bandwidth', 'tuning']
-const peers = join(process.env.TRESTLE_PEERS ?? join(homedir(), '.cache/trestle-peers'), 'cni')
+const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache')
+
+/** Where scripts/peers.sh puts what it builds. */
+export const peersCache = process.env.TRESTLE_PEERS ?? join(cache, 'trestle-peers')
+const peers = join(peersCache, 'cni')
 
 /**
  * Copies everything there is to `scratch`/bin. Returns {has(name), missing}: `missing` says for each absent
@@ -93,17 +97,24 @@ export function wholeReference(found, backend) {
 
 /** kindnet's plugin: address, routes and one host port. Its database is in /var/lib, which is private here. */
 export function kindnet({ file }) {
-  const startFresh = () => rmSync('/var/lib/cni-kindnet', { recursive: true, force: true })
   const plugin = { file: file('cni-kindnet'), conf: { type: 'cni-kindnet', ranges: [subnet] }, takes: ['portMappings'] }
   return {
     name: 'cni-kindnet',
     network: 'kindnet',
     cniVersion: '0.4.0',
-    at: () => {
-      startFresh()
-      return { env: {}, plugins: [plugin] }
-    },
+    startFresh: () => rmSync('/var/lib/cni-kindnet', { recursive: true, force: true }),
+    at: () => ({ env: {}, plugins: [plugin] }),
   }
+}
+
+/** The configuration list of a contender, for a runtime: its state is where it is by default. */
+export function conflistOf({ network, cniVersion, at }) {
+  const { plugins } = at('/var/lib/cni/bench')
+  const listed = plugins.map(({ conf, takes = [] }) => ({
+    ...conf,
+    ...(takes.length > 0 && { capabilities: Object.fromEntries(takes.map((key) => [key, true])) }),
+  }))
+  return { cniVersion, name: network, plugins: listed }
 }
 
 /** The empty executable, called like a plugin. */

@@ -4,6 +4,7 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { openControlGroup } from './cluster/control-group.mjs'
 
 let opened = 0
 
@@ -13,8 +14,8 @@ export function ip(...args) {
 }
 
 /**
- * Opens a node for one contender (contenders.mjs). `call` runs a verb, `fill` attaches so many pods unmeasured,
- * `exec` runs a command in the node. Each rejects when a plugin fails.
+ * Opens a node for one contender (contenders.mjs). `call` runs a verb (worker.mjs), `fill` attaches so many pods
+ * unmeasured, `exec` runs a command in the node. Each rejects when a plugin fails.
  */
 export function openNode(contender, scratch) {
   opened += 1
@@ -24,8 +25,10 @@ export function openNode(contender, scratch) {
   execFileSync('ip', ['-n', name, '-batch', '-'], { input: uplink })
   const state = join(scratch, name)
   mkdirSync(state)
+  contender.startFresh?.()
   const own = { ...contender, ...contender.at?.(state), path: join(scratch, 'bin') }
-  const worker = startWorker(name)
+  const group = groupBelow(state)
+  const worker = startWorker(name, group)
   let pods = 0
   const pod = () => {
     pods += 1
@@ -46,7 +49,11 @@ export function openNode(contender, scratch) {
   const exec = (file, args, input = '') =>
     execFileSync('nsenter', [`--net=/run/netns/${name}`, '--', file, ...args], { input, maxBuffer: 1e9 }).toString()
   const storm = (list, atOnce) => worker.ask({ pods: list, atOnce, contender: own })
-  return { name, contender: own, pod, call, fill, exec, storm, close: worker.end }
+  const close = async () => {
+    await worker.end()
+    remove(group)
+  }
+  return { name, contender: own, hasGroup: group !== undefined, pod, call, fill, exec, storm, close }
 }
 
 const uplink = `link add uplink0 type veth peer name uplink1
@@ -61,15 +68,50 @@ route add default via 192.0.2.1
 const rate = { ingressRate: 1e8, ingressBurst: 1e7, egressRate: 1e8, egressBurst: 1e7 }
 export const bandwidth = rate
 
-function startWorker(name) {
+const groups = new Set()
+// Control groups are the machine's: they are gone when the bench is, however it ends.
+process.on('exit', () => groups.forEach(remove))
+
+/** Where a container has no right to make one, CPU is not measured. */
+function groupBelow(state) {
+  try {
+    const group = openControlGroup(state)
+    groups.add(group)
+    return group
+  } catch {
+    return undefined
+  }
+}
+
+/** The kernel may be about to let the last process go. */
+function remove(group) {
+  if (!groups.delete(group)) return
+  for (const end = performance.now() + 5000; ; ) {
+    try {
+      return group.remove()
+    } catch (error) {
+      if (performance.now() > end) return console.error(`bench: a control group is left: ${error.message}`)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20)
+    }
+  }
+}
+
+function startWorker(name, group) {
   const script = join(import.meta.dirname, 'worker.mjs')
-  const child = spawn('nsenter', [`--net=/run/netns/${name}`, '--', process.execPath, script], {
+  const words = [...(group?.join ?? []), 'nsenter', `--net=/run/netns/${name}`, '--', process.execPath, script]
+  const child = spawn(words[0], words.slice(1), {
+    env: { ...process.env, ...(group && { BENCH_GROUP: JSON.stringify(group.files) }) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
+  const ended = new Promise((done) => child.once('exit', done))
   const ask = (job) =>
     new Promise((resolve, reject) => {
       child.once('message', ({ done, error }) => (error === undefined ? resolve(done) : reject(new Error(error))))
       child.send(job)
     })
-  return { ask, end: () => child.disconnect() }
+  const end = async () => {
+    child.disconnect()
+    await ended
+  }
+  return { ask, end }
 }

@@ -7,27 +7,61 @@ const unmeasured = 3
 
 /**
  * Fills a node per contender with `pods` pods, then adds one more pod and removes it, `rounds` times, in turns.
- * `prepare` gets each node after that. Returns `series`, a Map from the contender's name to {add, del, addCpu, delCpu}
- * in ms; the empty executable is run in place of a verb. A contender that fails at the beginning is left out: `failed`
- * maps its name to the reason.
+ * `prepare` gets each node after that. Returns `series`, a Map from the contender's name to {add, del, addCpu, delCpu,
+ * delGone} in ms; the empty executable is run in place of a verb. A contender that fails at the beginning is left out:
+ * `failed` maps its name to the reason.
  */
-export async function attachRounds(contenders, { scratch, rounds, pods = 1, prepare = () => {} }) {
-  const [nodes, failed, series] = [[], new Map(), new Map()]
-  for (const contender of contenders) {
-    const node = openNode(contender, scratch)
+export async function attachRounds(contenders, { pods = 1, ...bench }) {
+  const { series, failed } = await attachSizes(contenders, { ...bench, sizes: [pods] })
+  return { series: series.get(pods), failed }
+}
+
+/**
+ * The same with each of `sizes` pods, one after the other, on the same nodes. Returns `series` by size, and `fills`: what
+ * each ADD on the way took, by contender, in turns as well.
+ */
+export async function attachSizes(contenders, { scratch, rounds, sizes, prepare = () => {} }) {
+  const open = { nodes: contenders.map((each) => openNode(each, scratch)), failed: new Map(), fills: new Map() }
+  const series = new Map()
+  try {
+    for (const size of sizes.toSorted((a, b) => a - b)) {
+      await fillTo(open, size)
+      await eachOrOut(open, prepare)
+      series.set(size, new Map(open.nodes.map(({ contender }) => [contender.name, emptySeries()])))
+      for (let round = -unmeasured; round < rounds; round++) await oneRound(open.nodes, series.get(size), round)
+    }
+  } finally {
+    for (const node of open.nodes) await node.close()
+  }
+  return { series, failed: open.failed, fills: open.fills }
+}
+
+function emptySeries() {
+  return { add: [], del: [], addCpu: [], delCpu: [], delGone: [] }
+}
+
+async function fillTo(open, size) {
+  const longest = Math.max(0, ...[...open.fills.values()].map(({ length }) => length))
+  for (let pod = longest; pod < size; pod++) {
+    await eachOrOut(open, async (node) => {
+      if (node.contender.name === 'empty') return
+      const { ms } = await node.call('ADD', { pod: node.pod() })
+      open.fills.set(node.contender.name, [...(open.fills.get(node.contender.name) ?? []), ms])
+    })
+  }
+}
+
+/** What fails is out of the comparison, with its reason. */
+async function eachOrOut(open, body) {
+  for (const node of [...open.nodes]) {
     try {
-      if (contender.name !== 'empty') await node.fill(pods)
-      await prepare(node)
-      nodes.push(node)
-      series.set(contender.name, { add: [], del: [], addCpu: [], delCpu: [] })
+      await body(node)
     } catch (error) {
-      failed.set(contender.name, error.message)
-      node.close()
+      open.failed.set(node.contender.name, error.message)
+      open.nodes = open.nodes.filter((other) => other !== node)
+      await node.close()
     }
   }
-  for (let round = -unmeasured; round < rounds; round++) await oneRound(nodes, series, round)
-  for (const node of nodes) node.close()
-  return { series, failed }
 }
 
 async function oneRound(nodes, series, round) {
@@ -36,18 +70,19 @@ async function oneRound(nodes, series, round) {
   for (const verb of ['ADD', 'DEL']) {
     for (const node of turns) {
       const pod = added.get(node)
-      const { ms, cpuMs, result } = await node.call(pod ? verb : 'EMPTY', { pod, prevResult: pod?.result })
+      const { ms, cpuMs, goneMs, result } = await node.call(pod ? verb : 'EMPTY', { pod, prevResult: pod?.result })
       if (pod && verb === 'ADD') pod.result = result
       if (round < 0) continue
       const own = series.get(node.contender.name)
       own[verb.toLowerCase()].push(ms)
-      own[`${verb.toLowerCase()}Cpu`].push(cpuMs)
+      if (cpuMs !== undefined) own[`${verb.toLowerCase()}Cpu`].push(cpuMs)
+      if (verb === 'DEL') own.delGone.push(goneMs)
     }
   }
 }
 
 /** The first is not always the same one. */
-function rotate(list, by) {
+export function rotate(list, by) {
   const at = by % list.length
   return [...list.slice(at), ...list.slice(0, at)]
 }
@@ -56,7 +91,8 @@ function rotate(list, by) {
 export function notesOf(series) {
   return [...series].map(([name, { add, del, addCpu, delCpu }]) => {
     if (name === 'empty') return `empty executable: ${describe(add)}`
-    return `${name}: ADD ${describe(add)}, CPU ${mean(addCpu)}; DEL ${describe(del)}, CPU ${mean(delCpu)}`
+    const cpu = (samples) => (samples.length === 0 ? 'not measured' : mean(samples))
+    return `${name}: ADD ${describe(add)}, CPU ${cpu(addCpu)}; DEL ${describe(del)}, CPU ${cpu(delCpu)}`
   })
 }
 

@@ -7,11 +7,11 @@ export function quantile(samples, at) {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * at))]
 }
 
-/** {count, min, p25, median, p75} of a series. Throws when it is empty. */
+/** {count, min, p25, median, p75, p99} of a series. Throws when it is empty. */
 export function summary(samples) {
   if (samples.length === 0) throw new Error('bench: an empty series')
-  const [p25, median, p75] = [0.25, 0.5, 0.75].map((at) => quantile(samples, at))
-  return { count: samples.length, min: Math.min(...samples), p25, median, p75 }
+  const [p25, median, p75, p99] = [0.25, 0.5, 0.75, 0.99].map((at) => quantile(samples, at))
+  return { count: samples.length, min: Math.min(...samples), p25, median, p75, p99 }
 }
 
 /**
@@ -28,10 +28,11 @@ export function ratio(a, b) {
   }
 }
 
-/** A series in one phrase: median, minimum, spread. */
+/** A series in one phrase: median, minimum, spread, and what one call in a hundred takes. */
 export function describe(samples, unit = 'ms') {
-  const { min, p25, median, p75 } = summary(samples)
-  return `${median.toFixed(1)} ${unit} (min ${min.toFixed(1)}, ${p25.toFixed(1)}-${p75.toFixed(1)})`
+  const { min, p25, median, p75, p99 } = summary(samples)
+  const spread = `min ${min.toFixed(1)}, ${p25.toFixed(1)}-${p75.toFixed(1)}, p99 ${p99.toFixed(1)}`
+  return `${median.toFixed(1)} ${unit} (${spread})`
 }
 
 /** A ratio in one phrase. */
@@ -39,7 +40,13 @@ export function describeRatio({ median, min, p25, p75 }) {
   return `${median.toFixed(2)} (min ${min.toFixed(2)}, ${p25.toFixed(2)}-${p75.toFixed(2)})`
 }
 
-/** The mean in one phrase. CPU is counted in ticks of 10 ms: only the mean of a series says something. */
+/** Medians and p99 of two series beside each other, in one phrase. */
+export function beside(a, b, unit = 'ms') {
+  const at = (fraction) => [a, b].map((series) => quantile(series, fraction).toFixed(0)).join(' / ')
+  return `${at(0.5)} ${unit}, p99 ${at(0.99)}`
+}
+
+/** The mean in one phrase. */
 export function mean(samples) {
   return `${(samples.reduce((sum, each) => sum + each, 0) / samples.length).toFixed(1)} ms`
 }

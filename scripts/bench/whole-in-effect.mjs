@@ -20,6 +20,6 @@ export async function notInEffect({ found, scratch }) {
   } catch (error) {
     return `trestle: ${error.message}`
   } finally {
-    node.close()
+    await node.close()
   }
 }

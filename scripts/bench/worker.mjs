@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs inside the network namespace that plays a node, one for each contender: calls plugins as libcni does and
-// times them. Jobs come over the IPC channel, so that series of several contenders can be interleaved.
+// times them. Jobs come over the IPC channel, so that series of several contenders can be interleaved. It is in a control
+// group of its own, whose other processes are those of the calls: BENCH_GROUP has the group's files.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readCpuMs } from './cluster/control-group.mjs'
 
 /** Calls that may run at once: each has a pipe. */
 const mostAtOnce = 32
 
-const tickMs = 10 // USER_HZ is 100 on every Linux (proc(5), clock_t)
+const group = process.env.BENCH_GROUP ? JSON.parse(process.env.BENCH_GROUP) : undefined
+
+/** What a call has left at work is waited for, so that it slows no other: no longer than this. */
+const longestTailMs = 20_000
 
 const directory = mkdtempSync(join(tmpdir(), 'trestle-bench-worker-'))
 const pipes = Array.from({ length: mostAtOnce }, (_, at) => join(directory, `${at}`))
@@ -35,11 +40,22 @@ function withPipe(input, body) {
   return body(reader, done)
 }
 
-/** CPU of all processes that this one has waited for, theirs included, in ms (proc_pid_stat(5), fields 16 and 17). */
-function childrenCpuMs() {
-  const stat = readFileSync('/proc/self/stat', 'latin1')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[13]) + Number(fields[14])) * tickMs
+/** CPU of all that the calls have started so far, in ms; undefined without control groups. */
+function callsCpuMs() {
+  if (group === undefined) return undefined
+  // Our own first: that brings the kernel's account of us up to date in the group, too.
+  const { user, system } = process.cpuUsage()
+  return readCpuMs(group) - (user + system) / 1000
+}
+
+/** Waits until nothing of a call is at work any more, also what it has not waited for itself. */
+function untilAlone() {
+  if (group === undefined) return
+  const end = performance.now() + longestTailMs
+  while (readFileSync(group.processes, 'utf8').trim().includes('\n')) {
+    if (performance.now() > end) throw new Error('a call has left processes behind')
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.5)
+  }
 }
 
 /** The call of one plugin of a chain. `pod`: {id, netns, ifName, runtimeConfig}. */
@@ -69,9 +85,25 @@ function orderOf({ verb, contender }) {
   return verb === 'DEL' ? contender.plugins.toReversed() : contender.plugins
 }
 
+/**
+ * A call, or with verb CHURN an ADD, a DEL and an ADD of the same names without a pause. {ms, cpuMs, goneMs, startUs,
+ * result}: `ms` until the answer, `goneMs` until the last process has gone, CPU until then; `startUs` of CLOCK_MONOTONIC.
+ */
+function measure({ verb, ...job }) {
+  const cpuBefore = callsCpuMs()
+  const [start, startUs] = [performance.now(), Number(process.hrtime.bigint() / 1000n)]
+  let result = job.prevResult
+  for (const each of verb === 'CHURN' ? ['ADD', 'DEL', 'ADD'] : [verb]) {
+    result = runChain({ ...job, verb: each, prevResult: each === 'ADD' ? undefined : result })
+  }
+  const ms = performance.now() - start
+  untilAlone()
+  const goneMs = performance.now() - start
+  return { ms, goneMs, cpuMs: cpuBefore === undefined ? undefined : callsCpuMs() - cpuBefore, startUs, result }
+}
+
+/** Runs the plugins one after the other. Returns the last result. */
 function runChain(job) {
-  const cpuBefore = childrenCpuMs()
-  const start = performance.now()
   let result = job.prevResult
   for (const plugin of orderOf(job)) {
     const { file, args, env, input } = callOf(job, plugin, result)
@@ -85,7 +117,7 @@ function runChain(job) {
     }
     if (job.verb === 'ADD') result = JSON.parse(done.stdout)
   }
-  return { ms: performance.now() - start, cpuMs: childrenCpuMs() - cpuBefore, result }
+  return result
 }
 
 function runOne({ file, args, env, input }) {
@@ -126,12 +158,14 @@ async function storm({ pods, atOnce, ...job }) {
     }
   }
   await Promise.all(Array.from({ length: atOnce }, lane))
-  return { ms: performance.now() - start, calls, errors }
+  const ms = performance.now() - start
+  untilAlone()
+  return { ms, calls, errors }
 }
 
 process.on('message', async (job) => {
   try {
-    process.send({ done: job.pods ? await storm(job) : runChain(job) })
+    process.send({ done: job.pods ? await storm(job) : measure(job) })
   } catch (error) {
     process.send({ error: error.message })
   }

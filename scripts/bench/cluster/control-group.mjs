@@ -4,12 +4,16 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmdirSync } from 'node:fs'
 import { join } from 'node:path'
 
+let opened = 0
+
 /**
  * Opens a group below `scratch`, in version 2 or 1 of control groups (the machine's). `join`: the words that start a program in it.
  * `cpuMs`: CPU time since the start. `memory`: MB; `peak` has page cache in it, `anonymous` and `mapped` are of now.
+ * `files`: for a process that reads the same itself (`readCpuMs`). `remove` throws while somebody is in the group.
  */
 export function openControlGroup(scratch) {
-  const name = `trestle-bench-${process.pid}`
+  opened += 1
+  const name = `trestle-bench-${process.pid}-${opened}`
   const isTwo = !/\bmemory\b/.test(readFileSync('/proc/cgroups', 'utf8')) || hasMemoryInTwo()
   const mounts = isTwo
     ? [['cgroup2', '']]
@@ -25,8 +29,8 @@ export function openControlGroup(scratch) {
     return join(at, name)
   })
   const [memory, cpu = memory] = groups
+  const files = { cpu: join(cpu, isTwo ? 'cpu.stat' : 'cpuacct.usage'), processes: join(cpu, 'cgroup.procs') }
   const read = (group, file) => readFileSync(join(group, file), 'utf8')
-  const stat = (text, key) => Number(new RegExp(`^${key} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
   const mb = (bytes) => Number(bytes) / 1e6
   const now = () => {
     const text = read(memory, 'memory.stat')
@@ -40,16 +44,28 @@ export function openControlGroup(scratch) {
   }
   return {
     join: ['sh', '-c', `for g in ${groups.join(' ')}; do echo $$ >$g/cgroup.procs; done; exec "$@"`, 'sh'],
-    cpuMs: () => (isTwo ? stat(read(cpu, 'cpu.stat'), 'usage_usec') / 1000 : Number(read(cpu, 'cpuacct.usage')) / 1e6),
+    cpuMs: () => readCpuMs(files),
+    files,
     memory: () => ({ peak: mb(read(memory, isTwo ? 'memory.peak' : 'memory.max_usage_in_bytes')), ...now() }),
     isEmpty: () => groups.every((group) => readFileSync(join(group, 'cgroup.procs'), 'utf8') === ''),
     remove: () => {
-      for (const group of groups) {
+      // It may have to be asked again: what is gone already is passed over.
+      for (const group of groups.filter((each) => existsSync(each))) {
         rmdirSync(group)
         execFileSync('umount', [join(group, '..')])
       }
     },
   }
+}
+
+/** CPU time of a group since its start, in ms. `files`: of `openControlGroup`. */
+export function readCpuMs({ cpu }) {
+  const text = readFileSync(cpu, 'utf8')
+  return cpu.endsWith('cpu.stat') ? stat(text, 'usage_usec') / 1000 : Number(text) / 1e6
+}
+
+function stat(text, key) {
+  return Number(new RegExp(`^${key} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
 }
 
 function hasMemoryInTwo() {

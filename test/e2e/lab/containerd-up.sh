@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Inside enter.sh: starts containerd, gives it the images, prints `containerd ready` and stays until stdin is closed.
 # usage: containerd-up.sh DIR PEERS      socket: LAB_SOCKET, else DIR/containerd.sock; log: DIR/containerd.log
-# LAB_IMAGES: more archives to import
+# LAB_IMAGES: more archives to import; LAB_METRICS: ADDRESS:PORT where containerd 2 serves its metrics
 # The configuration is for containerd 2 (version 3 or newer), or for Debian's 1.6 (version 2).
 set -euo pipefail
 dir=$1 peers=$2
@@ -42,6 +42,8 @@ state = '/run/containerd/state'
     runtime_type = 'io.containerd.runc.v2'
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   $(runc_options)
+${LAB_METRICS:+[metrics]
+  address = '$LAB_METRICS'}
 TOML
     ;;
   *)

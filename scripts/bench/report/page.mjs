@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// docs/benchmarks.md: one table and two pictures in place of those of the run before. What people wrote around stays.
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus, release } from 'node:os'
+import { join } from 'node:path'
+import { peersCache } from '../contenders.mjs'
+import { podsChart } from './pods-chart.mjs'
+import { timelineChart } from './timeline-chart.mjs'
+
+const docs = join(import.meta.dirname, '../../../docs')
+const page = join(docs, 'benchmarks.md')
+const [begin, end] = ['<!-- begin: npm run bench -- --report -->', '<!-- end: npm run bench -- --report -->']
+
+/** Writes the page and its pictures. `results`: of all cases; `rounds`, `seconds`: of the run. Returns the files. */
+export function writeReport({ results, rounds, seconds }) {
+  const { timeline, whole } = results
+  const pictures = {
+    ...(timeline?.timelines && { 'benchmarks-call.svg': timelineChart(timeline.timelines) }),
+    ...(whole?.fills && { 'benchmarks-pods.svg': podsChart(whole.fills) }),
+  }
+  for (const [name, picture] of Object.entries(pictures)) writeFileSync(join(docs, name), picture)
+  const text = readFileSync(page, 'utf8')
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
+  if (from < 0 || to < from) throw new Error(`bench: ${page} has no "${begin}" and "${end}"`)
+  const rows = Object.values(results).flatMap((result) => result.rows)
+  const made = [begin, '', ...machine(rounds, seconds), '', ...table(rows), '', ...shown(pictures), end].join('\n')
+  writeFileSync(page, `${text.slice(0, from)}${made}${text.slice(to + end.length)}`)
+  return [page, ...Object.keys(pictures).map((name) => join(docs, name))]
+}
+
+const titles = {
+  'benchmarks-call.svg': 'Where the time of an ADD and of a DEL goes',
+  'benchmarks-pods.svg': 'ADD against the number of pods on the node',
+}
+
+function shown(pictures) {
+  return Object.keys(pictures).flatMap((name) => [`![${titles[name]}](${name})`, ''])
+}
+
+function machine(rounds, seconds) {
+  const version = execFileSync('node_modules/.bin/node', ['--version'], { encoding: 'utf8' }).trim().slice(1)
+  return [
+    `One run of ${Math.ceil(seconds / 60)} minutes, ${rounds} interleaved rounds, medians: ${cpus().length} CPUs, Linux`,
+    `${release().split('.').slice(0, 2).join('.')}, Node ${version}${madeFrom()}.`,
+  ]
+}
+
+/** The versions of what scripts/peers.sh built, from the names of its stamps. */
+function madeFrom() {
+  try {
+    const stamps = readdirSync(join(peersCache, 'stamp'))
+    const of = (part) => stamps.find((name) => name.startsWith(`${part}@`))?.split('@')[1]
+    const plugins = of('cni')?.split('-v').at(-1)
+    return `${plugins ? `, upstream plugins ${plugins}` : ''}${of('containerd') ? `, containerd ${of('containerd').slice(1)}` : ''}`
+  } catch {
+    return ''
+  }
+}
+
+function table(rows) {
+  const line = ({ what, limit, value, unit, digits, detail, state }) => {
+    const most = limit === undefined ? '' : `${limit} ${unit}`.trim()
+    const measured = value === undefined ? 'left out' : `${value.toFixed(digits)} ${unit}`.trim()
+    const shownAs = state === 'over' ? `**${measured}, over**` : measured
+    return `| ${[what, most, shownAs, detail].map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`
+  }
+  return ['| what | at most | measured | |', '|---|---|---|---|', ...rows.map(line)]
+}
