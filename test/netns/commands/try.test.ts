@@ -24,7 +24,7 @@ function surroundings() {
 }
 
 const run = (args: readonly string[], input = '', env = {}) =>
-  execaSync(trestle, args, { input, env, reject: false, timeout: 60_000 })
+  execaSync(trestle, args, { input, env, reject: false, timeout: 150_000 })
 
 const list = (...plugins: object[]) => JSON.stringify({ cniVersion: '1.1.0', name: 'tried', plugins })
 
