@@ -12,6 +12,8 @@ import { haveStrace, nameChanges } from '../../support/faults/strace.ts'
 import { openStream, type Silence } from '../../support/traffic/silence.ts'
 
 const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
+/** Of a test: forty or sixty rounds of some seconds each. */
+const timeout = isFull ? 1_800_000 : 240_000
 const seed = Number(process.env['TRESTLE_TEST_SEED'] ?? Date.now() % 1_000_000)
 
 /** What a person or another program does to a node. */
@@ -103,7 +105,7 @@ function expectNoLeftovers(what: string): void {
   expect(checked.stdout + checked.stderr, what).toBe('')
 }
 
-describe('trestle agent, damaged and killed', () => {
+describe('trestle agent, damaged and killed', { timeout }, () => {
   it('makes each damage good while a connection goes on', async () => {
     for (const name of names.slice(1)) {
       stream.start()
