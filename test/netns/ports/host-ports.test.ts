@@ -2,6 +2,7 @@
 // Host ports with real sockets: from everywhere they can be asked, over TCP and UDP, both families,
 // with and without a host address, on a bridge and routed. SCTP is asked only where the kernel has it.
 
+import { spawn } from 'node:child_process'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { answer, ask, askOnce, describeTarget, filterBridged, targetsAt } from '../../support/ask.ts'
@@ -94,7 +95,7 @@ describe.each([
     host.atClose(await answer(pod.netns, 80))
     const [from = ''] = node.filter((address) => address.includes(':'))
     const call = ['-T', '10', '-u', `TCP6:[::1]:8083,bind=[${from}],connect-timeout=5`, '-']
-    await vi.waitFor(() => expect(host.run('socat', call).stdout).toBe(from), { timeout: 15_000, interval: 300 })
+    await vi.waitFor(() => expect(host.run('socat', call).stdout).toBe(from), { timeout: 30_000, interval: 300 })
   })
 
   it('do not answer on an address that is not theirs', async () => {
@@ -115,11 +116,12 @@ describe.each([
   })
 })
 
-it.skipIf(!hasSctp)(`SCTP answers too${hasSctp ? '' : ' (skipped: this kernel has no SCTP)'}`, () => {
+it.skipIf(!hasSctp)(`SCTP answers too${hasSctp ? '' : ' (skipped: this kernel has no SCTP)'}`, async () => {
   const sctp = { hostPort: 8082, containerPort: 80, protocol: 'sctp' }
   const pod = attach(host, netConf({ runtimeConfig: { portMappings: [sctp] } }))
-  const listen = `timeout 5 socat SCTP-LISTEN:80,reuseaddr EXEC:hostname &`
-  host.inPod(pod.netns, 'sh', ['-c', `${listen} sleep 0.3`])
-  const said = host.inPod(host.internet, 'socat', ['-T2', '-u', `SCTP:${outside.node4}:8082`, '-'])
-  expect(said.stdout).not.toBe('')
+  const words = [`--net=${pod.netns}`, '--', 'socat', 'SCTP-LISTEN:80,reuseaddr,fork', 'EXEC:hostname']
+  const server = spawn('nsenter', words, { stdio: 'ignore' })
+  host.atClose(() => server.kill('SIGKILL'))
+  const said = () => host.inPod(host.internet, 'socat', ['-T10', '-u', `SCTP:${outside.node4}:8082`, '-']).stdout
+  await vi.waitFor(() => expect(said()).not.toBe(''), { timeout: 30_000, interval: 300 })
 })
