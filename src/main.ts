@@ -105,8 +105,7 @@ function tally(stdout: string, exitCode: number): void {
 }
 
 function exit(exitCode: number): void {
-  const { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = process.env
-  writeTrace({ verb, containerId, ifName, exitCode })
+  writeTrace(exitCode)
   removeCallFiles()
   reallyExit(exitCode)
 }

@@ -34,6 +34,7 @@ import type { Door } from '../system/kernel/run-plan.ts'
 import { writeAll } from '../system/process/output.ts'
 import { prestart } from '../system/process/prestart.ts'
 import { readStdin } from '../system/process/stdin.ts'
+import { startTrace, writeTrace } from '../system/process/trace.ts'
 
 /** A pod network in the short form, with what a pod may ask for. */
 export const podNetwork = {
@@ -137,8 +138,10 @@ function warmUpRecord(spec: AttachmentSpec, network: NetworkSpec): void {
   decodeRecord('{}')
 }
 
-/** Reads a file as if it were standard input, and writes to where nobody reads. */
+/** Reads a file as if it were standard input, and writes to where nobody reads. Nobody asks for a timeline. */
 export async function warmUpEdge(): Promise<void> {
+  startTrace('')
+  writeTrace(0)
   const directory = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
   try {
     writeFileSync(join(directory, 'stdin'), '{}')

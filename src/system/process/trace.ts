@@ -36,7 +36,10 @@ let trace: Trace | undefined
 
 /** Begins the timeline where the variable asks for one, at the start of the process. */
 export function startTrace(file = process.env['TRESTLE_TRACE']): void {
-  if (file === undefined || file === '') return
+  if (file !== undefined && file !== '') begin(file)
+}
+
+function begin(file: string): void {
   trace = { file, events: [], tools: new Map(), phase: { name: 'start', ts: nowUs() - sinceStartUs() }, tracks: 0 }
   nameTrack(mainTrack, 'main thread')
   // Not imported above: it is here already, for the sake of node:child_process.
@@ -53,7 +56,7 @@ export function phase(name: string): void {
 
 /** Something that goes on beside others begins, on a track of its own; what is returned notes its end. */
 export function span(name: string): () => void {
-  return trace === undefined ? nothing : begin(name)
+  return trace === undefined ? nothing : beginSpan(name)
 }
 
 /** A tool has got all of its input. */
@@ -62,19 +65,20 @@ export function inputWritten(child: ChildProcess): void {
   trace.events.push({ name: 'input written', cat: 'tool', ph: 'i', tid: child.pid, ts: nowUs() })
 }
 
-/**
- * Adds the timeline to its file. A failure is reported on stderr: nobody's network depends on it. `args`: what tells
- * this call from others.
- */
-export function writeTrace(args: Readonly<Record<string, unknown>>): void {
-  if (trace === undefined) return
+/** Adds the timeline to its file. A failure is reported on stderr: nobody's network depends on it. */
+export function writeTrace(exitCode: number): void {
+  if (trace !== undefined) writeDown(trace, exitCode)
+}
+
+function writeDown({ file, events, tools }: Trace, exitCode: number): void {
   phase('')
-  for (const note of trace.tools.values()) note({ end: 'not waited for' })
-  const [start] = trace.events.filter(({ ph }) => ph === 'X')
+  for (const note of tools.values()) note({ end: 'not waited for' })
+  const { CNI_COMMAND: verb, CNI_CONTAINERID: containerId, CNI_IFNAME: ifName } = process.env
+  const args = { verb, containerId, ifName, exitCode }
+  const [start] = events.filter(({ ph }) => ph === 'X')
   const [ts, tid] = [start?.ts ?? 0, mainTrack]
   const whole: TraceEvent = { name: 'call', cat: 'call', ph: 'X', tid, ts, dur: nowUs() - ts, args }
-  const lines = [whole, ...trace.events].map((event) => `${JSON.stringify({ ...event, pid: process.pid })}\n`)
-  const { file } = trace
+  const lines = [whole, ...events].map((event) => `${JSON.stringify({ ...event, pid: process.pid })}\n`)
   trace = undefined
   try {
     append(file, lines.join(''))
@@ -85,7 +89,7 @@ export function writeTrace(args: Readonly<Record<string, unknown>>): void {
 
 function nothing(): void {}
 
-function begin(name: string): () => void {
+function beginSpan(name: string): () => void {
   if (trace === undefined) return nothing
   trace.tracks += 1
   const [tid, ts] = [trace.tracks, nowUs()]
