@@ -71,7 +71,9 @@ function toolBars(tool, events, at) {
   const [from, input, to] = [at(tool.ts), at(written), at(tool.ts + tool.dur)]
   return [
     { from, to: input, fill: 'waits', title: 'starts, waits for its input' },
-    { from: input, to, fill: 'works', title: 'works, until its end is seen' },
+    tool.args?.end === undefined
+      ? { from: input, to, fill: 'works', title: 'works, until its end is seen' }
+      : { from: input, to, fill: 'works', title: 'works on after the answer', isOpen: true },
   ]
 }
 
@@ -86,7 +88,7 @@ function nameOf({ name }) {
 function drawn({ name, bars }, { x, y }) {
   return [
     text(name, { x: frame.left - 10, y: y + 12, anchor: 'end' }),
-    ...bars.flatMap(({ from, to, fill, label, title, isLow }) => {
+    ...bars.flatMap(({ from, to, fill, label, title, isLow, isOpen }) => {
       const [left, right] = [x(from), x(to)]
       const shape = isLow ? { y: y + barHeight, height: 4 } : { y, height: barHeight }
       const box = rect({
@@ -97,7 +99,11 @@ function drawn({ name, bars }, { x, y }) {
         title: `${title}, ${(to - from).toFixed(1)} ms`,
       })
       const fits = label !== undefined && widthOf(label) + 6 < right - left
-      return fits ? [box, text(label, { x: left + 4, y: y + 11 })] : [box]
+      const words = [
+        ...(fits ? [text(label, { x: left + 4, y: y + 11 })] : []),
+        ...(isOpen ? [text('…', { x: right + 3, y: y + 11 })] : []),
+      ]
+      return [box, ...words]
     }),
   ]
 }
