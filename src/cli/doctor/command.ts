@@ -12,8 +12,10 @@ import { type Group, groups } from './checks/check.ts'
 import { allChecks, type Finding } from './checks/finding.ts'
 import { fix, fixable } from './fix.ts'
 import { judge } from './judge/judge.ts'
-import type { NodeFacts } from './look/facts.ts'
+import type { NodeFacts, NotLooked } from './look/facts.ts'
 import { lookAtNode } from './look/look.ts'
+import { concerns, isUnknown } from './pod/about-pod.ts'
+import type { PodFacts } from './pod/pod-facts.ts'
 import { type Report, reportText, shortText } from './report.ts'
 
 export const doctorCommand: Command = {
@@ -41,12 +43,18 @@ export const doctorCommand: Command = {
     'bin-dir': { type: 'string', value: 'DIR', help: 'in place of the directories of plugins; several with : between' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
     'no-runtime': { type: 'boolean', help: 'ask no runtime' },
+    pod: {
+      type: 'string',
+      value: 'POD',
+      help: 'NAMESPACE/NAME or a container id: what is known of it, and its findings',
+    },
     probe: { type: 'boolean', help: 'make two throw-away pods, and tell what they reach' },
     log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
   },
   examples: [
     'trestle doctor',
     'trestle doctor --only kernel,firewall',
+    'trestle doctor --pod default/web',
     'trestle doctor --fix --apply',
     'trestle doctor -o json',
   ],
@@ -58,6 +66,7 @@ async function run(input: Input): Promise<number> {
   if (values['list'] === true) return listChecks(input)
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   const selection = readSelection(values)
+  requirePodName(values['pod'])
   if (selection.groups.length === 0) throw new UsageError('nothing is left to look at: probe goes with --probe')
   const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
   const report = await withProgress(isJson, (progress) => examine(input, { progress, selection, endsAtMs }))
@@ -103,11 +112,12 @@ function runtimeOf(values: Input['values']) {
 
 function lookOptions(values: Input['values'], progress: Progress) {
   const text = (name: string) => values[name] as string | undefined
-  const [confDir, binDir, endpoint, logFile] = [
+  const [confDir, binDir, endpoint, logFile, pod] = [
     text('config-dir'),
     text('bin-dir'),
     text('runtime-endpoint'),
     text('log'),
+    text('pod'),
   ]
   return {
     progress,
@@ -117,13 +127,22 @@ function lookOptions(values: Input['values'], progress: Progress) {
     ...(endpoint === undefined ? {} : { endpoint }),
     ...(logFile === undefined ? {} : { logFile }),
     isProbed: values['probe'] === true,
+    ...(pod === undefined ? {} : { pod }),
   }
 }
 
 function reportOf(facts: NodeFacts, { groups: selected, isMeant }: Selection, done: readonly string[]): Report {
-  const findings = judge(facts).filter(isMeant)
-  const notLooked = facts.notLooked.filter(({ group }) => selected.includes(group))
+  const { pod, log = [] } = facts
+  const all = judge(facts).filter(isMeant)
+  const findings = pod === undefined ? all : all.filter((finding) => concerns(pod, finding, log))
+  const unknown = pod !== undefined && isUnknown(pod, log) ? [unknownPod(pod)] : []
+  const notLooked = [...facts.notLooked, ...unknown].filter(({ group }) => selected.includes(group))
   return { facts, findings, notLooked, selected, done: [...done] }
+}
+
+function unknownPod({ asked }: PodFacts): NotLooked {
+  const why = `${asked} is not known on this node: no record, no result of libcni, no sandbox, and nothing in the log`
+  return { group: 'network', why }
 }
 
 /** With --fix alone: what --apply would do. */
@@ -139,7 +158,7 @@ function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooke
 }
 
 function asDocument({ facts, findings, notLooked, done }: Report, code: number) {
-  const { runtimes, configurations, networks, probe } = facts
+  const { runtimes, configurations, networks, pod, probe } = facts
   const uses = configurations.map(({ runtime, file, network }) => ({ ...runtime, file, network }))
   const published = findings.map((finding): PublishedFinding => ({ ...finding, message: finding.seen }))
   return {
@@ -151,6 +170,7 @@ function asDocument({ facts, findings, notLooked, done }: Report, code: number) 
     findings: published,
     notLooked,
     done,
+    ...(pod === undefined ? {} : { pod }),
     ...(probe === undefined ? {} : { probe }),
     exitCode: code,
   }
@@ -182,6 +202,12 @@ function wordsOf(option: string, value: string | boolean | undefined): readonly 
   if (wrong === undefined) return words
   const meant = nearestWord(wrong, known)
   throw new UsageError(`--${option} ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
+}
+
+/** Throws UsageError for what is neither a pod of Kubernetes nor a container id. */
+function requirePodName(value: string | boolean | undefined): void {
+  if (value === undefined || /^[\w.-]+(?:\/[\w.-]+)?$/.test(String(value))) return
+  throw new UsageError(`--pod ${value}: use NAMESPACE/NAME, or a container id`)
 }
 
 function secondsOf(value: string | boolean | undefined): number {

@@ -7,6 +7,7 @@ import type { Severity } from '../lint/checks/check-texts.ts'
 import { type Group, groups } from './checks/check.ts'
 import type { Finding } from './checks/finding.ts'
 import type { NodeFacts, NotLooked } from './look/facts.ts'
+import { podText } from './pod/pod-text.ts'
 
 /** What the report is made of. `selected`: the groups that were asked for. */
 export interface Report {
@@ -37,7 +38,8 @@ export function reportText(report: Report, look: Look): string {
   const { facts, findings, selected, done } = report
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
   const groups = selected.map((group) => groupText(group, report, look)).join('')
-  return `${headText(facts, look)}\n${groups}${mended}\n${countsText(findings, report.notLooked)}`
+  const pod = facts.pod === undefined ? '' : `${podText(facts.pod)}\n`
+  return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(findings, report.notLooked)}`
 }
 
 /** Who runs here, and what it uses. */

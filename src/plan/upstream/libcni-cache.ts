@@ -41,6 +41,16 @@ export function readCached(name: string, text: string, network: string): CachedA
   }
 }
 
+/** The network of an entry of cniCacheV1; undefined for what is none. */
+export function networkNamed(text: string): string | undefined {
+  try {
+    const { networkName } = asObject(JSON.parse(text))
+    return typeof networkName === 'string' ? networkName : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** The types of the plugins that made the attachment; empty where the entry does not tell. */
 export function cachedTypes({ list }: CachedAttachment): readonly string[] {
   const { plugins } = asObject(list)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads libcni's cache of attachments (plan/upstream/libcni-cache.ts says what is in an entry).
 
-import { type CachedAttachment, cacheFileName, readCached } from '../../plan/upstream/libcni-cache.ts'
+import { type CachedAttachment, cacheFileName, networkNamed, readCached } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn, readText } from '../files/files.ts'
 
 /** Where libcni keeps its cache (docs/design.md, "libcni's cache"). */
@@ -20,6 +20,16 @@ export function cachedAttachment(key: {
 export function cachedAttachments(network: string): readonly CachedAttachment[] {
   const names = namesIn(cacheDirectory).filter((name) => name.startsWith(`${network}-`))
   return names.flatMap((name) => readEntry(name, network) ?? [])
+}
+
+/** Every attachment that libcni remembers, of all networks; entries of old versions do not name theirs. */
+export function allCachedAttachments(): readonly CachedAttachment[] {
+  return namesIn(cacheDirectory).flatMap((name) => {
+    const found = readText(`${cacheDirectory}/${name}`)
+    if (found === undefined || found === 'unreadable') return []
+    const network = networkNamed(found.text)
+    return network === undefined ? [] : (readCached(name, found.text, network) ?? [])
+  })
 }
 
 function readEntry(name: string, network: string): CachedAttachment | undefined {

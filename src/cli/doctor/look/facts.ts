@@ -12,6 +12,7 @@ import type { ChainPlace } from '../../../plan/rules/host-accept.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
 import type { Prediction } from '../../lint/directory/predict.ts'
 import type { Group } from '../checks/check.ts'
+import type { PodFacts } from '../pod/pod-facts.ts'
 import type { ProbeFacts } from '../probe/probe-facts.ts'
 
 /** A network of pods on this node, of state or of the configuration in use. */
@@ -218,6 +219,8 @@ export interface NodeFacts {
   readonly firewalls?: readonly FirewallFacts[]
   readonly limits?: readonly LimitFacts[]
   readonly log?: readonly LoggedError[]
+  /** Of the pod that was asked about. */
+  readonly pod?: PodFacts
   /** Of throw-away pods, where they were asked for. */
   readonly probe?: ProbeFacts
   readonly notLooked: readonly NotLooked[]

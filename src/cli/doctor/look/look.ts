@@ -15,6 +15,9 @@ import { allNetworks } from '../../../system/store/records.ts'
 import { askRuntime } from '../../gc/living.ts'
 import type { Progress } from '../../shell/progress.ts'
 import type { Group } from '../checks/check.ts'
+import { lookAtPod } from '../pod/look-at-pod.ts'
+import type { PodFacts } from '../pod/pod-facts.ts'
+import { sandboxesOf } from '../pod/sandboxes.ts'
 import { probeNode } from '../probe/probe.ts'
 import type { ProbeFacts } from '../probe/probe-facts.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
@@ -30,12 +33,13 @@ import { hasState, livePods, lookAtState } from './state.ts'
 
 /**
  * What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal.
- * `isProbed`: by throw-away pods, too.
+ * `isProbed`: by throw-away pods, too. `pod`: NAMESPACE/NAME or a container id, to be looked at as well.
  */
 export interface LookOptions extends Named {
   readonly isRuntimeAsked: boolean
   readonly logFile?: string
   readonly isProbed?: boolean
+  readonly pod?: string
   readonly progress: Progress
 }
 
@@ -84,6 +88,11 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       ),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
+      pod: await look.at(
+        'network',
+        asRoot(() => pod(context, options)),
+        undefined,
+      ),
       probe:
         options.isProbed === true
           ? await look.at(
@@ -95,6 +104,13 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     }),
     notLooked: look.notLooked,
   }
+}
+
+/** The pod that was asked about. */
+async function pod(context: CallContext, options: LookOptions): Promise<PodFacts | undefined> {
+  if (options.pod === undefined) return undefined
+  const sandboxes = options.isRuntimeAsked ? await sandboxesOf(options.pod, options.endpoint) : []
+  return await lookAtPod(context, options.pod, { hasState: hasState(), sandboxes })
 }
 
 /** Of the list that the first runtime uses. */

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at one pod: its records, what libcni remembers, its sandboxes, and how its links, addresses, routes and rules
+// are in the kernel now.
+
+import { bareAddress } from '../../../cni/model/address.ts'
+import type { CallContext } from '../../../commands/call/context.ts'
+import { observeFor } from '../../../commands/call/observe-ops.ts'
+import { difference } from '../../../plan/difference/difference.ts'
+import { describeElement } from '../../../plan/model/elements.ts'
+import type { Observed, ObservedLink, ObservedRoute } from '../../../plan/model/observed.ts'
+import type { Op } from '../../../plan/model/op.ts'
+import type { AttachmentRecord } from '../../../plan/model/record.ts'
+import { setSpec } from '../../../plan/model/sets.ts'
+import { expectedBy, expectedOps } from '../../../plan/order/expected.ts'
+import { type CachedAttachment, podIpsOf } from '../../../plan/upstream/libcni-cache.ts'
+import { netnsState } from '../../../system/kernel/netns.ts'
+import { allRecords } from '../../../system/store/records.ts'
+import { allCachedAttachments, cachedAttachment } from '../../../system/upstream/libcni-cache.ts'
+import type { PodAttachment, PodFacts, PodSandbox } from './pod-facts.ts'
+
+/** The shortest beginning of a container id that is taken for one, as crictl shows them. */
+const leastId = 6
+
+/** Everything that is known. `hasState`: there is a state directory; `sandboxes`: of this pod. */
+export async function lookAtPod(
+  context: CallContext,
+  asked: string,
+  { hasState, sandboxes }: { readonly hasState: boolean; readonly sandboxes: readonly PodSandbox[] },
+): Promise<PodFacts> {
+  const isMeant = (containerId: string, pod: string | undefined) =>
+    pod === asked || sandboxes.some(({ id }) => id === containerId) || isIdOf(asked, containerId)
+  const records = (hasState ? allRecords() : []).flatMap(({ record }) =>
+    isMeant(record.key.containerId, podOf(record)) && record.key.role !== 'ipam' ? [record] : [],
+  )
+  const isRecorded = ({ network, containerId, ifName }: CachedAttachment) =>
+    records.some(({ key }) => key.network === network && key.containerId === containerId && key.ifName === ifName)
+  const cached = allCachedAttachments().filter(
+    (each) => isMeant(each.containerId, podInArgs(each)) && !isRecorded(each),
+  )
+  const attachments = [
+    ...(await Promise.all(records.map((record) => ofRecord(context, record)))),
+    ...cached.map(ofCache),
+  ]
+  return { asked, sandboxes, attachments, names: namesOf(asked, attachments, sandboxes) }
+}
+
+/** Whether `asked` is a container id, or the beginning of this one. */
+export function isIdOf(asked: string, containerId: string): boolean {
+  return !asked.includes('/') && asked.length >= leastId && containerId.startsWith(asked)
+}
+
+function namesOf(asked: string, attachments: readonly PodAttachment[], sandboxes: readonly PodSandbox[]) {
+  const ids = [...attachments.map(({ containerId }) => containerId), ...sandboxes.map(({ id }) => id)]
+  const pods = [...attachments.flatMap(({ pod }) => pod ?? []), ...sandboxes.map(({ pod }) => pod)]
+  // Messages have the beginning of an id (plan/model/record.ts, describeHolder).
+  return [...new Set([asked, ...pods, ...ids.map((id) => id.slice(0, 13))])]
+}
+
+function podOf({ pod }: AttachmentRecord): string | undefined {
+  return pod === undefined ? undefined : `${pod.namespace}/${pod.name}`
+}
+
+function podInArgs({ args }: CachedAttachment): string | undefined {
+  const of = (key: string) => args.find(([name]) => name === key)?.[1]
+  const [namespace, name] = [of('K8S_POD_NAMESPACE'), of('K8S_POD_NAME')]
+  return namespace === undefined || name === undefined ? undefined : `${namespace}/${name}`
+}
+
+async function ofRecord(context: CallContext, record: AttachmentRecord): Promise<PodAttachment> {
+  const { key, netns, createdAt, spec, pendingCleanup = [] } = record
+  const pod = podOf(record)
+  const state = netnsState(netns)
+  const ops = opsOf(record)
+  const observed = state === 'live' ? await observeFor(context, netns.path, ops).catch(() => undefined) : undefined
+  return {
+    containerId: key.containerId,
+    network: key.network,
+    ifName: key.ifName,
+    source: 'record',
+    ...(pod === undefined ? {} : { pod }),
+    createdAt,
+    netns: state === 'live' ? netns.path : `${netns.path} (${state === 'gone' ? 'it is gone' : 'it cannot be seen'})`,
+    links: observed === undefined ? recordedLinks(record) : linksNow(record, observed),
+    addresses: (spec?.ips ?? []).map(({ address }) => address),
+    routes: observed === undefined ? (spec?.routes ?? []).map(routeText) : routesNow(observed, key.ifName),
+    hostPorts: (spec?.hostPorts?.ports ?? []).map(
+      (port) => `${port.hostIp ?? '*'}:${port.hostPort}/${port.protocol} to ${port.podIp}:${port.containerPort}`,
+    ),
+    rules: ops.flatMap((op) => ownRule(op, record)),
+    differences: observed === undefined ? [] : differencesOf(ops, observed),
+    pendingCleanup,
+  }
+}
+
+function opsOf({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
+  if (spec === undefined) return []
+  const cached = cachedAttachment(key)
+  const now = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
+  return expectedOps(now, network, { all: network === undefined ? [] : [network] })
+}
+
+function differencesOf(ops: readonly Op[], observed: Observed): readonly string[] {
+  return [...new Set(difference(ops, observed).flatMap(({ found }) => found))]
+}
+
+/** Elements that name an address, a port or a link of this pod; the rest are the network's. */
+function ownRule(op: Op, { spec }: AttachmentRecord): readonly string[] {
+  if (op.kind !== 'nft.add') return []
+  const addresses = (spec?.ips ?? []).map(({ address }) => bareAddress(address))
+  const links = [spec?.host?.name, spec?.chained?.hostLink]
+  const isOwn = [...op.key, ...(op.value ?? [])].some((field) => addresses.includes(field) || links.includes(field))
+  return isOwn ? [`${setSpec(op.set).kernelName}: ${describeElement(op)}`] : []
+}
+
+function recordedLinks({ key, spec }: AttachmentRecord): readonly string[] {
+  const on = spec?.port === undefined ? '' : ` on ${spec.port.bridge}`
+  return [...(spec?.host === undefined ? [] : [`${spec.host.name}${on}`]), `${key.ifName} in the pod`]
+}
+
+function linksNow({ key, spec }: AttachmentRecord, { host, pod }: Observed): readonly string[] {
+  const name = spec?.host?.name ?? spec?.chained?.hostLink
+  const onNode = name === undefined ? [] : [linkText(name, host.links.get(name), 'on the node')]
+  return [...onNode, linkText(key.ifName, pod?.links.get(key.ifName), 'in the pod')]
+}
+
+function linkText(name: string, link: ObservedLink | undefined, where: string): string {
+  if (link === undefined) return `${name} is not there ${where}`
+  const port = link.master === undefined ? '' : `, port of ${link.master}`
+  return `${name} ${where}: ${link.up ? 'up' : 'down'}, ${link.mac}, MTU ${link.mtu}${port}`
+}
+
+/** RT_TABLE_MAIN (rtnetlink(7)). */
+const mainTable = 254
+
+function routesNow({ pod }: Observed, ifName: string): readonly string[] {
+  const all = (pod?.routes.get(mainTable) ?? []).filter(({ dev }) => dev === undefined || dev === ifName)
+  return all.map(routeText)
+}
+
+function routeText({ dst, gw }: Pick<ObservedRoute, 'dst' | 'gw'>): string {
+  const to = dst === '0.0.0.0/0' || dst === '::/0' ? 'default' : dst
+  return gw === undefined ? to : `${to} by ${gw}`
+}
+
+/** Of another plugin: what it answered. */
+function ofCache(cached: CachedAttachment): PodAttachment {
+  const { containerId, network, ifName, netns, result } = cached
+  const pod = podInArgs(cached)
+  const onNode = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => `${name} on the node`)
+  return {
+    containerId,
+    network,
+    ifName,
+    source: 'libcni',
+    ...(pod === undefined ? {} : { pod }),
+    netns,
+    links: [...onNode, `${ifName} in the pod`],
+    addresses: podIpsOf(cached).map(({ address }) => address),
+    routes: result.routes.map(routeText),
+    hostPorts: [],
+    rules: [],
+    differences: [],
+    pendingCleanup: [],
+  }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// `trestle doctor --pod`: what is known of one pod, its findings and those of the node, and none of other pods.
+
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
+import type { Pod } from '../../support/traffic/pods.ts'
+
+const ids = { a: 'a11111111111111111', b: 'b22222222222222222' } as const
+const argsOf = (name: string) => `IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=${name}`
+const ports = { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] }
+
+let node: DoctorNode
+let a: Pod
+let b: Pod
+beforeEach(() => {
+  node = openDoctorNode()
+  a = node.addPod(ids.a, ports, argsOf('a'))
+  b = node.addPod(ids.b, {}, argsOf('b'))
+})
+afterEach(() => node.close())
+
+function done(line: string): void {
+  const { exitCode, stderr } = node.sh(line)
+  expect(exitCode, `${line}: ${stderr}`).toBe(0)
+}
+const textOf = (asked: string) =>
+  node.sh(
+    `trestle doctor --pod ${asked} --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`,
+  )
+const failed = (pod: string) =>
+  `time="${new Date().toISOString()}" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:${pod},Uid:u,Namespace:shop,Attempt:0,} failed, error" error="failed to setup network for sandbox: plugin type=\\"flannel\\" failed (add): open /run/flannel/subnet.env: no such file or directory"\n`
+
+describe('a pod that has its network', () => {
+  it('is shown with its links, addresses, routes, host ports and rules', () => {
+    const { exitCode, stdout } = textOf('shop/a')
+    expect(exitCode, stdout).toBe(0)
+    expect(stdout).toContain(
+      `network    pods: eth0 of container ${ids.a.slice(0, 13)} of shop/a, made by trestle, since`,
+    )
+    expect(stdout).toContain(`namespace  ${a.netns}\n`)
+    expect(stdout).toMatch(new RegExp(`link       ${a.hostLink} on the node: up, .* MTU \\d+, port of cni0\n`))
+    expect(stdout).toMatch(/ {13}eth0 in the pod: up, /)
+    expect(stdout).toContain(`address    ${a.address}/24\n`)
+    expect(stdout).toContain('default by 10.240.0.1\n')
+    expect(stdout).toContain(`host port  *:8080/tcp to ${a.address}:80\n`)
+    expect(stdout).toContain(`anyports4: tcp 8080 -> ${a.address} 80\n`)
+    expect(stdout).not.toContain(b.address)
+  })
+
+  it('is found by its container id, or the beginning of it', () => {
+    const { code, document } = node.doctor('--pod', ids.b.slice(0, 10))
+    expect(code).toBe(0)
+    expect(document['pod']).toMatchObject({ attachments: [{ containerId: ids.b, pod: 'shop/b', network: 'pods' }] })
+  })
+})
+
+describe('findings', () => {
+  it('of the pod are shown, those of another are not', () => {
+    done(`ip link set ${b.hostLink} down`)
+    expect(node.doctor('--pod', 'shop/b').ids).toEqual(['port-differs'])
+    expect(textOf('shop/b').stdout).toContain(`${b.hostLink} on the node: down`)
+    expect(node.doctor('--pod', 'shop/a')).toMatchObject({ code: 0, ids: [] })
+  })
+
+  it('of the node are shown for every pod', () => {
+    done('sysctl -qw net.ipv4.ip_forward=0')
+    expect(node.doctor('--pod', 'shop/a').ids).toEqual(['forwarding-off'])
+  })
+
+  it('say what differs inside of it', () => {
+    done(`nsenter --net=${a.netns} ip route del default`)
+    const { ids: found, document } = node.doctor('--pod', 'shop/a')
+    expect(found).toEqual(['pod-differs'])
+    expect(JSON.stringify(document['pod'])).toMatch(/"differences":\["[^"]*0\.0\.0\.0\/0/)
+    expect(node.doctor('--pod', 'shop/b').ids).toEqual([])
+  })
+})
+
+describe('a pod without a record', () => {
+  it('that failed is known by the errors of the log, and those of others are left out', () => {
+    writeFileSync(node.log, failed('c'))
+    expect(node.doctor('--pod', 'shop/c').ids).toEqual(['flannel-subnet-env'])
+    expect(textOf('shop/c').stdout).toContain('no ADD of it went well here')
+    expect(node.doctor('--pod', 'shop/a').ids).toEqual([])
+  })
+
+  it('of another plugin is known by the result that libcni keeps', () => {
+    const result = {
+      cniVersion: '1.0.0',
+      interfaces: [{ name: 'veth77' }, { name: 'eth0', sandbox: '/run/netns/x' }],
+      ips: [{ address: '10.9.0.7/24', gateway: '10.9.0.1', interface: 1 }],
+      routes: [{ dst: '0.0.0.0/0', gw: '10.9.0.1' }],
+    }
+    const entry = {
+      kind: 'cniCacheV1',
+      containerId: 'c33333333333',
+      ifName: 'eth0',
+      networkName: 'other',
+      cniArgs: [
+        ['K8S_POD_NAMESPACE', 'shop'],
+        ['K8S_POD_NAME', 'z'],
+      ],
+      result,
+    }
+    mkdirSync('/var/lib/cni/results', { recursive: true })
+    writeFileSync('/var/lib/cni/results/other-c33333333333-eth0', JSON.stringify(entry))
+    const { stdout } = textOf('shop/z')
+    expect(stdout).toContain('made by another plugin')
+    expect(stdout).toContain('address    10.9.0.7/24\n')
+    expect(stdout).toContain('route      default by 10.9.0.1\n')
+  })
+
+  it('that nobody knows: exit code 3, and it is said', () => {
+    const { code, document } = node.doctor('--pod', 'shop/nobody')
+    expect(code).toBe(3)
+    expect(JSON.stringify(document['notLooked'])).toContain('shop/nobody is not known on this node')
+  })
+
+  it('whose name is none: exit code 2', () => {
+    expect(node.sh("trestle doctor --pod 'a b'").exitCode).toBe(2)
+  })
+})
