@@ -64,7 +64,8 @@ function lookInto(text: string): Recognised {
   const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(ownError)
   const own = [...codesIn(text, all), ...ids]
   const isOurs = own.length > 0 || speakerOf(text)?.startsWith('trestle') === true
-  const others = all.filter(({ alsoOurs }) => !(isOurs && alsoOurs === true))
+  const isOwn = ({ alsoOurs, sameAs }: Match) => (isOurs && alsoOurs === true) || ownIds.some(({ id }) => id === sameAs)
+  const others = all.filter((match) => !isOwn(match))
   const errors = [...withRoles(text, others), ...unknownOwn(text, others.length + own.length)]
   const spans = [...layers, ...errors, ...own]
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]

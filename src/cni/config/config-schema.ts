@@ -17,6 +17,7 @@ import {
   textMap,
   texts,
   textsUpTo,
+  typedField,
   UINT32_MAX,
   uint32,
 } from '../json/config-fields.ts'
@@ -30,9 +31,9 @@ function isMtu(value: unknown): boolean {
   return Number.isInteger(value) && Number(value) >= MIN_MTU && Number(value) <= MAX_MTU
 }
 
-const mtu = field<'auto' | number>(
-  '"auto" or an MTU',
-  `use "auto", or a number from ${MIN_MTU} to ${MAX_MTU}`,
+const mtu = typedField<'auto' | number>(
+  'number',
+  { what: '"auto" or an MTU', hint: `use "auto", or a number from ${MIN_MTU} to ${MAX_MTU}` },
   (value) => {
     return value === 'auto' || value === 0 || isMtu(value)
   },
@@ -90,7 +91,11 @@ const tuningKeys = {
   sysctl: textMap,
   mac: text,
   promisc: flag,
-  mtu: field<number>('an MTU', `use a number from ${MIN_MTU} to ${MAX_MTU}`, (value) => value === 0 || isMtu(value)),
+  mtu: typedField<number>(
+    'number',
+    { what: 'an MTU', hint: `use a number from ${MIN_MTU} to ${MAX_MTU}` },
+    (value) => value === 0 || isMtu(value),
+  ),
   txQLen: uint32,
   allmulti: flag,
 }
@@ -114,9 +119,13 @@ const runtimeConfig = group({
   dns: optional(group({ servers: texts, searches: texts, options: texts })),
 })
 
-const vlanId = field<number>('a VLAN ID', 'use a number from 0 (none) to 4094', (value) => {
-  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 4094
-})
+const vlanId = typedField<number>(
+  'number',
+  { what: 'a VLAN ID', hint: 'use a number from 0 (none) to 4094' },
+  (value) => {
+    return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 4094
+  },
+)
 
 const wholeNumber = field<number>('a whole number', 'use a number without quotes', Number.isInteger)
 
@@ -130,9 +139,9 @@ const log = field<boolean | string>('a switch or a file', 'use true, false, "off
   return typeof value === 'boolean' || value === 'off' || (isText(value) && value.startsWith('/'))
 })
 
-const record = field<boolean | number>(
-  'a switch or a number of calls',
-  'use true, false or how many calls to keep',
+const record = typedField<boolean | number>(
+  'number',
+  { what: 'a switch or a number of calls', hint: 'use true, false or how many calls to keep' },
   (value) => {
     return typeof value === 'boolean' || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 100_000)
   },

@@ -17,6 +17,23 @@ export function field<T>(what: string, hint: string, accepts: (value: unknown) =
   return z.optional(z.custom<T>(accepts, `${what}${BAR}${hint}`))
 }
 
+/** The same of a value whose type may be right where the value is not: a whole number, or a word. */
+export function typedField<T>(
+  kind: 'number' | 'word',
+  { what, hint }: { readonly what: string; readonly hint: string },
+  accepts: (value: unknown) => boolean,
+) {
+  return field<T>(what, `${hint}${BAR}${kind}`, accepts)
+}
+
+/** What a message of these schemas says of the value that was found. Undefined for a message of another's. */
+export function complaintOf(message: string, found: unknown) {
+  const [what, hint, kind] = message.split(BAR)
+  if (what === undefined || hint === undefined) return undefined
+  const isOfType = kind === 'number' ? Number.isInteger(found) : kind === 'word' && isText(found)
+  return { id: isOfType ? 'invalid-value' : 'wrong-type', what, hint } as const
+}
+
 export const flag = field<boolean>(
   'true or false',
   'use true or false, without quotes',
@@ -42,7 +59,7 @@ export const absolutePath = field<string>('an absolute path', 'use a path that s
 /** A whole JSON number from `min` to `max`, both inclusive. */
 export function integer(min: number, max: number, what = 'a whole number') {
   const hint = `use a number from ${min} to ${max}, without quotes`
-  return field<number>(`${what} from ${min} to ${max}`, hint, (value) => {
+  return typedField<number>('number', { what: `${what} from ${min} to ${max}`, hint }, (value) => {
     return typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max
   })
 }
@@ -54,7 +71,9 @@ export const uint32 = integer(0, UINT32_MAX)
 /** One of the given words. */
 export function oneOf<const T extends string>(words: readonly T[]) {
   const list = words.map((word) => JSON.stringify(word)).join(', ')
-  return field<T>(`one of ${list}`, `use ${list}`, (value) => (words as readonly unknown[]).includes(value))
+  return typedField<T>('word', { what: `one of ${list}`, hint: `use ${list}` }, (value) =>
+    (words as readonly unknown[]).includes(value),
+  )
 }
 
 /** Work grows with the square of some lists, and each entry ends up in the kernel: routes of one pod, say. */
@@ -119,11 +138,9 @@ export function readAs<T extends z.core.$ZodType>(schema: T, value: unknown, bas
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]
   const steps = (issue?.path ?? []).map((step) => (typeof step === 'symbol' ? String(step) : step))
-  const [what, hint] = (issue?.message ?? '').split(BAR)
   const found = valueAt(value, steps)
   const path = [...base, ...steps]
-  if (what === undefined || hint === undefined) {
-    throw configError(path, `${quote(found)} is not valid`, { id: 'wrong-type' })
-  }
-  throw notA(path, found, { id: 'wrong-type', what, hint })
+  const complaint = complaintOf(issue?.message ?? '', found)
+  if (complaint === undefined) throw configError(path, `${quote(found)} is not valid`, { id: 'wrong-type' })
+  throw notA(path, found, complaint)
 }

@@ -65,6 +65,7 @@ export const idsOfCode = {
   decodingFailure: ['not-json', 'not-an-object', 'json-too-large', 'version-invalid'],
   invalidConfig: [
     'wrong-type',
+    'invalid-value',
     'network-name-missing',
     'network-name-invalid',
     'plugin-type-invalid',

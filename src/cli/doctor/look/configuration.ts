@@ -9,13 +9,19 @@ import { lintDirectory } from '../../lint/directory/directory.ts'
 import type { FileLint } from '../../lint/rules/file.ts'
 import { openNode } from '../../lint/rules/node.ts'
 import { openPrograms, type Programs } from '../../lint/rules/programs.ts'
+import { targetOf } from '../../lint/runtimes/targets.ts'
+import type { NodeRuntime } from '../../node/runtime-directories.ts'
 import type { ConfigurationFacts, PluginFacts, RuntimeFacts } from './facts.ts'
 
-/** Looks at the directory of a runtime; `couldNotLook`: a file of it may not be read. */
-export function lookAtConfiguration(runtime: RuntimeFacts): ConfigurationFacts & { readonly couldNotLook?: true } {
+/** Looks at the directory of a runtime. `found`: all of the node. `couldNotLook`: a file of it may not be read. */
+export function lookAtConfiguration(
+  runtime: RuntimeFacts,
+  found: readonly NodeRuntime[],
+): ConfigurationFacts & { readonly couldNotLook?: true } {
   const installed = openPrograms(runtime.binDirs)
   const programs: Programs = installed.hasDirectory ? { ...installed, host: openNode() } : installed
-  const lint = lintDirectory(runtime.confDir, programs)
+  const { readers, isOfCrio } = targetOf(runtime.confDir, found)
+  const lint = lintDirectory(runtime.confDir, programs, { readers, isOfCrio })
   const choice = runtime.name === 'CRI-O' ? lint.prediction?.crio : lint.prediction?.containerd
   const lints = lint.lints ?? []
   const used = lints.find(({ file }) => file === join(runtime.confDir, choice?.file ?? ''))

@@ -28,7 +28,7 @@ import { lookAtLimits } from './limits.ts'
 import { errorsIn, readLog } from './log.ts'
 import { podNetworks } from './networks.ts'
 import { lookAtPools, lookAtReadiness } from './pools.ts'
-import { defaults, lookAtRuntimes, type Named } from './runtimes.ts'
+import { defaults, lookAtRuntimes, type Named, type Runtimes } from './runtimes.ts'
 import { hasState, livePods, lookAtState } from './state.ts'
 
 /**
@@ -47,9 +47,14 @@ export interface LookOptions extends Named {
 export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const look = openLook(options.progress)
   const nowMs = Date.now()
-  const runtimes = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), []) : []
+  const none = { facts: [], found: [] }
+  const asked = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), none) : none
+  const { facts: runtimes, found } = asked
   const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
-  const configurations = configurationsOf(look, runtimes.length > 0 ? runtimes : [{ ...nobody, ...named(options) }])
+  const configurations = configurationsOf(look, {
+    facts: runtimes.length > 0 ? runtimes : [{ ...nobody, ...named(options) }],
+    found,
+  })
   const listed = options.isRuntimeAsked
     ? (await look.at('runtime', () => askRuntime(options.endpoint, options.progress), { listed: undefined })).listed
     : undefined
@@ -153,13 +158,13 @@ function whyOf(error: unknown): string {
   return (error as Error).message
 }
 
-function configurationsOf(look: ReturnType<typeof openLook>, runtimes: NodeFacts['runtimes']) {
-  const byDirectory = new Map(runtimes.map((runtime) => [`${runtime.name} ${runtime.confDir}`, runtime]))
+function configurationsOf(look: ReturnType<typeof openLook>, { facts, found }: Runtimes) {
+  const byDirectory = new Map(facts.map((runtime) => [`${runtime.name} ${runtime.confDir}`, runtime]))
   return [...byDirectory.values()].map((runtime) => {
-    const found = lookAtConfiguration(runtime)
-    if (found.couldNotLook === true)
+    const configuration = lookAtConfiguration(runtime, found)
+    if (configuration.couldNotLook === true)
       look.add({ group: 'configuration', why: `a file of ${runtime.confDir} may not be read` })
-    return found
+    return configuration
   })
 }
 

@@ -19,21 +19,29 @@ export interface Named {
 /** Where runtimes look by themselves. */
 export const defaults = { confDir: defaultConfDir, binDirs: [defaultBinDir] } as const
 
+/** The runtimes, and those among them that were found on the node, as `trestle lint` has them. */
+export interface Runtimes {
+  readonly facts: readonly RuntimeFacts[]
+  readonly found: readonly NodeRuntime[]
+}
+
 /** Asks each runtime of this node, or the one that is named. */
-export async function lookAtRuntimes({ confDir, binDirs, endpoint }: Named): Promise<readonly RuntimeFacts[]> {
-  const found = endpoint === undefined ? await ofThisNode() : [await askOne(endpoint.replace(/^unix:\/\//, ''))]
-  return found.map((runtime) => ({
+export async function lookAtRuntimes({ confDir, binDirs, endpoint }: Named): Promise<Runtimes> {
+  const found = endpoint === undefined ? await ofThisNode() : []
+  const all = endpoint === undefined ? found.map(factsOf) : [await askOne(endpoint.replace(/^unix:\/\//, ''))]
+  const facts = all.map((runtime) => ({
     ...runtime,
     ...(confDir === undefined ? {} : { confDir, source: '--config-dir' }),
     ...(binDirs === undefined ? {} : { binDirs }),
   }))
+  return { facts, found }
 }
 
 /** One in another network namespace is that of another node, in a container of this one. */
-async function ofThisNode(): Promise<readonly RuntimeFacts[]> {
+async function ofThisNode(): Promise<readonly NodeRuntime[]> {
   const own = networkNamespaceOf('self')
   const all = await nodeRuntimes({ timeoutMs })
-  return all.filter(({ pid }) => pid === undefined || networkNamespaceOf(pid) === own).map(factsOf)
+  return all.filter(({ pid }) => pid === undefined || networkNamespaceOf(pid) === own)
 }
 
 function factsOf(found: NodeRuntime): RuntimeFacts {

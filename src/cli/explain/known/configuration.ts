@@ -115,6 +115,7 @@ export const configurationErrors: readonly KnownError[] = [
     look: ['trestle lint', 'echo \'{"cniVersion":"0.4.0"}\' | CNI_COMMAND=VERSION /opt/cni/bin/PLUGIN'],
     cure: 'use a cniVersion that every plugin of the list and the runtime has, or newer plugins',
     checks: ['plugin-version', 'cni-version-unknown'],
+    sameAs: 'version-unsupported',
   },
   {
     id: 'version-empty',

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is written down for an error that others print.
 
+import type { ErrorId } from '../../../cni/model/error-code.ts'
 import type { CheckId } from '../../lint/checks/checks.ts'
 
 /** An error of kubelet, a runtime, a plugin, an agent, a tool or the kernel, and what to make of it. */
@@ -28,6 +29,8 @@ export interface KnownError {
   readonly needsNetwork?: true
   /** Words of the upstream plugins that trestle prints as well, where its code says more. */
   readonly alsoOurs?: true
+  /** An error of ours with the same words, which says more where the text has its id. */
+  readonly sameAs?: ErrorId
   /** A line with these words is about something else. */
   readonly unless?: RegExp
 }

@@ -12,6 +12,10 @@ export const configurationErrors = {
     cause: 'a key has a value of the wrong kind, like a number in quotes',
     cure: 'the message names the key, `details` what would be accepted',
   },
+  'invalid-value': {
+    cause: 'a number is out of its bounds, or a word is none of those that a key takes',
+    cure: 'the message names the key, `details` what would be accepted',
+  },
   'network-name-missing': {
     cause: 'the configuration has no name',
     cure: 'add "name": letters, digits, _, . and -',

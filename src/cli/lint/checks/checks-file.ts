@@ -147,13 +147,13 @@ const ofKeys = {
   },
   'wrong-type': {
     severity: 'error',
-    meaning: 'a value is of the wrong type or not one of the possible ones',
+    meaning: 'a value is of the wrong type',
     cause: 'text where a number is expected, a list where an object is, …; ADD is refused (code 7)',
     cure: 'the message says what to use',
   },
   'invalid-value': {
     severity: 'error',
-    meaning: 'a value cannot be, or contradicts another',
+    meaning: 'a value is out of its bounds, not one of the possible ones, or contradicts another',
     cause: 'ADD is refused with this message (code 7)',
     cure: 'the message says what to use',
   },

@@ -5,6 +5,7 @@
 import { safeParse } from 'zod/mini'
 import { readConfig } from '../../../cni/config/config.ts'
 import { configKeys, configSchema } from '../../../cni/config/config-schema.ts'
+import { complaintOf } from '../../../cni/json/config-fields.ts'
 import { withKnownKeys } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import { CniError } from '../../../cni/model/error.ts'
@@ -57,15 +58,18 @@ export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
   return { found }
 }
 
+const notValid = { id: 'wrong-type', what: 'valid', hint: undefined } as const
+
 function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
   const known = withKnownKeys(conf, configKeys)
   const parsed = safeParse(configSchema, known)
   if (parsed.success) return []
   return parsed.error.issues.slice(0, mostErrors).map((issue): Found => {
     const path = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step))
-    const [what = 'valid', hint] = issue.message.split('|')
-    const message = `${keyPathOf(path)}: ${shown(valueAt(known, path))} is not ${what}`
-    return { id: 'wrong-type', message, cure: hint, steps: [...steps, ...path], isAboutValue: true }
+    const found = valueAt(known, path)
+    const { id, what, hint } = complaintOf(issue.message, found) ?? notValid
+    const message = `${keyPathOf(path)}: ${shown(found)} is not ${what}`
+    return { id, message, cure: hint, steps: [...steps, ...path], isAboutValue: true }
   })
 }
 

@@ -112,7 +112,7 @@ export const configurationFaults: readonly Fault[] = [
     doctor: ['cni-version-unknown'],
     lint: ['cni-version-unknown'],
     says: 'ADD',
-    explain: ['version-not-supported', 'version-unsupported'],
+    explain: ['version-unsupported'],
   },
   {
     what: 'a template that was not filled in',

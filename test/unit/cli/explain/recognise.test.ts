@@ -249,3 +249,13 @@ describe('trestle explain TEXT', () => {
     expect(JSON.stringify(json)).not.toContain('pattern')
   })
 })
+
+it('says of a version error of ours what is ours alone, and of that of others what it was', () => {
+  const ours =
+    '{"cniVersion":"1.1.0","code":1,"msg":"incompatible CNI versions [version-unsupported]","details":"config is \\"9.9.9\\", plugin supports [\\"1.0.0\\"]"}'
+  const { errors, own } = recognise(ours)
+  expect([errors.map(({ id }) => id), own.map(({ id }) => id)]).toEqual([[], ['version-unsupported']])
+  expect(recognise(ours.replace(' [version-unsupported]', '')).errors.map(({ id }) => id)).toEqual([
+    'version-not-supported',
+  ])
+})

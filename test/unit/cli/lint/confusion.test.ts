@@ -112,8 +112,20 @@ const faults: readonly (readonly [fault: string, faulty: string, id: string, goo
   [
     'our MTU',
     list(trestle({ podcidr: '10.1.0.0/24', mtu: 50 })),
+    'invalid-value',
+    list(trestle({ podcidr: '10.1.0.0/24', mtu: 1400 })),
+  ],
+  [
+    'our MTU in quotes',
+    list(trestle({ podcidr: '10.1.0.0/24', mtu: '1400' })),
     'wrong-type',
     list(trestle({ podcidr: '10.1.0.0/24', mtu: 1400 })),
+  ],
+  [
+    'a word that a key of ours does not take',
+    list(trestle({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'close' } })),
+    'invalid-value',
+    list(trestle({ podcidr: '10.1.0.0/24', firewall: { ingressPolicy: 'isolated' } })),
   ],
   [
     'our type of a value',

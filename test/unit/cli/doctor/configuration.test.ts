@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A directory as the runtime that reads it has it: with its own settings, as `trestle lint` does.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { lookAtConfiguration } from '../../../../src/cli/doctor/look/configuration.ts'
+import type { NodeRuntime } from '../../../../src/cli/node/runtime-directories.ts'
+import { runtime } from './healthy.ts'
+
+let confDir: string
+beforeEach(() => {
+  confDir = mkdtempSync(`${tmpdir()}/trestle-conf-`)
+  const list = { cniVersion: '1.0.0', name: 'a', plugins: [{ type: 'trestle', podcidr: '10.1.0.0/24' }] }
+  writeFileSync(`${confDir}/10-a.conflist`, JSON.stringify(list))
+  writeFileSync(`${confDir}/20-b.conflist`, '{ "name": "b",')
+})
+afterEach(() => rmSync(confDir, { recursive: true }))
+
+function reader(maxConfNum: number): NodeRuntime {
+  const settings = { confDir, binDirs: ['/opt/cni/bin'], maxConfNum }
+  return {
+    runtime: 'containerd',
+    pid: 7,
+    settings,
+    source: 'CRI Status',
+    files: [],
+    edit: { file: '/etc/containerd/config.toml', restart: 'restart it' },
+    root: '',
+  }
+}
+const used = (found: readonly NodeRuntime[]) => lookAtConfiguration({ ...runtime, confDir }, found)
+
+it('containerd that loads one file does not mind a broken one behind it', () => {
+  expect(used([reader(1)])).toMatchObject({ file: '10-a.conflist', network: 'a' })
+  expect(used([])).toMatchObject({ file: '10-a.conflist', network: 'a' })
+})
+
+it('containerd that loads all of them stops at it', () => {
+  const { file, prediction } = used([reader(0)])
+  expect(file).toBeUndefined()
+  expect(prediction?.containerd).toMatchObject({ stoppedBy: '20-b.conflist' })
+})
