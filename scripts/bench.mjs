@@ -24,7 +24,7 @@ import { timeline } from './bench/case-timeline.mjs'
 import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
 import { plot } from './bench/plot.mjs'
-import { writeReport } from './bench/report/page.mjs'
+import { requirePage, writeReport } from './bench/report/page.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
 /** Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of them. */
@@ -128,6 +128,7 @@ if (options.results !== undefined) {
   execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', '/var/lib'])
   writeFileSync(options.results, JSON.stringify(await run(inside, options)))
 } else {
+  if (options.report) requirePage()
   const start = performance.now()
   const isAskedFor = options.names.some((name) => Object.hasOwn(inside, name))
   const results = { ...(isAskedFor && runInside()), ...(await run(outside, options)) }

@@ -5,7 +5,7 @@
 import { wholeContenders } from './case-whole.mjs'
 import { openNode } from './node.mjs'
 import { rotate } from './rounds.mjs'
-import { beside, describe, describeRatio, ratio } from './statistics.mjs'
+import { beside, describe, ratio, spread } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 
 const pods = 10
@@ -31,7 +31,7 @@ export async function churn({ found, scratch, rounds }) {
     const what = `ADD, DEL, ADD of the same names without a pause / ${name}`
     if (failed.has(name)) return leftOut(what, failed.get(name))
     const value = ratio(own, series.get(name))
-    return row({ what, value: value.median, detail: `${beside(own, series.get(name))}; ${describeRatio(value)}` })
+    return row({ what, value: value.median, detail: `${beside(own, series.get(name))}; ${spread(value)}` })
   })
   return { rows, notes: [...series].map(([name, each]) => `${name}: ${each.length > 0 ? describe(each) : 'failed'}`) }
 }

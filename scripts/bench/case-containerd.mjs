@@ -8,7 +8,7 @@ import { openContainerd } from './containerd/lab.mjs'
 import { conflistOf, peersCache } from './contenders.mjs'
 import { limits } from './limits.mjs'
 import { rotate } from './rounds.mjs'
-import { beside, describe, describeRatio, ratio } from './statistics.mjs'
+import { beside, describe, ratio, spread } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 
 const unmeasured = 2
@@ -79,7 +79,7 @@ function told(machines) {
     others.map(({ name, series }) => {
       const value = ratio(own.series[figure], series[figure])
       const limit = figure === 'up' && name === chain ? limits.containerd : undefined
-      const detail = `${beside(own.series[figure], series[figure])}; ${describeRatio(value)}`
+      const detail = `${beside(own.series[figure], series[figure])}; ${spread(value)}`
       return row({ what: `${what} / ${name}`, limit, value: value.median, detail })
     }),
   )

@@ -3,7 +3,7 @@
 import { trestle } from './contenders.mjs'
 import { limits } from './limits.mjs'
 import { attachRounds } from './rounds.mjs'
-import { describe, describeRatio, ratio } from './statistics.mjs'
+import { beside, describe, ratio, spread } from './statistics.mjs'
 import { row } from './table.mjs'
 
 /** ADD with 1000 pods present against 10 (a bridge has 1023 ports at most). */
@@ -44,7 +44,7 @@ function compared({ series, failed, what, limit, pair = [...series.keys()] }) {
   const [base, other] = pair.map((name) => series.get(name))
   const found = ratio(other.add, base.add)
   return {
-    rows: [row({ what, limit, value: found.median, detail: describeRatio(found) })],
+    rows: [row({ what, limit, value: found.median, detail: `${beside(other.add, base.add)}; ${spread(found)}` })],
     notes: pair.map((name) => `${name}: ADD ${describe(series.get(name).add)}, DEL ${describe(series.get(name).del)}`),
     series: Object.fromEntries(series),
   }

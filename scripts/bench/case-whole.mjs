@@ -4,7 +4,7 @@
 import { kindnet, wholeReference, wholeTrestle } from './contenders.mjs'
 import { limits } from './limits.mjs'
 import { attachSizes, notesOf } from './rounds.mjs'
-import { beside, describe, describeRatio, mean, quantile, ratio } from './statistics.mjs'
+import { beside, describe, quantile, ratio, spread } from './statistics.mjs'
 import { leftOut, row } from './table.mjs'
 import { notInEffect } from './whole-in-effect.mjs'
 
@@ -42,13 +42,13 @@ function wholeWith({ pods, series, failed }) {
     return ['add', 'del'].map((verb) => {
       const value = ratio(own[verb], theirs[verb])
       const limit = peer && limits.whole(pods, verb, peer)
-      const detail = `${beside(own[verb], theirs[verb])}; ${describeRatio(value)}`
+      const detail = `${beside(own[verb], theirs[verb])}; ${spread(value)}`
       return row({ what: `whole ${verb.toUpperCase()}, ${podsOf(pods)} / ${name}`, limit, value: value.median, detail })
     })
   }
   const rows = [
     ...Object.entries(peers).flatMap(against),
-    ...Object.keys(peers).flatMap((name) => cpuRows(series, name, pods)),
+    ...Object.keys(peers).flatMap((name) => (peers[name] === undefined ? [] : cpuRows(series, name, pods))),
   ]
   const gone = [...series].map(
     ([name, { delGone }]) => `${podsOf(pods)}: ${name}: the last process of a DEL is gone after ${describe(delGone)}`,
@@ -79,6 +79,6 @@ function cpuRows(series, name, pods) {
     if (mine.length === 0) return leftOut(what, 'no control groups here')
     const limit = verb === 'add' && peers[name] === 'chain' ? limits.cpu : undefined
     const value = quantile(mine, 0.5) / quantile(other, 0.5)
-    return row({ what, limit, value, detail: `${beside(mine, other)}; means ${mean(mine)} / ${mean(other)}` })
+    return row({ what, limit, value, detail: beside(mine, other) })
   })
 }

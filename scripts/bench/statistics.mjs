@@ -46,6 +46,11 @@ export function beside(a, b, unit = 'ms') {
   return `${at(0.5)} ${unit}, p99 ${at(0.99)}`
 }
 
+/** How far a ratio's rounds are apart, in one phrase. */
+export function spread({ min, p25, p75 }) {
+  return `minima ${min.toFixed(2)}, rounds ${p25.toFixed(2)}-${p75.toFixed(2)}`
+}
+
 /** The mean in one phrase. */
 export function mean(samples) {
   return `${(samples.reduce((sum, each) => sum + each, 0) / samples.length).toFixed(1)} ms`

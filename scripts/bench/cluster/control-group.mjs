@@ -15,19 +15,19 @@ export function openControlGroup(scratch) {
   opened += 1
   const name = `trestle-bench-${process.pid}-${opened}`
   const isTwo = !/\bmemory\b/.test(readFileSync('/proc/cgroups', 'utf8')) || hasMemoryInTwo()
-  const mounts = isTwo
-    ? [['cgroup2', '']]
-    : [
-        ['cgroup', 'memory'],
-        ['cgroup', 'cpuacct'],
-      ]
-  const groups = mounts.map(([type, controller]) => {
-    const at = join(scratch, `cgroup-${controller}`)
-    mkdirSync(at)
-    execFileSync('mount', ['-t', type, ...(controller ? ['-o', controller] : []), 'none', at])
-    mkdirSync(join(at, name))
-    return join(at, name)
-  })
+  const groups = []
+  try {
+    for (const controllers of isTwo ? [['']] : [['memory'], ['cpuacct', 'cpu,cpuacct']]) {
+      const at = join(scratch, `cgroup-${controllers[0]}`)
+      mkdirSync(at)
+      mountOneOf(controllers, at)
+      mkdirSync(join(at, name))
+      groups.push(join(at, name))
+    }
+  } catch (error) {
+    removeAll(groups)
+    throw error
+  }
   const [memory, cpu = memory] = groups
   const files = { cpu: join(cpu, isTwo ? 'cpu.stat' : 'cpuacct.usage'), processes: join(cpu, 'cgroup.procs') }
   const read = (group, file) => readFileSync(join(group, file), 'utf8')
@@ -48,13 +48,26 @@ export function openControlGroup(scratch) {
     files,
     memory: () => ({ peak: mb(read(memory, isTwo ? 'memory.peak' : 'memory.max_usage_in_bytes')), ...now() }),
     isEmpty: () => groups.every((group) => readFileSync(join(group, 'cgroup.procs'), 'utf8') === ''),
-    remove: () => {
-      // It may have to be asked again: what is gone already is passed over.
-      for (const group of groups.filter((each) => existsSync(each))) {
-        rmdirSync(group)
-        execFileSync('umount', [join(group, '..')])
-      }
-    },
+    remove: () => removeAll(groups),
+  }
+}
+
+/** Mounts the tree of the first that the machine has: many have cpu and cpuacct in one. Empty: that of version 2. */
+function mountOneOf([controller, ...others], at) {
+  const options = controller === '' ? ['-t', 'cgroup2'] : ['-t', 'cgroup', '-o', controller]
+  try {
+    execFileSync('mount', [...options, 'none', at], { stdio: 'pipe' })
+  } catch (error) {
+    if (others.length === 0) throw error
+    mountOneOf(others, at)
+  }
+}
+
+/** It may have to be asked again: what is gone already is passed over. */
+function removeAll(groups) {
+  for (const group of groups.filter((each) => existsSync(each))) {
+    rmdirSync(group)
+    execFileSync('umount', [join(group, '..')])
   }
 }
 

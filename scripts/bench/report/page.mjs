@@ -12,6 +12,14 @@ const docs = join(import.meta.dirname, '../../../docs')
 const page = join(docs, 'benchmarks.md')
 const [begin, end] = ['<!-- begin: npm run bench -- --report -->', '<!-- end: npm run bench -- --report -->']
 
+/** What stands before and after a report on the page. Throws where it has no place for one: asked before the work is done. */
+export function requirePage() {
+  const text = readFileSync(page, 'utf8')
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
+  if (from < 0 || to < from) throw new Error(`bench: ${page} has no "${begin}" and "${end}"`)
+  return { before: text.slice(0, from), after: text.slice(to + end.length) }
+}
+
 /** Writes the page and its pictures. `results`: of all cases; `rounds`, `seconds`: of the run. Returns the files. */
 export function writeReport({ results, rounds, seconds }) {
   const { timeline, whole } = results
@@ -20,12 +28,10 @@ export function writeReport({ results, rounds, seconds }) {
     ...(whole?.fills && { 'benchmarks-pods.svg': podsChart(whole.fills) }),
   }
   for (const [name, picture] of Object.entries(pictures)) writeFileSync(join(docs, name), picture)
-  const text = readFileSync(page, 'utf8')
-  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
-  if (from < 0 || to < from) throw new Error(`bench: ${page} has no "${begin}" and "${end}"`)
+  const { before, after } = requirePage()
   const rows = Object.values(results).flatMap((result) => result.rows)
   const made = [begin, '', ...machine(rounds, seconds), '', ...table(rows), '', ...shown(pictures), end].join('\n')
-  writeFileSync(page, `${text.slice(0, from)}${made}${text.slice(to + end.length)}`)
+  writeFileSync(page, `${before}${made}${after}`)
   return [page, ...Object.keys(pictures).map((name) => join(docs, name))]
 }
 
@@ -65,5 +71,5 @@ function table(rows) {
     const shownAs = state === 'over' ? `**${measured}, over**` : measured
     return `| ${[what, most, shownAs, detail].map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`
   }
-  return ['| what | at most | measured | |', '|---|---|---|---|', ...rows.map(line)]
+  return ['| what | at most | measured | both, and how sure |', '|---|---|---|---|', ...rows.map(line)]
 }
