@@ -77,7 +77,8 @@ function lookInto(text: string): Recognised {
 
 type Match = KnownError & Span & { readonly said: string }
 
-const patterns = knownErrors.map((known) => ({ known, pattern: anySpace(known.pattern) }))
+/** Releases and languages differ in capitals, so none counts. */
+const patterns = knownErrors.map((known) => ({ known, pattern: new RegExp(anySpace(known.pattern), 'i') }))
 
 function findAll(text: string): readonly Match[] {
   const isAboutNetworks = aboutNetworks.test(text)

@@ -18,7 +18,7 @@ export const clearHostLocal = [
 export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-full',
-    pattern: /no IP addresses available in range set(?:: [\da-f.:]+-[\da-f.:]+)?/,
+    pattern: /no IP addresses available in (?:range set(?:: [\da-f.:]+-[\da-f.:]+)?|network: \S+)/,
     who: 'host-local (of bridge, ptp, macvlan, flannel, kindnet and others)',
     meaning: 'every address of the range has a file in /var/lib/cni/networks, whether its pod lives or not',
     causes: [
@@ -48,7 +48,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-requested',
     pattern:
-      /requested (?:IP )?address \S+ is not available in range set|requested address '?\S+ is not available|requested ip \S+ is subnet's gateway/i,
+      /requested (?:IP )?address \S+ is not available in range|requested address '?\S+ is not available|requested ip \S+ is subnet's gateway/i,
     who: 'host-local',
     meaning: 'the address that was asked for (--ip, an annotation) has a file in /var/lib/cni/networks already',
     causes: [

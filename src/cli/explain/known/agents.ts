@@ -27,7 +27,7 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-endpoint',
-    pattern: /unable to create endpoint: [^\n]{1,120}|putEndpointId\w+|Cilium API client timeout exceeded/i,
+    pattern: /unable to create endpoint:|putEndpointId\w+|Cilium API client timeout exceeded/i,
     who: 'the cilium plugin',
     meaning: 'the agent of this node answers, but could not make the endpoint of the pod',
     causes: [
@@ -105,7 +105,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'ovn-agent',
     pattern:
-      /kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation|ovs-vsctl: unix:\S* database connection failed|request ip return \d+ (?!no available|configure nic failed network \S+ with gateway)[^\n]{1,80}/i,
+      /kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+(?! no available)|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/i,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -161,6 +161,18 @@ export const agentErrors: readonly KnownError[] = [
     cure: 'let the gateway answer from this node (tcpdump shows how far a ping gets), or set disableGatewayCheck',
   },
   {
+    id: 'weave-delete',
+    pattern: /\[allocator[^\]\n]{0,40}\]: Delete: no addresses for/,
+    who: 'weave',
+    meaning: 'weave was asked to free the address of a container that has none: harmless',
+    causes: [
+      'the container never got one (its ADD failed: that error counts), or is on the network of the host',
+      'a second DEL for the same container',
+    ],
+    look: ['kubectl get events -A --field-selector reason=FailedCreatePodSandBox'],
+    cure: 'nothing for this line; where pods do not start, look for the error of their ADD',
+  },
+  {
     id: 'weave-state',
     pattern:
       /do 'weave reset' and try again|IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
@@ -172,5 +184,17 @@ export const agentErrors: readonly KnownError[] = [
     ],
     look: ['ls /var/lib/weave', 'ip -d link show weave'],
     cure: 'drain the node, weave reset (removes its data and the bridge), and let its pod start again',
+  },
+  {
+    id: 'cilium-address-held',
+    pattern: /putEndpointIdInvalid\s+IP \S+ is already in use/,
+    who: 'the cilium plugin',
+    meaning: 'the agent of this node still has an endpoint with the address that it gave to the pod',
+    causes: [
+      'the DEL of the pod before did not reach the agent: it was down, or the node restarted',
+      'two sources give addresses of one range (another network beside Cilium, a restored state)',
+    ],
+    look: ['kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg endpoint list'],
+    cure: 'restart the agent of this node: it drops endpoints whose pod is gone; update Cilium when it comes again',
   },
 ]

@@ -75,7 +75,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-unreachable',
     pattern:
-      /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|unexpected error when reading response body|http2: client connection lost|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
+      /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
     who: 'a plugin or agent that asks the API server',
     meaning:
       'the API server does not answer at the address that the plugin uses, mostly the first of the service range',

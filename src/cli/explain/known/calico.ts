@@ -41,7 +41,7 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-nodename',
-    pattern: /\/var\/lib\/calico\/nodename: no such file or directory/,
+    pattern: /\/var\/lib\/calico\/nodename(?:: no such file or directory)?/,
     who: 'the calico plugin',
     meaning: 'calico-node has not started on this node: it writes its name there when it is up',
     causes: [
@@ -77,7 +77,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-full',
     pattern:
-      /Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools for|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
+      /Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',
     causes: [

@@ -47,7 +47,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-no-address',
     pattern:
-      /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted/i,
+      /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress/i,
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',
     causes: [
@@ -102,5 +102,14 @@ export const cloudErrors: readonly KnownError[] = [
     ],
     look: ['ls -l /var/run/azure-vnet*', 'pgrep -af azure-vnet', 'tail /var/log/azure-vnet.log'],
     cure: 'when no azure-vnet runs: rm /var/run/azure-vnet.json.lock; the next try works',
+  },
+  {
+    id: 'terway-busy',
+    pattern: /error alloc ip from grpc call[^\n]{0,200}resource processing|pod \S+ resource processing/,
+    who: 'the terway plugin',
+    meaning: 'the agent still works on an earlier call for the same pod',
+    causes: ['the cloud is slow to attach an interface or address, and kubelet asked again meanwhile'],
+    look: ['kubectl -n kube-system logs ds/terway-eniip -c terway --tail=30'],
+    cure: 'wait: the call that runs decides; when it stays, the log of terway names what the cloud refuses',
   },
 ]

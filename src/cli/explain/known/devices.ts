@@ -66,7 +66,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'device-missing',
     pattern:
-      /no net directory under pci device \S+|failed to get one netdevice interface per \S+|VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)|failed to read net dir of the device|failed to find netdevice to PCI address|does not have a interface name or a dpdk driver|failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found|failed to get (?:uplink|VF) representor[^\n]{0,80}/i,
+      /no net directory under pci device \S+|\/sys\/bus\/pci\/devices\/\S+\/net: no such file or directory|failed to get one netdevice interface per \S+|VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)|failed to read net dir of the device|failed to find netdevice to PCI address|does not have a interface name or a dpdk driver|failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found|failed to get (?:uplink|VF) representor[^\n]{0,80}/i,
     who: 'host-device, sriov, ovs, antrea, OVN',
     meaning: 'the PCI device that the pod got has no network interface on the node',
     causes: [
@@ -88,5 +88,30 @@ export const deviceErrors: readonly KnownError[] = [
     ],
     look: ['ip -n NETNS -d link show', 'trestle lint'],
     cure: 'give the VRF one table in all networks of the pod, and each interface to one VRF',
+  },
+  {
+    id: 'vlan-taken',
+    pattern: /failed to create vlan: file exists/,
+    who: 'the vlan plugin',
+    meaning: 'the master has this VLAN already: there can be one interface for each number',
+    causes: [
+      'another pod of this node has it: the vlan plugin gives the VLAN itself to one pod',
+      'the node has it: a VLAN interface made by netplan, NetworkManager or networkd',
+    ],
+    look: ['ip -d link show type vlan', 'for n in /run/netns/*; do nsenter --net=$n ip -d link show type vlan; done'],
+    cure: 'for several pods put the VLAN of the node (MASTER.ID) under a bridge or macvlan as `master`',
+  },
+  {
+    id: 'master-not-ethernet',
+    pattern:
+      /failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,60}: (?:invalid argument|numerical result out of range)/,
+    who: 'the kernel',
+    meaning: 'the kernel does not put such an interface on this master, or not with this value',
+    causes: [
+      'the master is no Ethernet (InfiniBand, a tunnel, lo), or a port that cannot carry it',
+      '`mtu` is larger than that of the master',
+    ],
+    look: ['ip -d link show MASTER', 'ip link add test0 link MASTER type macvlan; ip link del test0'],
+    cure: 'use an Ethernet master (for InfiniBand the ipoib or ib-sriov plugin), and leave `mtu` out',
   },
 ]

@@ -8,7 +8,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-subnet-env',
     pattern:
-      /\/run\/flannel\/subnet\.env(?:: no such file or directory| is missing \w+)|failed to load flannel 'subnet\.env' file: (?!open)[^\n]{1,80}/,
+      /\/run\/flannel\/subnet\.env(?:: no such file or directory| is missing \w+)|open \/run\/flannel\/subnet\.env|failed to load flannel 'subnet\.env' file: (?!open)[^\n]{1,80}/,
     who: 'the flannel plugin',
     meaning: 'flanneld has not written which range this node has: it does not run here, or never got that far',
     causes: [
@@ -24,7 +24,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'node-no-podcidr',
     pattern:
-      /failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|PodCIDRs? not set for node|no podCidrs? for node/i,
+      /failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)|PodCIDRs? not set for node|no podCidrs? for node/i,
     who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
     meaning: 'the node has no range for pods: its spec.podCIDR is empty',
     causes: [
@@ -39,7 +39,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-interface',
     pattern:
-      /Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}|unable to find default (?:v6 )?route/,
+      /Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}|unable to find default (?:v6 )?route|error looking up interface|No interface with given IP(?:v6)? found/,
     who: 'flanneld',
     meaning: 'flanneld did not find the interface over which this node reaches the others',
     causes: [
@@ -52,7 +52,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-network-config',
     pattern:
-      /Couldn't fetch network config[^\n]{0,120}|flannel config not found in etcd|please define a correct (?:IPv6)?Network parameter in the flannel config|Key not found \(\/coreos\.com[^\n]{0,40}|error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}|failed to read net conf[^\n]{0,80}/,
+      /Couldn't fetch network config|flannel config not found in etcd|please define a correct (?:IPv6)?Network parameter in the flannel config|Key not found \(\/coreos\.com[^\n]{0,40}|error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}|failed to read net conf[^\n]{0,80}/,
     who: 'flanneld',
     meaning: 'flanneld has no configuration of the network, or one that it cannot read',
     causes: [
@@ -85,7 +85,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-device-other',
     pattern:
-      /link has incompatible addresses[^\n]{0,80}|isn't an? (?:iptun|ipip mode) device[^\n]{0,60}|created vxlan device with index \d+ is not vxlan|(?:flannel\S* )?mac address wanted: [^\n]{1,80}/,
+      /link has incompatible addresses[^\n]{0,80}|isn't an? (?:iptun|ipip mode) device[^\n]{0,60}|created vxlan device with index \d+ is not vxlan|(?:flannel\S* )?mac address wanted: [^\n]{1,80}|failed to add (?:v6 )?vxlanRoute/,
     who: 'flanneld',
     meaning: "flannel's device (flannel.1) is left from before, with another address or of another kind",
     causes: [
@@ -108,5 +108,20 @@ export const flannelErrors: readonly KnownError[] = [
     ],
     look: ['ETCDCTL_API=3 etcdctl get --prefix --keys-only /coreos.com/network/subnets'],
     cure: 'remove leases of nodes that are gone, or take a larger Network or a larger SubnetLen (smaller ranges)',
+  },
+  {
+    id: 'etcd-unreachable',
+    pattern: /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader/,
+    who: 'flanneld, calico with etcd',
+    meaning: 'etcd does not answer where the agent looks for it',
+    causes: [
+      'the agent was started without --kube-subnet-mgr or --etcd-endpoints: it asks 127.0.0.1:2379 and 4001',
+      'etcd is down, or wants certificates that were not given',
+    ],
+    look: [
+      'ETCDCTL_API=3 etcdctl --endpoints=ADDRESS endpoint health',
+      'kubectl -n kube-flannel get ds -o yaml | grep -A12 args',
+    ],
+    cure: 'with Kubernetes give flanneld --kube-subnet-mgr; else --etcd-endpoints with certificates, and bring etcd up',
   },
 ]

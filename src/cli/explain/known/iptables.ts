@@ -82,7 +82,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-chain-gone',
     pattern:
-      /Couldn't load target [`'"]CNI-\S+|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
+      /Couldn't load target [`'"]CNI-\S+|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
     who,
     meaning: 'a rule or chain that a plugin wants to remove is gone already',
     causes: [
@@ -152,7 +152,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-refused',
     pattern:
-      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)]*\)|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
+      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
     who: 'iptables of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [
@@ -192,7 +192,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'nft-refused',
     pattern:
-      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|\bnft\W{0,2} did not return successfully while applying ruleset/,
+      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset/,
     who: 'nft, run by a plugin',
     meaning: 'the kernel refused a rule of nftables',
     causes: [

@@ -72,7 +72,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [

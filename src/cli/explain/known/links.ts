@@ -49,7 +49,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
     pattern:
-      /failed to lookup (?:master|device) "[^"]*": Link not found|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found/i,
+      /failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found/i,
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -107,7 +107,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'interface-exists',
     pattern:
-      /container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|vlan|dummy|tap|macvtap): file exists/,
+      /container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists/,
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
     causes: [
@@ -162,7 +162,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'mtu-invalid',
     pattern:
-      /failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:macvlan|bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)|invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+|vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long|interface name (?:must be less than|should be less than)|failed to parse MTU/i,
+      /failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)|invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+|vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long|interface name (?:must be less than|should be less than)|failed to parse MTU/i,
     who: 'the kernel',
     meaning: 'a value for the interface is out of bounds: mostly its MTU, or the length of its name',
     causes: [

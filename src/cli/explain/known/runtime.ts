@@ -221,14 +221,24 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'pod-gone',
     pattern:
-      /pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod/,
+      /pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod|(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
     who: 'Multus, OVN-Kubernetes, aws-cni',
     meaning: 'the pod was deleted, or made anew under its name, while its network was being set up: harmless',
     causes: [
       'a StatefulSet, a job or a drain replaced it in that moment',
       'the call before took minutes, and the pod did not wait',
+      'the sandbox was made by hand (crictl runp), and the plugin asks the API server for a pod of that name',
     ],
     look: ['kubectl get pod POD -o wide'],
     cure: 'nothing: the call for the pod of now comes by itself. When it is often, look for what makes calls slow',
+  },
+  {
+    id: 'network-plugin-unknown',
+    pattern: /didn't find compatible (?:CNI|network) plugin with given settings/,
+    who: 'cri-dockerd, older kubelets',
+    meaning: '--network-plugin names something that is none of "cni", "kubenet" and nothing',
+    causes: ['the name of an add-on (calico, flannel) was given: they all are "cni"'],
+    look: ['systemctl cat cri-docker kubelet | grep network-plugin'],
+    cure: 'use --network-plugin=cni: which plugin is called stands in /etc/cni/net.d',
   },
 ]

@@ -61,7 +61,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'spiderpool-full',
-    pattern: /all IP addresses used out/,
+    pattern: /all IP addresses used(?: out)?/,
     who: 'spiderpool',
     meaning: 'no SpiderIPPool that fits this pod has a free address',
     causes: ['the pool is as large as the replicas, and the pod of before still holds one', 'addresses that leaked'],
@@ -72,8 +72,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'spiderpool-agent',
-    pattern:
-      /postIpamIpFailure[^\n]{0,160}|getCoordinatorConfigFailure[^\n]{0,80}|spiderpool IP allocation error: [^\n]{1,80}/,
+    pattern: /postIpamIpFailure|getCoordinatorConfigFailure|spiderpool IP allocation error:/,
     who: 'spiderpool',
     meaning: 'the spiderpool agent of this node answered, and refused: its words say why',
     causes: [

@@ -10,9 +10,12 @@ import { causesOf, formsOf, namedIn, table } from './texts.ts'
 
 const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ id, source, text })
 const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
-const threads = table('threads.tsv').map(asThread)
+const threads = ['threads.tsv', 'threads-2.tsv'].flatMap((name) => table(name).map(asThread))
 const heldOut = table('threads-held-out.tsv').map(asThread)
-const others = [...table('other-texts.tsv'), ...table('other-threads.tsv')].map(([, text = '']) => text)
+const heldOutLater = table('threads-2-held-out.tsv').map(asThread)
+const others = ['other-texts.tsv', 'other-threads.tsv', 'other-threads-2.tsv'].flatMap((name) =>
+  table(name).map(([, text = '']) => text),
+)
 
 /** Whether a text was drawn for the held-out part, by the name of its thread. */
 function isHeldOut(source: string): boolean {
@@ -23,14 +26,14 @@ function isHeldOut(source: string): boolean {
 describe('a text from a public thread', () => {
   it('there are many, each with its thread', () => {
     expect(earlier.length).toBeGreaterThan(140)
-    expect(threads.length + heldOut.length).toBe(150)
-    const all = [...earlier, ...threads, ...heldOut]
+    expect(threads.length + heldOut.length + heldOutLater.length).toBeGreaterThan(250)
+    const all = [...earlier, ...threads, ...heldOut, ...heldOutLater]
     expect(all.filter(({ source }) => !/^[\w.-]+\/[\w.-]+#\d+$/.test(source))).toEqual([])
   })
 
   it('a fifth of the threads is set aside, by their names alone', () => {
     expect(threads.filter(({ source }) => isHeldOut(source))).toEqual([])
-    expect(heldOut.filter(({ source }) => !isHeldOut(source))).toEqual([])
+    expect([...heldOut, ...heldOutLater].filter(({ source }) => !isHeldOut(source))).toEqual([])
   })
 
   it.each([...earlier, ...threads])('$source: $id', ({ id, text }) => {
@@ -65,8 +68,8 @@ describe('the texts that were set aside', () => {
 })
 
 describe('a text of another matter', () => {
-  it('there are more than a hundred', () => {
-    expect(others.length).toBeGreaterThan(100)
+  it('there are more than 160', () => {
+    expect(others.length).toBeGreaterThan(160)
   })
 
   it.each(others)('%s', (text) => {
