@@ -6,7 +6,7 @@ import { dirname } from 'node:path'
 import { execa } from 'execa'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
-import { trestle } from '../../support/host.ts'
+import { snapshot, trestle } from '../../support/host.ts'
 import { outside } from '../../support/traffic/traffic.ts'
 import { missingPlugins, upstreamPlugins } from '../../support/upstream.ts'
 
@@ -67,7 +67,7 @@ function probe(...words: readonly string[]) {
 describe('pods that are tried', () => {
   it('reach each other, the node, what is behind it, a resolver and a host port; nothing of them stays', async () => {
     node.addPod('a', { portMappings: [{ hostPort: 8080, containerPort: 80, protocol: 'tcp' }] })
-    const before = [addresses(), done('ip -br link'), done('nft -s list ruleset')]
+    const before = [addresses(), snapshot(node).links, done('nft -s list ruleset')]
     const stop = startResolver(node.internet)
     try {
       const { code, ids, steps } = probe()
@@ -76,7 +76,7 @@ describe('pods that are tried', () => {
         new Set(['add', 'node', 'gateway', 'pod', 'outside', 'dns', 'host-port']),
       )
       expect(steps.filter(({ outcome }) => outcome !== 'ok')).toEqual([])
-      expect([addresses(), done('ip -br link'), done('nft -s list ruleset')]).toEqual(before)
+      expect([addresses(), snapshot(node).links, done('nft -s list ruleset')]).toEqual(before)
       expect(intents()).toEqual([])
     } finally {
       await stop()
