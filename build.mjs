@@ -7,7 +7,8 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
-import { gateBundle, gateCli } from './scripts/bundle-gate.mjs'
+import { gateAgent, gateBundle, gateCli } from './scripts/bundle-gate.mjs'
+import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
 import { startTimes } from './scripts/start-time.mjs'
@@ -28,7 +29,7 @@ function commit() {
   }
 }
 
-async function bundle(entry, outfile) {
+async function bundle(entry, outfile, plugins = []) {
   const define = { TRESTLE_VERSION: JSON.stringify(version), TRESTLE_COMMIT: JSON.stringify(commit()) }
   const { metafile } = await build({
     entryPoints: [entry],
@@ -41,6 +42,7 @@ async function bundle(entry, outfile) {
     target: 'node26',
     minify: true,
     metafile: true,
+    plugins,
     sourcemap: 'external',
     legalComments: 'none',
     logLevel: 'warning',
@@ -54,7 +56,8 @@ const cni = await bundle('src/main.ts', dist('trestle.cjs'))
 gateBundle(cni)
 const cli = await bundle('src/cli/main.ts', dist('cli.cjs'))
 gateCli(cli)
-const agent = await bundle('src/cli/agent/main.ts', dist('agent.cjs'))
+const agent = await bundle('src/cli/agent/main.ts', dist('agent.cjs'), [leanClient])
+gateAgent(agent)
 const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
 

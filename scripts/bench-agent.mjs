@@ -6,7 +6,7 @@
 //   --rest S        seconds of rest that are measured (default 30)
 //   -o json         the figures as JSON
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -64,7 +64,12 @@ function startAgent({ scratch, group, plane, token }) {
   const ended = new Promise((done) => child.once('exit', done))
   createInterface(child.stdout).on('line', (line) => lines.push(JSON.parse(line)))
   const isReady = () => lines.some(({ message }) => message === 'ready')
-  return { lines, isReady, end: () => child.kill('SIGTERM'), ended }
+  // Not every kernel counts the pages of a program's file for its control group.
+  const programMb = () => {
+    const [, kb = '0'] = /^RssFile:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? []
+    return (Number(kb) * 1024) / 1e6
+  }
+  return { lines, isReady, programMb, end: () => child.kill('SIGTERM'), ended }
 }
 
 /** Every line of `ip monitor route`, as it comes. */
@@ -161,7 +166,7 @@ async function measure() {
     const busy = await cpuPerSecond(group, restS)
     await stop()
     const idle = await cpuPerSecond(group, restS)
-    const memory = group.memory()
+    const memory = { ...group.memory(), program: agent.programMb() }
     agent.end()
     await agent.ended
     return { nodes, sync, batches, took, busy, idle, memory, lines: agent.lines.length }
@@ -186,7 +191,7 @@ function print({ sync, batches, took, busy, idle, memory }) {
       `  first sync: ${sync.cpuMs.toFixed(0)} ms of CPU, ${sync.wallMs.toFixed(0)} ms; batches of routes: ${batches.join(', ')}; ${mb(sync.memory)}`,
       `  a node's change to its route: median ${at(0.5)}, least ${at(0)}, 90 % ${at(0.9)}`,
       `  at rest, five status updates a second: ${busy.toFixed(1)} ms of CPU a second; none: ${idle.toFixed(1)} ms`,
-      `  after all: ${mb(memory)}`,
+      `  after all: ${mb(memory)}; pages of the program's file: ${memory.program.toFixed(0)} MB`,
     ].join('\n'),
   )
 }

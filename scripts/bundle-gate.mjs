@@ -22,6 +22,21 @@ export function gateCli(metafile) {
   if (wrong.length > 0) throw new Error(`the agent's libraries are in the bundle of the commands: ${wrong.join(', ')}`)
 }
 
+/** The library's types of every object of Kubernetes: 360 KB of the bundle and 11 MB of memory when something asks for them. */
+const mostOfModels = 20_000
+
+/** Throws if the bundle of the agent has the models of the client's library, or the client that the library sends by. */
+export function gateAgent(metafile) {
+  const [output] = Object.values(metafile.outputs).filter((out) => out.entryPoint)
+  const bytesOf = (pattern) => {
+    const found = Object.entries(output.inputs).filter(([path]) => pattern.test(path))
+    return found.reduce((sum, [, { bytesInOutput }]) => sum + bytesInOutput, 0)
+  }
+  const [models, undici] = [/client-node\/dist\/gen\//, /\/undici\//].map(bytesOf)
+  if (models > mostOfModels) throw new Error(`the agent's bundle has ${models} bytes of models of Kubernetes' objects`)
+  if (undici > 0) throw new Error(`the agent's bundle has ${undici} bytes of undici (scripts/lean-client.mjs)`)
+}
+
 function isAllowed(path) {
   return allowed.some((pattern) => pattern.test(path)) && !refused.some((pattern) => pattern.test(path))
 }

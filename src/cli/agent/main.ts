@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent's bundle: what `trestle agent` loads.
 
-import { setFlagsFromString } from 'node:v8'
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { setHostRoot } from '../../system/process/process-identity.ts'
 import { runAgent } from './run/agent.ts'
@@ -10,7 +9,6 @@ import type { Settings } from './settings/settings.ts'
 
 /** Runs the agent until SIGTERM or SIGINT. Returns the exit code. */
 export async function main(settings: Settings): Promise<number> {
-  keepHeapSmall()
   setHostRoot(settings.hostRoot)
   const interruption = new AbortController()
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => interruption.abort())
@@ -20,12 +18,4 @@ export async function main(settings: Settings): Promise<number> {
   } finally {
     removeCallFiles()
   }
-}
-
-/**
- * Keeps the heap's young part as small as it is at the start: V8 lets it grow to 64 MB where much is parsed at once,
- * and seldom gives it back (v8/src/flags/flag-definitions.h, semi_space_growth_factor).
- */
-function keepHeapSmall(): void {
-  setFlagsFromString('--semi-space-growth-factor=1')
 }

@@ -4,8 +4,8 @@
 
 import { isDeepStrictEqual } from 'node:util'
 import { CommandError } from '../../compile/command-error.ts'
-import { type Element, elementOps, keyText } from '../../plan/model/elements.ts'
-import { type Cluster, clusterElements } from '../../plan/rules/cluster-elements.ts'
+import { elementOps } from '../../plan/model/elements.ts'
+import { type Cluster, changedElements } from '../../plan/rules/cluster-elements.ts'
 import { execute } from '../../system/kernel/execute.ts'
 import { readCluster, writeCluster } from '../../system/store/cluster.ts'
 import { withLock } from '../../system/store/lock.ts'
@@ -13,6 +13,8 @@ import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { repairRules } from './network-setup.ts'
+
+const emptyCluster: Cluster = { pods: [], peers: [], addresses: [] }
 
 /**
  * Writes the cluster down and changes the sets by what is different from before. Returns whether anything was. Without
@@ -25,12 +27,9 @@ export async function setCluster(context: CallContext, cluster: Cluster): Promis
     if (isDeepStrictEqual(before, cluster)) return 'same' as const
     writeCluster(cluster)
     if (allNetworks().length === 0) return 'written' as const
-    const [old, now] = [before === undefined ? [] : clusterElements(before), clusterElements(cluster)]
+    const { over, begun } = changedElements(before ?? emptyCluster, cluster)
     try {
-      await execute({ run: context.run }, [
-        ...elementOps(without(old, now), 'nft.del'),
-        ...elementOps(without(now, old)),
-      ])
+      await execute({ run: context.run }, [...elementOps(over, 'nft.del'), ...elementOps(begun)])
       return 'written' as const
     } catch (error) {
       if (error instanceof CommandError) return 'misfit' as const
@@ -40,13 +39,4 @@ export async function setCluster(context: CallContext, cluster: Cluster): Promis
   // The table was flushed, is another version's, or somebody else has changed the sets: all of it is filled anew.
   if (done === 'misfit') await repairRules(context)
   return done !== 'same'
-}
-
-function without(elements: readonly Element[], others: readonly Element[]): readonly Element[] {
-  const keys = new Set(others.map(keyOf))
-  return elements.filter((each) => !keys.has(keyOf(each)))
-}
-
-function keyOf(element: Element): string {
-  return `${element.set} ${keyText(element)}`
 }

@@ -44,6 +44,15 @@ export function claimedRanges(lengths: Iterable<number>) {
 
 export type ClaimedRanges = ReturnType<typeof claimedRanges>
 
-function keyOf({ family, value }: Address, length: number): string {
-  return `${family}/${length} ${value >> BigInt(bitsOf(family) - length)}`
+/** Keys by length: of nodes that stay as they are, the same are asked for in each view. */
+const keysOf = new WeakMap<Address, Map<number, string>>()
+
+function keyOf(address: Address, length: number): string {
+  const known = keysOf.get(address)
+  const key = known?.get(length)
+  if (key !== undefined) return key
+  const { family, value } = address
+  const made = `${family}/${length} ${value >> BigInt(bitsOf(family) - length)}`
+  keysOf.set(address, (known ?? new Map<number, string>()).set(length, made))
+  return made
 }

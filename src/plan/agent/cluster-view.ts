@@ -62,11 +62,7 @@ export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): C
   if (earlier.length > 0 && own.length > 0) problems.push(moved(self, earlier, own))
   const others = inOrder.filter((node) => !isSelf(node))
   const before = new Map(remembered.map((peer) => [peer.name, peer]))
-  const peers = others.map((node) => ({
-    name: node.name,
-    ranges: [...(ranges.get(node.name) ?? []), ...kept(node)],
-    addresses: addresses.get(node.name) ?? [],
-  }))
+  const peers = others.map((node) => peerOf(node, [...(ranges.get(node.name) ?? []), ...kept(node)]))
   return { own, pods: [...own, ...earlier], peers, problems }
 
   function isSelf({ name }: ClusterNode): boolean {
@@ -98,12 +94,26 @@ function moved(self: string, earlier: readonly string[], own: readonly string[])
 
 /** The elder node keeps what two of them claim. */
 function byAge(a: ClusterNode, b: ClusterNode): number {
-  const [one, other] = [`${a.created} ${a.name}`, `${b.created} ${b.name}`]
+  const [one, other] = [parsed(a).age, parsed(b).age]
   return one < other ? -1 : one > other ? 1 : 0
 }
 
-/** A node's addresses and ranges as numbers. `ranges`: a sound one and its text, or in words what is wrong with it. */
+/** The node as a peer: the same object as long as it is the same, so that its routes need not be found again. */
+function peerOf(node: ClusterNode, ranges: readonly string[]): Peer {
+  const known = parsed(node)
+  const { peer } = known
+  if (peer?.ranges.length === ranges.length && ranges.every((range, at) => range === peer.ranges[at])) return peer
+  known.peer = { name: node.name, ranges, addresses: known.addressTexts }
+  return known.peer
+}
+
+/**
+ * A node's addresses and ranges as numbers. `ranges`: a sound one and its text, or in words what is wrong with it.
+ * `peer`: as it was seen last.
+ */
 interface Parsed {
+  readonly age: string
+  peer?: Peer
   readonly addresses: readonly Address[]
   readonly addressTexts: readonly string[]
   readonly ranges: readonly { readonly text: string; readonly cidr: Cidr | string; readonly canonical: string }[]
@@ -120,7 +130,8 @@ function parsed(node: ClusterNode): Parsed {
     const cidr = soundRange(text)
     return { text, cidr, canonical: typeof cidr === 'string' ? '' : formatCidr(cidr) }
   })
-  const made = { addresses, addressTexts: addresses.map(formatAddress), ranges }
+  const age = `${node.created} ${node.name}`
+  const made: Parsed = { age, addresses, addressTexts: addresses.map(formatAddress), ranges }
   parsedNodes.set(node, made)
   return made
 }

@@ -36,12 +36,14 @@ interface Table {
   readonly beyond: readonly (NodeRoute & { readonly cidr: Cidr })[]
   /** Of `beyond`: subnets of links. */
   readonly connected: Table['beyond']
+  /** All but the own routes, as text: what a peer's routes depend on. */
+  readonly text: string
 }
 
 /** The difference between the routes that are wanted and those that are there. */
 export function planRoutes(facts: RouteFacts): RoutePlan {
   const table = tableOf(facts)
-  const routed = facts.peers.map((peer) => routesTo(peer, table))
+  const routed = facts.peers.map((peer) => knownRoutesTo(peer, table))
   const wanted = [
     ...routed.flatMap((each) => each.wanted),
     ...(facts.isRouted ? facts.pods.map((dst) => ({ dst })) : []),
@@ -64,10 +66,28 @@ function tableOf({ routes, pods }: RouteFacts): Table {
   const beyond = foreign.filter(({ cidr }) => !isPods(cidr))
   const isSubnet = ({ gateway, dev, cidr }: Table['beyond'][number]) =>
     gateway === undefined && dev !== undefined && cidr.prefixLength > 0
-  return { own, foreign: Map.groupBy(foreign, ({ dst }) => dst), beyond, connected: beyond.filter(isSubnet) }
+  const text = JSON.stringify([pods, foreign.map(({ cidr: _, ...route }) => route)])
+  return { own, foreign: Map.groupBy(foreign, ({ dst }) => dst), beyond, connected: beyond.filter(isSubnet), text }
 }
 
-function routesTo(peer: Peer, table: Table): { wanted: readonly Wanted[]; problems: readonly Problem[] } {
+/** What leads to one peer, and what is wrong with it. */
+interface RoutesTo {
+  readonly wanted: readonly Wanted[]
+  readonly problems: readonly Problem[]
+}
+
+/** Of peers that stay as they are beside a table that stays as it is: all but one of a thousand, when a node changes. */
+const routesKnown = new WeakMap<Peer, { readonly text: string; readonly found: RoutesTo }>()
+
+function knownRoutesTo(peer: Peer, table: Table): RoutesTo {
+  const known = routesKnown.get(peer)
+  if (known?.text === table.text) return known.found
+  const found = routesTo(peer, table)
+  routesKnown.set(peer, { text: table.text, found })
+  return found
+}
+
+function routesTo(peer: Peer, table: Table): RoutesTo {
   const found = peer.ranges.map((dst) => routeTo(peer, dst, table))
   return {
     wanted: found.flatMap((each) => ('id' in each ? [] : [each])),
@@ -126,9 +146,9 @@ function removals(own: readonly NodeRoute[], wanted: readonly Wanted[]): readonl
 }
 
 function additions(own: readonly NodeRoute[], wanted: readonly Wanted[]): readonly RouteChange[] {
-  const there = new Set(own.map(textOf))
+  const there = new Map(own.filter(({ metric }) => metric === routeMetric).map((route) => [route.dst, route]))
   return wanted
-    .filter((route) => !there.has(textOf({ ...route, metric: routeMetric })))
+    .filter((route) => !isSame(there.get(route.dst), route))
     .map((route) => ({
       verb: 'replace',
       ...route,
@@ -137,8 +157,8 @@ function additions(own: readonly NodeRoute[], wanted: readonly Wanted[]): readon
 }
 
 /** IPv6 prints the loopback link with an unreachable route. */
-function textOf({ dst, gateway, dev, metric }: Wanted & { readonly metric: number }): string {
-  return JSON.stringify([dst, gateway, gateway === undefined ? undefined : dev, metric])
+function isSame(there: NodeRoute | undefined, { gateway, dev }: Wanted): boolean {
+  return there !== undefined && there.gateway === gateway && (gateway === undefined || there.dev === dev)
 }
 
 function describe({ dst, gateway, dev, metric }: NodeRoute): string {

@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import type { NetworkSpec } from '../../../../src/plan/model/attachment.ts'
 import { fastPathRuleOps, refilledRuleOps, ruleOps } from '../../../../src/plan/modes/network-rules.ts'
-import { clusterElements } from '../../../../src/plan/rules/cluster-elements.ts'
+import { changedElements, clusterElements } from '../../../../src/plan/rules/cluster-elements.ts'
 import { decodeCluster, encodeCluster } from '../../../../src/plan/state/stored-cluster.ts'
 
 const cluster = {
@@ -18,6 +18,37 @@ const network: NetworkSpec = {
   masquerade: { subnets: ['10.0.1.0/24'], noMasquerade: [] },
   removeWhenEmpty: false,
 }
+
+describe('changedElements', () => {
+  const text = ({ set, key }: { set: string; key: readonly string[] }) => `${set} ${key.join(' ')}`
+  const all = (each: typeof cluster) => clusterElements(each).map(text)
+  const readdressed = { ...cluster, addresses: ['192.0.2.2', '2001:db8::3'] }
+  it.each([
+    ['the same', cluster],
+    ['another address', readdressed],
+    ['a range more', { ...cluster, peers: [...cluster.peers, '10.0.3.0/24'] }],
+    ['a range that contains another', { ...cluster, peers: ['10.0.2.0/23', 'fd00:2::/64'] }],
+    ['other ranges of the own pods', { ...cluster, pods: ['10.0.1.0/24', '10.0.9.0/24'] }],
+    ['nothing', { pods: [], peers: [], addresses: [] }],
+  ])('is the difference of all elements: %s', (_, now) => {
+    for (const [from, to] of [
+      [cluster, now],
+      [now, cluster],
+    ] as const) {
+      const { over, begun } = changedElements(from, to)
+      expect(over.map(text).sort()).toEqual(
+        all(from)
+          .filter((each) => !all(to).includes(each))
+          .sort(),
+      )
+      expect(begun.map(text).sort()).toEqual(
+        all(to)
+          .filter((each) => !all(from).includes(each))
+          .sort(),
+      )
+    }
+  })
+})
 
 describe('clusterElements', () => {
   it('has each range and address once', () => {
