@@ -6,6 +6,7 @@ import { familyOf } from '../cni/model/address.ts'
 import type { Op } from '../plan/model/op.ts'
 import { toBatchLine } from './batch-line.ts'
 import { bridgeWords, type VlanOp } from './bridge-tool.ts'
+import type { Evidence } from './evidence.ts'
 import { type IpOp, ipWords } from './ip.ts'
 import { type NftOp, nftText } from './nft.ts'
 import { type TcOp, tcWords } from './tc.ts'
@@ -16,14 +17,28 @@ export type FileOp = Extract<Op, { kind: 'sysctl.write' | 'forwarding.on' }>
 /** Sysctls of the pod: one process for all. */
 export type PodSysctlOp = Extract<Op, { kind: 'sysctl.pod' }>
 
-/** One process, or one run of file writes. `stdin` holds the operations' text in their order. */
+/**
+ * One process, or one run of file writes. `stdin` holds the operations' text in their order; `evidence`: evidence.ts.
+ */
 export type Batch =
   /** `ip6`: `ip -6`, which rules of IPv6 need: a batch line cannot say its family. */
-  | { readonly tool: 'ip' | 'ip6'; readonly in: Op['in']; readonly ops: readonly IpOp[]; readonly stdin: string }
+  | {
+      readonly tool: 'ip' | 'ip6'
+      readonly in: Op['in']
+      readonly ops: readonly IpOp[]
+      readonly stdin: string
+      readonly evidence?: Evidence
+    }
   | { readonly tool: 'tc'; readonly in: Op['in']; readonly ops: readonly TcOp[]; readonly stdin: string }
   | { readonly tool: 'bridge'; readonly in: 'host'; readonly ops: readonly VlanOp[]; readonly stdin: string }
   | { readonly tool: 'sysctl'; readonly in: 'pod'; readonly ops: readonly PodSysctlOp[]; readonly stdin: string }
-  | { readonly tool: 'nft'; readonly in: 'host'; readonly ops: readonly NftOp[]; readonly stdin: string }
+  | {
+      readonly tool: 'nft'
+      readonly in: 'host'
+      readonly ops: readonly NftOp[]
+      readonly stdin: string
+      readonly evidence?: Evidence
+    }
   | { readonly tool: 'file'; readonly in: 'host'; readonly ops: readonly FileOp[] }
 
 /** Batches that may run side by side: one lane does not wait for the other. */

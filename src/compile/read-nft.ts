@@ -73,3 +73,11 @@ function fieldText(value: unknown): string {
   if ('range' in entry) return (entry['range'] as unknown[]).map(fieldText).join('-')
   return JSON.stringify(value)
 }
+
+/**
+ * Whether nft has told of its commit, to the end of the line (nft 1.0.6, src/monitor.c, netlink_events_newgen_cb): what
+ * is printed before that is no answer yet.
+ */
+export function isCommitted(stdout: string): boolean {
+  return /^# new generation \d+ by process \d+ \(.*\)\n/m.test(stdout)
+}

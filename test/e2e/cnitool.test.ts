@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Lab, leftovers, missingParts, openBareLab, peers, pluginType, prepareLab, type Ran } from './lab/lab.ts'
+import { installOutliving } from './lab/outliving.ts'
 
 const missing = missingParts(['bin/cnitool', 'cni/bridge', 'cni/host-local', 'cni/tuning'], 'cni')
 
@@ -52,8 +53,10 @@ describe.skipIf(missing.length > 0)(`cnitool with ${pluginType}`, () => {
     await lab?.close()
   })
 
-  const cnitool = (verb: string, network: string, pod: string) =>
-    lab.run(join(peers, 'bin/cnitool'), [verb, network, `/run/netns/${pod}`], { env: { CNI_PATH: '/opt/cni/bin' } })
+  const cnitool = (verb: string, network: string, pod: string, env = {}) =>
+    lab.run(join(peers, 'bin/cnitool'), [verb, network, `/run/netns/${pod}`], {
+      env: { CNI_PATH: '/opt/cni/bin', ...env },
+    })
 
   /** `ran`, when its exit code is 0; else the assertion shows what it printed. */
   function fine(ran: Ran, what: string): Ran {
@@ -94,6 +97,23 @@ describe.skipIf(missing.length > 0)(`cnitool with ${pluginType}`, () => {
     expect(veths).toEqual([])
     expect(rules).not.toMatch(/10\.89\.1\.2\b/)
   })
+
+  it.runIf(pluginType === 'trestle')(
+    'is told that the pod is off while what its tools have started lives on',
+    async () => {
+      await attach('one', 'outlived')
+      const outliving = await installOutliving(lab)
+      try {
+        const env = { PATH: `${outliving.tools}:${process.env['PATH']}` }
+        // libcni waits for whoever has the descriptors of the call.
+        expect(fine(await cnitool('del', 'one', 'outlived', env), 'cnitool del').stdout).toBe('')
+        expect(await outliving.count()).toEqual({ left: 1, living: 1 })
+        expect((await leftovers(lab)).veths).toEqual([])
+      } finally {
+        await outliving.remove()
+      }
+    },
+  )
 
   it('fails a check when an address is gone', async () => {
     await attach('one', 'changed')

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { type Cri, CriError, openCri } from '../../src/cli/cri/client.ts'
 import { SandboxState } from '../../src/cli/cri/runtime-v1.ts'
 import { filesNaming, type Lab, leftovers, missingParts, openContainerdLab, pluginType, prepareLab } from './lab/lab.ts'
+import { installOutliving } from './lab/outliving.ts'
 import { inPod, type Pod, removePod, runPod } from './lab/pods.ts'
 
 const parts = ['bin/containerd', 'bin/containerd-shim-runc-v2', 'bin/ctr', 'bin/runc', 'cni/loopback', 'images/lab.tar']
@@ -115,6 +116,20 @@ describe.skipIf(missing.length > 0)(`containerd with ${pluginType}`, () => {
       for (const pod of pods) expect(await filesNaming(lab, pod.id)).toEqual([])
     }
     expect(await leftovers(lab)).toEqual(before)
+  })
+
+  it.runIf(pluginType === 'trestle')('removes a pod while what the tools of DEL have started lives on', async () => {
+    const pod = await runPod(cri, { name: 'outlived' })
+    const outliving = await installOutliving(lab)
+    try {
+      await removePod(cri, pod)
+      // containerd sends DEL twice; the second one finds no link.
+      expect(await outliving.count()).toEqual({ left: 1, living: 1 })
+      expect((await leftovers(lab)).veths).toEqual([])
+      expect(await filesNaming(lab, pod.id)).toEqual([])
+    } finally {
+      await outliving.remove()
+    }
   })
 
   it("limits a pod's traffic as its annotations say, and takes the limit back", async () => {

@@ -3,6 +3,7 @@
 
 import type { AddFacts, Learnt } from '../../src/plan/order/facts.ts'
 import { afterRun } from '../../src/plan/order/facts.ts'
+import { isEarly } from '../../src/plan/order/proof.ts'
 import type { Failure, Outcome, Plan, Stage, Step } from '../../src/plan/order/stage.ts'
 
 /** What is told of one stage; of the others, that they ended well. `skipped` where what is before it failed. */
@@ -20,7 +21,12 @@ export function stageLine({ id, run, after, anyway, proof }: Stage): string {
   const what = 'what' in run ? ` ${run.what}` : 'until' in run ? ` ${run.until}` : 'verb' in run ? ` ${run.verb}` : ''
   const kinds = 'ops' in run && run.ops.length > 0 ? `: ${run.ops.map(({ kind }) => kind).join(' ')}` : ''
   const order = after.length === 0 ? '' : ` after ${after.join(', ')}${anyway ? ', anyway' : ''}`
-  return `  ${id}${order}: ${run.kind}${what}${kinds}${proof ? ', proven' : ''}`
+  return `  ${id}${order}: ${run.kind}${what}${kinds}${proofText(proof)}`
+}
+
+function proofText(proof: Stage['proof']): string {
+  if (proof === undefined) return ''
+  return isEarly(proof) ? `, until ${proof.kind}` : ', proven'
 }
 
 /** The plan that comes next. Throws where it is none. */

@@ -2,6 +2,7 @@
 // Plans in words: what each operation is for, and what each process would get.
 
 import { type Batch, toLanes } from '../../compile/batches.ts'
+import { withEvidence } from '../../compile/evidence.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
 import { opsOf, type Plan, type Stage } from '../../plan/order/stage.ts'
 
@@ -10,10 +11,10 @@ export function batchesOf(plans: readonly Plan[]): readonly Batch[] {
   return plans.flatMap(({ stages }) => stages.flatMap(batchesOfStage))
 }
 
-function batchesOfStage({ run }: Stage): readonly Batch[] {
+function batchesOfStage({ run, proof }: Stage): readonly Batch[] {
   if (!('ops' in run)) return []
   const { links, rules } = toLanes(run.ops)
-  return [...links, ...rules]
+  return [...links, ...rules].map((batch) => withEvidence(batch, proof))
 }
 
 /** Commands that a stage runs apart from batches, one a line, without the state they are about. */
@@ -46,7 +47,7 @@ function textOf(stage: Stage): string {
 
 function commandOf(batch: Batch): string {
   if (batch.tool === 'file') return 'written to /proc/sys'
-  if (batch.tool === 'nft') return 'nft -f -'
+  if (batch.tool === 'nft') return batch.evidence === undefined ? 'nft -f -' : 'nft -e -f -'
   const tool = batch.tool === 'ip6' ? 'ip -6' : batch.tool
   const command = tool === 'sysctl' ? 'sysctl -q -p -' : `${tool} -batch -`
   return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command

@@ -113,16 +113,24 @@ export type StageRun =
   | { readonly kind: 'batch'; readonly ops: readonly Op[]; readonly tolerates?: 'pod' | 'absent' | 'refusals' }
   | OtherRun
 
-/** What the answer of a stage's tools has to show, besides the exit. */
-export type Proof =
+/** What the answer of a stage's tools has to show besides the exit. */
+export type ShownProof =
   | { readonly kind: 'same bridge'; readonly bridge: string; readonly mac: string }
   | { readonly kind: 'rules'; readonly table: TableFamily; readonly mark: number | undefined }
+
+/**
+ * What shows before the exit that a batch of removals is done; where it does not show, the exit does. `gone`: the
+ * kernel has none of the links any more. `generation`: nft has told the generation that it has committed.
+ */
+export type EarlyProof = { readonly kind: 'gone' } | { readonly kind: 'generation' }
+
+export type Proof = ShownProof | EarlyProof
 
 /**
  * One step. It gets its input when all of `after` have ended well, or, with `beside`, when that one has got its input.
  * `starts`: its processes may start, without input, when these have got theirs; absent: with its input. tc of iproute2
  * 7 learns the links' numbers when it starts, so what makes links is in `starts` of what is about them. `anyway`: also
- * when one of `after` failed.
+ * when one of `after` failed. `proof`: absent: the exit alone; one that comes before it is for what tolerates 'absent'.
  */
 export interface Stage {
   readonly id: string

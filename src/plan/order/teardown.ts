@@ -10,9 +10,19 @@ import { flowsAfterDel } from '../recovery/orphan-flows.ts'
 import { chainRemovals, chainsBehind } from '../rules/port-conditions.ts'
 import type { AddFacts } from './facts.ts'
 import { ran } from './progress.ts'
+import { proofOfLinks, proofOfRules } from './proof.ts'
 import type { Removal } from './removal.ts'
 import { inTurn } from './reserve.ts'
-import { errorsIn, failureIn, type Plan, type PlanRun, planOf, type Stage, type Step } from './stage.ts'
+import {
+  type EarlyProof,
+  errorsIn,
+  failureIn,
+  type Plan,
+  type PlanRun,
+  planOf,
+  type Stage,
+  type Step,
+} from './stage.ts'
 
 /** A teardown under way. `hasPod`: its sandbox is there, and has something of it. */
 export interface DelFacts extends Pick<AddFacts, 'learnt' | 'runs'> {
@@ -84,15 +94,25 @@ function teardown(facts: DelFacts): Plan {
     because: removal.hasRecord ? 'the record says what was made' : 'its ids tell what was made',
     stages: [
       { id: 'pod', run: { kind: 'batch', ops: hasPod ? removal.pod : [], tolerates: 'refusals' }, after: [] },
-      {
-        id: 'host',
-        run: { kind: 'batch', ops: [...own, ...rules], tolerates: 'absent' },
-        after: ['pod'],
-        anyway: true,
-      },
-      ...(isWhole ? lastStages(removal, ['pod', 'host']) : []),
+      removalStage(
+        'links',
+        own.filter((op) => !isOfRules(op)),
+        proofOfLinks,
+      ),
+      removalStage('rules', [...own.filter(isOfRules), ...rules], proofOfRules),
+      ...(isWhole ? lastStages(removal, ['pod', 'links', 'rules']) : []),
     ],
   })
+}
+
+/** Grace periods of the kernel, which end a removal, are nothing to wait for: where it is done, that shows. */
+function removalStage(id: string, ops: readonly Op[], proofOf: (ops: readonly Op[]) => EarlyProof | undefined): Stage {
+  const proof = proofOf(ops)
+  return { id, run: { kind: 'batch', ops, tolerates: 'absent' }, after: ['pod'], anyway: true, ...(proof && { proof }) }
+}
+
+function isOfRules({ kind }: Op): boolean {
+  return kind.startsWith('nft.')
 }
 
 /** Chains that others had. Who else had one may have left meanwhile, and seen us: whoever goes last sees nobody. */

@@ -3,11 +3,14 @@
 
 import { type Batch, toLanes } from '../../compile/batches.ts'
 import { CommandError, commandError } from '../../compile/command-error.ts'
+import { type Evidence, nftOptions, withEvidence } from '../../compile/evidence.ts'
 import { podNetns } from '../../compile/ip.ts'
+import { isCommitted } from '../../compile/read-nft.ts'
 import type { Op } from '../../plan/model/op.ts'
+import type { Proof } from '../../plan/order/stage.ts'
 import { refusedFor } from '../process/capabilities.ts'
 import type { Command, Run } from '../process/runner.ts'
-import { applyFileOp } from './kernel-files.ts'
+import { applyFileOp, isLinkGone } from './kernel-files.ts'
 
 /** What a finished batch printed. */
 export interface Printed {
@@ -35,11 +38,12 @@ export async function execute(place: Place, ops: readonly Op[]): Promise<readonl
 
 /**
  * Runs every operation whatever fails, for tearing down. Returns the failures; something that is not
- * there any more is none.
+ * there any more is none. `proof`: what shows that it is done before a tool ends, which is then killed.
  */
-export async function executeAll(place: Place, ops: readonly Op[]): Promise<readonly Error[]> {
+export async function executeAll(place: Place, ops: readonly Op[], proof?: Proof): Promise<readonly Error[]> {
   const lanes = toLanes(ops)
-  const results = await Promise.all([...lanes.links, ...lanes.rules].map((batch) => runAnyway(place, batch)))
+  const batches = [...lanes.links, ...lanes.rules].map((batch) => withEvidence(batch, proof))
+  const results = await Promise.all(batches.map((batch) => runAnyway(place, batch)))
   return results.flat()
 }
 
@@ -72,6 +76,9 @@ async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> 
     // A key that has another value by now is somebody else's.
     const isOthers = error.op?.kind === 'nft.del' && error.reason === 'exists'
     const isGone = isOthers || (error.reason === 'absent' && (error.op !== undefined || batch.ops.length === 1))
+    // The chain that was to be listed is not there, though the table is: once more without that.
+    if (error.op === undefined && batch.tool === 'nft' && batch.evidence !== undefined)
+      return await executeAll(place, batch.ops)
     const rest = stillToRun(batch, error.op, isGone)
     return [...(isGone ? [] : [error]), ...(rest.length === 0 ? [] : await executeAll(place, rest))]
   }
@@ -108,16 +115,22 @@ export function laterCommands(netnsFd: number, ops: readonly Op[]): readonly Com
 }
 
 function commandOf(batch: Exclude<Batch, { tool: 'file' }>, netnsFd: number | undefined): Command {
-  if (batch.tool === 'nft') return { file: 'nft', args: ['-t', '-f', '-'], stdin: batch.stdin }
+  const isDone = batch.tool === 'nft' || batch.tool === 'ip' ? doneBy(batch.evidence) : {}
+  if (batch.tool === 'nft') return { file: 'nft', args: nftOptions(batch), stdin: batch.stdin, ...isDone }
   const netns = netnsFd === undefined ? {} : { netnsFd }
   const tool = toolOf(batch)
-  if (batch.in === 'host') return { ...tool, ...netns }
+  if (batch.in === 'host') return { ...tool, ...netns, ...isDone }
   return {
     file: 'nsenter',
     args: [`--net=${podNetns}`, '--', tool.file, ...tool.args],
     ...(tool.stdin ? { stdin: tool.stdin } : {}),
     ...netns,
   }
+}
+
+function doneBy(evidence: Evidence | undefined): Pick<Command, 'isDone'> {
+  if (evidence === undefined) return {}
+  return { isDone: evidence.kind === 'gone' ? () => evidence.links.every(isLinkGone) : isCommitted }
 }
 
 function toolOf(batch: Exclude<Batch, { tool: 'file' | 'nft' }>): Command {

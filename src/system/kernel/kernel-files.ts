@@ -2,7 +2,7 @@
 // The kernel through /proc: no process needed, and always the network namespace we run in, which
 // /sys/class/net is not (it shows the namespace of whoever mounted it).
 
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { accessSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
 import type { FileOp } from '../../compile/batches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
@@ -14,9 +14,24 @@ import { missingNote, refusedFor } from '../process/capabilities.ts'
  * Whether a link of this name is in our network namespace; also where that cannot be told: too many open files, say.
  */
 export function linkExists(name: string): boolean {
+  // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
+  return isThere(`/proc/sys/net/ipv4/conf/${name}/forwarding`)
+}
+
+/**
+ * Whether a link that is being removed is gone, with its addresses, and, where /sys is of our network namespace, its
+ * queues and its place in a bridge, too: its directory there goes last (net/core/dev.c,
+ * unregister_netdevice_many_notify). The other end of a pair is in no list any more by then. In a /sys of another
+ * namespace a link of this name would only keep us waiting.
+ */
+export function isLinkGone(name: string): boolean {
+  return !linkExists(name) && !isThere(`/sys/class/net/${name}/ifindex`)
+}
+
+/** Also where that cannot be told. */
+function isThere(path: string): boolean {
   try {
-    // Every link has a directory here, IPv6 on or off (net/ipv4/devinet.c).
-    readFileSync(`/proc/sys/net/ipv4/conf/${name}/forwarding`)
+    accessSync(path)
     return true
   } catch (error) {
     return (error as NodeJS.ErrnoException).code !== 'ENOENT'

@@ -7,8 +7,18 @@ import { readBase } from '../../compile/read-nft.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { mainTable } from '../../plan/model/rtnetlink.ts'
 import type { Learnt } from '../../plan/order/facts.ts'
-import { isProven } from '../../plan/order/proof.ts'
-import type { Failure, OtherRun, Outcome, Plan, PlanRun, Shown, Stage, StageRun } from '../../plan/order/stage.ts'
+import { isEarly, isProven } from '../../plan/order/proof.ts'
+import type {
+  Failure,
+  OtherRun,
+  Outcome,
+  Plan,
+  PlanRun,
+  Proof,
+  Shown,
+  Stage,
+  StageRun,
+} from '../../plan/order/stage.ts'
 import { cureInPod } from '../../plan/order/tolerance.ts'
 import type { Prestarted } from '../process/prestart.ts'
 import { span } from '../process/trace.ts'
@@ -50,7 +60,7 @@ async function runStage(under: Running, stage: Stage): Promise<Outcome> {
     return { id: stage.id, done: [], skipped: true }
   }
   const ended = span(`${stage.id}, ${stage.run.kind}`)
-  const ending = runIt(under, stage.run)
+  const ending = runIt(under, stage)
   under.begun.add(stage.id)
   const { failed, ...rest } = await ending
   ended()
@@ -66,8 +76,8 @@ async function mayBegin({ ended, begun }: Running, { after, beside, anyway }: St
 
 type Ended = Omit<Outcome, 'id' | 'skipped'>
 
-async function runIt({ place, door }: Running, run: StageRun): Promise<Ended> {
-  if (run.kind === 'batch') return await runBatches(place, run)
+async function runIt({ place, door }: Running, { run, proof }: Stage): Promise<Ended> {
+  if (run.kind === 'batch') return await runBatches(place, run, proof)
   const done = run.kind === 'rules' ? run.ops : []
   try {
     const learnt = await door(run)
@@ -77,9 +87,13 @@ async function runIt({ place, door }: Running, run: StageRun): Promise<Ended> {
   }
 }
 
-async function runBatches(place: Place, { ops, tolerates }: Extract<StageRun, { kind: 'batch' }>): Promise<Ended> {
+async function runBatches(
+  place: Place,
+  { ops, tolerates }: Extract<StageRun, { kind: 'batch' }>,
+  proof: Proof | undefined,
+): Promise<Ended> {
   if (tolerates === undefined || tolerates === 'pod') return await runOps(place, ops, tolerates === 'pod')
-  const failures = await executeAll(place, ops)
+  const failures = await executeAll(place, ops, proof)
   const refused = tolerates === 'refusals' ? failures.filter((each) => each instanceof CommandError) : []
   const [first, ...more] = failures.filter((each) => !refused.some((other) => other === each))
   const done = failures.length === 0 ? ops : []
@@ -137,7 +151,7 @@ function failureOf(error: unknown): Failure {
 }
 
 function unproven({ proof, id }: Stage, shown: Shown | undefined): Failure | undefined {
-  if (proof === undefined || (shown !== undefined && isProven(proof, shown))) return undefined
+  if (proof === undefined || isEarly(proof) || (shown !== undefined && isProven(proof, shown))) return undefined
   return { error: new Error(`${id}: not as it was set up`), reason: 'unproven' }
 }
 

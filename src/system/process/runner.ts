@@ -19,6 +19,11 @@ export interface Command {
   /** The whole environment; default: PATH and LC_ALL=C only. */
   readonly env?: Readonly<Record<string, string>>
   readonly netnsFd?: number
+  /**
+   * Whether its work is done, though it has not ended; asked each millisecond while it has nothing on stderr. It is
+   * then killed: in a request to the kernel it ends with that, and it makes no further one.
+   */
+  readonly isDone?: (stdout: string) => boolean
   /** Default: a tool. */
   readonly kind?: ProcessKind
 }
@@ -54,6 +59,9 @@ export function pathWithTools(path = process.env['PATH']): string {
 
 /** What was ended is gone at once, but for one that waits in the kernel: nobody waits for that longer than this. */
 const graceMs = 500
+
+/** How often a process is asked whether its work is done. */
+const watchMs = 1
 
 /** A runner that ends what it runs at the deadline. `starter`: marks the processes as those of a call. */
 export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
@@ -96,8 +104,15 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   const finish = () => {
     isGone()
     clearTimeout(timer)
+    clearInterval(watch)
     limits.signal?.removeEventListener('abort', onAbort)
   }
+  const watch = watchFor(command, child, () => {
+    if (ended.reason || stderr() !== '' || !command.isDone?.(stdout())) return
+    killGroup(child)
+    finish()
+    settle.resolve({ code: 0, stdout: stdout(), stderr: '' })
+  })
   child.on('error', (error: NodeJS.ErrnoException) => {
     finish()
     settle.reject(notStarted(command, error))
@@ -115,6 +130,17 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   }
   if (typeof command.stdin === 'function') command.stdin(give)
   else give(command.stdin ?? '')
+}
+
+/**
+ * Calls `look` again and again where a process can be done before it ends, until it has failed: also after its end,
+ * while others hold its pipes. What is in these is read first.
+ */
+function watchFor({ isDone }: Command, child: ChildProcess, look: () => void): NodeJS.Timeout | undefined {
+  const lookUnlessFailed = () => {
+    if (!child.signalCode && !child.exitCode) look()
+  }
+  return isDone && setInterval(() => setImmediate(lookUnlessFailed), watchMs)
 }
 
 /** In a process group of its own, so that it can be ended with what it starts itself. */

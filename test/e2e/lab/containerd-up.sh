@@ -6,7 +6,8 @@
 # The configuration is for containerd 2 (version 3 or newer), or for Debian's 1.6 (version 2).
 set -euo pipefail
 dir=$1 peers=$2
-export PATH=$peers/bin:$PATH
+# DIR/tools: what a test puts before the machine's tools (outliving.ts).
+export PATH=$dir/tools:$peers/bin:$PATH
 socket=${LAB_SOCKET:-$dir/containerd.sock}
 
 runc_options() { printf "BinaryName = '%s'\n  SystemdCgroup = false\n" "$(command -v runc)"; }

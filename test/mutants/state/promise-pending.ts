@@ -6,7 +6,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the address is given back though something is left',
     file: 'src/plan/order/teardown.ts',
-    find: "lastStages(removal, ['pod', 'host'])",
+    find: "lastStages(removal, ['pod', 'links', 'rules'])",
     replace: 'lastStages(removal, [])',
     caughtBy: {
       project: 'netns',

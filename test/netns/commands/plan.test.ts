@@ -12,6 +12,7 @@ interface Batch {
   readonly tool: string
   readonly in: 'host' | 'pod'
   readonly stdin?: string
+  readonly evidence?: object
 }
 
 let host: Host
@@ -167,14 +168,14 @@ function flowCommand(verb: string, { family, selections }: FlowRun['flows'][numb
   return `conntrack ${verb === 'list' ? '-L' : '-D'} -f ipv${family} ${selections[0]?.join(' ')}`
 }
 
-function commandFor({ tool, in: place }: Batch): string {
+function commandFor({ tool, in: place, evidence }: Batch): string {
   const commands: Readonly<Record<string, string>> = {
     ip: 'ip -j -batch -',
     ip6: 'ip -6 -j -batch -',
     tc: 'tc -batch -',
     bridge: 'bridge -batch -',
     sysctl: 'sysctl -q -p -',
-    nft: 'nft -t -f -',
+    nft: evidence === undefined ? 'nft -t -f -' : 'nft -e -t -f -',
   }
   const command = commands[tool] ?? tool
   return place === 'pod' ? `nsenter --net=/proc/self/fd/3 -- ${command}` : command

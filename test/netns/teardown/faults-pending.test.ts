@@ -87,7 +87,7 @@ describe('DEL', () => {
     const link = hostLinkName({ network: pool.name, containerId: 'first', ifName: 'eth0', role: 'main' })
     const paths = [`/proc/sys/net/ipv4/conf/${link}/forwarding`]
     const call = { verb: 'DEL', conf: pool, id: 'first', netns: first } as const
-    const deleted = tracedCni(host, call, { calls: 'openat', what: 'error=ENFILE', when: 1, paths })
+    const deleted = tracedCni(host, call, { calls: 'access', what: 'error=ENOMEM', when: 1, paths })
     expect(deleted).toMatchObject({ code: 0, stdout: '', hit: true })
     expectNothingLeft(host, before)
   })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tools that have their input and are held up before they act on it, as by a busy rtnl lock: wrappers for a call's PATH.
-// A stuck one waits for a lock in the kernel and ends for no signal.
+// A stuck one waits for a lock in the kernel and ends for no signal; so does what stands beside one that is at work.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,11 +9,14 @@ import { until } from './process-identities.ts'
 
 type Tool = 'ip' | 'tc' | 'nft'
 
-/** Holds each of `tools` for so long once it has its input, or until `release`. One without input ends at once. */
-export function holdTools(tools: readonly Tool[], held: { seconds: number } | 'stuck') {
+/**
+ * Holds each of `tools` for so long once it has its input, or until `release`; `beside`: not the tool itself, but a process
+ * that it has started, with all its descriptors. One without input ends at once.
+ */
+export function holdTools(tools: readonly Tool[], held: { seconds: number } | 'stuck' | 'beside') {
   const directory = mkdtempSync(`${tmpdir()}/trestle-held-`)
   const lock = `${directory}/lock`
-  const wait = held === 'stuck' ? `: < ${lock}` : `sleep ${held.seconds}`
+  const wait = held === 'stuck' || held === 'beside' ? `: < ${lock}` : `sleep ${held.seconds}`
   let holder: ChildProcess | undefined
   for (const tool of tools) {
     const real = execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
@@ -22,8 +25,9 @@ export function holdTools(tools: readonly Tool[], held: { seconds: number } | 's
       `input=${directory}/input.$$`,
       'cat > "$input"',
       `[ -s "$input" ] || exec ${real} "$@" < /dev/null`,
-      `: > ${directory}/begun.${tool}.$$`,
-      wait,
+      ...(held === 'beside'
+        ? [`sh -c ': > ${directory}/begun.${tool}.$$; ${wait}' &`, 'until grep -qs ") D " /proc/$!/stat; do :; done']
+        : [`: > ${directory}/begun.${tool}.$$`, wait]),
       `exec ${real} "$@" < "$input"`,
     ]
     writeFileSync(`${directory}/${tool}`, `${lines.join('\n')}\n`, { mode: 0o755 })

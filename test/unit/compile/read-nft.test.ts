@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our table from recorded output of nftables 1.0.6 (`nft -j list table inet trestle`).
+// Our table from recorded output of nftables 1.0.6 (`nft -j list table inet trestle`), and the news of a commit.
 
 import { describe, expect, it } from 'vitest'
-import { readBase, readTable } from '../../../src/compile/read-nft.ts'
+import { isCommitted, readBase, readTable } from '../../../src/compile/read-nft.ts'
 import { elementsIn } from '../../../src/plan/model/elements.ts'
 import type { SetName } from '../../../src/plan/model/sets.ts'
 
@@ -51,5 +51,20 @@ describe('readTable', () => {
   })
   it('throws a SyntaxError on output that was cut', () => {
     expect(() => readTable(listing.slice(0, 200))).toThrow(SyntaxError)
+  })
+})
+
+describe('isCommitted', () => {
+  const echo = 'add element inet trestle fenced { "veth1" }\n'
+
+  it('reads the generation that nft tells, to the end of its line', () => {
+    expect(isCommitted(`${echo}# new generation 11 by process 6140 (nft)\n`)).toBe(true)
+    expect(isCommitted(`${echo}# new generation 11 by process 6140 (nft)`)).toBe(false)
+    expect(isCommitted(`${echo}# new generation 11`)).toBe(false)
+  })
+
+  it('does not take an element or a comment for it', () => {
+    expect(isCommitted(echo)).toBe(false)
+    expect(isCommitted('comment "# new generation 11 by process 6140 (nft)"\n')).toBe(false)
   })
 })

@@ -84,8 +84,9 @@ const cases: readonly Case[] = [
     next: [
       'teardown',
       '  pod: batch: rule.del',
-      '  host after pod, anyway: batch: link.group link.group group.del nft.del nft.del nft.del nft.chain.del',
-      '  flows after pod, host: flows delete',
+      '  links after pod, anyway: batch: link.group link.group group.del, until gone',
+      '  rules after pod, anyway: batch: nft.del nft.del nft.del nft.chain.del',
+      '  flows after pod, links, rules: flows delete',
       '  withdraw after flows: state withdrawn',
       '  ports after withdraw: state free ports',
       '  addresses after ports: state free addresses',
@@ -99,8 +100,9 @@ const cases: readonly Case[] = [
     happens: [alone],
     next: [
       'teardown',
-      '  host: batch: link.group link.group group.del nft.del nft.del nft.del nft.chain.del',
-      '  flows after host: flows delete',
+      '  links: batch: link.group link.group group.del, until gone',
+      '  rules: batch: nft.del nft.del nft.del nft.chain.del',
+      '  flows after links, rules: flows delete',
       '  withdraw after flows: state withdrawn',
       '  ports after withdraw: state free ports',
       '  addresses after ports: state free addresses',
@@ -124,8 +126,8 @@ const cases: readonly Case[] = [
     happens: [plain],
     next: [
       'teardown',
-      '  host: batch: link.del',
-      '  upstream after host: upstream',
+      '  links: batch: link.del, until gone',
+      '  upstream after links: upstream',
       '  withdraw after upstream: state withdrawn',
       '  addresses after withdraw: state free addresses',
       '  forget after addresses: state forgotten',
@@ -149,8 +151,9 @@ const cases: readonly Case[] = [
     happens: [{ ...plain, orphans }],
     next: [
       'teardown',
-      '  host: batch: link.group link.group group.del nft.del',
-      '  ports after host: state free ports',
+      '  links: batch: link.group link.group group.del, until gone',
+      '  rules: batch: nft.del, until generation',
+      '  ports after links, rules: state free ports',
       '  addresses after ports: state free addresses',
     ],
   },
@@ -158,7 +161,7 @@ const cases: readonly Case[] = [
     name: 'without a record, whose elements cannot be listed, frees nothing',
     removal: ids,
     happens: [{ ...plain, orphans: broken }],
-    next: ['teardown', '  host: batch: link.group link.group group.del'],
+    next: ['teardown', '  links: batch: link.group link.group group.del, until gone'],
   },
   {
     name: 'and then ends: there is no record to write',
@@ -173,7 +176,8 @@ const cases: readonly Case[] = [
     next: [
       'teardown',
       '  pod: batch: rule.del',
-      '  host after pod, anyway: batch: link.group link.group group.del nft.del nft.del nft.del',
+      '  links after pod, anyway: batch: link.group link.group group.del, until gone',
+      '  rules after pod, anyway: batch: nft.del nft.del nft.del, until generation',
     ],
   },
   {
@@ -212,16 +216,16 @@ const cases: readonly Case[] = [
   {
     name: 'also where something else failed',
     removal: whole,
-    happens: [plain, { host: broken }, alone],
+    happens: [plain, { links: broken }, alone],
     next: ['give back', '  chains: batch: nft.chain.del'],
   },
   {
     name: 'that fails on the host is written down',
     removal: whole,
-    happens: [alone, { host: broken }],
+    happens: [alone, { links: broken }],
     next: ['write down', '  pending: state pending cleanup'],
   },
-  { name: 'and that is all', removal: whole, happens: [alone, { host: broken }, {}], next: ['answer'] },
+  { name: 'and that is all', removal: whole, happens: [alone, { links: broken }, {}], next: ['answer'] },
   {
     name: 'that fails in the pod goes on, and is written down',
     removal: whole,
@@ -244,7 +248,7 @@ const cases: readonly Case[] = [
   {
     name: 'that cannot write down what is left',
     removal: whole,
-    happens: [alone, { host: broken }, { pending: failing('full') }],
+    happens: [alone, { links: broken }, { pending: failing('full') }],
     next: ['error: full'],
   },
 ]
@@ -257,7 +261,7 @@ describe('DEL', () => {
 
   it('answers with every failure of the kernel, and with what a sandbox keeps', () => {
     const both = new AggregateError([new Error('one'), new Error('two')])
-    const happens = [alone, { pod: { refused: [new Error('kept')] }, host: { failed: { error: both } } }, {}]
+    const happens = [alone, { pod: { refused: [new Error('kept')] }, links: { failed: { error: both } } }, {}]
     const begun: DelFacts = { removal: whole, hasPod: true, learnt: {}, runs: [] }
     const step = nextOfDel(factsAfter(nextOfDel, begun, happens))
     expect(step).toEqual({
