@@ -27,18 +27,21 @@ import { plot } from './bench/plot.mjs'
 import { requirePage, writeReport } from './bench/report/page.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
-/** Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of them. */
+/**
+ * Each is run with {rounds, sizes, full, found, scratch} and returns {rows, notes}, and `series` where there is a plot of
+ * them. Namespaces stay until the end: what is most held to its limits comes first.
+ */
 const inside = {
-  start,
-  processes,
-  memory,
-  bare,
-  masquerade,
-  pods,
-  rules,
+  timeline,
   whole,
   churn,
-  timeline,
+  start,
+  bare,
+  masquerade,
+  processes,
+  memory,
+  pods,
+  rules,
   storm,
   restore,
   locks,
