@@ -158,11 +158,11 @@ async function removeAll(world: World, before: Snapshot): Promise<readonly strin
 /** What the networks are of: their own files may be damaged. Gateways are not in their configurations, nor in our tables. */
 const ofNetworks: Known = new Set(wordsOf(JSON.stringify(slots.map(pluginsOf))))
 
-/** Files that a network's attachments share. Damaged after the last ADD of the network they stay so: an ADD writes them anew. */
-const ofNetwork = /^networks\/[^/]+\/(last\.\d+|(network|chained)(-accept)?\.json)[ /]/
+/** What attachments share. Damaged after the last set-up of a network it stays so: an ADD writes it anew. */
+const writtenAnew = /^(networks\/[^/]+\/(last\.\d+|(network|chained)(-accept)?\.json)|(nft|accept)\.json)[ /]/
 
 /** What was set aside as damaged is kept for a person to look at. */
 function withoutDamaged(taken: Snapshot): Snapshot {
-  const state = taken.state.split('\n').filter((line) => !line.startsWith('damaged') && !ofNetwork.test(line))
+  const state = taken.state.split('\n').filter((line) => !line.startsWith('damaged') && !writtenAnew.test(line))
   return { ...taken, state: state.join('\n') }
 }

@@ -4,7 +4,7 @@
 
 import { statSync } from 'node:fs'
 import { decodeToolVersion, encodeToolVersion, type ToolFile } from '../../plan/state/stored-tool.ts'
-import { readText, writeText } from '../files/files.ts'
+import { readText, replaceText } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
 import { fileOf } from '../process/tools.ts'
@@ -19,7 +19,7 @@ export async function learnNftVersion(run: Run): Promise<void> {
     if (file === undefined || knownOf(file) !== undefined) return
     const { stdout } = await run({ file: 'nft', args: ['--version'] })
     const version = /\bv(\d+\.\d+(?:\.\d+)?)/.exec(stdout)?.[1]
-    if (version !== undefined) writeText(nftVersionFile(), encodeToolVersion({ ...file, version }))
+    if (version !== undefined) replaceText(nftVersionFile(), encodeToolVersion({ ...file, version }))
   } catch {
     // A version that is not known is no reason to fail.
   }

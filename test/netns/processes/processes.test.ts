@@ -2,7 +2,7 @@
 // How many programs a call starts, and what STATUS knows of them without starting any. Programs in a directory of the
 // test's own note that they were started and are the real ones then; what `nsenter` starts is not counted again.
 
-import { chmodSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -104,6 +104,13 @@ describe('an nft that is too old', () => {
     // Another file is another version, which is not known yet.
     install('nft')
     expectSilent(host.cni('STATUS', conf, { env: env() }))
+  })
+
+  it('is known to STATUS after a setup also where a directory stood in the place of what is known', () => {
+    mkdirSync(`${host.stateDir}/nft.json/something`, { recursive: true })
+    install('nft', old())
+    attach(host, conf, { env: env() })
+    expectError(host.cni('STATUS', conf, { env: env() }), 50, 'nft 1.0.1 is too old')
   })
 
   it('is asked for its version at a setup, and at no other ADD', () => {
