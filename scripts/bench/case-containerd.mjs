@@ -36,7 +36,13 @@ export async function containerd({ found, rounds }) {
       machines.push({ ...machine, name: contender.name, pods: 0, series: { up: [], down: [], runp: [], gone: [] } })
     }
     for (let round = -unmeasured; round < rounds; round++)
-      for (const machine of rotate(machines, round + unmeasured)) await onePod(machine, round >= 0)
+      for (const machine of rotate(machines, round + unmeasured))
+        if (machine.failed === undefined) {
+          machine.failed = await onePod(machine, round >= 0).then(
+            () => undefined,
+            ({ message }) => message,
+          )
+        }
     return told(machines)
   } finally {
     for (const machine of machines) await machine.close()
@@ -75,15 +81,18 @@ async function timed(body) {
 
 function told(machines) {
   const [own, ...others] = machines
+  if (own.failed !== undefined) throw new Error(own.failed)
   const rows = Object.entries(figures).flatMap(([figure, what]) =>
-    others.map(({ name, series }) => {
+    others.map(({ name, series, failed }) => {
+      if (failed !== undefined) return leftOut(`${what} / ${name}`, failed)
       const value = ratio(own.series[figure], series[figure])
       const limit = figure === 'up' && name === chain ? limits.containerd : undefined
       const detail = `${beside(own.series[figure], series[figure])}; ${spread(value)}`
       return row({ what: `${what} / ${name}`, limit, value: value.median, detail })
     }),
   )
-  const notes = machines.flatMap(({ name, series }) =>
+  const measured = machines.filter(({ failed }) => failed === undefined)
+  const notes = measured.flatMap(({ name, series }) =>
     Object.keys(figures).map((figure) => `${name}: ${figures[figure]}: ${describe(series[figure])}`),
   )
   return { rows, notes }

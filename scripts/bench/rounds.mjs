@@ -8,8 +8,8 @@ const unmeasured = 3
 /**
  * Fills a node per contender with `pods` pods, then adds one more pod and removes it, `rounds` times, in turns.
  * `prepare` gets each node after that. Returns `series`, a Map from the contender's name to {add, del, addCpu, delCpu,
- * delGone} in ms; the empty executable is run in place of a verb. A contender that fails at the beginning is left out:
- * `failed` maps its name to the reason.
+ * delGone} in ms; the empty executable is run in place of a verb. A contender that fails is left out: `failed` maps its
+ * name to the reason.
  */
 export async function attachRounds(contenders, { pods = 1, ...bench }) {
   const { series, failed } = await attachSizes(contenders, { ...bench, sizes: [pods] })
@@ -28,7 +28,7 @@ export async function attachSizes(contenders, { scratch, rounds, sizes, prepare 
       await fillTo(open, size)
       await eachOrOut(open, prepare)
       series.set(size, new Map(open.nodes.map(({ contender }) => [contender.name, emptySeries()])))
-      for (let round = -unmeasured; round < rounds; round++) await oneRound(open.nodes, series.get(size), round)
+      for (let round = -unmeasured; round < rounds; round++) await oneRound(open, series.get(size), round)
     }
   } finally {
     for (const node of open.nodes) await node.close()
@@ -51,9 +51,9 @@ async function fillTo(open, size) {
   }
 }
 
-/** What fails is out of the comparison, with its reason. */
-async function eachOrOut(open, body) {
-  for (const node of [...open.nodes]) {
+/** Does it with each node in turn. What fails is out of the comparison from then on, with its reason. */
+async function eachOrOut(open, body, turns = open.nodes) {
+  for (const node of turns.filter(({ contender }) => !open.failed.has(contender.name))) {
     try {
       await body(node)
     } catch (error) {
@@ -64,21 +64,23 @@ async function eachOrOut(open, body) {
   }
 }
 
-async function oneRound(nodes, series, round) {
-  const turns = rotate(nodes, round + unmeasured)
+async function oneRound(open, series, round) {
+  const turns = rotate(open.nodes, round + unmeasured)
   const added = new Map(turns.map((node) => [node, node.contender.name === 'empty' ? undefined : node.pod()]))
   for (const verb of ['ADD', 'DEL']) {
-    for (const node of turns) {
+    const one = async (node) => {
       const pod = added.get(node)
       const { ms, cpuMs, goneMs, result } = await node.call(pod ? verb : 'EMPTY', { pod, prevResult: pod?.result })
       if (pod && verb === 'ADD') pod.result = result
-      if (round < 0) continue
+      if (round < 0) return
       const own = series.get(node.contender.name)
       own[verb.toLowerCase()].push(ms)
       if (cpuMs !== undefined) own[`${verb.toLowerCase()}Cpu`].push(cpuMs)
       if (verb === 'DEL') own.delGone.push(goneMs)
     }
+    await eachOrOut(open, one, turns)
   }
+  for (const name of open.failed.keys()) series.delete(name)
 }
 
 /** The first is not always the same one. */
