@@ -8,7 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern:
-      /failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find "[^"]*" plugin|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
+      /failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [
