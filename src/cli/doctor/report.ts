@@ -4,7 +4,7 @@
 
 import { oneLine } from '../../cni/model/error.ts'
 import type { Severity } from '../lint/checks/check-texts.ts'
-import { type Group, groups } from './checks/check.ts'
+import type { Group } from './checks/check.ts'
 import type { Finding } from './checks/finding.ts'
 import type { NodeFacts, NotLooked } from './look/facts.ts'
 import { podText } from './pod/pod-text.ts'
@@ -35,11 +35,12 @@ const nameWidth = 15
 
 /** The whole report. */
 export function reportText(report: Report, look: Look): string {
-  const { facts, findings, selected, done } = report
+  const { facts, selected, done } = report
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
-  const groups = selected.map((group) => groupText(group, report, look)).join('')
+  const given = new Set<string>()
+  const groups = selected.map((group) => groupText(group, report, { ...look, given })).join('')
   const pod = facts.pod === undefined ? '' : `${podText(facts.pod)}\n`
-  return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(findings, report.notLooked)}`
+  return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(report)}`
 }
 
 /** Who runs here, and what it uses. */
@@ -53,12 +54,19 @@ function headText({ configurations, state }: NodeFacts, { width }: Look): string
   return `${rows.join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
 }
 
-function groupText(group: Group, { facts, findings, notLooked }: Report, look: Look): string {
+const notLookedAt = 'not looked at'
+
+/** `given`: the reasons that stand above, each once. */
+function groupText(group: Group, { facts, findings, notLooked }: Report, look: Look & { given: Set<string> }): string {
   const own = findings.filter((finding) => finding.group === group)
   const skipped = notLooked.filter((each) => each.group === group)
   const counts = own.length > 0 ? countsOf(own) : skipped.length > 0 ? '' : paint('ok', 'ok', look)
-  const why = skipped.map((each) => `${paint('not looked at', 'skip', look)}: ${oneLine(each.why)}`)
-  const head = `${group.padEnd(nameWidth)}${[counts, ...why].filter((text) => text !== '').join('; ')}\n`
+  const why = skipped.map((each) => (look.given.has(each.why) ? 'as above' : oneLine(each.why)))
+  for (const each of skipped) look.given.add(each.why)
+  const texts = [counts, ...why.map((text) => `not looked at: ${text}`)].filter((text) => text !== '')
+  const rows = rowsOf(texts.join('; '), Math.max(40, look.width - nameWidth))
+  const text = rows.join(`\n${' '.repeat(nameWidth)}`).replaceAll(notLookedAt, (words) => paint(words, 'skip', look))
+  const head = `${group.padEnd(nameWidth)}${text}\n`
   const steps = group === 'probe' ? stepsText(facts, look) : ''
   return `${head}${steps}${own.map((finding) => findingText(finding, look)).join('')}`
 }
@@ -114,16 +122,19 @@ function countsOf(findings: readonly Finding[]): string {
   )
 }
 
+type Counted = Pick<Report, 'findings' | 'notLooked' | 'selected'>
+
 /** The last line: never silent on success. */
-export function countsText(findings: readonly Finding[], notLooked: readonly NotLooked[]): string {
+export function countsText({ findings, notLooked, selected }: Counted): string {
   const skipped = new Set(notLooked.map(({ group }) => group)).size
-  const more = skipped === 0 ? '' : `; not looked at, or not wholly: ${skipped} of ${groups.length} groups`
+  const more = skipped === 0 ? '' : `; not looked at, or not wholly: ${skipped} of ${selected.length} groups`
   return `${countsOf(findings) || 'nothing found'}${more}\n`
 }
 
 /** One line for a chat. */
-export function shortText({ findings, notLooked }: Pick<Report, 'findings' | 'notLooked'>, versions: string): string {
+export function shortText(report: Counted, versions: string): string {
+  const { findings } = report
   const named = findings.filter(({ severity }) => severity !== 'note').map(({ id, on }) => `${id} (${oneLine(on)})`)
   const list = named.length === 0 ? '' : `: ${named.join(', ')}`
-  return `${versions}; ${countsText(findings, notLooked).trimEnd()}${list}\n`
+  return `${versions}; ${countsText(report).trimEnd()}${list}\n`
 }

@@ -63,3 +63,31 @@ describe('what is no fault', () => {
     expect(node.broken(a, b)).toEqual([])
   })
 })
+
+describe('in a container, without the pid namespace and the files of the node', () => {
+  const inContainer = (words: string) =>
+    node.sh(
+      `env KUBERNETES_SERVICE_HOST=192.0.2.1 TRESTLE_STATE_DIR=${node.root}/none unshare --pid --fork --mount-proc trestle doctor ${words}`,
+    )
+
+  it('nothing is found, and each group says why it was not looked at: exit code 3', () => {
+    const { exitCode, stdout } = inContainer(`--no-runtime --log ${node.log}`)
+    expect(exitCode, stdout).toBe(3)
+    expect(stdout).toMatch(/^host +not looked at: it runs in a container/m)
+    expect(stdout).toMatch(/^log +not looked at: as above$/m)
+    expect(stdout).toContain('not looked at, or not wholly: 11 of 11 groups')
+  })
+
+  it('what is named and faulty is found all the same: exit code 1', () => {
+    node.write('05-old.conflist', '{ "name": "x",')
+    const { exitCode, stdout } = inContainer(`--config-dir ${node.configDir} --no-runtime --log ${node.log}`)
+    expect(exitCode, stdout).toBe(1)
+    expect(stdout).toContain('json-syntax')
+  })
+
+  it('without a mark of one it is a node, whatever its pid namespace', () => {
+    const options = `--config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`
+    const line = `unshare --pid --fork --mount-proc trestle doctor ${options}`
+    expect(node.sh(line).stdout).not.toContain('it runs in a container')
+  })
+})

@@ -21,6 +21,7 @@ import { sandboxesOf } from '../pod/sandboxes.ts'
 import { probeNode } from '../probe/probe.ts'
 import type { ProbeFacts } from '../probe/probe-facts.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
+import { containerReason, groupsOfNode } from './container.ts'
 import { type NodeFacts, type NotLooked, unnamedSource } from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
 import { lookAtKernel } from './kernel.ts'
@@ -46,13 +47,17 @@ export interface LookOptions extends Named {
 /** The facts of this node. Throws CniError 106 when interrupted, and no other. */
 export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const look = openLook(options.progress)
+  const why = containerReason()
+  if (why !== undefined) for (const group of groupsOfNode.filter(isMeant(options))) look.add({ group, why })
   const nowMs = Date.now()
   const none = { facts: [], found: [] }
   const asked = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), none) : none
   const { facts: runtimes, found } = asked
+  // What a container has there is not the node's.
+  const isHidden = why !== undefined && options.confDir === undefined
   const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
   const configurations = configurationsOf(look, {
-    facts: runtimes.length > 0 ? runtimes : [{ ...nobody, ...named(options) }],
+    facts: runtimes.length > 0 || isHidden ? runtimes : [{ ...nobody, ...named(options) }],
     found,
   })
   const listed = options.isRuntimeAsked
@@ -122,6 +127,11 @@ async function pod(context: CallContext, options: LookOptions): Promise<PodFacts
 function probed(configurations: NodeFacts['configurations']): Promise<ProbeFacts> {
   const used = configurations.find(({ file }) => file !== undefined)
   return probeNode(used === undefined ? undefined : { ...used.runtime, ...used })
+}
+
+/** A directory that is named is looked at wherever it is. */
+function isMeant({ confDir }: Named): (group: Group) => boolean {
+  return (group) => group !== 'configuration' || confDir === undefined
 }
 
 type Recorded = readonly [readonly NetworkSpec[], readonly AttachmentRecord[]]
