@@ -39,10 +39,12 @@ export async function pack({
   const seaConfig = { useSnapshot: snapshot, useCodeCache: false, disableExperimentalSEAWarning: true, assets }
   seaConfig.execArgvExtension = 'none' // NODE_OPTIONS of the runtime must not reach the plugin
   // The fixed hash seed saves 2 ms with a snapshot; without one every cached builtin is rejected (+4 ms).
-  // A call is over before code of the baseline compiler pays: compiling 500 functions costs an ADD 4 ms of CPU.
+  // A call is over before code of the baseline compiler pays: compiling 500 functions costs an ADD 4 ms of CPU; nor does
+  // that of the next one, which a thread makes of the digest's inner loop (0.5 M instructions, 100 page faults).
   // The heap's first half space of 1 MB is full in the middle of an ADD: with a larger one nothing is collected (0.5 ms,
   // and threads that help).
-  if (snapshot) seaConfig.execArgv = ['--no-rehash-snapshot', '--no-sparkplug', '--min-semi-space-size=4']
+  if (snapshot)
+    seaConfig.execArgv = ['--no-rehash-snapshot', '--no-sparkplug', '--no-maglev', '--min-semi-space-size=4']
   const targets = [{ nodeRange: 'node26', platform: 'linux', arch: process.arch, output: partial }]
   // The blob does not depend on the architecture without a snapshot: pkg may run this machine's node.
   const maker = strippedNode(process.arch)
