@@ -9,10 +9,11 @@ import { toCniError } from './cni/model/error.ts'
 import { currentVersion } from './cni/model/version.ts'
 import { workMs } from './commands/call/context.ts'
 import { handlers } from './commands/verbs/handlers.ts'
-import { warmUpForSnapshot } from './snapshot/warm-up.ts'
+import { type Edge, warmUpForSnapshot } from './snapshot/warm-up.ts'
 import { ownTypes } from './system/ipam/own-types.ts'
 import { removeCallFiles } from './system/process/call-file.ts'
 import { tallyCall } from './system/process/call-tally.ts'
+import { nowMs } from './system/process/clock.ts'
 import { reportIgnoredWords } from './system/process/ignored-words.ts'
 import { loadBundle } from './system/process/load-bundle.ts'
 import { writeAll } from './system/process/output.ts'
@@ -23,22 +24,24 @@ import { phase, startTrace, writeTrace } from './system/process/trace.ts'
 const { reallyExit } = process as unknown as { reallyExit(code: number): never }
 
 function main(): void {
-  if (isCall()) runCni()
+  if (isCall(process)) runCni({ process, stdin: 0, stdout: 1, exit: reallyExit })
   else runCli()
 }
 
 /**
  * A runtime gives no words: with ids of a container and none, only CNI_COMMAND was forgotten, which is an error (4).
  */
-function isCall(): boolean {
-  const { env, argv } = process
+function isCall({ env, argv }: Edge['process']): boolean {
   if (env['CNI_COMMAND'] !== undefined) return true
   return argv.length <= 2 && (env['CNI_CONTAINERID'] !== undefined || env['CNI_NETNS'] !== undefined)
 }
 
-function runCni(): void {
-  useCheapStderr()
-  startTrace()
+function runCni(edge: Edge): void {
+  const { process } = edge
+  const leave = (output: DispatchOutput) => leaveWith(output, edge)
+  const failed = (error: unknown) => failure(error, currentVersion, process.env)
+  useCheapStderr(process)
+  startTrace(process.env['TRESTLE_TRACE'])
   phase('read the configuration')
   const interruption = new AbortController()
   const onSignal = () => interruption.abort()
@@ -47,9 +50,9 @@ function runCni(): void {
   process.on('SIGHUP', onSignal)
   process.on('uncaughtException', (error) => leave(failed(error)))
   process.on('unhandledRejection', (error) => leave(failed(error)))
-  const startedMs = performance.now()
+  const startedMs = nowMs()
   const { signal } = interruption
-  const stdin = () => readStdin({ endsAtMs: startedMs + workMs, signal })
+  const stdin = () => readStdin({ endsAtMs: startedMs + workMs, signal }, edge.stdin)
   const input = { env: process.env, stdin, ownTypes: ownTypes() }
   dispatch(input, handlers(signal, startedMs)).then(leave, (error) => leave(failed(error)))
 }
@@ -58,7 +61,7 @@ function runCni(): void {
  * Node makes a stream for stderr once a pipe is closed (net.Socket._destroy compares with it),
  * which costs a millisecond: a function that writes is enough for us. What it tells changes no answer.
  */
-function useCheapStderr(): void {
+function useCheapStderr(process: Edge['process']): void {
   const write = (text: string) => {
     try {
       writeAll(2, text)
@@ -79,10 +82,11 @@ function runCli(): void {
   })
 }
 
-function leave({ stdout, exitCode, teardown }: DispatchOutput): void {
+function leaveWith({ stdout, exitCode, teardown }: DispatchOutput, edge: Edge): void {
+  const exit = (code: number) => leaveProcess(code, edge)
   phase('answer')
   try {
-    writeAll(1, stdout)
+    writeAll(edge.stdout, stdout)
   } catch {
     // The runtime closed its end: nobody is left to tell, and nobody knows of what was made.
     const end = () => exit(1)
@@ -91,32 +95,28 @@ function leave({ stdout, exitCode, teardown }: DispatchOutput): void {
     return
   }
   if (exitCode !== 0) reportIgnoredWords()
-  tally(stdout, exitCode)
+  tally({ stdout, exitCode }, edge.process.env)
   exit(exitCode)
 }
 
 /** Counted when the runtime has its answer, from the start of the process. */
-function tally(stdout: string, exitCode: number): void {
+function tally({ stdout, exitCode }: DispatchOutput, env: NodeJS.ProcessEnv): void {
   tallyCall({
-    verb: process.env['CNI_COMMAND'] ?? '',
+    verb: env['CNI_COMMAND'] ?? '',
     code: () => (exitCode === 0 ? 0 : (JSON.parse(stdout) as { code: number }).code),
-    ms: performance.now(),
+    ms: nowMs(),
   })
 }
 
-function exit(exitCode: number): void {
+function leaveProcess(exitCode: number, { exit }: Edge): void {
   writeTrace(exitCode)
   removeCallFiles()
-  reallyExit(exitCode)
-}
-
-function failed(error: unknown): DispatchOutput {
-  return failure(error, currentVersion, process.env)
+  exit(exitCode)
 }
 
 if (startupSnapshot.isBuildingSnapshot()) {
   startupSnapshot.setDeserializeMainFunction(main)
   // When all modules are evaluated, also what the build puts behind them (scripts/snapshot-lean.cjs). The snapshot is
   // taken when nothing is left to do.
-  queueMicrotask(() => void warmUpForSnapshot())
+  queueMicrotask(() => void warmUpForSnapshot((edge) => isCall(edge.process) && runCni(edge)))
 } else main()

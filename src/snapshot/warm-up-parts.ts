@@ -2,9 +2,7 @@
 // Parts of a call that the build cannot run as a whole: a network with a gateway would switch this machine's
 // forwarding on, and a usual ADD needs a bridge that is there. Here orders are carried out without such settings.
 
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { closeSync } from 'node:fs'
 import type { Invocation } from '../cni/model/invocation.ts'
 import type { NetConf } from '../cni/model/net-conf.ts'
 import { doorOf } from '../commands/attach/door.ts'
@@ -31,10 +29,7 @@ import { networkFiles } from '../system/files/state.ts'
 import { deleteFlows } from '../system/kernel/conntrack.ts'
 import { linkCommands } from '../system/kernel/execute.ts'
 import type { Door } from '../system/kernel/run-plan.ts'
-import { writeAll } from '../system/process/output.ts'
 import { prestart } from '../system/process/prestart.ts'
-import { readStdin } from '../system/process/stdin.ts'
-import { startTrace, writeTrace } from '../system/process/trace.ts'
 
 /** A pod network in the short form, with what a pod may ask for. */
 export const podNetwork = {
@@ -136,18 +131,4 @@ function warmUpRecord(spec: AttachmentSpec, network: NetworkSpec): void {
   decodeRecord(encodeRecord({ ...ids, spec: { ...spec, tuning }, network }))
   decodeNetwork(encodeNetwork(network))
   decodeRecord('{}')
-}
-
-/** Reads a file as if it were standard input, and writes to where nobody reads. Nobody asks for a timeline. */
-export async function warmUpEdge(): Promise<void> {
-  startTrace('')
-  writeTrace(0)
-  const directory = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
-  try {
-    writeFileSync(join(directory, 'stdin'), '{}')
-    await readStdin({ endsAtMs: performance.now() + 1000 }, openSync(join(directory, 'stdin'), 'r'))
-    writeAll(openSync('/dev/null', 'w'), '{}\n')
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
 }

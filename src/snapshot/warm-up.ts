@@ -18,8 +18,12 @@ import { status } from '../commands/verbs/status.ts'
 import { declarationsOf } from '../plan/rules/ruleset.ts'
 import { openNetns } from '../system/kernel/netns.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
+import { nowMs } from '../system/process/clock.ts'
 import type { Command, Run } from '../system/process/runner.ts'
-import { podNetwork, tableListing, warmUpEdge, warmUpOrders } from './warm-up-parts.ts'
+import { type Edge, warmUpEdge } from './warm-up-edge.ts'
+import { podNetwork, tableListing, warmUpOrders } from './warm-up-parts.ts'
+
+export type { Edge } from './warm-up-edge.ts'
 
 /** No gateway: the build must not switch this machine's forwarding on. */
 const config = {
@@ -56,12 +60,12 @@ const pods = 2
  * Runs ADD (the first of a network and a later one), CHECK, STATUS, GC, DEL and VERSION. Resolves to what
  * went wrong, one line per call: the build says it and goes on, the executable is only slower.
  */
-async function warmUp(): Promise<readonly string[]> {
+async function warmUp(run: (edge: Edge) => unknown): Promise<readonly string[]> {
   const stateDir = mkdtempSync(join(tmpdir(), 'trestle-warm-up-'))
   const before = process.env['TRESTLE_STATE_DIR']
   process.env['TRESTLE_STATE_DIR'] = join(stateDir, 'state')
   try {
-    return await everyVerb()
+    return [...(await everyVerb()), ...(await warmUpEdge(run))]
   } finally {
     removeCallFiles()
     if (before === undefined) delete process.env['TRESTLE_STATE_DIR']
@@ -105,7 +109,6 @@ async function everyVerb(): Promise<readonly string[]> {
   for (let pod = 0; pod < pods; pod++) await call('DEL', {}, pod)
   // Ends at a setting of the bridge, which is not there: the way back is warm as well.
   await dispatch(inputOf('ADD', pods, features), handlers())
-  await warmUpEdge()
   return [...problems, ...(await warmUpPodNetwork())]
 }
 
@@ -113,7 +116,7 @@ async function everyVerb(): Promise<readonly string[]> {
 async function warmUpPodNetwork(): Promise<readonly string[]> {
   const input = (verb: string) => ({ ...inputOf(verb, pods, {}), stdin: () => JSON.stringify(podNetwork) })
   const { signal } = new AbortController()
-  await dispatch(input('STATUS'), realHandlers(signal, performance.now()))
+  await dispatch(input('STATUS'), realHandlers(signal, nowMs()))
   const context = harmless(openContext(signal))
   const add: Handlers['add'] = async (call, conf) => {
     await warmUpOrders(context, call, conf)
@@ -178,8 +181,8 @@ function ruleComments(): string {
   return chains.flatMap((chain) => chain.rules.map((rule) => `comment "${rule.comment}"\n`)).join('')
 }
 
-/** Warms up and tells what went wrong on standard error: the build's log. */
-export async function warmUpForSnapshot(): Promise<void> {
-  const problems = await warmUp().catch((error: unknown) => [toCniError(error).message])
+/** Warms up and tells what went wrong on standard error: the build's log. `run`: a call from its edge on (main.ts). */
+export async function warmUpForSnapshot(run: (edge: Edge) => unknown): Promise<void> {
+  const problems = await warmUp(run).catch((error: unknown) => [toCniError(error).message])
   for (const problem of problems) process.stderr.write(`warm-up: ${problem}\n`)
 }

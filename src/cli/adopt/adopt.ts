@@ -7,6 +7,7 @@ import type { CallContext } from '../../commands/call/context.ts'
 import { requireState } from '../../system/files/state.ts'
 import { openNetns } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
+import { nowMs } from '../../system/process/clock.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { runnerUntil } from '../../system/process/runner.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
@@ -73,7 +74,7 @@ async function adopt(
   targets: readonly Target[],
   how: { isApplied: boolean; isNamed: boolean; progress: Progress },
 ): Promise<readonly Entry[]> {
-  const whole = { endsAtMs: performance.now() + wholeMs }
+  const whole = { endsAtMs: nowMs() + wholeMs }
   const until = runnerUntil(whole)
   const context: CallContext = {
     run: until,

@@ -4,6 +4,7 @@
 
 import { readFileSync } from 'node:fs'
 import { toCniError } from '../../cni/model/error.ts'
+import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
 import type { NetworkList } from '../node/network-list.ts'
 import { exitCode } from '../shell/command.ts'
@@ -26,7 +27,7 @@ export interface InsideInput {
 const stepTimeoutMs = 30_000
 
 /** Runs `run` with a fresh deadline for each command. */
-const bounded: Run = (command) => runnerUntil({ endsAtMs: performance.now() + stepTimeoutMs })(command)
+const bounded: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
 
 /** Tries the network that standard input describes. Returns the exit code; 3 when the lab cannot be made. */
 export async function runInside(output: Output): Promise<number> {

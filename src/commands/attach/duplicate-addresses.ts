@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
 import { podNetns } from '../../compile/ip.ts'
 import { readDocuments } from '../../compile/read-ip.ts'
+import { nowMs } from '../../system/process/clock.ts'
 import type { CallContext } from '../call/context.ts'
 
 /** As upstream (plugins/pkg/ipam/ipam_linux.go): five seconds, looked at every 50 ms. */
@@ -13,13 +14,13 @@ const pauseMs = 50
 
 /** Waits until no address is tentative. Throws CniError 100 for a duplicate, or when it takes longer than 5 s. */
 export async function waitForDad(context: CallContext, netnsFd: number, ifName: string): Promise<void> {
-  const until = performance.now() + settleMs
+  const until = nowMs() + settleMs
   for (;;) {
     const addresses = await podAddresses(context, netnsFd, ifName)
     const failed = addresses.find((address) => address['dadfailed'] === true)
     if (failed) throw duplicate(ifName, String(failed['local']))
     if (!addresses.some((address) => address['tentative'] === true)) return
-    if (performance.now() > until) throw tentative(ifName)
+    if (nowMs() > until) throw tentative(ifName)
     await sleep(pauseMs)
   }
 }

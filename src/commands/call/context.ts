@@ -5,6 +5,7 @@ import { CniError } from '../../cni/model/error.ts'
 import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { type OpenNetns, openNetns } from '../../system/kernel/netns.ts'
 import { starterOf } from '../../system/process/call-file.ts'
+import { nowMs } from '../../system/process/clock.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { type Deadline, type Run, runnerUntil } from '../../system/process/runner.ts'
 import { phase } from '../../system/process/trace.ts'
@@ -36,14 +37,10 @@ export interface CallContext {
 }
 
 /**
- * `signal`: aborted when the work is to end (SIGTERM, SIGINT). `startedMs`: when the call began (performance.now()
+ * `signal`: aborted when the work is to end (SIGTERM, SIGINT). `startedMs`: when the call began (nowMs(),
  * milliseconds). `waitSignal`: the same for waits alone; a DEL ends no work, and has one.
  */
-export function openContext(
-  signal: AbortSignal,
-  startedMs = performance.now(),
-  waitSignal: AbortSignal = signal,
-): CallContext {
+export function openContext(signal: AbortSignal, startedMs = nowMs(), waitSignal: AbortSignal = signal): CallContext {
   phase('prepare')
   const work = { endsAtMs: startedMs + workMs, signal }
   const whole = { endsAtMs: startedMs + wholeMs }
@@ -63,7 +60,7 @@ const teardownWaitMs = 1000
 /** The context for taking back: a signal that has come already ends no wait at once, but it ends it soon. */
 export function contextOfTeardown(context: CallContext): CallContext {
   if (!isInterrupted(context)) return context
-  const endsAtMs = Math.min(context.whole.endsAtMs, performance.now() + teardownWaitMs)
+  const endsAtMs = Math.min(context.whole.endsAtMs, nowMs() + teardownWaitMs)
   return { ...context, waits: { endsAtMs } }
 }
 

@@ -10,6 +10,7 @@ import type { NetworkFiles } from '../../system/files/state.ts'
 import { hostStateOf, requireOwnHost } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls, endProcessesOf } from '../../system/process/call-processes.ts'
+import { nowMs } from '../../system/process/clock.ts'
 import { isWriterGone } from '../../system/process/process-identity.ts'
 import { holderOf } from '../../system/store/addresses.ts'
 import { type LockRequest, withLock } from '../../system/store/lock.ts'
@@ -126,7 +127,7 @@ export async function settleKilledCalls(context: CallContext, files: NetworkFile
 
 /** The files of those whose killed call has something at work that does not end soon: they stay for a later call. */
 async function stillAtWork(unfinished: readonly StoredRecord[]): Promise<ReadonlySet<string>> {
-  const deadline = { endsAtMs: performance.now() + patienceMs }
+  const deadline = { endsAtMs: nowMs() + patienceMs }
   const ended = await Promise.allSettled(unfinished.map(({ record }) => endProcessesOf(record.writer, deadline)))
   for (const each of ended) if (each.status === 'rejected') reportUnsettled(each.reason)
   return new Set(unfinished.filter((_, at) => ended[at]?.status === 'rejected').map(({ file }) => file))

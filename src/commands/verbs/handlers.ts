@@ -14,7 +14,7 @@ import { status } from './status.ts'
 
 /**
  * The verbs. `signal`: aborted when the process is asked to end; DEL and GC finish all the same, but a DEL waits for no
- * lock any more. `startedMs`: when the call began (performance.now() milliseconds), waiting for its configuration
+ * lock any more. `startedMs`: when the call began (nowMs(), milliseconds), waiting for its configuration
  * included.
  */
 export function handlers(signal: AbortSignal, startedMs: number): Handlers {

@@ -11,6 +11,7 @@ import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { namesIn } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
 import { callFile, type ProcessKind } from './call-file.ts'
+import { nowMs } from './clock.ts'
 import { describeProcess, type HeldFile, holdersOf, isHolder, leadsGroup, seesOwnProcesses } from './process-holding.ts'
 import { bootId, hasEnded, isOlder, longestCallMs, ownPidNamespace } from './process-identity.ts'
 import type { Deadline } from './runner.ts'
@@ -42,7 +43,7 @@ export async function endProcessesOf(writer: ProcessIdentity, deadline?: Deadlin
   const kinds = ['tool', 'delegate'] as const
   const found = kinds.flatMap((kind) => findFile(callFile(writer, kind), writer, kind) ?? [])
   const left = found.filter(isOver)
-  const until = Math.min(performance.now() + longestWaitMs, deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
+  const until = Math.min(nowMs() + longestWaitMs, deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
   const stuck = await settle(left, until)
   if (stuck.length > 0) throw stillAtWork(writer, stuck)
 }
@@ -58,7 +59,7 @@ export async function endKilledCalls(delegates: boolean): Promise<void> {
     const found = namesIn(stateRoot()).flatMap((name) => fileNamed(name) ?? [])
     const left = found.filter((each) => isOver(each) && (each.kind === 'tool' || delegates || isLate(each)))
     const waitMs = left.some(({ kind }) => kind === 'delegate') ? longestWaitMs : othersWaitMs
-    const stuck = await settle(left, performance.now() + waitMs)
+    const stuck = await settle(left, nowMs() + waitMs)
     if (stuck.length > 0) report(`at work for a killed call: process ${stuck.map(describeProcess).join(', ')}`)
   } catch (error) {
     report(`what a killed call left at work: ${(error as Error).message}`)
@@ -82,7 +83,7 @@ async function settle(files: readonly Found[], untilMs: number): Promise<readonl
     const done = left.filter((file) => !isHeld(file))
     forget(done)
     left = left.filter((file) => !done.includes(file))
-    if (performance.now() > untilMs) return left.length === 0 ? [] : holders
+    if (nowMs() > untilMs) return left.length === 0 ? [] : holders
     for (const file of left) if (file.kind === 'tool') for (const pid of holders) kill(pid, file)
     if (left.length > 0) await sleep(pauseMs)
   }

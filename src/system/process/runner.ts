@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { CniError } from '../../cni/model/error.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
+import { nowMs } from './clock.ts'
 import { inputWritten } from './trace.ts'
 
 /** Hands out how to give a process its input: once, and all of it. What is given is in the pipe when that returns. */
@@ -42,7 +43,7 @@ export interface Output {
  */
 export type Run = (command: Command) => Promise<Output>
 
-/** When a call must be over (performance.now() milliseconds), and the signal that ends it earlier. */
+/** When a call must be over (nowMs(), milliseconds), and the signal that ends it earlier. */
 export interface Deadline {
   readonly endsAtMs: number
   readonly signal?: AbortSignal
@@ -66,7 +67,7 @@ const watchMs = 1
 /** A runner that ends what it runs at the deadline. `starter`: marks the processes as those of a call. */
 export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
   return (command) => {
-    const leftMs = deadline.endsAtMs - performance.now()
+    const leftMs = deadline.endsAtMs - nowMs()
     if (leftMs <= 0) return Promise.reject(timedOut(command))
     if (deadline.signal?.aborted) return Promise.reject(interrupted(command))
     return new Promise((resolve, reject) =>

@@ -6,6 +6,7 @@ import { constants, fstatSync, openSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
+import { nowMs } from './clock.ts'
 import { reportIgnoredWords } from './ignored-words.ts'
 import type { Deadline } from './runner.ts'
 
@@ -61,7 +62,7 @@ async function readRest(reader: Reader, { endsAtMs, signal }: Deadline): Promise
         details: `${reader.bytes} bytes had come; nothing was changed`,
       })
     }
-    if (performance.now() > endsAtMs) {
+    if (nowMs() > endsAtMs) {
       throw new CniError('stdin-not-closed', 'stdin did not end in time', {
         details: `${reader.bytes} bytes had come; the caller has to close its end after the configuration`,
       })

@@ -6,6 +6,7 @@
 
 import type { ChildProcess } from 'node:child_process'
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
+import { nowMs } from './clock.ts'
 import { writeAll } from './output.ts'
 
 /** An event as it is written: `X` has a duration, `i` is a moment, `M` names a track (`tid`). */
@@ -35,7 +36,7 @@ const mainTrack = 0
 let trace: Trace | undefined
 
 /** Begins the timeline where the variable asks for one, at the start of the process. */
-export function startTrace(file = process.env['TRESTLE_TRACE']): void {
+export function startTrace(file: string | undefined): void {
   if (file !== undefined && file !== '') begin(file)
 }
 
@@ -133,7 +134,7 @@ function nowUs(): number {
 }
 
 function sinceStartUs(): number {
-  return Math.round(performance.now() * 1000)
+  return Math.round(nowMs() * 1000)
 }
 
 /** To a regular file of our own alone, made with mode 600. One write is whole beside others' (open(2), O_APPEND). */

@@ -14,6 +14,7 @@ import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { decodeHolder, encodeHolder, type LockHolder } from '../../plan/state/stored-lock.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, ownerMark, readText } from '../files/files.ts'
 import { endProcessesOf } from '../process/call-processes.ts'
+import { nowMs } from '../process/clock.ts'
 import { hasEnded } from '../process/process-identity.ts'
 import type { Deadline } from '../process/runner.ts'
 import { span } from '../process/trace.ts'
@@ -79,13 +80,13 @@ export async function waitForHolder(request: LockRequest): Promise<void> {
 }
 
 async function poll(request: LockRequest, isDone: () => boolean | Promise<boolean>): Promise<void> {
-  const from = performance.now()
+  const from = nowMs()
   const until = Math.min(from + request.waitMs, request.deadline?.endsAtMs ?? Number.POSITIVE_INFINITY)
   let pauseMs = 0.5
   let waited: (() => void) | undefined
   while (!(await isDone())) {
     waited ??= span(`wait, ${request.purpose}`)
-    if (performance.now() > until) throw busy(request, performance.now() - from)
+    if (nowMs() > until) throw busy(request, nowMs() - from)
     if (request.deadline?.signal?.aborted) throw interrupted(request)
     await sleep(pauseMs * (0.5 + Math.random()))
     pauseMs = Math.min(pauseMs * 2, longestPauseMs)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { CniError } from '../../../cni/model/error.ts'
 import { stateRoot } from '../../../system/files/state.ts'
+import { nowMs } from '../../../system/process/clock.ts'
 import { pathWithTools, runnerUntil } from '../../../system/process/runner.ts'
 import { readNetworkList } from '../../node/network-list.ts'
 import { readInputText } from '../../shell/read-input.ts'
@@ -87,7 +88,7 @@ function interrupted(signal: string): CniError {
 
 /** Somebody ended the prober: what it had made is removed here. */
 async function killedText(): Promise<string> {
-  const failures = await settleLeftovers(runnerUntil({ endsAtMs: performance.now() + settleTimeoutMs }))
+  const failures = await settleLeftovers(runnerUntil({ endsAtMs: nowMs() + settleTimeoutMs }))
   const left = failures.length === 0 ? 'its pods and their addresses are gone' : failures.join('; ')
   return `the process that made the throw-away pods was ended by somebody; ${left}`
 }

@@ -5,6 +5,7 @@
 
 import { createInterface } from 'node:readline'
 import { messageWithId, toCniError } from '../../../cni/model/error.ts'
+import { nowMs } from '../../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../../system/process/runner.ts'
 import { exitCode } from '../../shell/command.ts'
 import type { Output } from '../../shell/output.ts'
@@ -50,7 +51,7 @@ function requestFrom(stdin: NodeJS.ReadStream, stop: AbortController): Promise<P
 /** Runs each command with a fresh deadline. */
 function bounded(signal?: AbortSignal): Run {
   return (command) => {
-    const endsAtMs = performance.now() + stepTimeoutMs
+    const endsAtMs = nowMs() + stepTimeoutMs
     return runnerUntil(signal === undefined ? { endsAtMs } : { endsAtMs, signal })(command)
   }
 }
