@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of deadlines. `performance` is a global of Node too, but what comes with it (observers, histograms,
-// lib/internal/perf) would be in the start-up snapshot and read back at every start: 1 % of the instructions of VERSION.
+// lib/internal/perf) would be in the start-up snapshot and read back at every start: 1 % of the instructions of
+// VERSION.
 
 /** Milliseconds since this process began; monotonic, whatever the machine's clock is set to. */
 export function nowMs(): number {
