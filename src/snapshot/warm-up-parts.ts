@@ -30,6 +30,7 @@ import { deleteFlows } from '../system/kernel/conntrack.ts'
 import { linkCommands } from '../system/kernel/execute.ts'
 import type { Door } from '../system/kernel/run-plan.ts'
 import { prestart } from '../system/process/prestart.ts'
+import { inFiles } from '../system/process/runner.ts'
 
 /** A pod network in the short form, with what a pod may ask for. */
 export const podNetwork = {
@@ -84,7 +85,7 @@ export async function warmUpOrders(context: CallContext, call: Invocation, conf:
       return learnt?.known ? { known: { ...learnt.known, hasBridge: true, forwarding: [4, 6] } } : learnt
     }
     const facts: AddFacts = { key, conf, netns: call.netns, mtu: 1500, machineId: '', learnt: {}, runs: [] }
-    const prestarted = prestart(context.run, linkCommands(netns.fd))
+    const prestarted = prestart(inFiles(context.run), linkCommands(netns.fd))
     const place = { run: prestarted.run, netnsFd: netns.fd, prestarted }
     await carryOut(context, { place, door, next: (now: AddFacts) => withoutFiles(nextOfAdd(now)) }, facts)
     await prestarted.discard()

@@ -13,6 +13,7 @@ import { identityOfNetns, type OpenNetns } from '../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../system/kernel/uplink.ts'
 import { type Prestarted, prestart } from '../../system/process/prestart.ts'
 import { machineId } from '../../system/process/process-identity.ts'
+import { inFiles } from '../../system/process/runner.ts'
 import { finish, readNetwork } from '../../system/store/records.ts'
 import { carryOut } from '../call/carry-out.ts'
 import { doorOf, placeOf } from './door.ts'
@@ -24,7 +25,7 @@ const ethernetMtu = 1500
 /** The pod's interface and all that belongs to it. Throws CniError as the order says. */
 export async function attach(addition: Addition, netns: OpenNetns): Promise<Result> {
   const record = await intentFor(addition, netns.identity)
-  const prestarted = prestart(addition.context.run, linkCommands(netns.fd))
+  const prestarted = prestart(inFiles(addition.context.run), linkCommands(netns.fd))
   const context = { ...addition.context, run: prestarted.run }
   try {
     return await teardownOnError(addition, record, () =>

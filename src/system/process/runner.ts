@@ -4,9 +4,11 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { CniError } from '../../cni/model/error.ts'
+import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
 import { inputWritten } from './trace.ts'
+import { openUnnamed, type UnnamedFile } from './unnamed-file.ts'
 
 /** Hands out how to give a process its input: once, and all of it. What is given is in the pipe when that returns. */
 export type Later = (give: (text: string) => void) => void
@@ -27,6 +29,11 @@ export interface Command {
   readonly isDone?: (stdout: string) => boolean
   /** Default: a tool. */
   readonly kind?: ProcessKind
+  /**
+   * Its input, where that is known, and what it prints are files without a name, where there can be such. On a full
+   * file system they have 4 KiB.
+   */
+  readonly isInFiles?: boolean
 }
 
 /** What a process left. `code` is undefined when a signal ended it. */
@@ -76,6 +83,11 @@ export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
   }
 }
 
+/** The same runner with input and output of tools in files without a name; another plugin gets its pipes. */
+export function inFiles(run: Run): Run {
+  return (command) => run(command.kind === 'delegate' ? command : { ...command, isInFiles: true })
+}
+
 interface Settle {
   readonly resolve: (output: Output) => void
   readonly reject: (error: CniError) => void
@@ -88,7 +100,7 @@ interface Limits {
 }
 
 function start(command: Command, limits: Limits, settle: Settle): void {
-  const { child, isGone } = spawned(command, limits.starter)
+  const { child, files, isGone } = spawned(command, limits.starter)
   const ended = { reason: undefined as CniError | undefined }
   const end = (reason: CniError) => {
     ended.reason ??= reason
@@ -100,8 +112,11 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   const timer = setTimeout(() => end(timedOut(command)), limits.leftMs)
   const onAbort = () => end(interrupted(command))
   limits.signal?.addEventListener('abort', onAbort, { once: true })
-  const stdout = collect(child.stdio[1], () => end(tooMuch(command)))
-  const stderr = collect(child.stdio[2], () => end(tooMuch(command)))
+  const printed = (at: 1 | 2) => {
+    const file = files?.[at]
+    return file ? () => file.read(outputLimitBytes) : collect(child.stdio[at], () => end(tooMuch(command)))
+  }
+  const [stdout, stderr] = [printed(1), printed(2)]
   const finish = () => {
     isGone()
     clearTimeout(timer)
@@ -109,19 +124,21 @@ function start(command: Command, limits: Limits, settle: Settle): void {
     limits.signal?.removeEventListener('abort', onAbort)
   }
   const watch = watchFor(command, child, () => {
-    if (ended.reason || stderr() !== '' || !command.isDone?.(stdout())) return
+    const out = stdout()
+    if (ended.reason || out === undefined || stderr() !== '' || !command.isDone?.(out)) return
     killGroup(child)
     finish()
-    settle.resolve({ code: 0, stdout: stdout(), stderr: '' })
+    settle.resolve({ code: 0, stdout: out, stderr: '' })
   })
   child.on('error', (error: NodeJS.ErrnoException) => {
     finish()
     settle.reject(notStarted(command, error))
   })
   child.on('close', (code, signal) => {
+    const [out, err] = [stdout(), stderr()]
     finish()
-    if (ended.reason) return settle.reject(ended.reason)
-    settle.resolve({ code: code ?? undefined, ...(signal ? { signal } : {}), stdout: stdout(), stderr: stderr() })
+    if (ended.reason || out === undefined || err === undefined) return settle.reject(ended.reason ?? tooMuch(command))
+    settle.resolve({ code: code ?? undefined, ...(signal ? { signal } : {}), stdout: out, stderr: err })
   })
   // A child that exits without reading its input breaks the pipe; its exit status tells the story.
   child.stdin?.on('error', () => undefined)
@@ -145,20 +162,33 @@ function watchFor({ isDone }: Command, child: ChildProcess, look: () => void): N
 }
 
 /** In a process group of its own, so that it can be ended with what it starts itself. */
-function spawned({ file, args, env, netnsFd, kind = 'tool' }: Command, starter: Starter | undefined) {
+function spawned(command: Command, starter: Starter | undefined) {
+  const { file, args, env, netnsFd, kind = 'tool' } = command
   const starting = starter?.(kind)
+  const files = command.isInFiles ? filesFor(command) : undefined
+  const isGone = () => {
+    starting?.ended()
+    for (const each of files ?? []) each?.close()
+  }
   const inherited = [netnsFd, starting?.fd].filter((fd) => fd !== undefined)
   try {
     const child = spawn(file, args, {
       env: env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
-      stdio: ['pipe', 'pipe', 'pipe', ...inherited],
+      stdio: [...[0, 1, 2].map((at) => files?.[at]?.fd ?? ('pipe' as const)), ...inherited],
       detached: true,
     })
-    return { child, isGone: () => starting?.ended() }
+    return { child, files, isGone }
   } catch (error) {
-    starting?.ended()
+    isGone()
     throw error
   }
+}
+
+/** Standard input, unless it comes later, output and errors. */
+function filesFor({ stdin = '' }: Command): readonly (UnnamedFile | undefined)[] {
+  const directory = stateRoot()
+  const input = typeof stdin === 'string' ? openUnnamed(directory, stdin) : undefined
+  return [input, openUnnamed(directory), openUnnamed(directory)]
 }
 
 function killGroup({ pid }: ChildProcess): void {

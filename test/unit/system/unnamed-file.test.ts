@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+import { execFileSync } from 'node:child_process'
+import { describe, expect, it } from 'vitest'
+import { openUnnamed } from '../../../src/system/process/unnamed-file.ts'
+
+/** A tmpfs, as /run is: every kernel since 3.11 has such files there. */
+const inMemory = '/dev/shm'
+
+function opened(text?: string) {
+  const file = openUnnamed(inMemory, text)
+  if (file === undefined) throw new Error(`${inMemory} can have no file without a name`)
+  return file
+}
+
+describe('files without a name as standard input and output', () => {
+  it('have all that a process and its children printed', () => {
+    const file = opened()
+    const script = 'printf "table ü\\n"; (printf two); printf three'
+    execFileSync('/bin/sh', ['-c', script], { stdio: ['ignore', file.fd, 'ignore'] })
+    expect(file.read(8192)).toBe('table ü\ntwothree')
+    expect(file.read(8192), 'reading takes nothing away').toBe('table ü\ntwothree')
+    file.close()
+    file.close()
+    expect(file.read(8192)).toBe('')
+  })
+
+  it('are empty where nothing was printed', () => {
+    const file = opened()
+    expect(file.read(8192)).toBe('')
+    file.close()
+  })
+
+  it('have more than their first room, up to a limit', () => {
+    const [file, text] = [opened(), 'ab'.repeat(5000)]
+    execFileSync('cat', { input: text, stdio: ['pipe', file.fd, 'ignore'] })
+    expect(file.read(10_000)).toBe(text)
+    expect(file.read(9999)).toBeUndefined()
+    file.close()
+  })
+
+  it('are read from their beginning', () => {
+    const [input, output] = [opened('link set dev lo up\n'), opened()]
+    execFileSync('cat', { stdio: [input.fd, output.fd, 'ignore'] })
+    expect(output.read(8192)).toBe('link set dev lo up\n')
+    for (const file of [input, output]) file.close()
+  })
+
+  it('are none where a file system has no such files', () => {
+    expect(openUnnamed('/proc')).toBeUndefined()
+    expect(openUnnamed('/nowhere')).toBeUndefined()
+  })
+})
