@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle doctor --pod`: what is known of one pod, its findings and those of the node, and none of other pods.
 
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DoctorNode, openDoctorNode } from '../../support/doctor-node.ts'
 import type { Pod } from '../../support/traffic/pods.ts'
@@ -103,9 +104,12 @@ describe('a pod without a record', () => {
       ],
       result,
     }
-    mkdirSync('/var/lib/cni/results', { recursive: true })
-    writeFileSync('/var/lib/cni/results/other-c33333333333-eth0', JSON.stringify(entry))
+    const file = '/var/lib/cni/results/other-c33333333333-eth0'
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, JSON.stringify(entry))
     const { stdout } = textOf('shop/z')
+    // The next test file has the same directory.
+    rmSync(file)
     expect(stdout).toContain('made by another plugin')
     expect(stdout).toContain('address    10.9.0.7/24\n')
     expect(stdout).toContain('route      default by 10.9.0.1\n')
