@@ -7,8 +7,7 @@
 //   --report        the same sizes, and docs/benchmarks.md with its pictures
 //   -o json         everything as JSON, series included
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bare, masquerade } from './bench/case-bare.mjs'
@@ -25,6 +24,7 @@ import { whole } from './bench/case-whole.mjs'
 import { copyExecutables } from './bench/contenders.mjs'
 import { plot } from './bench/plot.mjs'
 import { requirePage, writeReport } from './bench/report/page.mjs'
+import { makeScratch } from './bench/scratch.mjs'
 import { leftOut, renderTable } from './bench/table.mjs'
 
 /**
@@ -82,35 +82,26 @@ function isPrivate() {
 
 /** Runs those of `cases` that are asked for. Returns their results by name: of one that fails, the reason. */
 async function run(cases, { names, ...options }) {
-  const scratch = mkdtempSync(join(tmpdir(), 'trestle-bench-'))
-  try {
-    const found = copyExecutables(scratch)
-    const results = {}
-    for (const name of names.filter((each) => Object.hasOwn(cases, each))) {
-      const start = performance.now()
-      results[name] = await cases[name]({ ...options, found, scratch }).catch((error) => {
-        return { rows: [leftOut(name, error.message)], notes: [] }
-      })
-      process.stderr.write(`bench: ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`)
-    }
-    return results
-  } finally {
-    rmSync(scratch, { recursive: true, force: true })
+  const scratch = makeScratch()
+  const found = copyExecutables(scratch)
+  const results = {}
+  for (const name of names.filter((each) => Object.hasOwn(cases, each))) {
+    const start = performance.now()
+    results[name] = await cases[name]({ ...options, found, scratch }).catch((error) => {
+      return { rows: [leftOut(name, error.message)], notes: [] }
+    })
+    process.stderr.write(`bench: ${name}: ${((performance.now() - start) / 1000).toFixed(0)} s\n`)
   }
+  return results
 }
 
 /** The cases that change links and rules, in namespaces of their own. */
 function runInside() {
-  const directory = mkdtempSync(join(tmpdir(), 'trestle-bench-'))
-  const file = join(directory, 'results')
-  try {
-    const words = [process.execPath, ...process.argv.slice(1), '--results', file]
-    const { status } = spawnSync(join(import.meta.dirname, 'in-netns.sh'), words, { stdio: 'inherit' })
-    if (status !== 0) process.exit(status ?? 1)
-    return JSON.parse(readFileSync(file, 'utf8'))
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
+  const file = join(makeScratch(), 'results')
+  const words = [process.execPath, ...process.argv.slice(1), '--results', file]
+  const { status } = spawnSync(join(import.meta.dirname, 'in-netns.sh'), words, { stdio: 'inherit' })
+  if (status !== 0) process.exit(status ?? 1)
+  return JSON.parse(readFileSync(file, 'utf8'))
 }
 
 function print(results) {

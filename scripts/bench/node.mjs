@@ -2,7 +2,7 @@
 // A node: a network namespace with a worker in it, and the namespaces of its pods. All of it lives in the private
 // namespaces of scripts/in-netns.sh and goes with them.
 import { execFileSync, spawn } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openControlGroup } from './cluster/control-group.mjs'
 
@@ -28,7 +28,7 @@ export function openNode(contender, scratch) {
   contender.startFresh?.()
   const own = { ...contender, ...contender.at?.(state), path: join(scratch, 'bin') }
   const group = groupBelow(state)
-  const worker = startWorker(name, group)
+  const worker = startWorker(name, state, group)
   let pods = 0
   const pod = () => {
     pods += 1
@@ -70,7 +70,26 @@ export const bandwidth = rate
 
 const groups = new Set()
 // Control groups are the machine's: they are gone when the bench is, however it ends.
-process.on('exit', () => groups.forEach(remove))
+process.on('exit', () => {
+  for (const group of groups) {
+    for (const pid of processesIn(group)) end(pid)
+    remove(group)
+  }
+})
+
+function processesIn({ files }) {
+  if (!existsSync(files.processes)) return []
+  return readFileSync(files.processes, 'utf8').split('\n').filter(Boolean).map(Number)
+}
+
+/** A worker whose bench was ended, or what it called: nobody else is in its group. */
+function end(pid) {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has gone by itself.
+  }
+}
 
 /** Where a container has no right to make one, CPU is not measured. */
 function groupBelow(state) {
@@ -96,11 +115,11 @@ function remove(group) {
   }
 }
 
-function startWorker(name, group) {
+function startWorker(name, state, group) {
   const script = join(import.meta.dirname, 'worker.mjs')
   const words = [...(group?.join ?? []), 'nsenter', `--net=/run/netns/${name}`, '--', process.execPath, script]
   const child = spawn(words[0], words.slice(1), {
-    env: { ...process.env, ...(group && { BENCH_GROUP: JSON.stringify(group.files) }) },
+    env: { ...process.env, BENCH_STATE: state, ...(group && { BENCH_GROUP: JSON.stringify(group.files) }) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   const ended = new Promise((done) => child.once('exit', done))

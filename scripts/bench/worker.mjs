@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs inside the network namespace that plays a node, one for each contender: calls plugins as libcni does and
 // times them. Jobs come over the IPC channel, so that series of several contenders can be interleaved. It is in a control
-// group of its own, whose other processes are those of the calls: BENCH_GROUP has the group's files.
+// group of its own, whose other processes are those of the calls: BENCH_GROUP has the files of the group, BENCH_STATE is a
+// folder of its own.
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, constants, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { readCpuMs } from './cluster/control-group.mjs'
 
@@ -16,10 +16,10 @@ const group = process.env.BENCH_GROUP ? JSON.parse(process.env.BENCH_GROUP) : un
 /** What a call has left at work is waited for, so that it slows no other: no longer than this. */
 const longestTailMs = 20_000
 
-const directory = mkdtempSync(join(tmpdir(), 'trestle-bench-worker-'))
+const directory = join(process.env.BENCH_STATE, 'pipes')
+mkdirSync(directory)
 const pipes = Array.from({ length: mostAtOnce }, (_, at) => join(directory, `${at}`))
 execFileSync('mkfifo', pipes)
-process.on('exit', () => rmSync(directory, { recursive: true, force: true }))
 
 /**
  * Runs `body` with a descriptor to read `input` from: a pipe, as runtimes give it. Node's own spawn gives a socket,
