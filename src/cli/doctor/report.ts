@@ -4,6 +4,7 @@
 
 import { oneLine } from '../../cni/model/error.ts'
 import type { Severity } from '../lint/checks/check-texts.ts'
+import { rowsOf } from '../shell/rows.ts'
 import type { Group } from './checks/check.ts'
 import type { Finding } from './checks/finding.ts'
 import type { NodeFacts, NotLooked } from './look/facts.ts'
@@ -39,7 +40,7 @@ export function reportText(report: Report, look: Look): string {
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
   const given = new Set<string>()
   const groups = selected.map((group) => groupText(group, report, { ...look, given })).join('')
-  const pod = facts.pod === undefined ? '' : `${podText(facts.pod)}\n`
+  const pod = facts.pod === undefined ? '' : `${podText(facts.pod, look.width)}\n`
   return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(report)}`
 }
 
@@ -60,7 +61,8 @@ const notLookedAt = 'not looked at'
 function groupText(group: Group, { facts, findings, notLooked }: Report, look: Look & { given: Set<string> }): string {
   const own = findings.filter((finding) => finding.group === group)
   const skipped = notLooked.filter((each) => each.group === group)
-  const counts = own.length > 0 ? countsOf(own) : skipped.length > 0 ? '' : paint('ok', 'ok', look)
+  const counts =
+    own.length > 0 ? paint(countsOf(own), worstOf(own), look) : skipped.length > 0 ? '' : paint('ok', 'ok', look)
   const why = skipped.map((each) => (look.given.has(each.why) ? 'as above' : oneLine(each.why)))
   for (const each of skipped) look.given.add(each.why)
   const texts = [counts, ...why.map((text) => `not looked at: ${text}`)].filter((text) => text !== '')
@@ -92,17 +94,6 @@ function findingText({ id, severity, on, seen, consequence, cause, cure, run }: 
   return `  ${word}  ${id}: ${oneLine(on)}\n${rows.join('')}${command}`
 }
 
-/** Rows of fewer than `most` columns, broken between words. */
-function rowsOf(text: string, most: number): readonly string[] {
-  const rows: string[] = []
-  for (const word of text.split(' ')) {
-    const last = rows.at(-1)
-    if (last === undefined || last.length + word.length >= most - 1) rows.push(word)
-    else rows[rows.length - 1] = `${last} ${word}`
-  }
-  return rows
-}
-
 /** Broken between words, the rest below the text behind the title. */
 function wrapped(line: string, width: number): string {
   const [title, text] = [line.slice(0, 7), line.slice(7)]
@@ -112,6 +103,11 @@ function wrapped(line: string, width: number): string {
 
 function paint(text: string, as: keyof typeof colours, { hasColour }: Look): string {
   return hasColour ? `\x1b[${colours[as]}m${text}\x1b[0m` : text
+}
+
+function worstOf(findings: readonly Finding[]): Severity {
+  const severities = findings.map(({ severity }) => severity)
+  return severities.includes('error') ? 'error' : severities.includes('warning') ? 'warning' : 'note'
 }
 
 function countsOf(findings: readonly Finding[]): string {

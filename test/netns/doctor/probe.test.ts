@@ -191,7 +191,7 @@ describe('what is killed while the pods are tried frees their addresses:', () =>
     process.kill(prober, 'SIGKILL')
     const { exitCode, stdout } = await child
     expect(exitCode, stdout).toBe(3)
-    expect(stdout).toContain('was ended by somebody; its pods and their addresses are gone')
+    expect(stdout.replace(/\s+/g, ' ')).toContain('was ended by somebody; its pods and their addresses are gone')
     expect([addresses(), intents()]).toEqual([[], []])
     await vi.waitFor(isFreed, patient)
   })

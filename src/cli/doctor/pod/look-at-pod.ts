@@ -2,7 +2,7 @@
 // Looks at one pod: its records, what libcni remembers, its sandboxes, and how its links, addresses, routes and rules
 // are in the kernel now.
 
-import { bareAddress } from '../../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../../cni/model/address.ts'
 import type { CallContext } from '../../../commands/call/context.ts'
 import { observeFor } from '../../../commands/call/observe-ops.ts'
 import { difference } from '../../../plan/difference/difference.ts'
@@ -84,7 +84,7 @@ async function ofRecord(context: CallContext, record: AttachmentRecord): Promise
     addresses: (spec?.ips ?? []).map(({ address }) => address),
     routes: observed === undefined ? (spec?.routes ?? []).map(routeText) : routesNow(observed, key.ifName),
     hostPorts: (spec?.hostPorts?.ports ?? []).map(
-      (port) => `${port.hostIp ?? '*'}:${port.hostPort}/${port.protocol} to ${port.podIp}:${port.containerPort}`,
+      (port) => `${port.hostIp ?? '*'}:${port.hostPort}/${port.protocol} to ${inUrl(port.podIp)}:${port.containerPort}`,
     ),
     rules: ops.flatMap((op) => ownRule(op, record)),
     differences: observed === undefined ? [] : differencesOf(ops, observed),
@@ -112,6 +112,11 @@ function ownRule(op: Op, { spec }: AttachmentRecord): readonly string[] {
   return isOwn ? [`${setSpec(op.set).kernelName}: ${describeElement(op)}`] : []
 }
 
+/** RFC 3986, 3.2.2. */
+function inUrl(address: string): string {
+  return familyOf(address) === 6 ? `[${address}]` : address
+}
+
 function recordedLinks({ key, spec }: AttachmentRecord): readonly string[] {
   const on = spec?.port === undefined ? '' : ` on ${spec.port.bridge}`
   return [...(spec?.host === undefined ? [] : [`${spec.host.name}${on}`]), `${key.ifName} in the pod`]
@@ -133,8 +138,8 @@ function linkText(name: string, link: ObservedLink | undefined, where: string): 
 const mainTable = 254
 
 function routesNow({ pod }: Observed, ifName: string): readonly string[] {
-  const all = (pod?.routes.get(mainTable) ?? []).filter(({ dev }) => dev === undefined || dev === ifName)
-  return all.map(routeText)
+  const isOfPod = ({ dev, dst }: ObservedRoute) => (dev === undefined || dev === ifName) && !/^fe80:/.test(dst)
+  return (pod?.routes.get(mainTable) ?? []).filter(isOfPod).map(routeText)
 }
 
 function routeText({ dst, gw }: Pick<ObservedRoute, 'dst' | 'gw'>): string {
