@@ -30,9 +30,15 @@ const lockWaitMs = 5000
  */
 export async function removeWhenEmpty(context: CallContext, files: NetworkFiles): Promise<void> {
   const parts = [files, chainedFiles(files)]
+  const isWanted = parts.some((part) => readNetwork(part)?.removeWhenEmpty ?? existsSync(goingFiles(part).network))
+  if (isWanted) await removeEmpty(context, files)
+}
+
+/** The same of a network that does not want it by itself. */
+export async function removeEmpty(context: CallContext, files: NetworkFiles): Promise<void> {
+  const parts = [files, chainedFiles(files)]
   const sides = parts.map((part) => ({ part, going: goingFiles(part) }))
-  const isWanted = sides.some(({ part, going }) => readNetwork(part)?.removeWhenEmpty ?? existsSync(going.network))
-  if (!isWanted || !isEmpty(files)) return
+  if (!isEmpty(files)) return
   const lock = { ...machineLock(context, 'remove an empty network'), waitMs: lockWaitMs, deadline: context.whole }
   try {
     await withLock(lock, async () => {
@@ -58,7 +64,20 @@ async function removeNetworkState(
 ): Promise<void> {
   const others = allNetworks()
   const links = network === undefined ? [] : await unusedLinks(context, network, others)
-  // Emptied sets are filled with the others' elements, so that nothing of this network is left in them.
+  await removeLinks(context, links, parts)
+}
+
+/**
+ * Removes links, and the accepts in chains of others that are written down in `parts`. What fails is reported on
+ * standard error. To be called under the machine's lock.
+ */
+export async function removeLinks(
+  context: CallContext,
+  links: readonly string[],
+  parts: readonly NetworkFiles[],
+): Promise<void> {
+  const others = allNetworks()
+  // Emptied sets are filled with the others' elements, so that nothing of what goes is left in them.
   const networks = [...others, ...earlierInUse(context, others)]
   const rules = refilledRuleOps({ networks, attachments: liveSpecs(context), cluster: readCluster() }, true)
   const order = { place: { run: context.cleanup }, door: doorOf(context, parts, networks), next: nextOfEmptyNetwork }

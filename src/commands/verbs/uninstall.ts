@@ -18,7 +18,7 @@ import { observeHost, observeTable } from '../../system/kernel/observe.ts'
 import type { Door } from '../../system/kernel/run-plan.ts'
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
-import { machineId } from '../../system/process/process-identity.ts'
+import { machineId, ofHost } from '../../system/process/process-identity.ts'
 import { withLock } from '../../system/store/lock.ts'
 import { allNetworks, allRecords } from '../../system/store/records.ts'
 import { carryOut } from '../call/carry-out.ts'
@@ -104,7 +104,7 @@ async function look(context: CallContext): Promise<Parts> {
     stays: [
       ...judged.flatMap(({ stays }) => stays),
       ...forwarding.map((family) => `IPv${family} forwarding is on: others may need it`),
-      ...restoreUnits.filter((path) => existsSync(path)).map(unitText),
+      ...restoreUnits.filter((path) => existsSync(ofHost(path))).map(unitText),
     ],
     accepts: acceptTexts(),
   }

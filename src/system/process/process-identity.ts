@@ -27,10 +27,15 @@ export function setHostRoot(directory: string): void {
   hostRoot = directory
 }
 
+/** Where this process finds a file of the machine's own root. */
+export function ofHost(path: string): string {
+  return `${hostRoot}${path}`
+}
+
 /** The machine id (machine-id(5)), or the boot id where a machine has none. */
 export function machineId(): string {
   try {
-    return readFileSync(`${hostRoot}/etc/machine-id`, 'latin1').trim() || bootId()
+    return readFileSync(ofHost('/etc/machine-id'), 'latin1').trim() || bootId()
   } catch {
     return bootId()
   }

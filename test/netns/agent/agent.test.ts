@@ -242,7 +242,7 @@ describe('trestle agent', () => {
 
   it('with another podCIDR of its own keeps the pods that run, masquerades both ranges, and says drain', async () => {
     await api.order({ put: [own, two] })
-    const running = agent()
+    const running = agent('--look', '1')
     await running.seen(isReady, 'ready')
     const plugin = () => {
       const { cniVersion, name, plugins } = files.configuration()
@@ -265,11 +265,42 @@ describe('trestle agent', () => {
       [young, '10.244.1.2'],
     ] as const)
       expect(host.inPod(from, 'ping', ['-n', '-c', '1', '-W', '5', to]).code, to).toBe(0)
+    const bridges = () => host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout
+    expect(bridges()).toMatch(/^cni0 [^]*^cni1 /m)
     expect(host.cni('DEL', before, { id: 'old', netns: old }).code).toBe(0)
     await running.seen(
       ({ message }) => String(message).startsWith('over: pods here have addresses of'),
       'the end of it',
     )
+    const { links } = await running.seen(({ message }) => message === 'removed what was for earlier ranges', 'the end')
+    expect(links).toEqual(['cni0'])
+    expect(bridges()).not.toMatch(/^cni0 /m)
+    expect(set('masq4')).not.toContain('10.244.1.0')
+    expect(host.inPod(young, 'ping', ['-n', '-c', '1', '-W', '5', '10.244.77.1']).code).toBe(0)
+  })
+
+  it('with another podCIDR and no pods gives the range of before free, for a node that has it by now', async () => {
+    await api.order({ put: [own, two] })
+    const running = agent('--look', '1')
+    await running.seen(isReady, 'ready')
+    const plugin = () => {
+      const { cniVersion, name, plugins } = files.configuration()
+      return { cniVersion, name, ...plugins[0] }
+    }
+    const [conf, netns] = [plugin(), host.pod('p')]
+    expect(host.cni('ADD', conf, { id: 'p', netns }).code).toBe(0)
+    expect(host.cni('DEL', conf, { id: 'p', netns }).code).toBe(0)
+    await api.order({
+      put: [
+        nodeObject('self', { cidrs: ['10.244.77.0/24'], addresses: ['192.0.2.11'] }),
+        nodeObject('three', { cidrs: ['10.244.1.0/24'], addresses: ['192.0.2.13'] }),
+      ],
+    })
+    await until(() => routes().includes('10.244.1.0/24 via 192.0.2.13 dev up0'), 'the route to the new owner')
+    await until(() => plugin().podcidr === '10.244.77.0/24', 'the new range')
+    const young = host.pod('young')
+    expect(host.cni('ADD', plugin(), { id: 'young', netns: young }).json?.ips?.[0]?.address).toBe('10.244.77.2/24')
+    expect(host.cni('DEL', plugin(), { id: 'young', netns: young }).code).toBe(0)
   })
 
   it('counts calls and addresses, and says when pods have another MTU than the uplink', async () => {

@@ -6,6 +6,7 @@ import { bareAddress } from '../../../cni/model/address.ts'
 import { toCniError } from '../../../cni/model/error.ts'
 import { setCluster } from '../../../commands/attach/cluster.ts'
 import { type CallContext, openContext } from '../../../commands/call/context.ts'
+import { removeFormer } from '../../../commands/teardown/remove-former.ts'
 import { restore } from '../../../commands/verbs/restore.ts'
 import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
 import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.ts'
@@ -82,6 +83,8 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
       attempt('memory', async () => keepMemory(input, view, memory)),
     ])
   }
+  if (input.isWhole && view !== undefined)
+    await attempt('earlier ranges', () => removeEarlier(input, view, memory.memory))
   if (input.isWhole) await attempt('repair', () => repair(input))
   const ranges = view?.own ?? []
   await attempt('template', async () => settleTemplate(input, ranges))
@@ -146,6 +149,15 @@ async function settleRoutes(input: RoundInput, { peers, pods }: ClusterView): Pr
     })
   }
   return [...plan.problems, ...refused]
+}
+
+/** Pods with addresses of an earlier range are gone: what is left of it on the node would keep it from another one. */
+async function removeEarlier(input: RoundInput, { own, pods }: ClusterView, memory: Memory) {
+  const ranges = memory.own.filter((range) => !pods.includes(range))
+  if (own.length === 0 || ranges.length === 0) return []
+  const links = await removeFormer(contextOf(input), { network: input.settings.network, ranges })
+  if (links.length > 0) input.log('info', 'removed what was for earlier ranges', { links, ranges })
+  return []
 }
 
 /** What state says and the node does not have is made again, by the same code as `trestle restore`. */

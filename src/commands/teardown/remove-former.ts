@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a network has of ranges that are over goes, once no attachment has an address of them.
+
+import { bridgeMac } from '../../plan/model/names.ts'
+import { formerBridges, isOfRanges } from '../../plan/recovery/former-bridges.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { linkExists } from '../../system/kernel/kernel-files.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { machineId } from '../../system/process/process-identity.ts'
+import { withLock } from '../../system/store/lock.ts'
+import { allNetworks, allRecords, readNetwork } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { machineLock } from '../call/machine-lock.ts'
+import { removeEmpty, removeLinks } from './remove-network.ts'
+
+/**
+ * Removes the bridges that were for `ranges` and that nothing is plugged into; with the network's own one the network,
+ * where nothing is attached to it: its next ADD sets it up with today's ranges. Returns what was removed. Throws
+ * CniError when it cannot look, or is refused the lock.
+ */
+export async function removeFormer(
+  context: CallContext,
+  { network, ranges }: { readonly network: string; readonly ranges: readonly string[] },
+): Promise<readonly string[]> {
+  const files = networkFiles(network)
+  const now = readNetwork(files)
+  const bridge = now?.bridge?.name
+  const isOver = now !== undefined && isOfRanges(now, ranges)
+  if (isOver) await removeEmpty(context, files)
+  const lock = { ...machineLock(context, 'remove bridges of earlier ranges'), deadline: context.work }
+  const former = await withLock(lock, async () => {
+    const found = formerBridges({
+      host: await observeHost(context.run),
+      ranges,
+      inUse: bridgesInUse(),
+      ownMac: (name) => bridgeMac(name, machineId()),
+    })
+    if (found.length > 0) await removeLinks(context, found, [])
+    return found
+  })
+  const own = isOver && bridge !== undefined && !linkExists(bridge) ? [bridge] : []
+  return [...new Set([...own, ...former])]
+}
+
+function bridgesInUse(): ReadonlySet<string> {
+  const ofRecords = allRecords().flatMap(({ record }) => record.network?.bridge?.name ?? [])
+  return new Set([...allNetworks().flatMap(({ bridge }) => bridge?.name ?? []), ...ofRecords])
+}
