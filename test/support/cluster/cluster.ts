@@ -123,7 +123,8 @@ interface Started {
 
 function start(host: Host, { file, args, env }: Started): Running {
   const child = spawn('nsenter', [`--net=${host.path}`, '--', file, ...args], {
-    env: { PATH: process.env['PATH'], ...env },
+    // An image has programs of its own: scripts/nft-versions gives agents another nft than their nodes have.
+    env: { PATH: process.env['TRESTLE_TEST_AGENT_PATH'] ?? process.env['PATH'], ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const lines: Line[] = []

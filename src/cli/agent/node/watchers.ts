@@ -9,9 +9,11 @@ import { pathWithTools } from '../../../system/process/runner.ts'
 
 const againMs = 5000
 
+/** `otherArgs`: in the place of `args` where the program refuses them. */
 interface Following {
   readonly file: string
   readonly args: readonly string[]
+  readonly otherArgs?: readonly string[]
   readonly signal: AbortSignal
 }
 
@@ -21,11 +23,11 @@ interface Following {
  * then.
  */
 export function followLines(following: Following, onLine: (line: string) => void, isTied = true): void {
-  const { file, args, signal } = following
+  const { file, args, otherArgs, signal } = following
   if (signal.aborted) return
   // A setpriv that does not know --pdeathsig (busybox) ends at once, as one that is missing.
-  const again = (isTiedThen: boolean) => {
-    if (!signal.aborted) setTimeout(() => followLines(following, onLine, isTiedThen), againMs).unref()
+  const again = (next: Following, isTiedThen: boolean) => {
+    if (!signal.aborted) setTimeout(() => followLines(next, onLine, isTiedThen), againMs).unref()
   }
   const [program, before] = isTied ? ['setpriv', ['--pdeathsig', 'KILL', '--', file]] : [file, []]
   const child: ChildProcess = spawn(program, [...before, ...args], {
@@ -37,7 +39,9 @@ export function followLines(following: Following, onLine: (line: string) => void
   child.on('error', () => undefined)
   child.on('close', (code) => {
     signal.removeEventListener('abort', end)
-    again(isTied && code === null)
+    if (code !== null && code !== 0 && otherArgs !== undefined)
+      followLines({ file, args: otherArgs, signal }, onLine, isTied)
+    else again(following, isTied && code === null)
   })
   if (child.stdout !== null) createInterface(child.stdout).on('line', onLine)
 }

@@ -98,7 +98,9 @@ function follow(life: Life): void {
     life.bridges = ownBridges() ?? life.bridges
     news(newsOfIp(line, life.bridges))
   })
-  followLines({ file: 'nft', args: ['monitor', 'destroy'], signal }, (line) => news(newsOfNft(line)))
+  // Since it has a command destroy, nft 1.0.7 and newer refuse the word here (nftables, src/parser_bison.y).
+  const nft = { file: 'nft', args: ['monitor', 'destroy'], otherArgs: ['monitor'], signal }
+  followLines(nft, (line) => news(newsOfNft(line)))
   for (const directory of [settings.confDir, settings.binDir])
     followDirectory({ directory, isOurs: true }, signal, () => ask(life, 'routes'))
   followDirectory({ directory: dirname(settings.template.file), isOurs: false }, signal, () => ask(life, 'routes'))
