@@ -26,30 +26,39 @@ export type StoredFields<T> = {
   ]
 }
 
-/** A field on its way: from which name to which. */
-type Way = readonly [from: string, to: string, turn: Turn | undefined]
+type Field = readonly [name: string, kind: Stored<unknown>]
+type Fields = Readonly<Record<string, Field>>
 
 /** An object with these fields. Those that no field names are kept as they are, for the release that wrote them. */
 export function stored<T extends object>(fields: StoredFields<T>): Stored<T> {
-  const table = Object.entries(fields) as unknown as readonly [string, readonly [string, Stored<unknown>]][]
+  const table = fields as unknown as Fields
   return {
-    accepts: (value) => isObject(value) && table.every(([, [name, kind]]) => kind.accepts(value[name])),
-    read: turned(table.map(([field, [name, kind]]) => [name, field, kind.read])),
-    write: turned(table.map(([field, [name, kind]]) => [field, name, kind.write])),
+    accepts: (value) => isObject(value) && Object.values(table).every(([name, kind]) => kind.accepts(value[name])),
+    read: turned(table, 'read'),
+    write: turned(table, 'write'),
   }
 }
 
-/** A name that only the other side uses is left out: what has it on this side would pass for a field, unchecked. */
-function turned(table: readonly Way[]): Turn | undefined {
-  if (table.every(([from, to, turn]) => from === to && turn === undefined)) return undefined
-  const names = new Set([...table.map(([from]) => from), ...table.map(([, to]) => to)])
+/**
+ * A name that only the other side uses is left out: what has it on this side would pass for a field, unchecked. Nothing
+ * but `table` is kept for later: each array of these tables is read back at the start of every call.
+ */
+function turned(table: Fields, way: 'read' | 'write'): Turn | undefined {
+  const isSame = ([field, [name, kind]]: [string, Field]) => field === name && kind[way] === undefined
+  if (Object.entries(table).every(isSame)) return undefined
   return (value) => {
-    const unknown = Object.entries(value as object).filter(([name]) => !names.has(name))
-    const fields = table.map(([from, to, turn]) => {
-      const each = (value as Readonly<Record<string, unknown>>)[from]
-      return [to, turn === undefined ? each : turn(each)] as const
-    })
-    return Object.fromEntries([...fields.filter(([, each]) => each !== undefined), ...unknown])
+    const object = value as Readonly<Record<string, unknown>>
+    const known = new Set<string>()
+    const entries: [string, unknown][] = []
+    for (const [field, [name, kind]] of Object.entries(table)) {
+      known.add(field).add(name)
+      const each = object[way === 'read' ? name : field]
+      const turn = kind[way]
+      const turnedEach = turn === undefined ? each : turn(each)
+      if (turnedEach !== undefined) entries.push([way === 'read' ? field : name, turnedEach])
+    }
+    for (const [name, each] of Object.entries(object)) if (!known.has(name)) entries.push([name, each])
+    return Object.fromEntries(entries)
   }
 }
 
