@@ -24,8 +24,9 @@ const budgets: Readonly<Record<Exclude<Verb, 'VERSION'>, Readonly<Record<keyof C
     processes: [3, 6],
     programs: [3, 8],
     forks: [1, 5],
-    opened: [15, 46],
-    written: [2, 7],
+    // Of its five tools each has files without a name for what it prints, and nft one for its input: 11.
+    opened: [15, 57],
+    written: [2, 18],
     renamed: [4, 10],
     others: [60, 240],
   },
