@@ -21,7 +21,7 @@ import { removeCallFiles } from '../system/process/call-file.ts'
 import { nowMs } from '../system/process/clock.ts'
 import type { Command, Run } from '../system/process/runner.ts'
 import { type Edge, warmUpEdge } from './warm-up-edge.ts'
-import { podNetwork, tableListing, warmUpOrders } from './warm-up-parts.ts'
+import { podNetwork, tableListing, warmUpAdd } from './warm-up-parts.ts'
 
 export type { Edge } from './warm-up-edge.ts'
 
@@ -111,18 +111,28 @@ async function everyVerb(): Promise<readonly string[]> {
   return [...problems, ...(await warmUpPodNetwork())]
 }
 
-/** STATUS starts no process, so it is asked for real; ADDs of the same configuration change no setting. */
+/** STATUS starts no process, so it is asked for real; its ADDs change no setting of this machine. */
 async function warmUpPodNetwork(): Promise<readonly string[]> {
-  const input = (verb: string) => ({ ...inputOf(verb, pods, {}), stdin: () => JSON.stringify(podNetwork) })
+  const input = (verb: string, pod = 0, more: object = {}) => {
+    const runtimeConfig = { portMappings: [{ hostPort: pod + 1, containerPort: 80, protocol: 'udp' }] }
+    return { ...inputOf(verb, pods + pod, {}), stdin: () => JSON.stringify({ ...podNetwork, runtimeConfig, ...more }) }
+  }
   const { signal } = new AbortController()
   await dispatch(input('STATUS'), realHandlers(signal, nowMs()))
   const context = harmless(openContext(signal))
-  const add: Handlers['add'] = async (call, conf) => {
-    await warmUpOrders(context, call, conf)
-    return { interfaces: [], ips: [], routes: [] }
+  const add: Handlers['add'] = async (call, conf) => await warmUpAdd(context, call, conf)
+  const problems: string[] = []
+  for (const pod of [0, 1]) {
+    const { exitCode, stdout } = await dispatch(input('ADD', pod), { ...handlers(), add })
+    if (exitCode !== 0) problems.push(`ADD: ${stdout.trim()}`)
+    // What is compared is not there: the differences are the expected outcome.
+    else await dispatch(input('CHECK', pod, { prevResult: JSON.parse(stdout) }), handlers())
   }
-  const { exitCode, stdout } = await dispatch(input('ADD'), { ...handlers(), add })
-  return exitCode === 0 ? [] : [`ADD: ${stdout.trim()}`]
+  for (const pod of [0, 1]) {
+    const { exitCode, stdout } = await dispatch(input('DEL', pod), handlers())
+    if (exitCode !== 0) problems.push(`DEL: ${stdout.trim()}`)
+  }
+  return problems
 }
 
 function inputOf(verb: string, pod: number, more: object) {
