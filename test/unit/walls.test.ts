@@ -148,6 +148,18 @@ describe('src/', () => {
     expect(offenders(({ text }) => !/^\/\/ SPDX-License-Identifier: Apache-2\.0\n\/\/ \S/.test(text))).toEqual([])
   })
 
+  it('exports no function and no constant that nobody imports', () => {
+    const used = new Set(['test', 'scripts', 'src'].flatMap((top) => namesImportedBelow(join(src, '..', top))))
+    // What the executable starts: the build names them (build.mjs, system/process/load-bundle.ts).
+    const entries = ['cli/main.ts main', 'cli/agent/main.ts main']
+    const unused = sources.flatMap(({ file, text }) =>
+      [...text.matchAll(/^export (?:async )?(?:function\*?|const|class) (\w+)/gm)]
+        .map(([, name]) => `${file} ${name}`)
+        .filter((each) => !used.has(each)),
+    )
+    expect(unused.sort()).toEqual(entries.sort())
+  })
+
   it('has no drawer for odds and ends, no barrel, no default export', () => {
     expect(offenders(({ file }) => /(^|\/)(utils?|helpers?|common|misc|types|index)(\.ts|\/)/.test(file))).toEqual([])
     expect(offenders(({ text }) => /^export (default|\* from)/m.test(text))).toEqual([])
@@ -161,6 +173,21 @@ describe('src/', () => {
     ).toEqual([])
   })
 })
+
+const namesImported = /^(?:import|export) (?:type )?\{([^}]*)\} from '(\.[^']+)'/gm
+const namesLoaded = /\bconst \{([^}]*)\} = await import\('(\.[^']+)'\)/g
+
+/** What the files below a folder import from src/, as `file name`. */
+function namesImportedBelow(top: string): readonly string[] {
+  const files = readdirSync(top, { recursive: true, encoding: 'utf8' }).filter((file) => /\.(?:ts|mjs|cjs)$/.test(file))
+  return files.flatMap((file) => {
+    const text = readFileSync(join(top, file), 'utf8')
+    return [...text.matchAll(namesImported), ...text.matchAll(namesLoaded)].flatMap(([, names = '', path = '']) => {
+      const target = relative(src, join(top, dirname(file), path))
+      return names.split(',').map((name) => `${target} ${/(?:type )?(\w+)/.exec(name.trim())?.[1]}`)
+    })
+  })
+}
 
 /** A regular expression that has the line for itself, as an entry or a value. */
 function isPattern(line: string): boolean {

@@ -121,7 +121,7 @@ function countsOf(findings: readonly Finding[]): string {
 type Counted = Pick<Report, 'findings' | 'notLooked' | 'selected'>
 
 /** The last line: never silent on success. */
-export function countsText({ findings, notLooked, selected }: Counted): string {
+function countsText({ findings, notLooked, selected }: Counted): string {
   const skipped = new Set(notLooked.map(({ group }) => group)).size
   const more = skipped === 0 ? '' : `; not looked at, or not wholly: ${skipped} of ${selected.length} groups`
   return `${countsOf(findings) || 'nothing found'}${more}\n`

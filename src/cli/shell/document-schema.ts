@@ -7,7 +7,7 @@ import { z } from 'zod'
 const text = z.string().min(1)
 
 /** One finding of lint, doctor, explain or try. */
-export const findingSchema = z.strictObject({
+const findingSchema = z.strictObject({
   id: z
     .string()
     .regex(/^[a-z][a-z\d-]*$/)

@@ -53,7 +53,7 @@ export function countsOf(findings: readonly Finding[]): Counts {
 }
 
 /** The last line: never silent on success. */
-export function countsText({ ok, failed, skipped }: Counts): string {
+function countsText({ ok, failed, skipped }: Counts): string {
   return `${ok} ok, ${failed} failed, ${skipped} skipped\n`
 }
 

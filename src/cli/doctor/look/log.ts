@@ -78,7 +78,7 @@ function linesOfFile(file: string, nowMs: number): readonly LogLine[] {
  * (`E1122 19:48:41.914392`), which are of this year and in the node's own time. One that has another form counts as of
  * now.
  */
-export function timeIn(text: string, nowMs = Date.now()): number | undefined {
+function timeIn(text: string, nowMs = Date.now()): number | undefined {
   const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
   const [, month, day, clock] =
     /^([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)/.exec(text) ??

@@ -35,7 +35,7 @@ function filesIn(root: string): readonly string[] {
 }
 
 /** `key = value` lines; keys may be written with slashes, and begin with - where failure is no matter. */
-export function settingsIn(text: string): readonly (readonly [string, string])[] {
+function settingsIn(text: string): readonly (readonly [string, string])[] {
   return text.split('\n').flatMap((line) => {
     const [, key, value] = /^\s*-?\s*([\w./-]+)\s*=\s*(\S.*?)\s*$/.exec(line) ?? []
     return key === undefined || value === undefined ? [] : [[key.replaceAll('/', '.'), value] as const]

@@ -12,7 +12,7 @@ import type { Output } from '../../shell/output.ts'
 export const podPort = 18080
 
 /** Without an answer for so long nobody is there. */
-export const answerMs = 4000
+const answerMs = 4000
 
 /** `hold`, `reach ADDRESS PORT` or `resolve ADDRESS`. Exit code 0: there was an answer; 1: there was none, and why. */
 export async function probeEnd(words: readonly string[], output: Output): Promise<number> {

@@ -21,7 +21,7 @@ const ifName = 'eth0'
 const ownId = /^trestle-probe-[\da-f]{12}$/
 
 /** `/run/trestle-probe` beside `/run/trestle`. */
-export function leftoverDirectory(): string {
+function leftoverDirectory(): string {
   return `${stateRoot()}-probe`
 }
 
