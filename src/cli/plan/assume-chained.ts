@@ -6,7 +6,7 @@ import { bareAddress } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink, ObservedNamespace } from '../../plan/model/observed.ts'
-import type { ChainedSurroundings } from '../../plan/modes/chained.ts'
+import type { ChainedSurroundings } from '../../plan/modes/chained-spec.ts'
 
 /**
  * An interface and an address for documentation (RFC 5737). `type`: of the plugin that makes it; `ifName`, `sandbox`:

@@ -4,7 +4,7 @@
 import { CniError } from '../../cni/model/error.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { asksForAnything } from '../../plan/modes/chained.ts'
+import { asksForAnything } from '../../plan/modes/chained-spec.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
 import { chainedFiles } from '../../system/files/state.ts'

@@ -3,7 +3,7 @@
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained.ts'
+import { addressesOf, type ChainedSurroundings, hostLinksOf } from '../../plan/modes/chained-spec.ts'
 import { observePod } from '../../system/kernel/observe.ts'
 import { observeHostLinks } from '../../system/kernel/observe-host-links.ts'
 import type { Run } from '../../system/process/runner.ts'

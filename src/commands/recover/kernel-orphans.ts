@@ -114,8 +114,8 @@ async function removeOne(context: CallContext, { kind, name, key }: Orphan): Pro
     return await runAll(context, [{ in: 'host', kind: 'link.del', dev: name, why: `remove the orphan ${name}` }])
   }
   const isAddress = parseAddress(name) !== undefined
-  const remains = { portNames: [], addresses: isAddress ? [name] : [], link: isAddress ? '' : name }
-  return await runAll(context, elementOps(orphanElements(await bothTables(context), remains), 'nft.del'))
+  const owner = { portNames: [], addresses: isAddress ? [name] : [], link: isAddress ? '' : name }
+  return await runAll(context, elementOps(orphanElements(await bothTables(context), owner), 'nft.del'))
 }
 
 async function runAll(context: CallContext, ops: readonly Op[]): Promise<readonly Error[]> {

@@ -35,7 +35,7 @@ export interface DelWithoutRecord {
   readonly conf: DelConf
   /** Roles that have a record: of a list, any part may have lost its record while the other has one. */
   readonly recorded: readonly Role[]
-  readonly orPending: (record: AttachmentRecord, detaching: () => Promise<readonly Error[]>) => Promise<void>
+  readonly orPending: (record: AttachmentRecord, teardown: () => Promise<readonly Error[]>) => Promise<void>
 }
 
 /** State was lost: what can be told from the ids, the host and prevResult goes. Throws CniError 111 as del.ts does. */

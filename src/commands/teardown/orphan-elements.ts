@@ -52,8 +52,8 @@ function isRecorded(key: AttachmentKey, address: string): boolean {
 export async function hasMacCheck({ cleanup }: CallContext, key: AttachmentKey): Promise<boolean> {
   try {
     const table = await observeTable(cleanup, 'bridge')
-    const remains = { portNames: [], addresses: [], link: hostLinkName(key) }
-    return table !== 'absent' && orphanElements(table, remains).length > 0
+    const owner = { portNames: [], addresses: [], link: hostLinkName(key) }
+    return table !== 'absent' && orphanElements(table, owner).length > 0
   } catch (error) {
     process.stderr.write(
       `trestle: DEL: cannot tell whether the MAC of ${key.ifName} is checked: ${(error as Error).message}\n`,

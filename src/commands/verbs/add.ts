@@ -32,5 +32,5 @@ export async function add(context: CallContext, call: Invocation, conf: NetConf)
   }
 }
 
-/** By the order of the mode: with a claim, or nothing to claim. */
+/** By the order of the mode: with an intent record, or with nothing to write down. */
 const adds = { interface: attach, chained: attachChained, loopback: addLoopback } as const

@@ -59,9 +59,9 @@ export async function del(context: CallContext, call: Invocation, conf: DelConf)
 }
 
 /** What fails is reported where it could be written down, else thrown as CniError 11. */
-async function orPending({ key }: AttachmentRecord, detaching: () => Promise<readonly Error[]>): Promise<void> {
+async function orPending({ key }: AttachmentRecord, teardown: () => Promise<readonly Error[]>): Promise<void> {
   try {
-    const failures = await detaching()
+    const failures = await teardown()
     for (const failure of failures) process.stderr.write(`trestle: DEL: pending cleanup: ${failure.message}\n`)
   } catch (cause) {
     if (cause instanceof CniError || !('errno' in (cause as object))) throw cause

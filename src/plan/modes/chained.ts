@@ -1,243 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chained: what the configuration asks for, on the interface of prevResult (docs/design.md, "Attachments"). Decided
-// before anything is changed; where a feature cannot act on this interface, the call is refused.
+// mode `chained`: the operations on what another plugin made. The spec is in chained.ts, the rules are with
+// everybody's.
 
-import { bareAddress, familyOf, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
-import { defined } from '../../cni/model/defined.ts'
-import { CniError } from '../../cni/model/error.ts'
-import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { Result, ResultInterface } from '../../cni/model/result.ts'
-import { bandwidthSpec } from '../link/bandwidth.ts'
-import { sbrSpec, tablesInUse } from '../link/sbr.ts'
-import { chainedTuningSpec } from '../link/tuning.ts'
-import type {
-  AttachmentKey,
-  AttachmentSpec,
-  BandwidthSpec,
-  ChainedSpec,
-  HostPortSpec,
-  NetworkSpec,
-  PodAddress,
-  PodRoute,
-} from '../model/attachment.ts'
-import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
-import { mainTable } from '../model/rtnetlink.ts'
-import { acceptChained, acceptedOf } from '../rules/host-accept.ts'
-import { hostPortSpec } from '../rules/host-ports.ts'
-import { ingressPolicyOf } from '../rules/isolation.ts'
-import { masqueradeSpec } from '../rules/masquerade.ts'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
+import { ifbOps, unqueueOps } from '../link/bandwidth.ts'
+import { moveOps, sbrOps, sbrTeardownOps } from '../link/sbr.ts'
+import { tunedLinkOps, untunedLinkOps } from '../link/tuning.ts'
+import type { AttachmentSpec } from '../model/attachment.ts'
+import type { Op } from '../model/op.ts'
+import type { ModeRoom } from './mode.ts'
+import { bridgeKeys, interfaceKeys } from './unread-keys.ts'
 
-/** What the kernel has around the interface. `ways`: the link by which the host reaches an address. */
-export interface ChainedSurroundings {
-  readonly pod: ObservedNamespace
-  readonly host: ObservedNamespace
-  readonly hostLinks: ReadonlyMap<string, string>
+/** The host's side: the ifb for traffic out of the pod, and the bridge port. */
+function hostOps({ bandwidth, chained: on }: AttachmentSpec): readonly Op[] {
+  return [
+    ...(bandwidth ? ifbOps(bandwidth) : []),
+    ...(on?.hostLink !== undefined && on.isolated ? [isolation(on.hostLink, true)] : []),
+  ]
 }
 
-/**
- * Whether there is anything to do but to pass prevResult on. `known`: what the network shares; a policy or masquerade
- * that the configuration no longer has is taken away by the next ADD.
- */
-export function asksForAnything(conf: NetConf, known: NetworkSpec | undefined): boolean {
-  const { portMappings, bandwidth, tuning, mac, sbr, ipMasq } = conf
-  const features = [bandwidth, tuning, mac, sbr].some((feature) => feature !== undefined)
-  const isOver = known !== undefined && (known.ingressPolicy ?? known.masquerade ?? acceptedOf(known)[0]) !== undefined
-  return (
-    portMappings.length > 0 || features || ipMasq || ingressPolicyOf(conf) !== undefined || isAccepted(conf) || isOver
-  )
+/** The pod's side: link settings, then routes and rules. */
+function podOps(spec: AttachmentSpec): readonly Op[] {
+  const { tuning, sbr, chained: on } = spec
+  if (on === undefined) return []
+  return [
+    ...(tuning ? tunedLinkOps(tuning, on.dev) : []),
+    ...(tuning?.mac === undefined ? [] : announcements(spec, on.dev)),
+    ...(sbr ? [...sbrOps(sbr, on.dev), ...moveOps(sbr, on.dev)] : []),
+  ]
 }
 
-/**
- * Addresses of the interface: those of prevResult that do not belong elsewhere (docs/design.md, "Upstream portmap").
- */
-export function addressesOf(prevResult: Result, dev: string): readonly PodAddress[] {
-  const isElsewhere = (at: number | undefined) => {
-    if (at === undefined) return false
-    const entry = prevResult.interfaces[at]
-    return entry?.name !== dev || !entry.sandbox
-  }
-  return prevResult.ips
-    .filter((ip) => !isElsewhere(ip.interface))
-    .map(({ address, gateway }) => (gateway === undefined ? { address } : { address, gateway }))
+/** What is on the host end of the interface, which stays. */
+function hostTeardownOps({ bandwidth, chained: on }: AttachmentSpec): readonly Op[] {
+  return [
+    ...(bandwidth ? unqueueOps(bandwidth) : []),
+    ...(on?.hostLink !== undefined && on.isolated ? [isolation(on.hostLink, false)] : []),
+  ]
 }
 
-/** Names of the host's interfaces in prevResult, or undefined where it names none. */
-export function hostLinksOf(prevResult: Result): readonly string[] | undefined {
-  const names = prevResult.interfaces.filter((entry) => !entry.sandbox).map((entry) => entry.name)
-  return names.length === 0 ? undefined : names
+function podTeardownOps({ tuning, sbr, chained: on }: AttachmentSpec): readonly Op[] {
+  if (on === undefined) return []
+  return [...(sbr ? sbrTeardownOps(sbr, on.dev, false) : []), ...(tuning ? untunedLinkOps(tuning, on.dev) : [])]
 }
 
-/**
- * Everything of the attachment. Throws CniError 4 when the interface is not in the sandbox, 7 when a feature cannot
- * act on it: `bandwidth` without a veth, an ingressPolicy without a link on the host, host ports without a route.
- */
-export function chainedSpec(input: {
-  readonly key: AttachmentKey
-  readonly conf: NetConf
-  readonly prevResult: Result
-  readonly seen: ChainedSurroundings
-}): AttachmentSpec {
-  const { key, conf, prevResult, seen } = input
-  const dev = key.ifName
-  const link = seen.pod.links.get(dev)
-  if (link === undefined) throw noInterface(dev)
-  const ips = addressesOf(prevResult, dev)
-  const host = hostEndOf(link, seen.host)
-  const hostPorts = hostPortsOf(conf, ips, seen.hostLinks)
-  const bandwidth = limitsOf(conf, { key, link, host })
-  return {
-    key,
-    mode: 'chained',
-    mtu: link.mtu,
-    ips,
-    routes: [],
-    defaultRoutes: [],
-    podLinkDown: true,
-    dad: false,
-    selfHairpin: hostPorts?.snat ?? false,
-    ...defined({ hostPorts, bandwidth, tuning: chainedTuningSpec(conf, macOf(conf, link), link) }),
-    ...(conf.sbr === undefined ? {} : { sbr: sbrOf(conf.sbr, ips, { dev, pod: seen.pod }) }),
-    chained: actsOn(dev, host, ingressPolicyOf(conf)),
-    isPool: false,
-    cooldownS: 0,
-  }
+function isolation(dev: string, isolated: boolean): Op {
+  return { in: 'host', kind: 'port.isolation', dev, isolated, why: `set the isolation of ${dev}` }
 }
 
-function limitsOf(
-  conf: NetConf,
-  on: { key: AttachmentKey; link: ObservedLink; host: ObservedLink | undefined },
-): BandwidthSpec | undefined {
-  const { key, link, host } = on
-  const limits = bandwidthSpec(conf.bandwidth, { key, link: host?.name ?? '', mtu: host?.mtu ?? link.mtu })
-  if (limits !== undefined && host === undefined) throw noVeth(key.ifName, link)
-  return limits
-}
-
-function hostPortsOf(
-  conf: NetConf,
-  ips: readonly PodAddress[],
-  hostLinks: ReadonlyMap<string, string>,
-): HostPortSpec | undefined {
-  const hostPorts = hostPortSpec(conf, ips, hostLinkTo(ips, hostLinks) ?? '')
-  if (hostPorts?.link === '') throw noRoute(ips)
-  return hostPorts
-}
-
-function actsOn(dev: string, host: ObservedLink | undefined, policy: NetworkSpec['ingressPolicy']): ChainedSpec {
-  if (policy !== undefined && host === undefined) throw policyWithoutVeth(dev, policy)
-  const isBridged = host?.master !== undefined
-  return {
-    dev,
-    ...(host === undefined ? {} : { hostLink: host.name }),
-    ...(policy === 'isolated' && isBridged ? { isolated: true } : {}),
-    ...(policy === undefined || isBridged ? {} : { ingressPolicy: policy }),
-  }
-}
-
-/**
- * What the chained attachments of a network share. Its name is no network's own, so that it lives beside what a main
- * attachment of the same list shares.
- */
-export function chainedNetwork(conf: NetConf, spec: AttachmentSpec, host: ObservedNamespace): NetworkSpec {
-  const bridge = host.links.get(spec.chained?.hostLink ?? '')?.master
-  const subnets = subnetsOf(spec.ips)
-  const masquerade = masqueradeSpec(conf, subnets)
-  // Pods of one bridge that reach each other through a host port: only where the host routes to that bridge.
-  const isBridged = bridge !== undefined && spec.hostPorts?.link === bridge
-  const hairpin = isBridged && spec.selfHairpin ? subnets : undefined
-  const policy = ingressPolicyOf(conf)
-  const ingressPolicy =
-    bridge === undefined || policy === undefined ? {} : { ingressPolicy: policy, ingressPolicyLink: bridge }
-  return {
-    name: `${conf.name}/chained`,
-    forwarding: [],
-    ...defined({ masquerade, hairpin }),
-    ...acceptChained(conf, { bridge, hostLink: spec.chained?.hostLink }, subnets),
-    ...ingressPolicy,
-    removeWhenEmpty: conf.removeWhenEmpty,
-  }
-}
-
-/** prevResult with what was changed: MAC and MTU of the interface, and the ifb. */
-export function chainedResult(prevResult: Result, { chained, tuning, bandwidth }: AttachmentSpec): Result {
-  const { mac, mtu } = tuning ?? {}
-  const changes = defined({ mac, mtu })
-  const isTuned = (entry: ResultInterface) => entry.name === chained?.dev && entry.sandbox
-  const interfaces = prevResult.interfaces.map((entry) => (isTuned(entry) ? { ...entry, ...changes } : entry))
-  const egress = bandwidth?.egress
-  const added = egress ? [{ name: egress.ifb, mac: egress.ifbMac, mtu: bandwidth.mtu }] : []
-  return { ...prevResult, interfaces: [...interfaces, ...added] }
-}
-
-function subnetsOf(ips: readonly PodAddress[]): readonly string[] {
-  const cidrs = ips.map(({ address }) => parseCidr(address)).filter((cidr) => cidr !== undefined)
-  return [...new Set(cidrs.map((cidr) => formatCidr(networkOf(cidr))))].sort()
-}
-
-/** Whether the bridge, or the subnets, are to be accepted by the firewalls of others. */
-function isAccepted({ firewall }: NetConf): boolean {
-  return firewall !== undefined && firewall.hostAccept !== 'off'
-}
-
-/** The host's end of a veth: each names the other's index. */
-function hostEndOf(link: ObservedLink, host: ObservedNamespace): ObservedLink | undefined {
-  if (link.kind !== 'veth') return undefined
-  return [...host.links.values()].find(
-    (other) => other.kind === 'veth' && other.index === link.peerIndex && other.peerIndex === link.index,
-  )
-}
-
-/** 127.0.0.1 needs the way of the IPv4 address; IPv6 has no such translation. */
-function hostLinkTo(ips: readonly PodAddress[], hostLinks: ReadonlyMap<string, string>): string | undefined {
-  const first = ips.find(({ address }) => familyOf(address) === 4) ?? ips[0]
-  return first && hostLinks.get(bareAddress(first.address))
-}
-
-/** A MAC that the runtime asks for may have been given by the plugin before. */
-function macOf(conf: NetConf, link: ObservedLink): string | undefined {
-  const mac = conf.tuning?.mac ?? conf.mac
-  return mac === link.mac ? undefined : mac
-}
-
-function sbrOf(
-  conf: NonNullable<NetConf['sbr']>,
-  ips: readonly PodAddress[],
-  on: { dev: string; pod: ObservedNamespace },
-) {
-  const routes = (on.pod.routes.get(mainTable) ?? []).filter((route) => route.dev === on.dev).map(withoutDev)
-  // Link-local addresses are the interface's own: they are no way to anywhere else.
-  const movable = routes.filter((route) => !route.dst.startsWith('fe80:'))
-  return sbrSpec({ conf, ips, routes: movable, usedTables: tablesInUse(on.pod) })
-}
-
-function withoutDev({ dev: _dev, ...route }: PodRoute & { readonly dev?: string }): PodRoute {
-  return route
-}
-
-function noInterface(dev: string): CniError {
-  return new CniError('interface-missing', `CNI_IFNAME ${dev} is not in the sandbox`, {
-    details: 'a chained plugin acts on the interface that an earlier plugin of the list made',
+/** Neighbours know the address by the old MAC. IPv6 neighbours learn from the pod's first packet. */
+function announcements({ ips }: AttachmentSpec, dev: string): readonly Op[] {
+  const ipv4 = ips.filter(({ address }) => familyOf(address) === 4)
+  return ipv4.map(({ address }) => {
+    const bare = bareAddress(address)
+    return { in: 'pod', kind: 'neigh.announce', dev, address: bare, why: `announce ${bare}` }
   })
 }
 
-function noVeth(dev: string, link: ObservedLink): CniError {
-  return new CniError('bandwidth-without-veth', `bandwidth: ${dev} has no veth peer on the host`, {
-    details:
-      `${dev} is of kind ${link.kind ?? 'none'}; limits are set on the host's end of a veth, so use them after ptp ` +
-      'or bridge, or leave "bandwidth" out',
-  })
-}
-
-function policyWithoutVeth(dev: string, policy: string): CniError {
-  return new CniError('policy-without-veth', `firewall.ingressPolicy: "${policy}" needs a veth, and ${dev} is none`, {
-    details: 'use it after ptp or bridge, or set "ingressPolicy": "open"',
-  })
-}
-
-function noRoute(ips: readonly PodAddress[]): CniError {
-  const addresses = ips.map(({ address }) => address).join(', ')
-  return new CniError('ports-without-route', `runtimeConfig.portMappings: the host has no route to ${addresses}`, {
-    details:
-      'host ports are translated on the host and routed from there to the pod: `ip route get ADDRESS` shows the way',
-  })
+export const chained: ModeRoom = {
+  order: 'chained',
+  unreadKeys: [...bridgeKeys, ...interfaceKeys],
+  isRouted: false,
+  hostOps,
+  nameOps: () => [],
+  leasedHostOps: () => [],
+  podOps,
+  hostTeardownOps,
+  podTeardownOps,
 }

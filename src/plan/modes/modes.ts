@@ -4,7 +4,7 @@
 import type { MacvlanConf, Mode, NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec } from '../model/attachment.ts'
 import { bridge } from './bridge.ts'
-import { chained } from './chained-ops.ts'
+import { chained } from './chained.ts'
 import { loopback } from './loopback.ts'
 import { macvlan } from './macvlan.ts'
 import type { InterfaceMaker, ModeRoom } from './mode.ts'

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { mergeNetworks } from '../modes/build-spec.ts'
-import { chainedNetwork, chainedResult, chainedSpec } from '../modes/chained.ts'
+import { chainedNetwork, chainedResult, chainedSpec } from '../modes/chained-spec.ts'
 import { sharesRules } from '../modes/network-rules.ts'
 import { acceptedOf } from '../rules/host-accept.ts'
 import type { AddFacts } from './facts.ts'
@@ -17,7 +17,7 @@ import { isOvertaken, lookAtHost, lookAtRules, rebuiltRules, setUp } from './set
 import { failureIn, type Plan, planOf, type Stage, type Step } from './stage.ts'
 import { chainedStages, lastStages, ruleStages } from './stages.ts'
 
-/** What comes next. Throws CniError as plan/modes/chained.ts says. */
+/** What comes next. Throws CniError as plan/modes/chained-spec.ts says. */
 export function nextOfChained(facts: AddFacts): Step {
   const last = facts.runs.at(-1)
   if (last === undefined) return lookAround

@@ -7,7 +7,7 @@ import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attach
 import type { Element } from '../model/elements.ts'
 import type { Lease } from '../model/lease.ts'
 import type { ObservedNamespace, ObservedQueue } from '../model/observed.ts'
-import type { ChainedSurroundings } from '../modes/chained.ts'
+import type { ChainedSurroundings } from '../modes/chained-spec.ts'
 import type { Master } from '../modes/mode.ts'
 import type { FlowSelections } from '../recovery/orphan-flows.ts'
 import type { Cluster } from '../rules/cluster-elements.ts'

@@ -32,17 +32,17 @@ const conditionsBefore = {
 type PortMap = (typeof portMaps)[number]
 
 /** The elements of an attachment without a record. */
-export function orphanElements({ elements }: ObservedTable, remains: OrphanOwner): readonly Element[] {
-  const reserved = new Set(remains.portNames)
+export function orphanElements({ elements }: ObservedTable, owner: OrphanOwner): readonly Element[] {
+  const reserved = new Set(owner.portNames)
   const ports = portMaps.flatMap((set) =>
     elementsIn(elements, set)
       .map((element) => ({ ...element, set }))
-      .filter((port) => reserved.has(reservationOf(port)) || remains.addresses.includes(podIpOf(port))),
+      .filter((port) => reserved.has(reservationOf(port)) || owner.addresses.includes(podIpOf(port))),
   )
   const conditions = ports.flatMap(({ set, key }) => elementAt(elements, { set: conditionsBefore[set], key }) ?? [])
   const podPorts = new Set(ports.map((port) => keyText({ key: podPortOf(port) })))
   // A chained attachment has reserved no address: its ports say whose they are.
-  const addresses = new Set([...remains.addresses, ...ports.map(podIpOf)])
+  const addresses = new Set([...owner.addresses, ...ports.map(podIpOf)])
   const inSets = (sets: readonly SetName[], isTheirs: (element: Element) => boolean) =>
     sets.flatMap((set) => elementsIn(elements, set)).filter(isTheirs)
   return [
@@ -50,7 +50,7 @@ export function orphanElements({ elements }: ObservedTable, remains: OrphanOwner
     ...conditions,
     ...inSets(masqueradeAllSets, (element) => podPorts.has(keyText(element))),
     ...inSets(selfSets, ({ key: [address = ''] }) => addresses.has(address)),
-    ...inSets(linkSets, ({ key: [link] }) => link === remains.link),
+    ...inSets(linkSets, ({ key: [link] }) => link === owner.link),
   ]
 }
 

@@ -102,12 +102,12 @@ function stillToRun(batch: Batch, failed: Op | undefined, isGone: boolean): read
   return ops.slice(ops.indexOf(failed) + 1)
 }
 
-/** The processes that run the host's and the pod's batch for `ip`, without their input: for starting them ahead. */
+/** The processes that run the host's and the pod's batch for `ip`, without their input: to prestart them. */
 export function linkCommands(netnsFd: number): readonly Command[] {
   return (['host', 'pod'] as const).map((place) => commandOf({ tool: 'ip', in: place, ops: [], stdin: '' }, netnsFd))
 }
 
-/** The processes that run the links' part of `ops`, without their input: for starting them ahead. */
+/** The processes that run the links' part of `ops`, without their input: to prestart them. */
 export function laterCommands(netnsFd: number, ops: readonly Op[]): readonly Command[] {
   const commands = toLanes(ops).links.flatMap((batch) => (batch.tool === 'file' ? [] : [commandOf(batch, netnsFd)]))
   // Without input it would act at once.

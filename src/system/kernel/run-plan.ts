@@ -24,7 +24,7 @@ import type { Prestarted } from '../process/prestart.ts'
 import { span } from '../process/trace.ts'
 import { execute, executeAll, laterCommands, type Place } from './execute.ts'
 
-/** How to run a plan. `ahead`: where tools are started before their input is known. */
+/** How to run a plan. `prestarted`: tools that are started before their input is known. */
 export interface PlanPlace extends Place {
   readonly prestarted?: Pick<Prestarted, 'start' | 'discard'> | undefined
 }

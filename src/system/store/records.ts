@@ -212,7 +212,7 @@ export function allNetworks(): readonly NetworkSpec[] {
   return networkParts().flatMap((files) => knownNetwork(files) ?? [])
 }
 
-/** What chained attachments share has a name of its own (plan/modes/chained.ts). */
+/** What chained attachments share has a name of its own (plan/modes/chained-spec.ts). */
 function isOf(files: NetworkFiles, { name }: NetworkSpec): boolean {
   const directory = files.directory.slice(files.directory.lastIndexOf('/') + 1)
   const isChained = isChainedPart(files)

@@ -18,7 +18,7 @@ export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly 
   return [
     ...differences(state, withoutIpv6),
     ...ofPods(state),
-    ...leftovers(state),
+    ...orphansAndPending(state),
     ...ports(state),
     ...mtus(state),
   ].map(findingOf)
@@ -95,7 +95,7 @@ function anew({ sandbox }: PodName): Pick<Found, 'run'> {
   return sandbox === undefined ? {} : { run: `crictl stopp ${shellWord(sandbox)}` }
 }
 
-function leftovers({
+function orphansAndPending({
   attachments,
   reservations,
   orphans,

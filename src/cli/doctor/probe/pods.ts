@@ -14,8 +14,8 @@ import { thisProgram } from '../../shell/self.ts'
 import { causeOfError } from '../../try/causes.ts'
 import { type Pod, podOf } from '../../try/pods.ts'
 import { podPort } from './ends.ts'
-import { attachmentOf, podNames } from './leftovers.ts'
 import type { ProbeRequest, ProbeStep, ProbeTarget } from './probe-facts.ts'
+import { attachmentOf, podNames } from './probe-intents.ts'
 
 const holderStartMs = 20_000
 

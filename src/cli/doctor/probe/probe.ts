@@ -11,8 +11,8 @@ import { pathWithTools, runnerUntil } from '../../../system/process/runner.ts'
 import { readNetworkList } from '../../node/network-list.ts'
 import { readInputText } from '../../shell/read-input.ts'
 import { thisProgram } from '../../shell/self.ts'
-import { settleLeftovers } from './leftovers.ts'
 import type { ProbeFacts, ProbeRequest } from './probe-facts.ts'
+import { settleKilledProbes } from './probe-intents.ts'
 import { type ProbedPlugin, whyNotProbeable } from './probeable.ts'
 import type { Probed } from './prober.ts'
 
@@ -88,7 +88,7 @@ function interrupted(signal: string): CniError {
 
 /** Somebody ended the prober: what it had made is removed here. */
 async function killedText(): Promise<string> {
-  const failures = await settleLeftovers(runnerUntil({ endsAtMs: nowMs() + settleTimeoutMs }))
+  const failures = await settleKilledProbes(runnerUntil({ endsAtMs: nowMs() + settleTimeoutMs }))
   const left = failures.length === 0 ? 'its pods and their addresses are gone' : failures.join('; ')
   return `the process that made the throw-away pods was ended by somebody; ${left}`
 }

@@ -9,9 +9,9 @@ import { nowMs } from '../../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../../system/process/runner.ts'
 import { exitCode } from '../../shell/command.ts'
 import type { Output } from '../../shell/output.ts'
-import { removeIntent, settleLeftovers, writeIntent } from './leftovers.ts'
 import { addPod, openPods, removePods } from './pods.ts'
 import type { ProbeRequest, ProbeStep } from './probe-facts.ts'
+import { removeIntent, settleKilledProbes, writeIntent } from './probe-intents.ts'
 import { reachSteps } from './reach.ts'
 
 /** One call of CNI, or one tool, may take this long. */
@@ -59,7 +59,7 @@ function bounded(signal?: AbortSignal): Run {
 /** A call of CNI that has begun ends by itself: what it makes is known then. */
 async function probePods(request: ProbeRequest, signal: AbortSignal): Promise<readonly ProbeStep[]> {
   const run = bounded()
-  const failures = await settleLeftovers(run)
+  const failures = await settleKilledProbes(run)
   const id = writeIntent(request)
   const probe = await openPods(run, request, id)
   try {

@@ -21,7 +21,7 @@ const ifName = 'eth0'
 const ownId = /^trestle-probe-[\da-f]{12}$/
 
 /** `/run/trestle-probe` beside `/run/trestle`. */
-function leftoverDirectory(): string {
+function intentDirectory(): string {
   return `${stateRoot()}-probe`
 }
 
@@ -36,16 +36,16 @@ const stored = strictObject({
 /** Writes down that two pods of this list are to be made by this process. Returns the beginning of their ids. */
 export function writeIntent({ network, cniPath }: ProbeRequest): string {
   const id = `trestle-probe-${randomBytes(6).toString('hex')}`
-  makeDirectory(leftoverDirectory())
+  makeDirectory(intentDirectory())
   const prober = ownProcessIdentity()
   const text = { format: 1, prober, writtenMs: Date.now(), network: JSON.stringify(network), cniPath }
-  writeText(`${leftoverDirectory()}/${id}`, JSON.stringify(text))
+  writeText(`${intentDirectory()}/${id}`, JSON.stringify(text))
   return id
 }
 
 /** Both pods are gone. */
 export function removeIntent(id: string): void {
-  rmSync(`${leftoverDirectory()}/${id}`, { force: true })
+  rmSync(`${intentDirectory()}/${id}`, { force: true })
 }
 
 /** The attachment of one of the pods. `netns`: empty where it is gone. */
@@ -54,9 +54,9 @@ export function attachmentOf(id: string, name: string, netns = ''): Attachment {
 }
 
 /** DEL of what killed probers left. Returns why some of it could not be freed: the next prober tries again. */
-export async function settleLeftovers(run: Run): Promise<readonly string[]> {
+export async function settleKilledProbes(run: Run): Promise<readonly string[]> {
   const failures: string[] = []
-  for (const id of namesIn(leftoverDirectory()).filter((name) => ownId.test(name))) {
+  for (const id of namesIn(intentDirectory()).filter((name) => ownId.test(name))) {
     const request = deadRequest(id)
     if (request === undefined) continue
     try {
@@ -72,7 +72,7 @@ export async function settleLeftovers(run: Run): Promise<readonly string[]> {
 
 /** What a prober that has ended was told. A file that cannot be read is none of its: it is written whole. */
 function deadRequest(id: string): ProbeRequest | undefined {
-  const read = readText(`${leftoverDirectory()}/${id}`)
+  const read = readText(`${intentDirectory()}/${id}`)
   if (read === undefined || read === 'unreadable') return undefined
   const { prober, writtenMs, network, cniPath } = stored.parse(JSON.parse(read.text))
   if (!hasEnded(prober as unknown as ProcessIdentity, writtenMs)) return undefined

@@ -13,7 +13,7 @@ import {
   chainedNetwork,
   chainedResult,
   chainedSpec,
-} from '../../../../src/plan/modes/chained.ts'
+} from '../../../../src/plan/modes/chained-spec.ts'
 
 const sandbox = '/run/netns/p'
 const prevResult = {
