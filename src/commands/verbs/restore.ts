@@ -4,11 +4,11 @@
 
 import { CommandError } from '../../compile/command-error.ts'
 import { type Difference, difference } from '../../plan/difference/difference.ts'
-import { ifbStateOps } from '../../plan/link/bandwidth.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { portOps } from '../../plan/modes/bridge.ts'
+import { featureOps } from '../../plan/modes/features.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
 import { bridgeSysctlOps, ownMacOps } from '../../plan/modes/network.ts'
 import { bridgeOps, refilledRuleOps } from '../../plan/modes/network-rules.ts'
@@ -178,7 +178,7 @@ function linkOps(networks: readonly NetworkSpec[], attachments: readonly Attachm
     ...portOps(spec),
     ...hostEndOps(spec),
     ...opsOf({ stages: ownStages(spec) }).filter(isRestored),
-    ...ifbStateOps(spec.bandwidth),
+    ...featureOps('stateOps', spec),
   ])
   // One tool after the other: neighbours for the same tool are one process (compile/batches.ts).
   const turnOf = ({ kind }: Op) => (kind === 'sysctl.write' ? 2 : /^(qdisc|filter)\./.test(kind) ? 1 : 0)

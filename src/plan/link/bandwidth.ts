@@ -4,6 +4,7 @@
 
 import type { BandwidthConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, BandwidthSpec, Shaper } from '../model/attachment.ts'
+import type { Feature } from '../model/feature.ts'
 import { ifbAlias, ifbMac, ifbName } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 
@@ -73,7 +74,7 @@ export function ifbOps(spec: BandwidthSpec): readonly Op[] {
 }
 
 /** What holds of an ifb that is there: one that is down, or carries less than the pod sends, lets nothing out. */
-export function ifbStateOps(spec: BandwidthSpec | undefined): readonly Op[] {
+function ifbStateOps(spec: BandwidthSpec | undefined): readonly Op[] {
   if (spec?.egress === undefined) return []
   const { ifb: dev } = spec.egress
   return [
@@ -128,4 +129,14 @@ function shaper(wantedBits: number | undefined, burstBits: number | undefined, m
 
 function limitOf(rateBits: number, burstBytes: number): number {
   return Math.min(Math.floor((rateBits / 8 / 1000) * latencyMs) + burstBytes, mostBytes)
+}
+
+export const bandwidth: Feature = {
+  hostOps: ({ bandwidth: limits }) => (limits === undefined ? [] : ifbOps(limits)),
+  queueingOps: ({ bandwidth: limits }) => (limits === undefined ? [] : queueOps(limits)),
+  stateOps: ({ bandwidth: limits }) => ifbStateOps(limits),
+  links: ({ bandwidth: limits }) => (limits?.egress === undefined ? [] : [limits.egress.ifb]),
+  // A host end of ours takes its queueing along.
+  hostTeardownOps: ({ bandwidth: limits, chained }) =>
+    limits === undefined || chained === undefined ? [] : unqueueOps(limits),
 }

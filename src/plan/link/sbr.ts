@@ -14,7 +14,8 @@ import {
 } from '../../cni/model/address.ts'
 import type { SbrConf } from '../../cni/model/net-conf.ts'
 import type { Route } from '../../cni/model/route.ts'
-import type { PodAddress, PodRoute, SbrSpec } from '../model/attachment.ts'
+import type { AttachmentSpec, PodAddress, PodRoute, SbrSpec } from '../model/attachment.ts'
+import { type Feature, podLinkOf } from '../model/feature.ts'
 import type { ObservedNamespace } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import { linkScope } from '../model/rtnetlink.ts'
@@ -103,7 +104,7 @@ export function sbrOps(spec: SbrSpec, dev: string): readonly Op[] {
 }
 
 /** Chained: the interface's routes leave the main table once they are in their own. */
-export function moveOps(spec: SbrSpec, dev: string): readonly Op[] {
+function moveOps(spec: SbrSpec, dev: string): readonly Op[] {
   return spec.moved.map((route) => deleteRoute(route, dev))
 }
 
@@ -184,4 +185,14 @@ function freeTables(count: number, used: ReadonlySet<number>): readonly number[]
 
 function hostCidr(address: string): string {
   return `${bareAddress(address)}/${bitsOf(familyOf(address))}`
+}
+
+export const sbr: Feature = {
+  podRouteOps: (spec) => onPodLink(spec, (routing, dev) => [...sbrOps(routing, dev), ...moveOps(routing, dev)]),
+  podTeardownOps: (spec) => onPodLink(spec, (routing, dev) => sbrTeardownOps(routing, dev, spec.chained === undefined)),
+}
+
+function onPodLink(spec: AttachmentSpec, ops: (routing: SbrSpec, dev: string) => readonly Op[]): readonly Op[] {
+  const dev = podLinkOf(spec)
+  return spec.sbr === undefined || dev === undefined ? [] : ops(spec.sbr, dev)
 }

@@ -2,7 +2,8 @@
 // What the upstream tuning plugin sets on the pod's interface, as operations (docs/design.md, "Upstream tuning").
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { LinkSettings, TuningSpec } from '../model/attachment.ts'
+import type { AttachmentSpec, LinkSettings, TuningSpec } from '../model/attachment.ts'
+import { type Feature, podLinkOf } from '../model/feature.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 
@@ -69,4 +70,15 @@ export function tunedSysctlOps(spec: TuningSpec): readonly Op[] {
     value,
     why: `set ${key.replaceAll('/', '.')} in the pod`,
   }))
+}
+
+export const tuning: Feature = {
+  podLinkOps: (spec) => onPodLink(spec, tunedLinkOps),
+  podSysctlOps: ({ tuning: settings }) => (settings === undefined ? [] : tunedSysctlOps(settings)),
+  podTeardownOps: (spec) => onPodLink(spec, untunedLinkOps),
+}
+
+function onPodLink(spec: AttachmentSpec, ops: (settings: TuningSpec, dev: string) => readonly Op[]): readonly Op[] {
+  const dev = podLinkOf(spec)
+  return spec.tuning === undefined || dev === undefined ? [] : ops(spec.tuning, dev)
 }

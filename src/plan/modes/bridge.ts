@@ -4,7 +4,6 @@
 
 import { defined } from '../../cni/model/defined.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import { ifbOps } from '../link/bandwidth.ts'
 import { subnetRoutes } from '../link/sbr.ts'
 import { portVlanOps, portVlans, vlanGateway } from '../link/vlan.ts'
 import type { AttachmentSpec, BridgePort, BridgeSpec, LinkEnd, NetworkSpec, PodAddress } from '../model/attachment.ts'
@@ -15,7 +14,7 @@ import { acceptOf } from '../rules/host-accept.ts'
 import { ingressPolicyOf } from '../rules/isolation.ts'
 import { masqueradeSpec } from '../rules/masquerade.ts'
 import type { Decided, ModeRoom, OwnParts, Surroundings } from './mode.ts'
-import { interfacePodOps, interfacePodTeardownOps } from './pod-ops.ts'
+import { interfacePodOps } from './pod-ops.ts'
 import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
 import { vethOps } from './veth.ts'
 
@@ -41,10 +40,10 @@ function portSettings({ name }: Pick<LinkEnd, 'name'>, { hairpin, isolated, vlan
 }
 
 function hostOps(spec: AttachmentSpec): readonly Op[] {
-  const { host, port, bandwidth } = spec
+  const { host, port } = spec
   const pair = vethOps(spec)
   if (host === undefined || pair.length === 0) return []
-  return [...pair, ...(port ? portSettings(host, port) : []), ...(bandwidth ? ifbOps(bandwidth) : [])]
+  return [...pair, ...(port ? portSettings(host, port) : [])]
 }
 
 function partsOf({ key, conf, mac, ips, given }: Decided): OwnParts {
@@ -112,8 +111,7 @@ export const bridge: ModeRoom = {
   nameOps: () => [],
   leasedHostOps: () => [],
   podOps: (spec) => interfacePodOps(spec, false),
-  hostTeardownOps: () => [],
-  podTeardownOps: interfacePodTeardownOps,
+  podTeardownOps: () => [],
   makes: {
     hasHostGateway: true,
     bridgeOf: ({ bridge: { name } }) => name,

@@ -56,6 +56,5 @@ export const loopback: ModeRoom = {
   leasedHostOps: nothing,
   nameOps: nothing,
   podOps: nothing,
-  hostTeardownOps: nothing,
   podTeardownOps: nothing,
 }

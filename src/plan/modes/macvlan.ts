@@ -11,7 +11,7 @@ import { newMacvlanName, podLinkGroup } from '../model/names.ts'
 import type { ObservedLink } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import type { Decided, Master, ModeRoom, OwnParts } from './mode.ts'
-import { interfacePodOps, interfacePodTeardownOps } from './pod-ops.ts'
+import { interfacePodOps } from './pod-ops.ts'
 import { bridgeKeys } from './unread-keys.ts'
 
 function partsOf({ conf, mac, ips, given, master }: Decided): OwnParts {
@@ -63,7 +63,7 @@ function podTeardownOps(spec: AttachmentSpec): readonly Op[] {
     group: podLinkGroup(spec.key),
     why: `remove ${spec.key.ifName} from the pod`,
   }
-  return [...interfacePodTeardownOps(spec), removal]
+  return [removal]
 }
 
 function usable(master: Master | undefined, mode: string): ObservedLink {
@@ -119,7 +119,6 @@ export const macvlan: ModeRoom = {
   leasedHostOps: () => [],
   nameOps,
   podOps: (spec) => interfacePodOps(spec, false),
-  hostTeardownOps: () => [],
   podTeardownOps,
   makes: {
     hasHostGateway: false,

@@ -89,8 +89,6 @@ export interface ModeOps {
   readonly nameOps: (spec: AttachmentSpec) => readonly Op[]
   /** The pod's side, but for sysctls. */
   readonly podOps: (spec: AttachmentSpec) => readonly Op[]
-  /** What is on the host and does not go with a link of ours. */
-  readonly hostTeardownOps: (spec: AttachmentSpec) => readonly Op[]
   /** What is in the pod and does not go with a link of the host. */
   readonly podTeardownOps: (spec: AttachmentSpec) => readonly Op[]
 }

@@ -3,10 +3,9 @@
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { Route } from '../../cni/model/route.ts'
-import { sbrOps, sbrTeardownOps } from '../link/sbr.ts'
-import { tunedLinkOps, untunedLinkOps } from '../link/tuning.ts'
 import type { AttachmentSpec, PodRoute } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
+import { featureOps } from './features.ts'
 
 /**
  * Default routes come last, each alone: where the pod has one already, the rest is in place. The look at what default
@@ -21,19 +20,13 @@ export function interfacePodOps(spec: AttachmentSpec, isRouted: boolean): readon
     { in: 'pod', kind: 'link.up', dev: 'lo', why: 'set lo up in the pod' },
     ...spec.defaultRoutes.filter(isFirst).map((route): Op => showDefault(route)),
     ...spec.ips.map((ip): Op => podAddress(ip.address, { dev, dad: spec.dad, isRouted: isRouted || hasOwnTable })),
-    ...(spec.tuning ? tunedLinkOps(spec.tuning, dev) : []),
+    ...featureOps('podLinkOps', spec),
     { in: 'pod', kind: 'link.up', dev, why: `set ${dev} up in the pod` },
     ...spec.routes.map((route): Op => routeOp(route, dev)),
     ...spec.ips.flatMap((ip): readonly Op[] => announce(ip.address, dev)),
     ...spec.defaultRoutes.map((route, at, all): Op => defaultRouteOp(route, dev, isFirst(route, at, all))),
-    ...(spec.sbr ? sbrOps(spec.sbr, dev) : []),
+    ...featureOps('podRouteOps', spec),
   ]
-}
-
-/** What of it does not go with the interface. */
-export function interfacePodTeardownOps({ pod, sbr, tuning }: AttachmentSpec): readonly Op[] {
-  if (pod === undefined) return []
-  return [...(sbr ? sbrTeardownOps(sbr, pod.name, true) : []), ...(tuning ? untunedLinkOps(tuning, pod.name) : [])]
 }
 
 function podAddress(cidr: string, on: { readonly dev: string; readonly dad: boolean; readonly isRouted: boolean }): Op {

@@ -16,7 +16,6 @@ import { defined } from '../../cni/model/defined.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Route } from '../../cni/model/route.ts'
-import { ifbOps } from '../link/bandwidth.ts'
 import type { AttachmentSpec, LinkEnd, NetworkSpec, PodAddress, PodRoute } from '../model/attachment.ts'
 import { hostLinkMac, hostLinkName, linkLocalCidr } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
@@ -26,7 +25,7 @@ import { acceptOf } from '../rules/host-accept.ts'
 import { ingressPolicyOf } from '../rules/isolation.ts'
 import { masqueradeSpec } from '../rules/masquerade.ts'
 import type { Decided, ModeRoom, OwnParts, Routes } from './mode.ts'
-import { interfacePodOps, interfacePodTeardownOps } from './pod-ops.ts'
+import { interfacePodOps } from './pod-ops.ts'
 import { familiesOf, subnetsOf } from './subnets.ts'
 import { bridgeKeys } from './unread-keys.ts'
 import { markOp, vethOps } from './veth.ts'
@@ -57,10 +56,10 @@ function routedNetwork(conf: NetConf, ips: readonly PodAddress[]): NetworkSpec {
 }
 
 function hostOps(spec: AttachmentSpec): readonly Op[] {
-  const { host, bandwidth } = spec
+  const { host } = spec
   const pair = vethOps(spec)
   if (host === undefined || pair.length === 0) return []
-  return [...pair, ...routedHostOps(spec, host), ...(bandwidth ? ifbOps(bandwidth) : [])]
+  return [...pair, ...routedHostOps(spec, host)]
 }
 
 function leasedHostOps(spec: AttachmentSpec): readonly Op[] {
@@ -140,8 +139,7 @@ export const ptp: ModeRoom = {
   leasedHostOps,
   nameOps: () => [],
   podOps: (spec) => interfacePodOps(spec, true),
-  hostTeardownOps: () => [],
-  podTeardownOps: interfacePodTeardownOps,
+  podTeardownOps: () => [],
   makes: {
     hasHostGateway: true,
     bridgeOf: () => undefined,

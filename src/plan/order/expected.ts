@@ -3,9 +3,9 @@
 // its place, since later plugins may have changed those on purpose (CNI spec 1.1.0, section 3, CHECK).
 
 import type { Result, ResultInterface } from '../../cni/model/result.ts'
-import { ifbStateOps } from '../link/bandwidth.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Op } from '../model/op.ts'
+import { featureOps } from '../modes/features.ts'
 import { modeOf } from '../modes/modes.ts'
 import { fastPathBridgeOps, ruleOps } from '../modes/network-rules.ts'
 import { opsOf } from './stage.ts'
@@ -64,7 +64,7 @@ export function expectedOps(
     ...rules,
     ...opsOf({ stages }, 'settings'),
     ...ops.filter((op) => op.in === 'host'),
-    ...ifbStateOps(spec.bandwidth),
+    ...featureOps('stateOps', spec),
     ...ops.filter((op) => op.in === 'pod'),
   ]
 }

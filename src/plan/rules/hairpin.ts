@@ -7,6 +7,7 @@ import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
+import type { Feature } from '../model/feature.ts'
 
 /** Wherever packets to the pods may be translated: services where the network masquerades, and host ports. */
 export function wantsHairpin(conf: NetConf): boolean {
@@ -35,3 +36,5 @@ export function selfHairpinElements({ selfHairpin, port, hostPorts, ips }: Attac
     return { set: `selfHairpin${familyOf(bare)}`, key: [bare, bare] }
   })
 }
+
+export const selfHairpin: Feature = { elements: selfHairpinElements }

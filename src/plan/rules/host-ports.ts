@@ -6,8 +6,10 @@ import { bareAddress, familyOf, isUnspecified, parseAddress } from '../../cni/mo
 import type { NetConf, PortMapping } from '../../cni/model/net-conf.ts'
 import type { HostPort, HostPortSpec, PodAddress } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
+import type { Feature } from '../model/feature.ts'
 import type { Op } from '../model/op.ts'
-import { conditionalPortElements, portKey } from './port-conditions.ts'
+import { hairpinLink } from './hairpin.ts'
+import { conditionalPortElements, conditionOps, portKey } from './port-conditions.ts'
 
 /** The pod's host ports, or undefined when it asks for none. A port is served in each family the pod has. */
 export function hostPortSpec(conf: NetConf, ips: readonly PodAddress[], link: string): HostPortSpec | undefined {
@@ -99,4 +101,17 @@ function toElement(port: HostPort): Element {
 
 function masqAllElement(port: HostPort): Element {
   return { set: `masqueradeAll${port.family}`, key: [port.podIp, port.protocol, String(port.containerPort)] }
+}
+
+export const hostPorts: Feature = {
+  chainOps: ({ hostPorts: ports }) => (ports === undefined ? [] : conditionOps(ports)),
+  elements: ({ hostPorts: ports }) => (ports === undefined ? [] : ownPortElements(ports)),
+  afterRuleOps: ({ hostPorts: ports }) => (ports === undefined ? [] : localnetOps(ports)),
+}
+
+/** A chained attachment's network has no bridge of its own: the way to the pods is what they have in common. */
+export const hostPortGuard: Feature = {
+  elements: ({ hostPorts: ports }, isLinkOwn) => (ports === undefined || !isLinkOwn ? [] : commonPortElements(ports)),
+  commonElements: ({ hostPorts: ports }) =>
+    ports === undefined ? [] : [...commonPortElements(ports), ...(ports.snat ? [hairpinLink(ports.link)] : [])],
 }

@@ -2,8 +2,10 @@
 // ingressPolicy: which bridges may not send to each other, as elements (docs/design.md, "Upstream firewall").
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import type { NetworkSpec } from '../model/attachment.ts'
+import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
+import type { Feature } from '../model/feature.ts'
+import type { Op } from '../model/op.ts'
 
 /** The policy of the configuration, where it is not open. */
 export function ingressPolicyOf({ firewall }: Pick<NetConf, 'firewall'>): NetworkSpec['ingressPolicy'] {
@@ -24,7 +26,24 @@ export function isolationElements({
 }
 
 /** The elements for one link: a bridge, or a pod's own. */
-export function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {
+function isolateLink(link: string, policy: NonNullable<NetworkSpec['ingressPolicy']>): readonly Element[] {
   const isolated: Element = { set: 'isolatedLinks', key: [link] }
   return policy === 'isolated' ? [isolated] : [isolated, { set: 'isolationExempt', key: [link, link] }]
+}
+
+/** Of a link that is the pod's alone, and of its port on the bridge of another plugin. */
+export const isolation: Feature = {
+  hostOps: (spec) => portIsolation(spec, true),
+  hostTeardownOps: (spec) => portIsolation(spec, false),
+  elements: ({ host, chained, ingressPolicy }) => {
+    const link = chained === undefined ? host?.name : chained.hostLink
+    const policy = chained?.ingressPolicy ?? ingressPolicy
+    return link === undefined || policy === undefined ? [] : isolateLink(link, policy)
+  },
+}
+
+function portIsolation({ chained }: AttachmentSpec, isolated: boolean): readonly Op[] {
+  const dev = chained?.isolated ? chained.hostLink : undefined
+  if (dev === undefined) return []
+  return [{ in: 'host', kind: 'port.isolation', dev, isolated, why: `set the isolation of ${dev}` }]
 }
