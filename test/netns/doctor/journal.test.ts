@@ -21,7 +21,7 @@ afterEach(() => node.close())
 it.skipIf(missing.length > 0)(missing.length > 0 ? `${title}: skipped, no ${missing.join(', ')}` : title, () => {
   const doctor = `trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime -o json --only log`
   const { exitCode, stdout, stderr } = node.sh(
-    `timeout -s KILL 60 unshare --mount --pid --fork --kill-child --mount-proc bash ${script} ${doctor}`,
+    `timeout -s KILL 150 unshare --mount --pid --fork --kill-child --mount-proc bash ${script} ${doctor}`,
   )
   expect(exitCode, `${stdout}${stderr}`).toBe(1)
   const { findings, notLooked } = JSON.parse(stdout) as { findings: readonly Shown[]; notLooked: readonly unknown[] }
