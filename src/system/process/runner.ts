@@ -101,7 +101,7 @@ interface Limits {
 
 function start(command: Command, limits: Limits, settle: Settle): void {
   const { child, files, isGone } = spawned(command, limits.starter)
-  const ended = { reason: undefined as CniError | undefined }
+  const ended = { reason: undefined as CniError | undefined, isSettled: false }
   const end = (reason: CniError) => {
     ended.reason ??= reason
     killGroup(child)
@@ -118,12 +118,14 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   }
   const [stdout, stderr] = [printed(1), printed(2)]
   const finish = () => {
+    ended.isSettled = true
     isGone()
     clearTimeout(timer)
     clearInterval(watch)
     limits.signal?.removeEventListener('abort', onAbort)
   }
   const watch = watchFor(command, child, () => {
+    if (ended.isSettled) return
     const out = stdout()
     if (ended.reason || out === undefined || stderr() !== '' || !command.isDone?.(out)) return
     killGroup(child)
