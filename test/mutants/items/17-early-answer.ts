@@ -24,7 +24,7 @@ export const mutants: readonly Mutant[] = [
     file: 'src/system/kernel/execute.ts',
     find: '() => evidence.links.every(isLinkGone)',
     replace: '() => !evidence.links.every(isLinkGone)',
-    caughtBy: { project: 'netns', file, test: 'removes the links from the view of the node and of the pod' },
+    caughtBy: { project: 'netns', file, test: 'removes links and rules before it answers' },
   },
   {
     name: 'nft reads the rules of others before it tells its generation',

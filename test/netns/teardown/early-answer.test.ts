@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import { expectNothingLeft } from '../../support/allowance.ts'
 import { holdTools, missingForStuck } from '../../support/faults/held-tools.ts'
 import { haveStrace } from '../../support/faults/strace.ts'
-import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectSilent, runLine } from '../../support/outcome.ts'
 import { attach, interfacesOf, netConf, onHostJson } from '../../support/traffic/pods.ts'
 
@@ -35,6 +35,13 @@ afterEach(() => {
 })
 
 const callFiles = () => readdirSync(host.stateDir).filter((name) => name.startsWith('call.'))
+
+/** Nothing is printed and nothing is pending: a tool that is ended with the call's time would be. */
+function expectWhole(finished: Finished): void {
+  expectSilent(finished)
+  expect(finished.stderr).toBe('')
+}
+
 const podLinks = () => onHostJson(host, ['link', 'show']).filter(({ ifname }) => /^(?:veth|ifb)/.test(ifname))
 
 it(`${pairs} ADDs and DELs of the same names without a pause leave nothing, and harm no later one`, {
@@ -54,12 +61,19 @@ it(`${pairs} ADDs and DELs of the same names without a pause leave nothing, and 
   expectNothingLeft(host, before)
 })
 
-it('removes the links from the view of the node and of the pod before it answers', () => {
+it('removes links and rules before it answers, also where the tools are slow to begin', () => {
+  const before = snapshot(host)
   const pod = attach(host, conf)
-  expect(podLinks()).toHaveLength(2)
-  expectSilent(host.cni('DEL', conf, pod.call))
-  expect(podLinks()).toEqual([])
-  expect(interfacesOf(host, pod.netns)).toEqual([])
+  const held = holdTools(['ip', 'nft'], { seconds: 1 })
+  try {
+    expect(podLinks()).toHaveLength(2)
+    expectWhole(host.cni('DEL', conf, { ...pod.call, env: { PATH: held.path } }))
+    expect(podLinks()).toEqual([])
+    expect(interfacesOf(host, pod.netns)).toEqual([])
+    expectNothingLeft(host, before)
+  } finally {
+    held.close()
+  }
 })
 
 it.skipIf(notStuck !== undefined)(
@@ -71,7 +85,7 @@ it.skipIf(notStuck !== undefined)(
     try {
       await held.lock()
       // Whoever has the call's own stdout or stderr keeps the test waiting here.
-      expectSilent(host.cni('DEL', conf, { ...pod.call, env: { PATH: held.path } }))
+      expectWhole(host.cni('DEL', conf, { ...pod.call, env: { PATH: held.path } }))
       expect(held.atWork(), 'one for each tool').toHaveLength(2)
       expect(callFiles()).toEqual([])
       expect(podLinks()).toEqual([])
