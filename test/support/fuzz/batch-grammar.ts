@@ -57,7 +57,7 @@ function lineProblem(line: string, { links, aliases }: KnownNames): string | und
 }
 
 const nftStart =
-  /^(?:add element|delete element|flush set|list table|add table|add set|add map|add chain|flush chain|delete chain|add rule) (?:inet|bridge) trestle\b/
+  /^(?:add element|delete element|flush set|list table|list chain|add table|add set|add map|add chain|flush chain|delete chain|add rule) (?:inet|bridge) trestle\b/
 const nftToken = /"[^"]*"|[{},;]|!=|@[a-z0-9]+|[^\s{},;"]+/g
 const nftWord = /^(?:[a-z][a-z0-9_]*|\.|:|!=|@[a-z0-9]+|\d+|-\d+|0x[0-9a-f]+|[{},])$/
 
