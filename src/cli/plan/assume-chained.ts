@@ -3,6 +3,7 @@
 // configuration has one.
 
 import { bareAddress } from '../../cni/model/address.ts'
+import { parseMac } from '../../cni/model/mac-address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { ObservedLink, ObservedNamespace } from '../../plan/model/observed.ts'
@@ -21,7 +22,8 @@ export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: str
 
 /**
  * The links of prevResult: one on the host is the other end of the interface, a first of two the bridge that it is on;
- * with none the interface is no veth. The host reaches the addresses by the bridge, or by that end.
+ * with none the interface is no veth. The host reaches the addresses by the bridge, or by that end. A MAC that is none
+ * is left out: an ADD asks the kernel, and never reads it here.
  */
 export function assumedSurroundings({ prevResult }: NetConf, dev: string): ChainedSurroundings {
   const { interfaces = [], ips = [] } = prevResult ?? {}
@@ -30,7 +32,7 @@ export function assumedSurroundings({ prevResult }: NetConf, dev: string): Chain
   const bridge = second === undefined ? undefined : first?.name
   const podLink = interfaces.find(({ name, sandbox }) => name === dev && sandbox)
   const pod = link(dev, {
-    mac: podLink?.mac ?? podMac,
+    mac: parseMac(podLink?.mac ?? '') ?? podMac,
     mtu: podLink?.mtu ?? ethernetMtu,
     ...(end ? veth(2, 3) : { kind: 'macvlan' }),
   })
