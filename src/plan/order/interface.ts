@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an ADD that makes an interface (modes bridge and ptp). The usual one is one plan, without a look. Where
-// something shared is missing or stands in the way: look, set it up, go on. With a delegated IPAM plugin, which may
-// need the interface (dhcp does), the interface is made first, then its addresses.
+// The order of an ADD that makes an interface (modes bridge, ptp and macvlan), by the ids of its plans:
+//   usual       reserve, look at the network (files), write down, usual (links beside rules, pod, last), finish
+//   to set up   … write down, look at the host, set up, pod, finish: something shared is missing or stands in the way
+//   delegated   the interface first, which dhcp needs, then lease, and from there on as above
+// What is in the stages: stages.ts; reserve.ts, set-up.ts and last.ts have the plans around.
 
 import type { AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import { aliasOf } from '../model/names.ts'

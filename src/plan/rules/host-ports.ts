@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host ports: one map element per port, whatever the number of ports on the machine. What the
+// Host ports: one map element per port and family, whatever the number of ports on the machine. On any address:
+// `tcp . 8080 : 10.1.2.3 . 80` in anyports4; on one of the node's: `192.0.2.1 . tcp . 8080 : …` in ports4. What the
 // upstream portmap does with a dozen rules per pod (docs/design.md, "Upstream portmap").
 
 import { bareAddress, familyOf, isUnspecified, parseAddress } from '../../cni/model/address.ts'
