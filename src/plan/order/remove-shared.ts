@@ -24,8 +24,11 @@ export interface EmptyNetwork {
 export function nextOfEmptyNetwork({ links, rules, runs }: EmptyNetwork & Runs): Step<readonly Error[]> {
   const [run] = runs
   if (run !== undefined) {
-    const [error] = errorsIn(run, 'accepts', 'mark')
-    return error ?? { result: errorsIn(run, 'kernel') }
+    const [left, failed] = [errorsIn(run, 'accepts', 'mark'), errorsIn(run, 'kernel')]
+    const all = [...left, ...failed]
+    return left.length === 0
+      ? { result: failed }
+      : new AggregateError(all, all.map(({ message }) => message).join('; '))
   }
   const guards = elementOps([...links.map(loopbackGuard), ...links.map(hairpinLink)], 'nft.del')
   const ops = [...linkRemovals(links), ...rules, ...guards]

@@ -77,7 +77,9 @@ async function mayBegin({ ended, begun }: Running, { after, beside, anyway }: St
 type Ended = Omit<Outcome, 'id' | 'skipped'>
 
 async function runIt({ place, door }: Running, { run, proof }: Stage): Promise<Ended> {
-  if (run.kind === 'batch') return await runBatches(place, run, proof)
+  // What a tool printed may be no document: other stages are at work, so that nothing may end the plan before them.
+  if (run.kind === 'batch')
+    return await runBatches(place, run, proof).catch((error: unknown) => ({ done: [], failed: failureOf(error) }))
   const done = run.kind === 'rules' ? run.ops : []
   try {
     const learnt = await door(run)

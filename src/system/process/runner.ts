@@ -8,7 +8,7 @@ import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
 import { inputWritten } from './trace.ts'
-import { openUnnamed, type UnnamedFile } from './unnamed-file.ts'
+import { openStandardFiles, watchSize } from './unnamed-file.ts'
 
 /** Hands out how to give a process its input: once, and all of it. What is given is in the pipe when that returns. */
 export type Later = (give: (text: string) => void) => void
@@ -113,15 +113,17 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   const onAbort = () => end(interrupted(command))
   limits.signal?.addEventListener('abort', onAbort, { once: true })
   const printed = (at: 1 | 2) => {
-    const file = files?.[at]
+    const file = files[at]
     return file ? () => file.read(outputLimitBytes) : collect(child.stdio[at], () => end(tooMuch(command)))
   }
   const [stdout, stderr] = [printed(1), printed(2)]
+  const bound = watchSize(files, outputLimitBytes, () => end(tooMuch(command)))
   const finish = () => {
     ended.isSettled = true
     isGone()
     clearTimeout(timer)
     clearInterval(watch)
+    clearInterval(bound)
     limits.signal?.removeEventListener('abort', onAbort)
   }
   const watch = watchFor(command, child, () => {
@@ -167,16 +169,17 @@ function watchFor({ isDone }: Command, child: ChildProcess, look: () => void): N
 function spawned(command: Command, starter: Starter | undefined) {
   const { file, args, env, netnsFd, kind = 'tool' } = command
   const starting = starter?.(kind)
-  const files = command.isInFiles ? filesFor(command) : undefined
+  const input = typeof command.stdin === 'function' ? undefined : (command.stdin ?? '')
+  const files = command.isInFiles ? openStandardFiles(stateRoot(), { input, limitBytes: outputLimitBytes }) : []
   const isGone = () => {
     starting?.ended()
-    for (const each of files ?? []) each?.close()
+    for (const each of files) each?.close()
   }
   const inherited = [netnsFd, starting?.fd].filter((fd) => fd !== undefined)
   try {
     const child = spawn(file, args, {
       env: env ?? { PATH: pathWithTools(), LC_ALL: 'C' },
-      stdio: [...[0, 1, 2].map((at) => files?.[at]?.fd ?? ('pipe' as const)), ...inherited],
+      stdio: [...[0, 1, 2].map((at) => files[at]?.fd ?? ('pipe' as const)), ...inherited],
       detached: true,
     })
     return { child, files, isGone }
@@ -184,13 +187,6 @@ function spawned(command: Command, starter: Starter | undefined) {
     isGone()
     throw error
   }
-}
-
-/** Standard input, unless it comes later, output and errors. */
-function filesFor({ stdin = '' }: Command): readonly (UnnamedFile | undefined)[] {
-  const directory = stateRoot()
-  const input = typeof stdin === 'string' ? openUnnamed(directory, stdin) : undefined
-  return [input, openUnnamed(directory), openUnnamed(directory)]
 }
 
 function killGroup({ pid }: ChildProcess): void {

@@ -3,13 +3,15 @@
 // each pipe, which is a third of what an ADD's own code does; nft writes each word by itself (libnftables flushes after
 // it), and a socket looks each time whether its reader is to be woken. A file costs two system calls and wakes nobody.
 
-import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync, statfsSync, writeSync } from 'node:fs'
 
 /** What a process reads from or prints into. */
 export interface UnnamedFile {
   readonly fd: number
   /** All of it, as text; undefined past `limitBytes`, and empty once it is closed. */
   readonly read: (limitBytes: number) => string | undefined
+  /** What it holds by now, 0 once it is closed. */
+  readonly bytes: () => number
   /** May come twice: a process that could not be started has an error and an end. */
   readonly close: () => void
 }
@@ -42,7 +44,51 @@ function unnamedFile(fd: number): UnnamedFile {
     if (isOpen) closeSync(fd)
     isOpen = false
   }
-  return { fd, read: (limitBytes) => (isOpen ? readFrom(fd, limitBytes) : ''), close }
+  const bytes = () => (isOpen ? fstatSync(fd).size : 0)
+  return { fd, read: (limitBytes) => (isOpen ? readFrom(fd, limitBytes) : ''), bytes, close }
+}
+
+/**
+ * Files for a process's standard input, unless that comes later, its output and its errors; undefined each that has to
+ * be a pipe. ip, nft and iptables end well when what they print finds no room (they do not look at what fflush says):
+ * where the file system may get full by a few tools that print `limitBytes`, all are pipes.
+ */
+export function openStandardFiles(
+  directory: string,
+  { input, limitBytes }: { readonly input: string | undefined; readonly limitBytes: number },
+): readonly (UnnamedFile | undefined)[] {
+  if (!hasRoom(directory, 4 * limitBytes)) return []
+  return [
+    input === undefined ? undefined : openUnnamed(directory, input),
+    openUnnamed(directory),
+    openUnnamed(directory),
+  ]
+}
+
+/** A file system without a limit of its own (tmpfs with size=0) has no blocks. */
+function hasRoom(directory: string, bytes: number): boolean {
+  try {
+    const { blocks, bavail, bsize } = statfsSync(directory)
+    return blocks === 0 || bavail * bsize >= bytes
+  } catch {
+    return false
+  }
+}
+
+/** How often outputs are measured: a process that prints without end fills a file faster than a pipe. */
+const measureMs = 20
+
+/** Calls `onTooMuch` when one of the files is longer than the limit, until it is cleared. */
+export function watchSize(
+  files: readonly (UnnamedFile | undefined)[],
+  limitBytes: number,
+  onTooMuch: () => void,
+): NodeJS.Timeout | undefined {
+  if (files.every((file) => file === undefined)) return undefined
+  const look = () => {
+    if (files.some((file) => file !== undefined && file.bytes() > limitBytes)) onTooMuch()
+  }
+  return setInterval(look, measureMs).unref()
 }
 
 /** At positions, as everything here: the descriptor's own is the process's, which begins at 0. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { openUnnamed } from '../../../src/system/process/unnamed-file.ts'
+import { inFiles, runnerUntil } from '../../../src/system/process/runner.ts'
+import { openStandardFiles, openUnnamed } from '../../../src/system/process/unnamed-file.ts'
 
 /** A tmpfs, as /run is: every kernel since 3.11 has such files there. */
 const inMemory = '/dev/shm'
@@ -48,5 +49,25 @@ describe('files without a name as standard input and output', () => {
   it('are none where a file system has no such files', () => {
     expect(openUnnamed('/proc')).toBeUndefined()
     expect(openUnnamed('/nowhere')).toBeUndefined()
+  })
+
+  it('are pipes where the file system could get full: tools do not notice what found no room', () => {
+    const of = (directory: string, limitBytes: number) => openStandardFiles(directory, { input: 'text', limitBytes })
+    const [input, output, errors] = of(inMemory, 4096)
+    expect([input, output, errors]).not.toContain(undefined)
+    for (const file of [input, output, errors]) file?.close()
+    expect(of(inMemory, Number.MAX_SAFE_INTEGER / 8)).toEqual([])
+    expect(of('/not/there', 1)).toEqual([])
+  })
+
+  it('are bounded while a process is at work', async () => {
+    process.env['TRESTLE_STATE_DIR'] = inMemory
+    try {
+      const run = inFiles(runnerUntil({ endsAtMs: performance.now() + 60_000 }))
+      const endless = run({ file: 'yes', args: [] })
+      await expect(endless).rejects.toThrow('yes printed more than 67108864 bytes')
+    } finally {
+      delete process.env['TRESTLE_STATE_DIR']
+    }
   })
 })

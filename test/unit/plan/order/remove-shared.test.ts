@@ -28,7 +28,7 @@ describe('an empty network', () => {
     expect(nextAfter({ kernel: broken })).toEqual({ result: [broken.failed.error] })
   })
   it.each(['accepts', 'mark'])('stays where %s cannot be taken out of the chains of others', (id) => {
-    expect(stepText(nextAfter({ kernel: failing('no link'), [id]: broken }))).toEqual(['error: broken'])
+    expect(stepText(nextAfter({ kernel: failing('no link'), [id]: broken }))).toEqual(['error: broken; no link'])
   })
 })
 
