@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of an ADD that makes an interface (modes bridge, ptp and macvlan), by the ids of its plans:
+// The order of an ADD that makes an interface (modes bridge, ptp and macvlan), by the ids of its plans. Before them
+// stands the intent record (commands/attach/intent.ts).
 //   usual       reserve, look at the network (files), write down, usual (links beside rules, pod, last), finish
 //   to set up   … write down, look at the host, set up, pod, finish: something shared is missing or stands in the way
 //   delegated   the interface first, which dhcp needs, then lease, and from there on as above
@@ -130,7 +131,7 @@ function isRepairable(id: string, { reason }: Failure): boolean {
   return id.startsWith('rules') && reason !== undefined
 }
 
-/** Bridge gone or changed, or a orphan of ours in the way: look, put right, and once more. */
+/** Bridge gone or changed, or an orphan of ours in the way: look, put right, and once more. */
 function afterFailedLinks(facts: AddFacts, failed: Failure): Step {
   if (failed.reason === undefined) return failed.error
   return conflictOf(failed, whose(facts)) ?? lookAtNetworkState(facts)
