@@ -15,7 +15,11 @@ export async function installOutliving(lab: Lab) {
   const lines = [
     '#!/bin/sh',
     'input=$(cat)',
-    `case $input in *"link del "*) setsid sleep 600 & echo $! >> ${left} ;; esac`,
+    // In a session of its own before ip begins: a signal to the group could come before setsid(2) otherwise.
+    `case $input in *"link del "*)`,
+    `  setsid sh -c 'echo $$ >> ${left}; : > ${tools}/begun.$1; exec sleep 600' sh $$ &`,
+    `  until [ -e ${tools}/begun.$$ ]; do sleep 0.01; done ;;`,
+    'esac',
     `exec ${real} "$@" << X`,
     '$input',
     'X',
