@@ -4,7 +4,7 @@
 import { existsSync, statfsSync } from 'node:fs'
 import { linkIfThere } from '../../../system/files/if-there.ts'
 import { processesOf } from '../../node/runtime-processes.ts'
-import type { Group } from '../checks/check.ts'
+import { type Group, groups } from '../checks/check.ts'
 
 /** The pid namespace that the kernel starts with (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 const firstPidNamespace = 'pid:[4026531836]'
@@ -14,20 +14,8 @@ const OVERLAYFS_MAGIC = 0x794c7630
 
 const nodePrograms = ['containerd', 'crio', 'cri-dockerd', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
 
-/** What is the node's own, and not to be seen from a container without its processes and files. */
-export const groupsOfNode: readonly Group[] = [
-  'host',
-  'kernel',
-  'runtime',
-  'configuration',
-  'agents',
-  'network',
-  'addresses',
-  'ports',
-  'firewall',
-  'limits',
-  'log',
-]
+/** What is the node's own, and not to be seen from a container without its processes and files: all but a probe. */
+export const groupsOfNode: readonly Group[] = groups.filter((group) => group !== 'probe')
 
 /**
  * Why nothing of a node can be seen from here; undefined where this is a node. One that is a container itself, as with
