@@ -4,7 +4,7 @@
 // descriptor of a file that only root can open is handed down by us alone. The file keeps its name until nobody has it
 // open, so that no other file can have its inode meanwhile.
 
-import { closeSync, constants, openSync, rmSync } from 'node:fs'
+import { closeSync, constants, openSync, readFileSync, rmSync } from 'node:fs'
 import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { stateRoot } from '../files/state.ts'
 
@@ -14,6 +14,8 @@ export type ProcessKind = 'tool' | 'delegate'
 /** A process about to be started. `fd`: what it is to inherit; undefined where the file could not be made. */
 export interface Starting {
   readonly fd: number | undefined
+  /** Says that it runs, and as which process. */
+  readonly started: (pid: number) => void
   /** Says that it is gone. */
   readonly ended: () => void
 }
@@ -21,8 +23,8 @@ export interface Starting {
 /** Gives each process of a call its descriptor. */
 export type Starter = (kind: ProcessKind) => Starting
 
-/** The files that this process has open, by path, and how many of its children have not ended. */
-const own = { files: new Map<string, number>(), children: 0 }
+/** The files that this process has open, by path, and its children that have not been seen to end. */
+const own = { files: new Map<string, number>(), children: new Set<{ pid?: number }>() }
 
 /** Where the file of a call is: named after its process, so that a record or a lock leads to it. */
 export function callFile({ pid, startTime, pidNamespace }: ProcessIdentity, kind: ProcessKind): string {
@@ -36,14 +38,14 @@ export function callFile({ pid, startTime, pidNamespace }: ProcessIdentity, kind
  */
 export function starterOf(identity: ProcessIdentity): Starter {
   return (kind) => {
-    own.children += 1
-    let isAtWork = true
+    const child: { pid?: number } = {}
+    own.children.add(child)
     return {
       fd: openOnce(callFile(identity, kind)),
-      ended: () => {
-        if (isAtWork) own.children -= 1
-        isAtWork = false
+      started: (pid) => {
+        child.pid = pid
       },
+      ended: () => own.children.delete(child),
     }
   }
 }
@@ -53,11 +55,27 @@ export function starterOf(identity: ProcessIdentity): Starter {
  * it.
  */
 export function removeCallFiles(): void {
+  const isAtWork = [...own.children].some(hasFiles)
   for (const [file, fd] of own.files) {
     closeSync(fd)
-    if (own.children === 0) rmSync(file, { force: true })
+    if (!isAtWork) rmSync(file, { force: true })
   }
   own.files.clear()
+}
+
+/**
+ * Whether a child of ours still has what it inherited. One that was killed may have ended unseen: its number stays its
+ * own until we are told of its end, and a process that only waits for that has closed its files (exit_files before
+ * exit_notify, kernel/exit.c).
+ */
+function hasFiles({ pid }: { pid?: number }): boolean {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The second field is the command name in parentheses and may contain anything; the state is the third.
+    return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2))
+  } catch {
+    return false
+  }
 }
 
 function openOnce(file: string): number | undefined {

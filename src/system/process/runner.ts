@@ -182,6 +182,7 @@ function spawned(command: Command, starter: Starter | undefined) {
       stdio: [...[0, 1, 2].map((at) => files[at]?.fd ?? ('pipe' as const)), ...inherited],
       detached: true,
     })
+    if (child.pid !== undefined) starting?.started(child.pid)
     return { child, files, isGone }
   } catch (error) {
     isGone()
