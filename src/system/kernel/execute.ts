@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a plan: the link lane and the rule lane side by side, each in order, one process a batch.
 
-import { type Batch, toLanes } from '../../compile/batches.ts'
+import { type Batch, type FileOp, toLanes } from '../../compile/batches.ts'
 import { CommandError, commandError } from '../../compile/command-error.ts'
 import { type Evidence, nftOptions, withEvidence } from '../../compile/evidence.ts'
 import { podNetns } from '../../compile/ip.ts'
@@ -49,20 +49,26 @@ export async function executeAll(place: Place, ops: readonly Op[], proof?: Proof
 
 async function runLane(place: Place, lane: readonly Batch[]): Promise<readonly Printed[]> {
   const printed: Printed[] = []
-  for (const batch of lane) printed.push({ batch, stdout: await runBatch(place, batch) })
+  for (const batch of lane) {
+    // Waiting for what needs no process would let the next stage fork before this one's tool has got its input.
+    const stdout = batch.tool === 'file' ? writeFiles(batch.ops) : await runBatch(place, batch)
+    printed.push({ batch, stdout })
+  }
   return printed
 }
 
 async function runBatch(place: Place, batch: Batch): Promise<string> {
-  if (batch.tool === 'file') {
-    for (const op of batch.ops) applyFileOp(op)
-    return ''
-  }
+  if (batch.tool === 'file') return writeFiles(batch.ops)
   const output = await place.run(commandOf(batch, place.netnsFd))
   // procps 4.0 tells of a key that is read-only in the pod's namespace, and ends with status 0 all the same.
   const isKeyRefused = batch.tool === 'sysctl' && output.stderr !== ''
   if (output.code !== 0 || isKeyRefused) throw commandError(batch, { ...output, missing: refusedFor(output.stderr) })
   return output.stdout
+}
+
+function writeFiles(ops: readonly FileOp[]): string {
+  for (const op of ops) applyFileOp(op)
+  return ''
 }
 
 async function runAnyway(place: Place, batch: Batch): Promise<readonly Error[]> {

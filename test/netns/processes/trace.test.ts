@@ -94,6 +94,18 @@ describe('TRESTLE_TRACE', () => {
     expect(all.filter(({ pid }) => pid === calls[0]?.pid).map(({ name }) => name)).toContain('set up')
   })
 
+  it('shows that the links have their input before anything else is started', () => {
+    attach(host, conf)
+    attach(host, conf, { id: 'c2', env: { TRESTLE_TRACE: file } })
+    const [links, , ...others] = events()
+      .filter(({ cat, ph }) => cat === 'tool' && ph === 'X')
+      .toSorted((a, b) => a.ts - b.ts)
+    expect(links?.name).toBe('ip -j -batch -')
+    expect(others[0]?.name).toMatch(/^nft /)
+    const written = events().find(({ name, tid }) => name === 'input written' && tid === links?.tid)
+    expect(others.filter(({ ts }) => ts < (written?.ts ?? Number.POSITIVE_INFINITY))).toEqual([])
+  })
+
   it('writes nothing where nobody asks for it', () => {
     const pod = attach(host, conf, { env: { TRESTLE_TRACE: '' } })
     expectSilent(later(host, 'DEL', { conf, pod }))
