@@ -3,9 +3,9 @@
 // and what is left.
 
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
+import { knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
 import { type KnownError, otherMatters } from './known/known-error.ts'
-import { knownErrors, unknownOwnError } from './known/known-errors.ts'
 import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
@@ -40,7 +40,7 @@ export interface Recognised {
 
 /** A text that speaks of the network of pods. */
 const aboutNetworks =
-  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave|azure-vnet|sriov|ovn-?k/i
+  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave|azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel/i
 
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {

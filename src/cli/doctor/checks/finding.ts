@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor says: which check, how bad, on what, what was seen, what comes of it, why it comes, and what to do.
 
-import { knownErrors } from '../../explain/known/known-errors.ts'
+import { knownErrors } from '../../explain/catalogue/known-errors.ts'
 import type { Severity } from '../../lint/checks/check-texts.ts'
 import type { DoctorCheck, Group } from './check.ts'
 import { type DoctorCheckId, doctorChecks, isDoctorCheckId } from './checks.ts'

@@ -121,7 +121,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'address-in-use',
     pattern:
-      /(?:requested )?(?:IP )?address:? ?\S+ is already in use|requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
+      /has already been used by host with MAC|\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by|address \S+ is already (?:owned|allocated)|with an? conflicting ip|is located at [\da-f:]{17}|AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use|requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
     who: 'an IPAM plugin, a check for duplicates, or the kernel',
     meaning: 'the address that the pod should have is in use by another machine or pod on the same network',
     causes: [
@@ -140,7 +140,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'subnet-used',
     pattern:
-      /subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/i,
+      /overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/i,
     who: 'podman, nerdctl, docker',
     meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
     causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],
@@ -196,5 +196,19 @@ export const addressErrors: readonly KnownError[] = [
     causes: ['more pods than addresses', 'the annotation ipam.antrea.io/ippools names a pool that is not there'],
     look: ['kubectl get ippools.crd.antrea.io', 'kubectl get ns NAMESPACE -o yaml | grep ippools'],
     cure: 'give the pool a further range, or name another one',
+  },
+  {
+    id: 'whereabouts-storage',
+    pattern:
+      /Error at storage engine: (?!Could not allocate)[^\n]{1,120}|IPAM (?:client initialization|connectivity) error[^\n]{0,100}|IPAM error (?:getting|reading|updating)[^\n]{0,120}/i,
+    who: 'whereabouts',
+    meaning: 'whereabouts could not read or write its pools in the API server',
+    causes: [
+      'the API server does not answer, or its kubeconfig (/etc/cni/net.d/whereabouts.d) has an old token',
+      'its CRDs (ippools, overlappingrangeipreservations) are missing, or its role may not use them',
+    ],
+    look: ['kubectl get crd | grep whereabouts', 'tail /var/log/whereabouts.log'],
+    cure: 'apply the manifests of whereabouts of one release; restart its pod here, which writes its kubeconfig',
+    wraps: true,
   },
 ]

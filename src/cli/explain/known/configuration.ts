@@ -8,7 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern:
-      /failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
+      /failed to find plugin [\w.-]+ in path|(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?|(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory|(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [
@@ -67,7 +67,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-network-config',
     pattern:
-      /no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/i,
+      /no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)|no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/i,
     who: 'containerd, CRI-O, cnitool, Multus',
     meaning: 'the directory has no configuration that the runtime takes',
     causes: [
@@ -82,7 +82,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-such-network',
     pattern:
-      /no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network/,
+      /no network available in the name|unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI|no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network/,
     who: 'cnitool, Multus, CRI-O',
     meaning: 'no file of the directory has a network of this name',
     causes: ['the name is another one', 'a plugin that delegates looks in another directory'],
@@ -102,7 +102,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'version-not-supported',
     pattern:
-      /incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]*"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command|configuration list: invalid cniVersions?\b[^\n]{0,60}/i,
+      /no converter for CNI result version|(?:CNI|config) version "?[\d.]+"? (?:is )?not supported|unsupported (?:CNI |spec |config )version|result type supports \[[^\]]*\] but|doesn't support (?:CNI|config) version|incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]+"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command|configuration list: invalid cniVersions?\b[^\n]{0,60}/i,
     who: 'a plugin, libcni, CRI-O, podman',
     meaning: 'a plugin and the configuration, or the runtime, do not speak the same CNI version',
     causes: [
@@ -119,7 +119,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'version-empty',
-    pattern: /invalid version "": the version is empty/,
+    pattern:
+      /does not support config version ""|cniVersion is (?:missing|empty)|missing (?:field )?cniVersion|invalid version "": the version is empty/,
     who: 'libcni',
     meaning: 'the configuration has no cniVersion: the ADD works, DEL and CHECK fail',
     causes: [
@@ -205,7 +206,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'result-without-address',
-    pattern: /cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config/,
+    pattern:
+      /IPAM plugin (?:return(?:ed)? (?:is )?missing|returned (?:zero|no)|did not return)[^\n]{0,40}|cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config/,
     who: 'libcni',
     meaning: 'the result of a plugin has no address, and the cniVersion of the configuration has no way to say so',
     causes: [

@@ -8,7 +8,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-no-function',
     pattern:
-      /VF pci addr(?:ess)? is required|failed to (?:get|find) VF(?! (?:representor|netdev))|no (?:free )?VFs? (?:available|found)/i,
+      /VF pci addr(?:ess)? is required|failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))|no (?:free )?VFs? (?:available|found)/i,
     who: 'the sriov plugin',
     meaning: 'the pod got no virtual function of a network card',
     causes: [
@@ -24,7 +24,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-setup',
     pattern:
-      /SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}|failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}failed to (?:open|Statfs))[^\n]{1,160}|setupVF failed: [^\n]{1,100}|failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/i,
+      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b[^\n]{0,80}|error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid|(?:effective|hardware) mac address is different from requested|error setting up interface in container namespace|SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}|failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}failed to (?:open|Statfs))[^\n]{1,160}|setupVF failed: [^\n]{1,100}|failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/i,
     who: 'the sriov or ib-sriov plugin',
     meaning: 'the pod got a virtual function, and its settings could not be made',
     causes: [
@@ -113,5 +113,18 @@ export const deviceErrors: readonly KnownError[] = [
     ],
     look: ['ip -d link show MASTER', 'ip link add test0 link MASTER type macvlan; ip link del test0'],
     cure: 'use an Ethernet master (for InfiniBand the ipoib or ib-sriov plugin), and leave `mtu` out',
+  },
+  {
+    id: 'rdma-namespace',
+    pattern:
+      /RDMA subsystem namespace awareness mode[^\n]{0,120}|failed to move RDMA dev\w*[^\n]{0,120}|failed to get RDMA devices? for PCI[^\n]{0,100}/i,
+    who: 'the rdma or ib-sriov plugin',
+    meaning: 'the RDMA device of the function could not be given to the pod',
+    causes: [
+      'the node shares RDMA devices between namespaces (rdma system netns shared): the plugin needs "exclusive"',
+      'the card has no RDMA device on this function: its driver (mlx5_ib) is not loaded',
+    ],
+    look: ['rdma system; rdma dev', 'lsmod | grep -e mlx5_ib -e ib_core'],
+    cure: 'rdma system set netns exclusive before any pod uses it (options ib_core netns_mode=0 at boot)',
   },
 ]

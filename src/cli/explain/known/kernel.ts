@@ -8,7 +8,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'ipv6-disabled',
     pattern:
-      /(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?operation not supported|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
+      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)|IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|failed to enable IPv6 (?:for|on|in) [^\n]{0,120}|disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)|(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?operation not supported|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
     who: 'a plugin',
     meaning:
       'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address ' +
@@ -25,7 +25,8 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'netlink-permission',
-    pattern: /(?:failed to|could not)[^\n]{0,160}: operation not permitted/i,
+    pattern:
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted|(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted/i,
     who: 'a plugin',
     meaning: 'the process may not change the network',
     causes: [
@@ -62,7 +63,8 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'state-permission',
-    pattern: /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied/,
+    pattern:
+      /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|open \/etc\/cni\/\S*: permission denied/,
     who: 'host-local, libcni',
     meaning: 'the state of the network belongs to root, and the caller is not root or may not write there',
     causes: ['it runs rootless, or without sudo', 'SELinux: files were copied or restored with another label'],
@@ -72,7 +74,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+      /Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [
@@ -112,7 +114,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'sysctl-refused',
     pattern:
-      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+/,
+      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)|(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+/,
     who: 'the tuning plugin and others',
     meaning: 'a sysctl cannot be set in the pod',
     causes: [

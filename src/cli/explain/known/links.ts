@@ -18,7 +18,8 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'dhcp-daemon',
-    pattern: /error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}/,
+    pattern:
+      /(?:nv-proxy|dhcp-proxy|netavark-dhcp\S*)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))|error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}/,
     who: 'the dhcp plugin',
     meaning: 'the dhcp daemon does not run on this node: `ipam.type` dhcp only passes the call on to it',
     causes: [
@@ -32,7 +33,8 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'dhcp-no-answer',
-    pattern: /no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate/,
+    pattern:
+      /unable to obtain (?:a )?(?:DHCP )?lease|DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate/,
     who: 'the dhcp daemon',
     meaning: 'no DHCP server answered in time',
     causes: [
@@ -49,7 +51,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
     pattern:
-      /failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found/i,
+      /parent interface \S+ (?:does not exist|not found)|(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))|failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found/i,
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -107,7 +109,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'interface-exists',
     pattern:
-      /container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists/,
+      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists|create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists|container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists/,
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
     causes: [
@@ -162,7 +164,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'mtu-invalid',
     pattern:
-      /failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)|invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+|vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long|interface name (?:must be less than|should be less than)|failed to parse MTU/i,
+      /\bmtu\b[^\n]{0,80}(?:invalid argument|numerical result out of range)|failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)|invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+|vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long|interface name (?:must be less than|should be less than)|failed to parse MTU/i,
     who: 'the kernel',
     meaning: 'a value for the interface is out of bounds: mostly its MTU, or the length of its name',
     causes: [
@@ -176,7 +178,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'route-refused',
     pattern:
-      /failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/i,
+      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network is unreachable|no route to host|nexthop has invalid gateway|network is down)|failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/i,
     who: 'a plugin',
     meaning: 'the kernel refused a route of the pod',
     causes: [

@@ -18,7 +18,8 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'plugin-may-not-run',
-    pattern: /fork\/exec \S+: permission denied/,
+    pattern:
+      /(?:exec|run\w*|start\w*)[^\n]{0,40}\/cni\/bin\/[^\s:]+: permission denied|fork\/exec \S+: permission denied/,
     who: 'the kernel',
     meaning: 'a plugin may not be started',
     causes: ['its mode has no x', 'its file system is mounted noexec', 'SELinux or AppArmor forbids it'],
@@ -171,5 +172,18 @@ export const programErrors: readonly KnownError[] = [
     look: ["journalctl -u containerd -u crio --since '1 hour ago'"],
     cure: 'look at the last of the quoted lines',
     wraps: true,
+  },
+  {
+    id: 'install-refused',
+    pattern:
+      /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)/i,
+    who: 'the installer of a plugin (an init container of its DaemonSet)',
+    meaning: 'the plugin could not be put into the directory of plugins of the node',
+    causes: [
+      'the system of the node is read-only there (Talos, Flatcar, Bottlerocket, ostree): it has another directory',
+      'SELinux or a security policy forbids the container to write on the host',
+    ],
+    look: ['findmnt -T /opt/cni/bin; ls -ldZ /opt/cni/bin', 'crictl info | grep -i bindir'],
+    cure: 'give the DaemonSet and the runtime a directory that can be written, or the container the right',
   },
 ]

@@ -22,7 +22,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'sandbox-gone',
     pattern:
-      /an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/i,
+      /Unexpected command output (?:Device|nsenter)[^\n]{0,80}|an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/i,
     who: 'kubelet, containerd',
     meaning: 'somebody asked for a sandbox that had just gone: harmless',
     causes: [
@@ -36,7 +36,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'netns-gone',
     pattern:
-      /failed to (?:open|get) (?:current )?(?:netns|namespace)[^\n]{0,200}|failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,30}|unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"/i,
+      /(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)|nsenter: reassociate to namespace [^\n]{0,60}|failed to (?:open|get) (?:current )?(?:netns|namespace)[^\n]{0,200}|failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,30}|unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"/i,
     who: 'a plugin',
     meaning: 'the network namespace of the pod is gone or no namespace',
     causes: [
@@ -92,7 +92,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'host-port-taken',
     pattern:
-      /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated/i,
+      /rootlessport[^\n]{0,120}address already in use|(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated/i,
     who: 'CRI-O, docker, podman',
     meaning: 'a process of the node listens on the host port that the pod wants',
     causes: [
@@ -207,7 +207,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'netns-busy',
     pattern:
-      /failed to (?:remove|umount) netns[^\n]{0,160}|(?:unlinkat|remove|unlink) \/(?:var\/)?run\/netns\/\S+ device or resource busy/,
+      /failed to (?:remove|umount) netns[^\n]{0,160}|(?:unlinkat|remove|unlink|umount|unmount\w*):? \/(?:var\/)?run\/\S*netns\/\S+ (?:device or resource busy|target is busy)/,
     who: 'containerd, CRI-O',
     meaning: "the pod's network namespace is still mounted somewhere, so its file cannot be removed",
     causes: [
@@ -221,7 +221,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'pod-gone',
     pattern:
-      /pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod|(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
+      /(?:CNI|network|plugin|multus|calico|cilium|ovn)[^\n]{0,300}\b(?:pods?|namespaces?) "[^"]*" not found|pod (?:was )?deleted (?:while|before|during)|canceled waiting for|pod sandbox \S* ?(?:is )?being deleted|pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod|(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
     who: 'Multus, OVN-Kubernetes, aws-cni',
     meaning: 'the pod was deleted, or made anew under its name, while its network was being set up: harmless',
     causes: [

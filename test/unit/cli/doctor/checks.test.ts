@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { doctorChecks } from '../../../../src/cli/doctor/checks/checks.ts'
 import { allChecks } from '../../../../src/cli/doctor/checks/finding.ts'
 import { sharedChecks } from '../../../../src/cli/doctor/checks/shared-checks.ts'
-import { knownErrors } from '../../../../src/cli/explain/known/known-errors.ts'
+import { knownErrors } from '../../../../src/cli/explain/catalogue/known-errors.ts'
 import { checks } from '../../../../src/cli/lint/checks/checks.ts'
 import { runCli } from '../../../support/collect.ts'
 

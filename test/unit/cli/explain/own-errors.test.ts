@@ -3,7 +3,7 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { knownErrors } from '../../../../src/cli/explain/known/known-errors.ts'
+import { knownErrors } from '../../../../src/cli/explain/catalogue/known-errors.ts'
 import { ownErrors, ownErrorTable } from '../../../../src/cli/explain/own/own-errors.ts'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
 import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src/cni/model/error.ts'

@@ -2,7 +2,7 @@
 // Errors as kubelet, the runtimes and the kernel print them, and what `trestle explain` makes of them.
 
 import { describe, expect, it } from 'vitest'
-import { knownErrors } from '../../../../src/cli/explain/known/known-errors.ts'
+import { knownErrors } from '../../../../src/cli/explain/catalogue/known-errors.ts'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
 import { checks } from '../../../../src/cli/lint/checks/checks.ts'
 import { runCli } from '../../../support/collect.ts'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of plugins that ask the API server: it refuses them, or they do not reach it.
 
-import type { KnownError } from './known-error.ts'
+import type { KnownError } from '../known/known-error.ts'
 
 const common = { needsNetwork: true } as const
 
@@ -29,7 +29,8 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'api-unauthorized',
-    pattern: /(?:failed \(\w+\)|error [^\n]{0,100}): Unauthorized\b/,
+    pattern:
+      /(?:failed|unable|err\w*=|could not)[^\n]{0,160}: Unauthorized\b|the server has asked for the client to provide credentials|must be logged in to the server|invalid bearer token|token (?:has|is) expired|(?:failed \(\w+\)|error [^\n]{0,100}): Unauthorized\b/,
     who: 'a plugin that asks the API server (istio-cni, linkerd-cni and others)',
     meaning: 'the API server refuses the token that the plugin has from its kubeconfig in /etc/cni/net.d',
     causes: [
@@ -46,7 +47,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-forbidden',
     pattern:
-      /Get "?https:\/\/[^\n]{1,200}: Forbidden\b|(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/i,
+      /is forbidden: User "?[^\s"]+"? cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b|(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/i,
     who: 'a plugin that asks the API server',
     meaning: 'the request was refused: by a proxy in between, or because its role lacks the right',
     causes: [
@@ -75,7 +76,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-unreachable',
     pattern:
-      /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
+      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80})|dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)|etcdserver: (?:request timed out|leader changed|no leader)|the server (?:was unable to return a response|is currently unable to handle)|https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
     who: 'a plugin or agent that asks the API server',
     meaning:
       'the API server does not answer at the address that the plugin uses, mostly the first of the service range',

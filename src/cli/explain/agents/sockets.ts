@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of plugins that only pass the call on to an agent, and of the agents.
+// Of plugins that only pass the call on to an agent, and of what they say where it does not answer.
 
-import type { KnownError } from './known-error.ts'
+import type { KnownError } from '../known/known-error.ts'
 
 const why = "the pod's events say why: an image, a crash, no API server"
 
@@ -10,7 +10,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'cilium-agent',
     pattern:
-      /(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?|dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}/i,
+      /cilium[- ](?:agent|daemon)\S*(?:(?! client)[^\n]){0,60}(?:not (?:ready|running|available|responding)|connection refused)|Is the agent running\?|(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?|dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}/i,
     who: 'the cilium plugin',
     meaning: 'the cilium agent of this node does not answer on its socket',
     causes: [
@@ -27,7 +27,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-endpoint',
-    pattern: /unable to create endpoint:|putEndpointId\w+|Cilium API client timeout exceeded/i,
+    pattern:
+      /P(?:UT|ATCH) \/endpoint\/\{id\}|unable to create endpoint:|putEndpointId\w+|Cilium API client timeout exceeded/i,
     who: 'the cilium plugin',
     meaning: 'the agent of this node answers, but could not make the endpoint of the pod',
     causes: [
@@ -40,6 +41,7 @@ export const agentErrors: readonly KnownError[] = [
       'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium status --brief',
     ],
     cure: "wait when it is a burst; else the agent's log of this node says which step fails",
+    wraps: true,
   },
   {
     id: 'kubeconfig-missing',
@@ -86,7 +88,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-daemon',
-    pattern: /dial unix \S*multus\.sock[^\n]{0,60}/,
+    pattern:
+      /dial unix \S*multus\.sock[^\n]{0,60}|\(shim\): failed to send CNI request: Post "?http:\/\/dummy\/(?:cni|delegate)"?: [^\n]{1,100}/,
     who: 'multus-shim',
     meaning: 'the Multus daemon of this node does not answer',
     causes: ['its pod crashes or was killed for memory', 'it was removed, and its configuration was left'],
@@ -95,7 +98,7 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-agent',
-    pattern: /127\.0\.0\.1:6784[^\n]{0,160}?connection refused/,
+    pattern: /(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
     who: 'the weave plugin',
     meaning: 'the weave router of this node does not answer',
     causes: ['its pod crashes, or waits for its peers', 'Weave was removed, and 10-weave.conflist was left'],
@@ -105,7 +108,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'ovn-agent',
     pattern:
-      /kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+(?! no available)|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/i,
+      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+(?! [^\n]{0,160}(?:no ?available|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/i,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -122,7 +125,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'antrea-agent',
-    pattern: /antrea\/cni\.sock[^\n]{0,60}/,
+    pattern:
+      /Antrea IPAM driver (?:failed to initialize|not ready)|antrea[^\n]{0,120}CNI server (?:is )?not ready|antrea\/cni\.sock[^\n]{0,60}/,
     who: 'the antrea plugin',
     meaning: 'the antrea agent of this node does not answer on its socket',
     causes: ['its pod starts still, or crashes', 'Antrea was removed, and 10-antrea.conflist was left'],
@@ -134,7 +138,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'agent-socket',
     pattern:
-      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused)|cannot connect to grpc dataplane[^\n]{0,60}/,
+      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused|permission denied|resource temporarily unavailable)|dial unix \/\S+: i\/o timeout|cannot connect to grpc dataplane[^\n]{0,60}/,
     who: 'a plugin that passes calls on to an agent',
     meaning: 'the agent behind the plugin does not answer on this node',
     causes: ['its pod crashes or starts still', 'it was removed, and its configuration was left in /etc/cni/net.d'],
@@ -196,5 +200,17 @@ export const agentErrors: readonly KnownError[] = [
     ],
     look: ['kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg endpoint list'],
     cure: 'restart the agent of this node: it drops endpoints whose pod is gone; update Cilium when it comes again',
+  },
+  {
+    id: 'weave-not-exposed',
+    pattern: /Bridge "weave" has no IP addresses/,
+    who: 'the weave plugin',
+    meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',
+    causes: [
+      'its pod waits for peers, or for most of them, before it gives addresses out',
+      'it was reset while it ran',
+    ],
+    look: ['kubectl -n kube-system get pods -o wide -l name=weave-net', 'ip addr show weave'],
+    cure: 'wait until weave says that it is ready; else restart its pod, and remove peers that are gone (weave rmpeer)',
   },
 ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Calico: its plugin, its address management, and calico-node behind them.
 
-import type { KnownError } from './known-error.ts'
+import type { KnownError } from '../known/known-error.ts'
 
 const why = "the pod's events say why: an image, a crash, no API server"
 
@@ -41,7 +41,7 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-nodename',
-    pattern: /\/var\/lib\/calico\/nodename(?:: no such file or directory)?/,
+    pattern: /\/var\/lib\/calico\/(?:nodename|mtu)(?:: no such file or directory)?/,
     who: 'the calico plugin',
     meaning: 'calico-node has not started on this node: it writes its name there when it is up',
     causes: [
@@ -77,7 +77,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-full',
     pattern:
-      /Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
+      /failed to find or claim a block|cannot allocate new block due to per host block limit|no pools match the required use|No valid IPPool\b|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',
     causes: [
@@ -132,7 +132,8 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-ipam-busy',
-    pattern: /max retries hit[^\n]{0,60}|excessive concurrent IPAM requests/i,
+    pattern:
+      /update conflict: (?:IPAM|BlockAffinity|WorkloadEndpoint)\S*|Hit max retries|IPAM block updated since|max retries hit[^\n]{0,60}|excessive concurrent IPAM requests/i,
     who: "Calico's address management",
     meaning: 'so many nodes changed the same block or handle at once that this one gave up',
     causes: ['very many pods start at once, on pools with few blocks left', 'the API server or etcd is slow'],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the plugins of cloud providers: their agents, and the addresses that the cloud gives.
 
-import type { KnownError } from './known-error.ts'
+import type { KnownError } from '../known/known-error.ts'
 
 /** Errors of aws-cni, azure-vnet, terway and their like. */
 export const cloudErrors: readonly KnownError[] = [
   {
     id: 'aws-ipamd',
     pattern:
-      /127\.0\.0\.1:50051[^\n]{0,60}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}/i,
+      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}|127\.0\.0\.1:50051[^\n]{0,60}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}/i,
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
     causes: [
@@ -47,7 +47,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-no-address',
     pattern:
-      /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress/i,
+      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange|PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available|no available (?:IP )?address(?:es)?\b(?! pools)|IPAM pool is (?:full|exhausted)|failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress/i,
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',
     causes: [
@@ -83,7 +83,8 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'azure-cns',
-    pattern: /(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
+    pattern:
+      /(?:RequestIPConfigs?|AllocateIPConfig|RequestIPAddress\w*) failed|failed to request IPs? (?:address(?:es)? )?from CNS|failed to get (?:IP address|network container\w*)[^\n]{0,40} from (?:Azure )?CNS|no NCs? found in (?:the )?CNS|CNS (?:client|IPAM)[^\n]{0,80}(?:failed|error|refused|deadline)|(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
     who: 'the azure-vnet plugin',
     meaning: 'azure-cns, the agent for addresses of this node, does not answer',
     causes: ['its pod starts still or crashes: it waits for its NodeNetworkConfig, or for the API server'],
@@ -111,5 +112,31 @@ export const cloudErrors: readonly KnownError[] = [
     causes: ['the cloud is slow to attach an interface or address, and kubelet asked again meanwhile'],
     look: ['kubectl -n kube-system logs ds/terway-eniip -c terway --tail=30'],
     cure: 'wait: the call that runs decides; when it stays, the log of terway names what the cloud refuses',
+  },
+  {
+    id: 'cloud-refused',
+    pattern:
+      /UnauthorizedOperation: |not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded|(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}|AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM/,
+    who: "the cloud provider's API, asked by the agent of a plugin",
+    meaning: 'the cloud refuses what the agent asks for: a right is missing, or it asks too often',
+    causes: [
+      'the role of the node or of the agent lacks its policy (AmazonEKS_CNI_Policy; for IPv6 one of your own)',
+      'the trust of the role does not name the service account of the agent',
+      'very many nodes start at once: the API limits requests',
+    ],
+    look: ['tail /var/log/aws-routed-eni/ipamd.log', 'kubectl -n kube-system get sa aws-node -o yaml'],
+    cure: 'attach the policy to the role that the agent has; wait where it is only a limit',
+    needsNetwork: true,
+  },
+  {
+    id: 'terway-agent',
+    pattern:
+      /cmdAdd: (?:error )?alloc ip[^\n]{0,120}|error alloc ip from grpc call[^\n]{0,120}|error get ip from terway[^\n]{0,120}|eth0 config is missing/,
+    who: 'the terway plugin',
+    meaning: 'the terway agent of this node answered without an address for the pod; its words say why',
+    causes: ['the vSwitch or the quota of interfaces is used up', 'its role lacks a right', 'it starts still'],
+    look: ['kubectl -n kube-system logs ds/terway-eniip -c terway --tail=30'],
+    cure: 'do what the quoted words and the log of terway name',
+    wraps: true,
   },
 ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what brings pods further interfaces: Multus and what it asks, SR-IOV, Open vSwitch, host-device, spiderpool.
 
-import type { KnownError } from './known-error.ts'
+import type { KnownError } from '../known/known-error.ts'
 
 /** Errors of second networks and of their agents. */
 export const secondNetworkErrors: readonly KnownError[] = [
@@ -61,7 +61,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'spiderpool-full',
-    pattern: /all IP addresses used(?: out)?/,
+    pattern: /IPPool available free IPs are not enough|no IPPool available|all IP addresses used(?: out)?/,
     who: 'spiderpool',
     meaning: 'no SpiderIPPool that fits this pod has a free address',
     causes: ['the pool is as large as the replicas, and the pod of before still holds one', 'addresses that leaked'],
@@ -87,5 +87,31 @@ export const secondNetworkErrors: readonly KnownError[] = [
     cure:
       'do what the quoted words name; a SpiderEndpoint that does not fit its pod goes when the pod is deleted and ' +
       'is made again',
+  },
+  {
+    id: 'multus-crd-missing',
+    pattern:
+      /(?:network-?attachment-?definitions?|net-attach-def|getDefaultNetDelegateCRD|failed to get network resource)[^\n]{0,240}the server (?:could not find the requested resource|doesn't have a resource type)|no matches for kind "NetworkAttachmentDefinition"|network-attachment-definitions\S* not found$/i,
+    who: 'Multus',
+    meaning: 'the cluster does not know NetworkAttachmentDefinitions: their CRD is missing',
+    causes: [
+      'Multus was installed without its CRD, or the CRD was deleted',
+      'the CRD is of another version than Multus',
+    ],
+    look: ['kubectl get crd network-attachment-definitions.k8s.cni.cncf.io'],
+    cure: 'apply the CRD of Multus (the first document of its manifest), and then the definitions',
+  },
+  {
+    id: 'spiderpool-check',
+    pattern:
+      /failed to ip checking[^\n]{0,160}|failed to (?:detect|check) gateway[^\n]{0,120}|gateway \S+ is unreachable|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
+    who: 'spiderpool (its coordinator plugin)',
+    meaning: 'the check of the new address, or of its gateway, failed',
+    causes: [
+      'the gateway does not answer from there: a VLAN, or a switch or hypervisor that drops unknown MACs',
+      'the interface that the check is made on is not there, or is down',
+    ],
+    look: ['kubectl get spidercoordinator -o yaml | grep -i -e detect', 'tcpdump -ni MASTER -e arp'],
+    cure: 'let the gateway answer, or set detectGateway and detectIPConflict of SpiderCoordinator to false',
   },
 ]

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of the plugins of service meshes, which stand behind a network's own plugin, and of OpenShift SDN.
+
+import type { KnownError } from '../known/known-error.ts'
+
+/** Errors of the plugins of istio, linkerd and their like, and of OpenShift SDN. */
+export const meshErrors: readonly KnownError[] = [
+  {
+    id: 'istio-ztunnel',
+    pattern:
+      /no ztunnel connection|failed to wait for ztunnel connection|ztunnel (?:connection broken|protocol error|responded with an ack error)|(?:partial add error|failed to add pod to ztunnel)[^\n]{0,120}/i,
+    who: 'the istio-cni plugin, in ambient mode',
+    meaning: 'istio-cni of this node could not hand the pod to ztunnel',
+    causes: [
+      'ztunnel does not run on this node, or not yet: it starts still, is drained or updated, or crashes',
+      'istio-cni and ztunnel are of releases too far apart',
+      'the socket between both (/var/run/ztunnel/ztunnel.sock) is not mounted from the host into one of them',
+    ],
+    look: ['kubectl get pods -A -o wide -l app=ztunnel', 'kubectl -n istio-system logs ds/istio-cni-node --tail=30'],
+    cure:
+      'make ztunnel of this node run: kubelet tries again by itself. Update istio-cni and ztunnel together; a pod ' +
+      'without istio.io/dataplane-mode: ambient does not wait for it',
+  },
+  {
+    id: 'istio-agent',
+    pattern:
+      /unable to push CNI event[^\n]{0,160}|failed to contact node Istio CNI agent[^\n]{0,120}|failed to send event request[^\n]{0,120}|istio-cni cmdAdd failed to check if pod is ambient|istio-cni\/(?:pluginevent|cni-log|log)\.sock[^\n]{0,60}/i,
+    who: 'the istio-cni plugin, in ambient mode',
+    meaning: 'the istio-cni agent of this node did not take the pod, or does not answer',
+    causes: [
+      'istio-cni-node of this node starts still, crashes or was removed, and its entry was left in the list',
+      'it answered with an error of its own, which is quoted behind the status',
+    ],
+    look: [
+      'kubectl get pods -A -o wide -l k8s-app=istio-cni-node',
+      'kubectl -n istio-system logs ds/istio-cni-node --tail=30',
+    ],
+    cure:
+      'make istio-cni-node of this node run; where istio is gone, take the entry istio-cni out of the list in ' +
+      '/etc/cni/net.d',
+    wraps: true,
+  },
+  {
+    id: 'mesh-redirect',
+    pattern:
+      /linkerd-cni: could not configure firewall[^\n]{0,160}|nsenterRedirect failed[^\n]{0,80}|redirect failed[^\n]{0,120}|unable to (?:setup|set up|apply) (?:traffic )?redirect\w*[^\n]{0,80}|pod redirection[^\n]{0,40}failed[^\n]{0,60}/i,
+    who: 'the istio-cni, linkerd-cni or kuma-cni plugin',
+    meaning: "the mesh's plugin could not write the rules that lead the pod's traffic to its proxy",
+    causes: [
+      'iptables failed in the namespace of the pod: a module (xt_owner, xt_REDIRECT, iptable_nat) is missing',
+      'the node has another kind of iptables (nft, legacy) than the plugin was told to use',
+      'an annotation of the pod has ports that are none',
+    ],
+    look: ['modprobe -a xt_owner xt_REDIRECT iptable_nat ip6table_nat', 'iptables --version'],
+    cure: "load the modules; choose the kind of iptables in the mesh's own options; correct the annotation",
+    needsNetwork: true,
+    wraps: true,
+  },
+  {
+    id: 'chaining-mode',
+    pattern: /Network configuration does not support key prevResult/,
+    who: 'the antrea plugin',
+    meaning: 'antrea stands behind another plugin in the list, and does not chain with that one',
+    causes: ['a list of another network was joined with it by hand or by an installer'],
+    look: ['trestle lint', 'ls /etc/cni/net.d'],
+    cure: 'let antrea be the first plugin, or use its networkPolicyOnly mode, which chains with those of clouds',
+  },
+  {
+    id: 'openshift-sdn',
+    pattern:
+      /SDN network process is not \(yet\?\) available|failed to find netid for namespace[^\n]{0,80}|node SDN setup failed[^\n]{0,80}|could not complete SDN setup/i,
+    who: 'the plugin of OpenShift SDN',
+    meaning: 'the SDN agent of this node does not run, or has not got its part of the network yet',
+    causes: [
+      'the sdn pod of this node starts still, crashes, or waits for Open vSwitch or for the API server',
+      'the NetNamespace of the project or the HostSubnet of the node is missing: the SDN controller does not run',
+    ],
+    look: ['oc get pods -n openshift-sdn -o wide', 'oc get hostsubnet,netnamespace', 'systemctl status ovs-vswitchd'],
+    cure: 'bring Open vSwitch and the sdn pod of this node up, then the controller; delete the pod when they run',
+  },
+]

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of the agents themselves, by their own logs and probes: calico-node, cilium-agent, kube-router, weave.
+
+import type { KnownError } from '../known/known-error.ts'
+
+/** Errors that an agent prints where it does not get ready. */
+export const nodeAgentErrors: readonly KnownError[] = [
+  {
+    id: 'calico-bgp',
+    pattern:
+      /BIRDv?[46]? is not ready|BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file|bird: Unable to open configuration file|unable to connect to BIRDv?[46]? socket|bird(?:v?[46])?\.ctl[^\n]{0,60}/i,
+    who: 'calico-node',
+    meaning: 'calico-node of this node has no BGP session with another node, so routes to its pods are missing',
+    causes: [
+      'it took the address of a wrong interface (a bridge of docker, a VPN): IP_AUTODETECTION_METHOD chooses',
+      'port 179/tcp or protocol 4 (IP in IP) does not pass between the nodes',
+      'a node is gone, and its Node object was left; or BIRD starts still',
+    ],
+    look: [
+      'calicoctl node status',
+      'kubectl get nodes -o yaml | grep -e IPv4Address -e internal-ip',
+      'kubectl logs -n kube-system ds/calico-node -c calico-node --tail=30',
+    ],
+    cure:
+      'set IP_AUTODETECTION_METHOD of calico-node (interface=NAME, can-reach=ADDRESS or kubernetes-internal-ip), and ' +
+      'open 179/tcp between the nodes',
+  },
+  {
+    id: 'calico-node-address',
+    pattern:
+      /Unable to auto-?detect an IPv[46] address[^\n]{0,120}|Couldn't autodetect an IPv[46] address[^\n]{0,80}|Calico node '\S+' is already using the IPv[46] address \S+|Unable to confirm IPv[46] address \S+ is assigned/i,
+    who: 'calico-node',
+    meaning: 'calico-node found no address of the node for itself, or one that another node has in its data',
+    causes: [
+      'IP_AUTODETECTION_METHOD names an interface or an address that this node does not have',
+      'the node was made anew under another name, and the Node object of before has its address',
+      'two nodes have one address (machines behind NAT, copies of one image)',
+    ],
+    look: ['ip -br addr; hostname', 'kubectl get nodes -o wide', 'calicoctl get nodes -o wide'],
+    cure: 'correct IP_AUTODETECTION_METHOD; remove the node that is gone: kubectl delete node, calicoctl delete node',
+  },
+  {
+    id: 'calico-felix',
+    pattern:
+      /felix is not ready|calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha|Typha[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS)/i,
+    who: 'calico-node',
+    meaning: 'Felix, the part of calico-node that writes rules and routes, is not ready on this node',
+    causes: [
+      'it does not reach the API server or Typha (5473/tcp), or their certificates do not fit',
+      'iptables or ipset fails on the node: its log says which call',
+      'it starts still, or its CPU limit is low',
+    ],
+    look: [
+      'kubectl logs -n kube-system ds/calico-node -c calico-node --tail=50 | grep -i -e error -e panic',
+      'kubectl get pods -A -o wide -l k8s-app=calico-typha',
+    ],
+    cure: 'do what the first error in its log says; open 5473/tcp to the nodes of Typha',
+  },
+  {
+    id: 'agent-port-taken',
+    pattern:
+      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn\w*|aws-node|ipamd|azure-cns|spiderpool)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/i,
+    who: 'the agent of a network',
+    meaning: 'another program of the node has a port or device that the agent needs',
+    causes: [
+      'an agent of before, or a second network add-on, still runs on the node',
+      'the port belongs to a program of the node: the agent has an option for another one',
+    ],
+    look: ['ss -Hlntup', 'ip -d link show type vxlan', 'kubectl get ds -A'],
+    cure: 'end what has the port, or give the agent another one; keep one network add-on on a node',
+  },
+]

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every error of others that is known, the telling ones first: of two whose words overlap the first one counts.
+
+import { apiServerErrors } from '../agents/api-server.ts'
+import { calicoErrors } from '../agents/calico.ts'
+import { cloudErrors } from '../agents/clouds.ts'
+import { flannelErrors } from '../agents/flannel.ts'
+import { meshErrors } from '../agents/meshes.ts'
+import { nodeAgentErrors } from '../agents/node-agents.ts'
+import { podmanErrors } from '../agents/podman.ts'
+import { secondNetworkErrors } from '../agents/second-networks.ts'
+import { agentErrors } from '../agents/sockets.ts'
+import { windowsErrors } from '../agents/windows.ts'
+import { addressErrors } from '../known/addresses.ts'
+import { configurationErrors } from '../known/configuration.ts'
+import { deviceErrors } from '../known/devices.ts'
+import { iptablesErrors } from '../known/iptables.ts'
+import { kernelErrors } from '../known/kernel.ts'
+import type { KnownError } from '../known/known-error.ts'
+import { linkErrors } from '../known/links.ts'
+import { netlinkErrors } from '../known/netlink.ts'
+import { programErrors } from '../known/programs.ts'
+import { reachErrors } from '../known/reach.ts'
+import { runtimeErrors } from '../known/runtime.ts'
+import { valueErrors } from '../known/values.ts'
+
+/** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
+export const unknownOwnError: KnownError = {
+  id: 'trestle-failed',
+  pattern: /type="trestle[^"]*"(?: name=\S+)? failed \(\w+\): \S/,
+  who: 'trestle',
+  meaning: 'trestle refused the call, or something that it runs failed',
+  causes: [
+    'the words behind "failed (…): " name what failed and on what; those behind the first semicolon are its details',
+  ],
+  look: ['trestle explain'],
+  cure: 'do what the details say; `trestle explain` without words lists all codes',
+}
+
+/** All families. */
+export const knownErrors: readonly KnownError[] = [
+  ...flannelErrors,
+  ...calicoErrors,
+  ...nodeAgentErrors,
+  ...meshErrors,
+  ...agentErrors,
+  ...cloudErrors,
+  ...secondNetworkErrors,
+  ...windowsErrors,
+  ...podmanErrors,
+  ...deviceErrors,
+  ...linkErrors,
+  ...valueErrors,
+  ...configurationErrors,
+  ...programErrors,
+  ...iptablesErrors,
+  ...addressErrors,
+  ...netlinkErrors,
+  ...kernelErrors,
+  ...apiServerErrors,
+  ...runtimeErrors,
+  ...reachErrors,
+]

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of what the kernel answers to any program that changes the network: no room, no such link, an answer cut short.
+
+import type { KnownError } from './known-error.ts'
+
+const common = { needsNetwork: true } as const
+
+/** Answers of netlink, ipset and BPF. */
+export const netlinkErrors: readonly KnownError[] = [
+  {
+    id: 'netlink-interrupted',
+    pattern: /results may be incomplete or inconsistent|NLM_F_DUMP_INTR|dump (?:was )?interrupted/i,
+    who: 'the netlink library of Go, in a plugin or agent',
+    meaning: 'the list of interfaces, addresses or routes changed while the kernel was listing it',
+    causes: [
+      'many pods start or end on this node at once; releases of the library since 1.3 (of late 2024) report it, and ' +
+        'programs that do not ask again take it for an error',
+    ],
+    look: ['ip -br link | wc -l; ip route show table all | wc -l'],
+    cure: 'nothing for this pod: the next try goes through. Update the plugin: newer releases ask again by themselves',
+    ...common,
+  },
+  {
+    id: 'no-memory',
+    pattern:
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)|signal: killed[^\n]{0,60}out of memory/i,
+    who: 'the kernel',
+    meaning: 'the kernel had no memory for what was asked for',
+    causes: [
+      "the memory limit of the program's cgroup is reached (a Multus or agent pod with a small limit)",
+      'the machine is out of memory, or in pieces too small',
+      'old kernels (CentOS 7): namespaces and cgroups that were never freed',
+    ],
+    look: [
+      'free -m; cat /proc/buddyinfo',
+      'journalctl -k --since "1 hour ago" | grep -i -e oom -e "allocation failure"',
+    ],
+    cure: 'raise the limit of that pod, free memory, or restart the node; update an old kernel',
+    ...common,
+  },
+  {
+    id: 'bpf-refused',
+    pattern:
+      /(?:load\w*|creat\w*|attach\w*|pin\w*|open\w*|mount\w*|replac\w*)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK)|\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/i,
+    who: 'an agent that uses BPF (Cilium, Calico eBPF, aws-cni policies)',
+    meaning: 'the kernel refused a BPF program or map, or has no place to keep it',
+    causes: [
+      'the kernel is older than what the agent needs, or was built without a piece of it',
+      '/sys/fs/bpf is not mounted, or not into the pod of the agent',
+      'the agent is not privileged (CAP_BPF, CAP_SYS_ADMIN), lockdown is on, or RLIMIT_MEMLOCK is low',
+    ],
+    look: ['uname -r; findmnt /sys/fs/bpf; cat /sys/kernel/security/lockdown', 'bpftool feature probe | head -40'],
+    cure: 'mount -t bpf bpf /sys/fs/bpf (and at boot), run the agent privileged, or use a kernel that its page names',
+    ...common,
+  },
+  {
+    id: 'ipset-refused',
+    pattern:
+      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file)/i,
+    who: 'ipset, run by an agent or plugin',
+    meaning: 'a set of addresses could not be made, changed or removed',
+    causes: [
+      'the module ip_set (ip_set_hash_net, ip_set_hash_ip) is missing on the node',
+      'the ipset of the image is newer than the kernel ("Kernel and userspace incompatible", "protocol")',
+      'a rule still uses the set, or another program made one of that name and another type',
+    ],
+    look: ['modprobe -a ip_set ip_set_hash_net ip_set_hash_ip xt_set', 'ipset list -n | head', 'uname -r'],
+    cure: "load the modules and name them in /etc/modules-load.d; restart the agent's pod, which makes its sets anew",
+    ...common,
+  },
+  {
+    id: 'link-gone',
+    pattern:
+      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|container interface name \S+ does not exist/i,
+    who: 'a plugin',
+    meaning: 'an interface that the plugin has to work on is not there',
+    causes: [
+      'somebody removed it between two steps: another agent, udev or NetworkManager, or the end of the pod',
+      'the plugin before it in the list made none, or gave it another name',
+      'a bridge or device of the node that the configuration names was never made',
+    ],
+    look: ['ip -br link', 'ip -n NETNS -br link', 'trestle lint'],
+    cure:
+      'the next try works when it was a moment; else make the device that the message names, or correct its name in ' +
+      'the configuration',
+    ...common,
+  },
+]
