@@ -30,6 +30,8 @@ export interface ClusterOptions {
   readonly services: readonly string[]
   /** Archives that containerd imports on each node. */
   readonly images: readonly string[]
+  /** For the scripts of the nodes (node.sh, containerd-up.sh). */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface Cluster {
@@ -50,13 +52,14 @@ export interface Cluster {
 }
 
 /** Starts one. It comes back when every node has its ranges, and no network. */
-export async function openCluster({ nodes, proxy, cidrs, services, images }: ClusterOptions): Promise<Cluster> {
+export async function openCluster(options: ClusterOptions): Promise<Cluster> {
+  const { nodes, proxy, cidrs, services, images } = options
   const dir = await prepareLab({})
   await writeCredentials(dir, nodes)
   for (const node of nodes) await mkdir(join(dir, node))
   const script = fileURLToPath(new URL('up.sh', import.meta.url))
   const command = ['bash', script, dir, peers, cidrs.join(','), services.join(','), proxy, ...nodes]
-  const env = { LAB_UPLINK: 'no', LAB_NAME: 'site', LAB_IMAGES: images.join(' ') }
+  const env = { LAB_UPLINK: 'no', LAB_NAME: 'site', LAB_IMAGES: images.join(' '), ...options.env }
   const site = await openLab(dir, { command, ready: 'cluster ready', env })
   const kubeconfig = join(dir, 'pki/admin.conf')
   const kubectl = async (...words: readonly string[]): Promise<string> => {

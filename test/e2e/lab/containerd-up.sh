@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Inside enter.sh: starts containerd, gives it the images, prints `containerd ready` and stays until stdin is closed.
 # usage: containerd-up.sh DIR PEERS      socket: LAB_SOCKET, else DIR/containerd.sock; log: DIR/containerd.log
+# LAB_BIN_DIR: where containerd 2 looks for plugins, else /opt/cni/bin
 # LAB_IMAGES: more archives to import; LAB_METRICS: ADDRESS:PORT where containerd 2 serves its metrics
 # The configuration is for containerd 2 (version 3 or newer), or for Debian's 1.6 (version 2).
 set -euo pipefail
@@ -37,7 +38,7 @@ state = '/run/containerd/state'
 [plugins.'io.containerd.cri.v1.runtime']
   restrict_oom_score_adj = true
   [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ['/opt/cni/bin']
+    bin_dirs = ['${LAB_BIN_DIR:-/opt/cni/bin}']
     conf_dir = '/etc/cni/net.d'
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
     runtime_type = 'io.containerd.runc.v2'

@@ -120,9 +120,9 @@ export async function openLab(dir: string, { command, ready, parts = [], env: mo
   }
 }
 
-/** A private machine with containerd on `DIR/containerd.sock`. */
-export const openContainerdLab = (dir: string): Promise<Lab> =>
-  openLab(dir, { command: ['bash', here('containerd-up.sh'), dir, peers], ready: 'containerd ready' })
+/** A private machine with containerd on `DIR/containerd.sock`, or LAB_SOCKET of `env`. */
+export const openContainerdLab = (dir: string, env: Readonly<Record<string, string>> = {}): Promise<Lab> =>
+  openLab(dir, { command: ['bash', here('containerd-up.sh'), dir, peers], ready: 'containerd ready', env })
 
 /** A private machine with nothing started in it. `parts`: unpacked packages that it has. */
 export const openBareLab = (dir: string, parts: readonly string[] = []): Promise<Lab> =>

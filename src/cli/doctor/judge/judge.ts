@@ -28,7 +28,7 @@ export function judge(facts: NodeFacts): readonly Finding[] {
     ...judgeFirewalls(facts),
     ...judgeLimits(facts),
   ]
-  const all = [...withoutEffects(found), ...judgeLog(facts, found), ...judgeProbe(facts, found)]
+  const all = [...withShadowedBridges(withoutEffects(found)), ...judgeLog(facts, found), ...judgeProbe(facts, found)]
   return all.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group))
 }
 
@@ -37,4 +37,16 @@ function withoutEffects(findings: readonly Finding[]): readonly Finding[] {
   const causes = ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing']
   const isEffect = findings.some(({ id }) => causes.includes(id))
   return findings.filter(({ id }) => !(isEffect && id === 'route-elsewhere'))
+}
+
+/**
+ * A bridge with pods on it has the address of the network that is meant; the one whose file comes first cannot have it
+ * too. Its file is the cause: the address is seen with it.
+ */
+function withShadowedBridges(findings: readonly Finding[]): readonly Finding[] {
+  const shadowed = findings.find(({ id }) => id === 'config-shadowed')
+  const isEffect = ({ id, run }: Finding) => id === 'bridge-other-address' && run === undefined
+  if (shadowed === undefined || !findings.some(isEffect)) return findings
+  const seen = [shadowed, ...findings.filter(isEffect)].map((each) => each.seen).join('; ')
+  return findings.filter((each) => !isEffect(each)).map((each) => (each === shadowed ? { ...each, seen } : each))
 }

@@ -9,7 +9,7 @@ import { lintDirectory } from '../../lint/directory/directory.ts'
 import type { FileLint } from '../../lint/rules/file.ts'
 import { openNode } from '../../lint/rules/node.ts'
 import { openPrograms, type Programs } from '../../lint/rules/programs.ts'
-import { targetOf } from '../../lint/runtimes/targets.ts'
+import { otherBinDirs, targetOf } from '../../lint/runtimes/targets.ts'
 import type { NodeRuntime } from '../../node/runtime-directories.ts'
 import type { ConfigurationFacts, PluginFacts, RuntimeFacts } from './facts.ts'
 
@@ -18,7 +18,7 @@ export function lookAtConfiguration(
   runtime: RuntimeFacts,
   found: readonly NodeRuntime[],
 ): ConfigurationFacts & { readonly couldNotLook?: true } {
-  const installed = openPrograms(runtime.binDirs)
+  const installed = openPrograms(runtime.binDirs, otherBinDirs(runtime.binDirs, found))
   const programs: Programs = installed.hasDirectory ? { ...installed, host: openNode() } : installed
   const { readers, isOfCrio } = targetOf(runtime.confDir, found)
   const lint = lintDirectory(runtime.confDir, programs, { readers, isOfCrio })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A directory as the runtime that reads it has it: with its own settings, as `trestle lint` does.
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { lookAtConfiguration } from '../../../../src/cli/doctor/look/configuration.ts'
@@ -40,4 +40,17 @@ it('containerd that loads all of them stops at it', () => {
   const { file, prediction } = used([reader(0)])
   expect(file).toBeUndefined()
   expect(prediction?.containerd).toMatchObject({ stoppedBy: '20-b.conflist' })
+})
+
+it('a plugin that is in the directory of another runtime is told with that directory', () => {
+  const [empty, other] = [`${confDir}/lib`, `${confDir}/opt`]
+  mkdirSync(empty)
+  mkdirSync(other)
+  writeFileSync(`${other}/trestle`, '', { mode: 0o755 })
+  const elsewhere = { ...reader(1), settings: { confDir: '/nowhere', binDirs: [other], maxConfNum: 1 } }
+  const { findings } = lookAtConfiguration({ ...runtime, confDir, binDirs: [empty] }, [reader(1), elsewhere])
+  expect(findings.find(({ id }) => id === 'plugin-missing')).toMatchObject({
+    message: `there is no plugin "trestle" in ${empty}; it is in ${other}`,
+    cure: expect.stringContaining(`ln -s ${other}/trestle ${empty}/ `),
+  })
 })

@@ -209,6 +209,28 @@ describe('doctor judges', () => {
     expect(judge(shadowing('multus'))).toEqual([])
   })
 
+  it('the bridge that another file wants for itself is seen with that file, and no finding of its own', () => {
+    const used = {
+      ...configuration,
+      file: '00-other.conflist',
+      network: 'other',
+      plugins: [{ ...plugin, isOwn: false }],
+    }
+    const bridge = { name: 'cni0', addresses: ['10.240.0.1/24'], hasPorts: true }
+    const [network] = healthy.networks
+    if (network === undefined) throw new Error('no network')
+    const other = { ...network, name: 'other', subnets: ['10.88.0.0/16'], otherBridge: bridge }
+    const facts = { ...healthy, networks: [...healthy.networks, other] }
+    expect(judge({ ...facts, configurations: [used as never] })).toMatchObject([
+      { id: 'config-shadowed', seen: expect.stringContaining('cni0 has 10.240.0.1/24') },
+    ])
+    expect(idsOf(facts)).toEqual(['error bridge-other-address'])
+    // One that nobody uses is in the way of both.
+    const unused = { ...other, otherBridge: { ...bridge, hasPorts: false } }
+    const both = { ...healthy, networks: [unused], configurations: [used as never] }
+    expect(idsOf(both)).toEqual(['warning config-shadowed', 'error bridge-other-address'])
+  })
+
   it('an error of the log that goes on, one that is over, and one that is found elsewhere', () => {
     const logged = (id: string, minutes: number) => {
       const about = { meaning: 'm', cause: 'c', cure: 'd', pods: ['default/web'], units: ['kubelet'], text: 't' }
