@@ -26,7 +26,10 @@ export type IpOp = Exclude<
 
 type NewLinkOp = Extract<IpOp, { kind: 'veth.add' | 'macvlan.add' | 'bridge.add' | 'vlan.gateway' | 'ifb.add' }>
 type RouteOp = Extract<IpOp, { kind: `route.${string}` | 'hostroute.replace' }>
-type LinkSettingOp = Exclude<Extract<IpOp, { kind: `link.${string}` | `port.${string}` }>, { kind: 'link.del' }>
+type LinkSettingOp = Exclude<
+  Extract<IpOp, { kind: `link.${string}` | `port.${string}` }>,
+  { kind: 'link.del' | 'link.show' }
+>
 
 /** The words after `ip` for one operation; one line of a batch. */
 export function ipWords(op: IpOp): readonly string[] {
@@ -47,7 +50,8 @@ export function ipWords(op: IpOp): readonly string[] {
     case 'addr.del':
       return ['addr', 'del', op.cidr, 'dev', op.dev]
     case 'addr.show':
-      return ['addr', 'show', 'dev', op.dev]
+    case 'link.show':
+      return [op.kind === 'addr.show' ? 'addr' : 'link', 'show', 'dev', op.dev]
     case 'rule.add':
     case 'rule.del':
       return ['rule', op.kind === 'rule.add' ? 'add' : 'del', 'from', op.from, 'table', `${op.table}`]

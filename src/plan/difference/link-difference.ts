@@ -16,7 +16,7 @@ type LinkKind =
 type LinkOp = Extract<Op, { kind: LinkKind | `port.${string}` | `addr.${string}` }>
 type PresentLinkOp = Exclude<
   Extract<LinkOp, { kind: `link.${string}` | `port.${string}` | 'addr.replace' }>,
-  { kind: 'link.del' | 'link.name' | 'link.group' | 'link.no-local' }
+  { kind: 'link.del' | 'link.name' | 'link.group' | 'link.no-local' | 'link.show' }
 >
 
 /** What differs, for people; empty when all holds, or for what is not compared. `place`: where the operation acts. */
@@ -44,6 +44,7 @@ export function linkDifference(op: LinkOp, place: ObservedNamespace, observed: O
     case 'link.name':
     case 'link.no-local':
     case 'addr.show':
+    case 'link.show':
       return []
     default:
       return onLink(place, op.dev, (link) => settingDifference(op, link))

@@ -75,6 +75,7 @@ export type OpKind =
     }
   | { readonly kind: 'addr.del'; readonly dev: string; readonly cidr: string }
   | { readonly kind: 'addr.show'; readonly dev: string }
+  | { readonly kind: 'link.show'; readonly dev: string }
   | {
       readonly kind: 'route.add'
       readonly dev: string

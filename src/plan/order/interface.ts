@@ -226,6 +226,7 @@ function ownBridgeMacOps({ machineId }: AddFacts, { bridge }: NetworkSpec): read
   return bridge === undefined ? [] : ownMacOps(bridge, machineId)
 }
 
+/** Its addresses are not asked for: in a batch `ip` has those of all links listed (ip/ip.c, rtnl_set_strict_dump). */
 function showBridge(dev: string): Op {
-  return { in: 'host', kind: 'addr.show', dev, why: `see that ${dev} is the bridge it was` }
+  return { in: 'host', kind: 'link.show', dev, why: `see that ${dev} is the bridge it was` }
 }

@@ -140,7 +140,7 @@ async function runOps(place: Place, ops: readonly Op[], isInPod: boolean): Promi
 /** Read only where the operations ask for it. */
 function shownBy(ops: readonly Op[], printed: readonly string[]): Shown {
   const text = printed.join('\n')
-  const isAsked = ops.some(({ kind }) => kind === 'addr.show' || kind === 'route.show-default')
+  const isAsked = ops.some(({ kind }) => kind === 'addr.show' || kind === 'link.show' || kind === 'route.show-default')
   const documents = isAsked ? readDocuments(text) : []
   const routes = (readRoutes(documents).get(mainTable) ?? []).map(({ dst }) => dst)
   const rules = ops.some(({ kind }) => kind === 'nft.base.show') ? { rules: readBase(text) } : {}

@@ -71,6 +71,7 @@ describe('addresses, routes, rules', () => {
     ],
     ['addr del 10.0.0.2/24 dev eth0', { kind: 'addr.del', dev: 'eth0', cidr: '10.0.0.2/24' }],
     ['addr show dev eth0', { kind: 'addr.show', dev: 'eth0' }],
+    ['link show dev eth0', { kind: 'link.show', dev: 'eth0' }],
     ['route append 10.9.0.0/16 dev eth0', { ...route, route: { dst: '10.9.0.0/16' } }],
     [
       'route append 10.9.0.0/16 via 10.0.0.1 dev eth0 metric 5 table 100 scope 253 src 10.0.0.2 mtu 1400 advmss 1360',

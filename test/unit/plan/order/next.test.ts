@@ -111,7 +111,7 @@ const cases: readonly Case[] = [
     happens: usual(bridge),
     next: [
       'usual',
-      '  links: batch: forwarding.on sysctl.write link.up addr.replace veth.add link.alias port.flags addr.show, proven',
+      '  links: batch: forwarding.on sysctl.write link.up addr.replace veth.add link.alias port.flags link.show, proven',
       '  rules inet: batch: nft.add nft.add nft.add nft.add nft.base.show, proven',
       '  pod after links: batch: link.up route.show-default addr.replace link.up neigh.announce route.add',
       '  settings after links, rules inet, pod: batch: sysctl.write',
