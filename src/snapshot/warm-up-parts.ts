@@ -14,6 +14,7 @@ import type { Op } from '../plan/model/op.ts'
 import type { AddFacts } from '../plan/order/facts.ts'
 import { nextOfAdd } from '../plan/order/next.ts'
 import type { Step } from '../plan/order/stage.ts'
+import { namesOnce } from '../system/files/files.ts'
 import { networkFiles } from '../system/files/state.ts'
 import { linkCommands } from '../system/kernel/execute.ts'
 import type { Door } from '../system/kernel/run-plan.ts'
@@ -45,7 +46,7 @@ export async function warmUpAdd(context: CallContext, call: Invocation, conf: Ne
   const addition = { context, call, conf, key, files: networkFiles(conf.name) }
   const netns = context.openNetns(call.netns)
   const record = await intentFor(addition, netns.identity)
-  const real = doorOf({ ...addition, record, netns })
+  const real = doorOf({ ...addition, record, netns, names: namesOnce() })
   const door: Door = async (run) => {
     const learnt = await real(run)
     // As if the bridge were there: the second ADD finds the network as it is to be.

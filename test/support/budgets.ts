@@ -50,6 +50,16 @@ export function readStrace(log: string): Counts {
   }
 }
 
+/** What the main thread opened more than once, as often as it did; files without a name apart. */
+export function openedAgain(log: string): ReadonlyMap<string, number> {
+  const calls = callsOf(log)
+  const own = calls.filter(({ pid, name }) => pid === calls[0]?.pid && opening.test(name))
+  const opened = own.filter(({ text }) => succeeded(text) && !text.includes('O_TMPFILE'))
+  const paths = opened.map(({ text }) => /"([^"]*)"/.exec(text)?.[1] ?? '')
+  const times = Map.groupBy(paths, (path) => path)
+  return new Map([...times].filter(([, each]) => each.length > 1).map(([path, each]) => [path, each.length]))
+}
+
 /** `counts` without what `base` has already. */
 export function countsAbove(counts: Counts, base: Counts): Counts {
   const entries = Object.entries(counts) as [keyof Counts, number][]

@@ -2,7 +2,7 @@
 // The counts of test/netns/processes/budgets.test.ts, on a log as strace writes it.
 
 import { describe, expect, it } from 'vitest'
-import { budgetOf, readStrace } from '../support/budgets.ts'
+import { budgetOf, openedAgain, readStrace } from '../support/budgets.ts'
 
 const log = `10    execve("/opt/cni/bin/trestle", ["trestle"], 0x7ffd /* 9 vars */) = 0
 10    clone3({flags=CLONE_VM|CLONE_FS|CLONE_THREAD, child_tid=0x7f}, 88) = 11
@@ -45,6 +45,22 @@ describe('a log of strace', () => {
       '10    futex(0x7f, FUTEX_WAIT_PRIVATE, 1) = 0\n10    read(13, "", 8) = 8\n10    +++',
     )
     expect(readStrace(more)).toEqual(readStrace(log))
+  })
+})
+
+describe('what is opened again', () => {
+  it('is what the main thread did open, by path and number', () => {
+    const again = log.replace(
+      '10    socketpair',
+      `10    openat(AT_FDCWD, "/run/trestle/networks/net/network.json", O_RDONLY) = 18
+10    openat(AT_FDCWD, "/run/trestle/none", O_RDONLY) = -1 ENOENT (No such file or directory)
+10    openat(AT_FDCWD, "/run/trestle", O_RDWR|O_TMPFILE, 0600) = 18
+10    openat(AT_FDCWD, "/run/trestle", O_RDWR|O_TMPFILE, 0600) = 19
+12    openat(AT_FDCWD, "/etc/ld.so.cache", O_RDONLY|O_CLOEXEC) = 3
+10    socketpair`,
+    )
+    expect([...openedAgain(log)]).toEqual([])
+    expect([...openedAgain(again)]).toEqual([['/run/trestle/networks/net/network.json', 2]])
   })
 })
 

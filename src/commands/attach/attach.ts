@@ -7,6 +7,7 @@ import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { asksForAnything } from '../../plan/modes/chained-spec.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
+import { namesOnce } from '../../system/files/files.ts'
 import { chainedFiles } from '../../system/files/state.ts'
 import { linkCommands } from '../../system/kernel/execute.ts'
 import { identityOfNetns, type OpenNetns } from '../../system/kernel/netns.ts'
@@ -68,13 +69,13 @@ interface Begun {
 
 async function carryOutAdd(addition: Addition, { prestarted, ...begun }: Begun): Promise<Result> {
   const { context, conf, key, call } = addition
-  const attaching = { ...addition, ...begun }
+  const attaching = { ...addition, ...begun, names: namesOnce() }
   const place = { ...placeOf(attaching), prestarted }
   const facts: AddFacts = {
     key,
     conf,
     netns: call.netns,
-    mtu: conf.mtu === 'auto' ? (uplinkMtu() ?? ethernetMtu) : conf.mtu,
+    mtu: conf.mtu === 'auto' ? (uplinkMtu(attaching.names) ?? ethernetMtu) : conf.mtu,
     machineId: machineId(),
     learnt: {},
     runs: [],

@@ -14,6 +14,7 @@ import type { Master } from '../../plan/modes/mode.ts'
 import { bridgeOf, masterOf } from '../../plan/modes/modes.ts'
 import type { Learnt, Ranges } from '../../plan/order/facts.ts'
 import type { LookRun, OtherRun, StateRun } from '../../plan/order/stage.ts'
+import { type NamesIn, namesIn } from '../../system/files/files.ts'
 import { chainedFiles, type NetworkFiles } from '../../system/files/state.ts'
 import { delegatedLease, ownLease } from '../../system/ipam/ipam.ts'
 import { deleteFlows, earlierFlows } from '../../system/kernel/conntrack.ts'
@@ -25,7 +26,7 @@ import { observeHost, observePod, observeQueues } from '../../system/kernel/obse
 import type { Door } from '../../system/kernel/run-plan.ts'
 import { uplinkName } from '../../system/kernel/uplink.ts'
 import { waitForHolder } from '../../system/store/lock.ts'
-import { finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
+import { allNetworks, finish, pendingFile, readNetwork, writePending } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
@@ -47,6 +48,8 @@ export interface Attaching {
   readonly record: AttachmentRecord
   /** Absent in the role of IPAM. */
   readonly netns?: OpenNetns
+  /** Links, records and addresses, each looked at once. */
+  readonly names: NamesIn
 }
 
 /** The door of one ADD. */
@@ -96,6 +99,8 @@ async function look(attaching: Attaching, run: LookRun): Promise<Learnt | undefi
       return { ranges: await requireApart(context, conf, { key, network: run.network, known: readNetwork(files) }) }
     case 'routing tables':
       return { usedTables: tablesInUse(await observePod(context.run, podOf(attaching), run.families)) }
+    case 'networks':
+      return { networks: allNetworks(attaching.names) }
     case 'known':
       return { known: lookAtKnown(key.role === 'chained' ? chainedFiles(files) : files, bridgeOf(conf)) }
     case 'master':
@@ -149,17 +154,19 @@ async function write(attaching: Attaching, run: StateRun, ranges: Ranges | undef
 
 /** Addresses of our own. `excluded`: what other interfaces have of the ranges. */
 async function leaseOf(
-  { context, conf, files, key }: Pick<Attaching, 'context' | 'conf' | 'files' | 'key'>,
+  { context, conf, files, key, names }: Pick<Attaching, 'context' | 'conf' | 'files' | 'key' | 'names'>,
   excluded: readonly string[],
 ) {
   const perPod = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.length : 0
-  if (perPod > 0 || conf.portMappings.length > 0) await healBeforeAdd(context, { files, conf, perPod })
+  const isReserving = perPod > 0 || conf.portMappings.length > 0
+  const isHealed = isReserving && (await healBeforeAdd(context, { files, conf, perPod, names }))
   const reclaim = async () => {
     await reclaimDead(context, files)
     await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
   }
   const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
-  return await ownLease({ conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim })
+  const request = { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim }
+  return await ownLease({ ...request, names: isHealed ? namesIn : names })
 }
 
 async function lookAtMaster({ run }: CallContext, name = ''): Promise<Master> {

@@ -38,8 +38,6 @@ export async function networkDoor(
   if (run.kind === 'rules') return await executeWithRules(place, run.ops).then(() => undefined)
   if (run.kind === 'look')
     switch (run.what) {
-      case 'networks':
-        return { networks: allNetworks() }
       case 'networks left':
         return { networksLeft: new Set(allNetworks().map(({ name }) => name)) }
       case 'host':

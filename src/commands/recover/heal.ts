@@ -8,7 +8,7 @@ import { hostLinkName } from '../../plan/model/names.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { type Reservation, recordReservations, reservationText } from '../../plan/recovery/orphan-reservations.ts'
 import { type Rediscovered, rediscoveredReservations } from '../../plan/recovery/rediscovery.ts'
-import { namesIn } from '../../system/files/files.ts'
+import { type NamesIn, namesIn } from '../../system/files/files.ts'
 import { type NetworkFiles, networkDirectories, networkFiles, networkParts } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { linkExists, linkNames } from '../../system/kernel/kernel-files.ts'
@@ -39,26 +39,34 @@ export interface MissingState {
   readonly mend: () => Promise<void>
 }
 
-/** An ADD that is to reserve something. `perPod`: how many addresses of the pool each pod of the network has. */
+/**
+ * An ADD that is to reserve something. `perPod`: how many addresses of the pool each pod of the network has; `names`:
+ * what it has looked at by now.
+ */
 export interface Reserving {
   readonly files: NetworkFiles
   readonly conf: NetConf
   readonly perPod: number
+  readonly names: NamesIn
 }
 
 /**
  * Before an ADD reserves anything: where records or reservations are missing, what live pods have is theirs again.
- * Nothing is read but the names of files and links where none is. Throws what keeps it from looking.
+ * Nothing is read but the names of files and links where none is. Resolves to whether anything was. Throws what keeps
+ * it from looking.
  */
-export async function healBeforeAdd(context: CallContext, { files, conf, perPod }: Reserving): Promise<void> {
+export async function healBeforeAdd(context: CallContext, reserving: Reserving): Promise<boolean> {
+  const { files, conf, names } = reserving
   const isFirst = conf.role === 'main' && !existsSync(files.network)
-  const hasMissingReservations = hasTooFewReservations({ files, conf, perPod })
+  const links = conf.role === 'main' ? countHostLinks(names) : 0
+  const hasMissingReservations = hasTooFewReservations(reserving)
   // What cannot be read is set aside with that, and no record any more.
   if (hasMissingReservations) allRecords()
-  const hasMissingRecords = isFirst || (conf.role === 'main' && hasMoreLinksThanRecords())
-  if (!hasMissingRecords && !hasMissingReservations) return
+  const hasMissingRecords = isFirst || hasFewerRecords(links, hasMissingReservations ? namesIn : names)
+  if (!hasMissingRecords && !hasMissingReservations) return false
   await heal(contextOfLooks(context), hasMissingRecords ? { remembered: conf } : { links: [] })
   if (isFirst) reserveNeighbours(context, conf)
+  return true
 }
 
 /** Writes again what is missing of attachments, but not what networks share: that is for who sets it up. */
@@ -85,25 +93,28 @@ async function missingOfAttachments(context: CallContext, search: Search): Promi
   ]
 }
 
+function countHostLinks(names: NamesIn): number {
+  return linkNames(names).filter((name) => hostLinkPattern.test(name)).length
+}
+
 /**
  * An intent record is written before its link is made, and goes after it, so that links are counted first. The caller's
  * own intent record has none yet. As far as counts tell: of a dead pod the link may be gone.
  */
-function hasMoreLinksThanRecords(): boolean {
-  const links = linkNames().filter((name) => hostLinkPattern.test(name)).length
+function hasFewerRecords(links: number, names: NamesIn): boolean {
   if (links === 0) return false
-  const names = networkDirectories().flatMap((each) => [...namesIn(each.pending), ...namesIn(each.attachments)])
-  return links >= names.filter((name) => isOwner(name) && !name.endsWith(':ipam')).length
+  const records = networkDirectories().flatMap((each) => [...names(each.pending), ...names(each.attachments)])
+  return links >= records.filter((name) => isOwner(name) && !name.endsWith(':ipam')).length
 }
 
 /**
  * An address is reserved before its record is finished, and given back after that. Pods with an address of no pool make
  * it look in vain.
  */
-function hasTooFewReservations({ files, conf, perPod }: Reserving): boolean {
+function hasTooFewReservations({ files, conf, perPod, names }: Reserving): boolean {
   const isOfRole = (name: string) => name.endsWith(':ipam') === (conf.role === 'ipam')
-  const finished = namesIn(files.attachments).filter((name) => isOwner(name) && isOfRole(name))
-  return finished.length * perPod > namesIn(files.addresses).length
+  const finished = names(files.attachments).filter((name) => isOwner(name) && isOfRole(name))
+  return finished.length * perPod > names(files.addresses).length
 }
 
 /** A chained attachment has neither link nor address of its own; a name with a dot is being written. */

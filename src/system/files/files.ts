@@ -119,6 +119,19 @@ export function namesIn(directory: string): readonly string[] {
   }
 }
 
+/** The names in a directory, as some look has found them. */
+export type NamesIn = typeof namesIn
+
+/** `namesIn` that reads each directory once: for looks after each other, to which it does not matter who was first. */
+export function namesOnce(): NamesIn {
+  const found = new Map<string, readonly string[]>()
+  return (directory) => {
+    const names = found.get(directory) ?? namesIn(directory)
+    found.set(directory, names)
+    return names
+  }
+}
+
 /** A directory and its parents, readable by root only. */
 export function makeDirectory(path: string): void {
   try {

@@ -16,19 +16,23 @@ import type { PodAddress } from '../../plan/model/attachment.ts'
 import type { Lease } from '../../plan/model/lease.ts'
 import { noLease } from '../../plan/model/lease.ts'
 import { describeHolder } from '../../plan/model/record.ts'
-import { readText } from '../files/files.ts'
+import { type NamesIn, namesIn, readText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
 import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from '../store/addresses.ts'
 import { delegate, printed } from './delegate.ts'
 import { upstreamAddresses, upstreamLastGiven } from './upstream-leases.ts'
 
-/** Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. */
+/**
+ * Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. `names`: where
+ * addresses have been looked at. One that was taken since is passed over.
+ */
 export interface LeaseRequest {
   readonly conf: NetConf
   readonly files: NetworkFiles
   readonly intentFile: string
   readonly reclaim: () => Promise<void>
+  readonly names: NamesIn
 }
 
 /** Addresses from our own pool or from the configuration; none for layer 2 and for a delegated plugin. */
@@ -97,7 +101,7 @@ interface NumberedSet {
 async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedSet): Promise<Chosen> {
   const { files } = request
   const last = lastGiven(files, set.index) ?? upstreamLastGiven(ipam.dataDir, request.conf.name, set.index)
-  let taken = takenNow(request, ipam)
+  let taken = takenNow(request, ipam, request.names)
   let hasReclaimed = false
   for (;;) {
     const chosen = firstFree(set.ranges, { last, exclude: ipam.exclude, taken })
@@ -135,8 +139,8 @@ function theirsOf({ conf }: LeaseRequest, { dataDir }: PoolIpam): PoolUse['their
   return { count: upstreamAddresses(dataDir, conf.name).length, directory: `${dataDir}/${conf.name}` }
 }
 
-function takenNow(request: LeaseRequest, ipam: PoolIpam): Set<string> {
-  const taken = takenAddresses(request.files, ipam.cooldownS)
+function takenNow(request: LeaseRequest, ipam: PoolIpam, names: NamesIn = namesIn): Set<string> {
+  const taken = takenAddresses(request.files, ipam.cooldownS, names)
   for (const address of upstreamAddresses(ipam.dataDir, request.conf.name)) taken.add(address)
   return taken
 }

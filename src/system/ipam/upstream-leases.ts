@@ -20,8 +20,10 @@ export interface UpstreamLease {
 /** Addresses reserved by the upstream host-local since the machine started; older holders ended with it. */
 export function upstreamAddresses(dataDir: string, network: string): readonly string[] {
   const directory = `${dataDir}/${network}`
+  const names = addressFiles(directory)
+  if (names.length === 0) return []
   const startedMs = Date.now() - uptime() * 1000
-  return addressFiles(directory).filter((name) => isSince(`${directory}/${name}`, startedMs))
+  return names.filter((name) => isSince(`${directory}/${name}`, startedMs))
 }
 
 /**

@@ -7,7 +7,7 @@ import { CniError } from '../../cni/model/error.ts'
 import type { FileOp } from '../../compile/batches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
-import { namesIn } from '../files/files.ts'
+import type { NamesIn } from '../files/files.ts'
 import { missingNote, refusedFor } from '../process/capabilities.ts'
 
 /**
@@ -38,9 +38,9 @@ function isThere(path: string): boolean {
   }
 }
 
-/** The names of the links in our network namespace. */
-export function linkNames(): readonly string[] {
-  return readdirSync('/proc/sys/net/ipv4/conf').filter((name) => name !== 'all' && name !== 'default')
+/** The names of the links in our network namespace. `names`: where that has been looked at, or will be again. */
+export function linkNames(names: NamesIn = readdirSync): readonly string[] {
+  return names('/proc/sys/net/ipv4/conf').filter((name) => name !== 'all' && name !== 'default')
 }
 
 /** A sysctl's text without the newline, or undefined when there is no such key. `key`: net/ipv4/ip_forward. */
@@ -112,16 +112,15 @@ function isOwnSysfs(): boolean {
  * lock.
  */
 function keepRouterAdvertisements(): void {
-  for (const name of nodeLinksWithIpv6()) {
+  for (const name of nodeLinks()) {
     const key = `net/ipv6/conf/${name}/accept_ra`
     if (readKey(key) === '1') writeKey(key, '2', `keep the router advertisements of ${name}`)
   }
 }
 
-/** The links in our network namespace that have IPv6, without `lo` and those of pods. */
-export function nodeLinksWithIpv6(): readonly string[] {
-  const isNodes = (name: string) => name !== 'all' && name !== 'default' && name !== 'lo' && !isPodLinkName(name)
-  return namesIn('/proc/sys/net/ipv6/conf').filter(isNodes)
+/** The same without `lo` and those of pods. */
+export function nodeLinks(names?: NamesIn): readonly string[] {
+  return linkNames(names).filter((name) => name !== 'lo' && !isPodLinkName(name))
 }
 
 function writeKey(key: string, value: string, why: string): void {

@@ -2,16 +2,20 @@
 // The node's way out, from /proc alone: its interface and its MTU.
 
 import { readFileSync } from 'node:fs'
-import { nodeLinksWithIpv6, readKey } from './kernel-files.ts'
+import type { NamesIn } from '../files/files.ts'
+import { nodeLinks, readKey } from './kernel-files.ts'
 import { blocksOf } from './proc-blocks.ts'
 
 const mostLinks = 100
 
-/** The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. */
-export function uplinkMtu(): number | undefined {
+/**
+ * The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. `names`: where links
+ * have been looked at, or will be again.
+ */
+export function uplinkMtu(names?: NamesIn): number | undefined {
   const mtu4 = smallest(defaultRouteLinks4().map(linkMtu))
   // The IPv6 routes of 600 pods take 8 ms to read: not where none of them could lower the MTU.
-  return mtu4 !== undefined && hasNoSmaller(mtu4) ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
+  return mtu4 !== undefined && hasNoSmaller(mtu4, names) ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
 }
 
 /** The first interface with a default route, IPv4's before IPv6's; undefined when there is none. */
@@ -19,10 +23,10 @@ export function uplinkName(): string | undefined {
   return defaultRouteLinks4()[0] ?? defaultRouteLinks6()[0]
 }
 
-/** Whether no link of the node has a smaller MTU. False where there are so many that the routes are read faster. */
-function hasNoSmaller(than: number): boolean {
-  const links = nodeLinksWithIpv6()
-  return links.length <= mostLinks && links.every((name) => (linkMtu(name) ?? than) >= than)
+/** Whether no link with IPv6 has a smaller MTU. False where there are so many that the routes are read faster. */
+function hasNoSmaller(than: number, names?: NamesIn): boolean {
+  const links = nodeLinks(names)
+  return links.length <= mostLinks && links.every((name) => (linkMtu6(name) ?? than) >= than)
 }
 
 function smallest(mtus: readonly (number | undefined)[]): number | undefined {
@@ -61,7 +65,16 @@ function startingWith(start: string, lines: string): readonly string[] {
 }
 
 function linkMtu(name: string): number | undefined {
-  const mtu = Number(readKey(`net/ipv6/conf/${name}/mtu`) ?? readText(`/sys/class/net/${name}/mtu`))
+  return linkMtu6(name) ?? mtuIn(readText(`/sys/class/net/${name}/mtu`))
+}
+
+/** Of a link that has IPv6. */
+function linkMtu6(name: string): number | undefined {
+  return mtuIn(readKey(`net/ipv6/conf/${name}/mtu`))
+}
+
+function mtuIn(text: string | undefined): number | undefined {
+  const mtu = Number(text)
   return mtu >= 68 ? mtu : undefined
 }
 

@@ -3,13 +3,13 @@
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
-import { isDiskRefusal, linkOnce, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
+import { isDiskRefusal, linkOnce, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
 import { type Releasing, release, reservationHolder } from './reservations.ts'
 
 /** The addresses that cannot be given out: reserved, or freed less than `cooldownS` seconds ago. */
-export function takenAddresses(files: NetworkFiles, cooldownS: number): Set<string> {
-  const taken = new Set(namesIn(files.addresses))
+export function takenAddresses(files: NetworkFiles, cooldownS: number, names: NamesIn = namesIn): Set<string> {
+  const taken = new Set(names(files.addresses))
   for (const address of namesIn(files.cooling)) {
     if (isCooling(`${files.cooling}/${address}`, cooldownS)) taken.add(address)
     else rmSync(`${files.cooling}/${address}`, { force: true, recursive: true })

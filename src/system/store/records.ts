@@ -10,7 +10,7 @@ import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { sharesRules } from '../../plan/modes/network-rules.ts'
 import { decodeNetwork, encodeNetwork } from '../../plan/state/stored-network.ts'
 import { decodeRecord, encodeRecord } from '../../plan/state/stored-record.ts'
-import { createText, limitBytes, makeDirectory, namesIn, readText, writeText } from '../files/files.ts'
+import { createText, limitBytes, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import {
   asideBelow,
   asideCopies,
@@ -176,9 +176,9 @@ export function readNetwork(files: NetworkFiles): NetworkSpec | undefined {
   return undefined
 }
 
-/** The same; where it was lost, as an attachment remembers it. */
-export function knownNetwork(files: NetworkFiles): NetworkSpec | undefined {
-  return readNetwork(files) ?? (isChainedPart(files) ? chainedNetworkOfRecords(files) : networkOfRecords(files))
+/** The same; where it was lost, as an attachment remembers it. `names`: where records have been looked at. */
+export function knownNetwork(files: NetworkFiles, names: NamesIn = namesIn): NetworkSpec | undefined {
+  return readNetwork(files) ?? (isChainedPart(files) ? chainedNetworkOfRecords(files, names) : networkOfRecords(files))
 }
 
 /** The newest record knows most. Without pods there is none, with pods the file is there as a rule. */
@@ -190,9 +190,8 @@ function networkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
 }
 
 /** Most networks have no chained part, or one that has no file: every ADD comes here, so one record has to do. */
-function chainedNetworkOfRecords(files: NetworkFiles): NetworkSpec | undefined {
-  const names = namesIn(files.attachments).filter((name) => name.endsWith(':chained'))
-  for (const name of names) {
+function chainedNetworkOfRecords(files: NetworkFiles, names: NamesIn): NetworkSpec | undefined {
+  for (const name of names(files.attachments).filter((each) => each.endsWith(':chained'))) {
     const network = readStored(`${files.attachments}/${name}`, false)?.record.network
     if (network !== undefined && isOf(files, network)) return sharesRules(network) ? network : undefined
   }
@@ -207,9 +206,9 @@ export function writeNetwork(files: NetworkFiles, network: NetworkSpec): void {
   writeText(files.network, encodeNetwork(network))
 }
 
-/** The shared parts of all networks. */
-export function allNetworks(): readonly NetworkSpec[] {
-  return networkParts().flatMap((files) => knownNetwork(files) ?? [])
+/** The shared parts of all networks. `names`: where records have been looked at. */
+export function allNetworks(names?: NamesIn): readonly NetworkSpec[] {
+  return networkParts().flatMap((files) => knownNetwork(files, names) ?? [])
 }
 
 /** What chained attachments share has a name of its own (plan/modes/chained-spec.ts). */

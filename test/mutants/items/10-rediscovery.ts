@@ -39,7 +39,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD gives out the address of a live pod whose reservation was lost',
     file: 'src/commands/recover/heal.ts',
-    find: '  return finished.length * perPod > namesIn(files.addresses).length\n',
+    find: '  return finished.length * perPod > names(files.addresses).length\n',
     replace: '  return finished.length * perPod < 0\n',
     caughtBy: {
       project: 'netns',
@@ -50,8 +50,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'an ADD does not see that a live pod has no record',
     file: 'src/commands/recover/heal.ts',
-    find: '  return links >= names.filter(',
-    replace: '  return links > 99 + names.filter(',
+    find: '  return links >= records.filter(',
+    replace: '  return links > 99 + records.filter(',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/state/state-healed.test.ts',
