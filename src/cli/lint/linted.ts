@@ -105,9 +105,16 @@ function isUsual(directory: string): boolean {
   return /\/cni\/net\.d\/?$/.test(directory)
 }
 
-/** A name that nothing has is a directory, unless it ends as a configuration does. */
+/** A name that nothing has, or that cannot be looked at, is a directory, unless it ends as a configuration does. */
 function isDirectory(name: string): boolean {
   if (name === '-') return false
-  const stat = statSync(name, { throwIfNoEntry: false })
-  return stat?.isDirectory() ?? !['.conf', '.conflist', '.json', '.yaml', '.yml'].includes(extensionOf(name))
+  return isThereAsDirectory(name) ?? !['.conf', '.conflist', '.json', '.yaml', '.yml'].includes(extensionOf(name))
+}
+
+function isThereAsDirectory(name: string): boolean | undefined {
+  try {
+    return statSync(name).isDirectory()
+  } catch {
+    return undefined // who opens it says why
+  }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands for people as a person meets them: without root, on a terminal, with an output that is closed or full.
 
-import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -46,6 +46,24 @@ describe('without root', () => {
       expect(asNobody(...words).exitCode).toBe(0)
     },
   )
+
+  it('lint of what may not be read exits 3, and says nothing of what a runtime, which is root, makes of it', () => {
+    const list = JSON.stringify({
+      cniVersion: '1.1.0',
+      name: 'a',
+      plugins: [{ type: 'trestle', podcidr: '10.9.0.0/24' }],
+    })
+    mkdirSync(`${directory}/net.d`)
+    writeFileSync(`${directory}/net.d/10-a.conflist`, list, { mode: 0o600 })
+    mkdirSync(`${directory}/closed`, { mode: 0o700 })
+    writeFileSync(`${directory}/closed/10-a.conflist`, list)
+    for (const name of ['net.d', 'net.d/10-a.conflist', 'closed', 'closed/10-a.conflist']) {
+      const { exitCode, stdout, stderr } = asNobody('lint', `${directory}/${name}`)
+      expect(exitCode, `${name}: ${stdout}`).toBe(3)
+      expect(stdout + stderr).toMatch(/permission denied[\s\S]*run it as root/)
+      expect(stdout + stderr).not.toMatch(/containerd uses|nothing is loaded|writable|scandir/)
+    }
+  })
 })
 
 it('gc names the socket that does not answer', () => {

@@ -66,6 +66,17 @@ describe('the commands that look after state', () => {
     },
   )
 
+  it.each(['/var/lib/k0s/run', '/var/snap/microk8s/common/run'])('and in %s', (directory) => {
+    const socket = `${directory}/containerd.sock`
+    const listen = `require('net').createServer().listen('${socket}', () => process.kill(process.pid, 'SIGKILL'))`
+    // On a /var of its own: the machine's is not touched.
+    const script = `mount -t tmpfs tmpfs /var; mkdir -p ${directory}; "$1" -e "$2"; exec "$3" gc`
+    const words = [`--net=${host.path}`, '--', 'unshare', '--mount', 'sh', '-c', script, 'sh']
+    const env = { TRESTLE_STATE_DIR: host.stateDir }
+    const { stdout } = execaSync('nsenter', [...words, process.execPath, listen, trestle], { env, reject: false })
+    expect(stdout).toContain(`runtime: ${socket} did not answer`)
+  })
+
   it('gc refuses where namespace files look like plain files', () => {
     const [netns = ''] = addPods('pod')
     makeOld('pod')

@@ -151,6 +151,25 @@ describe('the bundle that every call starts', () => {
     if (shown) console.log({ bytes: size, modules })
     expect([budgetOf(size, bundle.bytes), budgetOf(modules, bundle.modules)]).toEqual(['within', 'within'])
   })
+
+  it('has nothing of the commands for people, nor a library but zod/mini (theirs: TOML, YAML, gRPC, Kubernetes)', () => {
+    const inputsOf = (name: string) => {
+      const { inputs } = JSON.parse(readFileSync(`dist/${name}.meta.json`, 'utf8')) as {
+        inputs: Record<string, object>
+      }
+      return Object.keys(inputs)
+    }
+    const librariesOf = (name: string) => {
+      const found = inputsOf(name).map((path) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1])
+      return new Set(found.filter((each) => each !== undefined))
+    }
+    expect([...librariesOf('trestle.cjs')]).toEqual(['zod'])
+    expect(inputsOf('trestle.cjs').filter((path) => /src\/cli\//.test(path))).toEqual([])
+    // They are where they are used.
+    const used = ['smol-toml', 'yaml', '@grpc/grpc-js']
+    expect([...librariesOf('cli.cjs')]).toEqual(expect.arrayContaining(used))
+    expect(inputsOf('cli.cjs').some((path) => path.includes('src/cli/lint/json/'))).toBe(true)
+  })
 })
 
 /** A call under strace that must succeed: what it printed, and what it did. */

@@ -82,8 +82,10 @@ function namesIn(directory: string): { readonly names: readonly string[] } | { r
     return { names: names.toSorted(byBytes) }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
-    const id = code === 'ENOENT' ? 'dir-missing' : 'dir-unreadable'
-    return { problem: findingIn(directory, { id, message: id === 'dir-missing' ? 'it is not there' : message }) }
+    if (code === 'ENOENT') return { problem: findingIn(directory, { id: 'dir-missing', message: 'it is not there' }) }
+    const denied = { message: 'permission denied', cure: 'run it as root' }
+    const why = code === 'EACCES' || code === 'EPERM' ? denied : { message }
+    return { problem: findingIn(directory, { id: 'dir-unreadable', ...why }) }
   }
 }
 

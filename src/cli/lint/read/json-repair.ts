@@ -7,9 +7,12 @@ import { placeholderAt } from './placeholders.ts'
 
 const typographic = '\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb'
 
+/** As Python and Go templates print them; each as long as JSON's. */
+const literals: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
+
 /** A problem that can be mended. `kind`: of one kind of some only the first is worth telling. */
 export interface Mend {
-  readonly kind: 'comma' | 'comment' | 'quote' | 'template' | 'mark'
+  readonly kind: 'comma' | 'second-comma' | 'comment' | 'quote' | 'literal' | 'template' | 'mark' | 'rest'
   readonly offset: number
   readonly text: string
   /** What stands there. */
@@ -33,6 +36,12 @@ export function mendAt(text: string, { offset, kind }: Pick<JsonProblem, 'offset
   const quoted = new RegExp(`^[${typographic}'][^\\n${typographic}"']*[${typographic}"']`).exec(text.slice(offset))?.[0]
   if (quoted !== undefined) return put('quote', quoted, `"${quoted.slice(1, -1)}"`)
   if (kind === 'comma-too-many') return put('comma', char, ' ')
+  if (char === ',' && /,\s*$/.test(text.slice(0, offset))) return put('second-comma', char, ' ')
+  const literal = /^(?:True|False|None)\b/.exec(text.slice(offset))?.[0]
+  if (literal !== undefined) return put('literal', literal, literals[literal] ?? 'null')
+  const rest = text.slice(offset)
+  // A second object is another file; brackets are one too many.
+  if (kind === 'more-text' && /^[\]}\s]*$/.test(rest)) return put('rest', rest, rest.replace(/[^\n]/g, ' '))
   const isMissing = kind === 'comma-missing' && /^["{[\d-]/.test(char) && /\s/.test(text[offset - 1] ?? '')
   return isMissing ? put('comma', text[offset - 1] ?? '', ',', offset - 1) : undefined
 }

@@ -88,6 +88,11 @@ function problemOf(found: Pick<JsonProblem, 'offset' | 'kind' | 'problem'>, mend
     return { id: 'placeholder', message: `${mend.what} was not replaced`, offset: mend.offset }
   }
   if (mend?.kind === 'comment') return { ...at, message: 'JSON has no comments', cure: cures.comment }
+  if (mend?.kind === 'second-comma') return { ...at, message: 'a comma after a comma', cure: 'remove one of them' }
+  if (mend?.kind === 'literal') {
+    const message = `${mend.what} is not JSON: it has true, false and null, in small letters`
+    return { ...at, message, cure: `write ${mend.what === 'None' ? 'null' : mend.what.toLowerCase()}` }
+  }
   if (mend?.kind === 'quote' && !mend.what.startsWith("'")) {
     const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
     return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }

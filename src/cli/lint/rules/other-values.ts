@@ -14,7 +14,9 @@ interface Kind {
   readonly what: string
   readonly isType: (value: unknown) => boolean
   readonly isValid?: (value: never) => boolean
+  /** Of a value of another type; `bounded`: of one out of its bounds, where that is another. */
   readonly cure: string
+  readonly bounded?: string
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string'
@@ -47,6 +49,7 @@ const integer = (from: number, to: number, unit = ''): Kind => ({
   isType: (value) => Number.isInteger(value),
   isValid: (value: number) => value >= from && value <= to,
   cure: 'use a number without quotes',
+  bounded: `use a number from ${from} to ${to}, or leave it out`,
 })
 const words = (...allowed: readonly string[]): Kind => ({
   what: `one of ${allowed.map((word) => `"${word}"`).join(', ')}`,
@@ -61,6 +64,7 @@ const mtu: Kind = {
   isType: (value) => Number.isInteger(value),
   isValid: (value: number) => value === 0 || (value >= 68 && value <= 65_535),
   cure: 'use a number without quotes, 1500 as a rule, or leave it out',
+  bounded: "use the uplink's, 1500 as a rule, or leave it out",
 }
 const bits = integer(0, Number.MAX_SAFE_INTEGER, ', in bits (a second)')
 const filter = words('iptables', 'nftables')
@@ -122,11 +126,13 @@ export function valueProblems({ conf, steps }: PluginEntry, type: string): reado
     : (contradictions[type]?.(conf) ?? []).map((each) => ({ ...each, steps: [...steps, ...each.steps] }))
 }
 
-function valueProblem(value: unknown, { what, isType, isValid, cure }: Kind, steps: readonly Step[]): readonly Found[] {
+function valueProblem(value: unknown, kind: Kind, steps: readonly Step[]): readonly Found[] {
+  const { what, isType, isValid } = kind
   if (value === undefined || value === null) return []
-  if (isType(value) && (isValid === undefined || isValid(value as never))) return []
-  const id = isType(value) ? 'invalid-value' : 'wrong-type'
-  return [{ id, message: `${keyPathOf(steps)}: ${shown(value)} is not ${what}`, cure, steps, isAboutValue: true }]
+  const message = `${keyPathOf(steps)}: ${shown(value)} is not ${what}`
+  if (!isType(value)) return [{ id: 'wrong-type', message, cure: kind.cure, steps, isAboutValue: true }]
+  if (isValid === undefined || isValid(value as never)) return []
+  return [{ id: 'invalid-value', message, cure: kind.bounded ?? kind.cure, steps, isAboutValue: true }]
 }
 
 type Fields = Readonly<Record<string, unknown>>

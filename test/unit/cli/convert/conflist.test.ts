@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of upstream plugins to lists with trestle: what becomes of each key, and that trestle takes the result.
 
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { convert } from '../../../../src/cli/convert/conflist.ts'
 import { readNetworkList, requestConf } from '../../../../src/cli/node/network-list.ts'
 import { readConfig } from '../../../../src/cni/config/config.ts'
 import { readInvocation } from '../../../../src/cni/model/invocation.ts'
+import { runCli } from '../../../support/collect.ts'
 import { publicLists } from './public-lists.ts'
 
 const ipam = { type: 'host-local', ranges: [[{ subnet: '10.1.0.0/24' }], [{ subnet: 'fd00:1::/64' }]] }
@@ -223,6 +227,27 @@ describe('convert', () => {
       { type: 'trestle', mode: 'chained', portmap: { snat: true, masqAll: false } },
     ])
     expect(warnings.map((each) => each.about)).toEqual(['portmap.externalSetMarkChain', 'portmap.runtimeConfig'])
+  })
+
+  it('exits 1 where something is lost, and 0 where all is kept', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'trestle-convert-'))
+    try {
+      const codeOf = async (...plugins: object[]) => {
+        const file = join(directory, 'net.conflist')
+        writeFileSync(file, list(...plugins))
+        const { code, stderr } = await runCli(['convert', file])
+        return [code, stderr.split('\n').filter((line) => line.startsWith('warning: '))]
+      }
+      expect(await codeOf({ type: 'loopback' }, { type: 'bridge', ipam })).toEqual([0, []])
+      const runtimeConfig = { bandwidth: { ingressRate: 8000 } }
+      for (const [key, value] of Object.entries({ runtimeConfig, externalSetMarkChain: 'MY-MARK', nope: 1 }))
+        expect(await codeOf({ type: 'bridge', ipam }, { type: 'portmap', [key]: value })).toEqual([
+          1,
+          [expect.stringMatching(`^warning: portmap\\.${key}: .*left out`)],
+        ])
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
   })
 
   it.each([

@@ -172,9 +172,25 @@ it('a public range is a note', () => {
   expect(idsOf(list(good), { isWhole: true })).toEqual([])
 })
 
-it('a second error after the first is found', () => {
-  const text = list(inRange(whole, { mtu: '1500' })).replace(/\}$/, ',}')
+it.each([
+  ['a comma too many', (text: string) => text.replace(/\}$/, ',}'), 'remove the comma: the last entry has none'],
+  ['two commas', (text: string) => text.replace(',', ',,'), 'remove one of them'],
+  ["Python's True", (text: string) => text.replace(':true', ':True'), 'write true'],
+  ['a bracket too many', (text: string) => `${text}}\n`, 'a file holds one object: remove the rest, or make it'],
+])('a second error after %s is found', (_, spoilt, cure) => {
+  const text = spoilt(list(inRange(whole, { mtu: '1500' })))
   expect(idsOf(text).toSorted()).toEqual(['json-syntax', 'wrong-type'])
+  const { findings } = lintText('10-n.conflist', text, nowhere)
+  expect(findings.find(({ id }) => id === 'json-syntax')?.cure).toContain(cure)
+})
+
+it('a number out of its bounds is not told to lose its quotes, and one in quotes is', () => {
+  const cureOf = (conf: Conf) =>
+    lintText('10-n.conflist', list(inRange(whole, conf)), nowhere).findings.find(({ severity }) => severity === 'error')
+      ?.cure
+  expect([cureOf({ mtu: '1500' }), cureOf({ vlan: '5' })].every((cure) => cure?.includes('without quotes'))).toBe(true)
+  expect(cureOf({ mtu: 70_000 })).toBe("use the uplink's, 1500 as a rule, or leave it out")
+  expect(cureOf({ vlan: 5000 })).toBe('use a number from 0 to 4094, or leave it out')
 })
 
 it('two plugins without a cniVersion are no error: cnitool runs them', () => {
