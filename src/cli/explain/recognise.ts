@@ -169,9 +169,12 @@ function codesIn(text: string, others: readonly Match[]): readonly OwnWords[] {
 /** Codes from here on are each plugin's own; those below are the specification's. */
 const codesOfOthers = 100
 
-/** Without a name at it a number from 100 on may be ours; 999 is what the upstream plugins use for anything. */
+/**
+ * Without a name at it a number above 100 may be ours. The upstream plugins use 999 for anything, and used 100 for it
+ * before 1.0 (pkg/skel of containernetworking/cni).
+ */
 function isAnybodys(code: number, speaker: string | undefined): boolean {
-  return code < codesOfOthers || (speaker === undefined && code !== CniCode.internal)
+  return code < codesOfOthers || (speaker === undefined && code > codesOfOthers && code !== CniCode.internal)
 }
 
 /** kubelet and containerd quote what they pass on: "code":101. `trestle try` begins a line with "code 101:". */

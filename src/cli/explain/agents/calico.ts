@@ -29,7 +29,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-stale-route',
     pattern:
-      /error adding host side routes for interface: [^\n]{0,200}(?:already exists|file exists)[^\n]{0,60}|route \(Ifindex: [^)]*\) already exists for an interface other than/,
+      /route \(Dst: [^)]*\) already exists for an interface other than|pre-existing conflicting (?:host compute )?endpoint|error adding host side routes for interface: [^\n]{0,200}(?:already exists|file exists)[^\n]{0,60}|route \(Ifindex: [^)]*\) already exists for an interface other than/,
     who: 'the calico plugin',
     meaning: 'the address of the pod has a route to the interface of another one',
     causes: [
@@ -57,7 +57,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-unauthorized',
     pattern:
-      /(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized|type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
+      /Connection to the datastore is unauthorized|(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized|type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
     who: 'the calico plugin',
     meaning: 'the API server refuses the token of /etc/cni/net.d/calico-kubeconfig',
     causes: [
@@ -77,7 +77,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-full',
     pattern:
-      /failed to find or claim a block|cannot allocate new block due to per host block limit|no pools match the required use|No valid IPPool\b|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
+      /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool|pools are likely exhausted|failed to find or claim a block|cannot allocate new block due to per host block limit|no pools match the required use|No valid IPPool\b|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',
     causes: [

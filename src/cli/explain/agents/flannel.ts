@@ -24,7 +24,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'node-no-podcidr',
     pattern:
-      /failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)|PodCIDRs? not set for node|no podCidrs? for node/i,
+      /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node|node\S* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)|PodCIDRs? not set for node|no podCidrs? for node/i,
     who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
     meaning: 'the node has no range for pods: its spec.podCIDR is empty',
     causes: [
@@ -39,7 +39,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-interface',
     pattern:
-      /Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}|unable to find default (?:v6 )?route|error looking up interface|No interface with given IP(?:v6)? found/,
+      /Could not match pattern \S+ to any of the available network interfaces|Failed to find (?:any valid )?interface to use|Failed to get default interface|Found default (?:v6 )?route but could not determine interface|No IPv[46] address found for given interface|Failed to find IPv[46] address for interface|Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}|unable to find default (?:v6 )?route|error looking up interface|No interface with given IP(?:v6)? found/,
     who: 'flanneld',
     meaning: 'flanneld did not find the interface over which this node reaches the others',
     causes: [
@@ -52,7 +52,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-network-config',
     pattern:
-      /Couldn't fetch network config|flannel config not found in etcd|please define a correct (?:IPv6)?Network parameter in the flannel config|Key not found \(\/coreos\.com[^\n]{0,40}|error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}|failed to read net conf[^\n]{0,80}/,
+      /unknown backend type|HostSubnet is larger network than Network|Network is too small\. Minimum useful|Network must be able to accommodate at least four|Error fetching network config|No valid Mode configured|Couldn't fetch network config|flannel config not found in etcd|please define a correct (?:IPv6)?Network parameter in the flannel config|Key not found \(\/coreos\.com[^\n]{0,40}|error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}|failed to read net conf[^\n]{0,80}/,
     who: 'flanneld',
     meaning: 'flanneld has no configuration of the network, or one that it cannot read',
     causes: [
@@ -99,7 +99,8 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'flannel-full',
-    pattern: /failed to acquire lease: out of subnets|max retries reached trying to acquire a subnet/,
+    pattern:
+      /Failed to acquire subnet: (?:out|no)|failed to acquire lease: out of subnets|max retries reached trying to acquire a subnet/,
     who: 'flanneld',
     meaning: 'no range is left for this node',
     causes: [

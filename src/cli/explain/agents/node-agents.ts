@@ -8,7 +8,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-bgp',
     pattern:
-      /BIRDv?[46]? is not ready|BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file|bird: Unable to open configuration file|unable to connect to BIRDv?[46]? socket|bird(?:v?[46])?\.ctl[^\n]{0,60}/i,
+      /unable to (?:connect|write) to BIRD|bird: BGP: Unexpected connect from unknown address|BGP (?:session|peering)s?[^\n]{0,40}(?:not established|down|failed)|BIRD[^\n]{0,40}is not (?:ready|live|running)|BIRDv?[46]? is not ready|BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file|bird: Unable to open configuration file|unable to connect to BIRDv?[46]? socket|bird(?:v?[46])?\.ctl[^\n]{0,60}/i,
     who: 'calico-node',
     meaning: 'calico-node of this node has no BGP session with another node, so routes to its pods are missing',
     causes: [
@@ -28,7 +28,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-node-address',
     pattern:
-      /Unable to auto-?detect an IPv[46] address[^\n]{0,120}|Couldn't autodetect an IPv[46] address[^\n]{0,80}|Calico node '\S+' is already using the IPv[46] address \S+|Unable to confirm IPv[46] address \S+ is assigned/i,
+      /Failed to autodetect an IPv[46] address|Unable to auto-?detect an IPv[46] address[^\n]{0,120}|Couldn't autodetect an IPv[46] address[^\n]{0,80}|Calico node '\S+' is already using the IPv[46] address \S+|Unable to confirm IPv[46] address \S+ is assigned/i,
     who: 'calico-node',
     meaning: 'calico-node found no address of the node for itself, or one that another node has in its data',
     causes: [
@@ -42,7 +42,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-felix',
     pattern:
-      /felix is not ready|calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha|Typha[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS)/i,
+      /felix is not live|calico\/node is not live|felix is not ready|calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha|Typha[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS)/i,
     who: 'calico-node',
     meaning: 'Felix, the part of calico-node that writes rules and routes, is not ready on this node',
     causes: [

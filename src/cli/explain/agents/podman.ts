@@ -8,7 +8,7 @@ export const podmanErrors: readonly KnownError[] = [
   {
     id: 'netavark-missing',
     pattern:
-      /could not find "(?:netavark|aardvark-dns)" in (?:one of )?\[[^\]]*\]|(?:netavark|aardvark-dns)\S* (?:binary )?(?:not found|was not found|is not installed)|(?:netavark|aardvark-dns)"?: (?:executable file not found|no such file or directory)/i,
+      /could not find "(?:netavark|aardvark-dns)" in (?:one of )?\[[^\]]*\]|(?:netavark|aardvark-dns)\S* (?:binary )?(?:not found|was not found|is not installed)|exec: "?\S*(?:netavark|aardvark-dns)"?: (?:executable file not found|stat \S+ no such file or directory)|fork\/exec \S*(?:netavark|aardvark-dns): no such file or directory/i,
     who: 'podman',
     meaning: 'podman wants netavark (or aardvark-dns) for its networks, and does not find it',
     causes: [

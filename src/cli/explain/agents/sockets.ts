@@ -98,7 +98,7 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-agent',
-    pattern: /(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
+    pattern: /weave ipam not available|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
     who: 'the weave plugin',
     meaning: 'the weave router of this node does not answer',
     causes: ['its pod crashes, or waits for its peers', 'Weave was removed, and 10-weave.conflist was left'],
@@ -108,7 +108,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'ovn-agent',
     pattern:
-      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+(?! [^\n]{0,160}(?:no ?available|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/i,
+      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/i,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -179,7 +179,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'weave-state',
     pattern:
-      /do 'weave reset' and try again|IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
+      /IP Allocator with different subnet detected|Incompatible IP allocation range|seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again|IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
     who: 'weave',
     meaning: 'what weave has on this node does not fit its peers or its settings of now',
     causes: [
@@ -203,7 +203,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-not-exposed',
-    pattern: /Bridge "weave" has no IP addresses/,
+    pattern:
+      /Bridge "?weave"? has no IP addresses|the allocator is not initialized yet|Bridge "weave" has no IP addresses/,
     who: 'the weave plugin',
     meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',
     causes: [

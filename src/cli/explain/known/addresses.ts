@@ -48,7 +48,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-requested',
     pattern:
-      /requested (?:IP )?address \S+ is not available in range|requested address '?\S+ is not available|requested ip \S+ is subnet's gateway/i,
+      /requested IP address \S+ is not available in network|requested IP must differ gateway IP|requested (?:IP )?address \S+ is not available in range|requested address '?\S+ is not available|requested ip \S+ is subnet's gateway/i,
     who: 'host-local',
     meaning: 'the address that was asked for (--ip, an annotation) has a file in /var/lib/cni/networks already',
     causes: [
@@ -64,7 +64,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-range',
     pattern:
-      /is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with/i,
+      /not in network:? |outside of network \S+ with (?:start|end)|is in network \S+ but (?:after|before)|subnets \S+ and \S+ overlap|Network \S+ too small to allocate from|is not the same protocol as subnet|is not in network: |is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with/i,
     who: 'host-local',
     meaning: 'the ranges of `ipam` are none, or contradict each other',
     causes: [
@@ -140,7 +140,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'subnet-used',
     pattern:
-      /overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/i,
+      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route|overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/i,
     who: 'podman, nerdctl, docker',
     meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
     causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],
@@ -150,7 +150,8 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'bridge-other-address',
-    pattern: /"[^"]+" already has an IP address different from \S+/,
+    pattern:
+      /"[^"]+" already has an IP address(?: different from \S+)?|failed to set bridge addr: "?[\w.-]+"? already has an (?:IP )?address/,
     who: 'the bridge plugin (mostly below flannel)',
     meaning: 'the bridge has the gateway of another range than the node has now',
     causes: [
@@ -200,7 +201,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'whereabouts-storage',
     pattern:
-      /Error at storage engine: (?!Could not allocate)[^\n]{1,120}|IPAM (?:client initialization|connectivity) error[^\n]{0,100}|IPAM error (?:getting|reading|updating)[^\n]{0,120}/i,
+      /failed to update the reservation list: [^\n]{1,100}|the server rejected our request due to an error in our request|Error at storage engine: (?!Could not allocate)[^\n]{1,120}|IPAM (?:client initialization|connectivity) error[^\n]{0,100}|IPAM error (?:getting|reading|updating)[^\n]{0,120}/i,
     who: 'whereabouts',
     meaning: 'whereabouts could not read or write its pools in the API server',
     causes: [

@@ -8,7 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern:
-      /failed to find plugin [\w.-]+ in path|(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?|(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory|(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
+      /could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path|(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?|(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory|(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory/,
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [
@@ -67,7 +67,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-network-config',
     pattern:
-      /no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)|no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/i,
+      /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found|no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)|no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/i,
     who: 'containerd, CRI-O, cnitool, Multus',
     meaning: 'the directory has no configuration that the runtime takes',
     causes: [
@@ -82,7 +82,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-such-network',
     pattern:
-      /no network available in the name|unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI|no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network/,
+      /no net configuration list with name|CNI network "[^"]*" not found|no network available in the name|unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI|no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network/,
     who: 'cnitool, Multus, CRI-O',
     meaning: 'no file of the directory has a network of this name',
     causes: ['the name is another one', 'a plugin that delegates looks in another directory'],
@@ -120,7 +120,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'version-empty',
     pattern:
-      /does not support config version ""|cniVersion is (?:missing|empty)|missing (?:field )?cniVersion|invalid version "": the version is empty/,
+      /missing required config cniVersion|does not support config version ""|cniVersion is (?:missing|empty)|missing (?:field )?cniVersion|invalid version "": the version is empty/,
     who: 'libcni',
     meaning: 'the configuration has no cniVersion: the ADD works, DEL and CHECK fail',
     causes: [
@@ -193,7 +193,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'args-unknown',
-    pattern: /ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}/,
+    pattern:
+      /CNI_ARGS invalid key\/value pair|invalid CNI_ARGS pair|ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}/,
     who: 'libcni, in a plugin',
     meaning: 'CNI_ARGS has a key that the plugin does not know, and no IgnoreUnknown=1 that lets it pass',
     causes: [

@@ -12,7 +12,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-missing',
     pattern:
-      /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found/,
+      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) (?:ip6?tables|nft)\b[^\n]{0,60}|iptables (?:binary )?(?:was |is )?not (?:found|installed)|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found/,
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
     causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],

@@ -74,7 +74,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported|Failed to open TUN device|Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [
@@ -92,7 +92,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'br-netfilter',
     pattern:
-      /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}|bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
+      /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)|modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)|\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}|bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
     who: 'flannel, kubeadm',
     meaning: 'the module br_netfilter is not loaded',
     causes: ['nothing loads it at boot'],

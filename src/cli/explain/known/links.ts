@@ -34,7 +34,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'dhcp-no-answer',
     pattern:
-      /unable to obtain (?:a )?(?:DHCP )?lease|DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate/,
+      /unable to receive an? (?:offer|ack)|no matching response packet received|got an error while the (?:discovery )?request|DHCP server (?:NACK'd own offer|did not renew lease)|(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)|unable to obtain (?:a )?(?:DHCP )?lease|DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate/,
     who: 'the dhcp daemon',
     meaning: 'no DHCP server answered in time',
     causes: [
@@ -85,7 +85,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'mac-in-use',
     pattern:
-      /(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/i,
+      /failed to set (?:the )?(?:link|macvlan|interface|ipvlan)(?: "?[\w.-]+"?)? up: (?:device or resource busy|address already in use)|(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/i,
     who: 'the kernel',
     meaning: 'another macvlan on the same master has the MAC address that was asked for (ipvlan: the address)',
     causes: [
@@ -213,5 +213,23 @@ export const linkErrors: readonly KnownError[] = [
     ],
     look: ['ip -n NETNS -6 addr', 'ip -br link; bridge -d link show'],
     cure: 'bring the interface below up, take STP off the bridge; or switch DAD off (enabledad: false, accept_dad 0)',
+  },
+  {
+    id: 'check-failed',
+    pattern:
+      /error (?:while )?checking pod \S* ?(?:for|to) CNI network "[^"]*"|(?:Bridge )?Interface \S+ Mac doesn't match|Interface \S+ Mac \S+ doesn't match container Mac|Sandbox in prevResult \S+ doesn't match|CNI (?:created (?:bridge|interface in container)|veth created for bridge) \S+ (?:in host namespace )?(?:was )?not found|Container Interface name in prevResult: \S+ not found|Expected Route [^\n]{1,80}not (?:found in routing table|route table lookup)|Failed to match addr \S+ on interface|missing hostport rules in "[^"]*" chain|failed \((?:check|cmdCheck)\): (?!failed to find plugin|incompatible)[^\n]{1,120}/i,
+    who: 'a plugin, by CHECK',
+    meaning: 'CHECK found the network of the pod other than its ADD had made it',
+    causes: [
+      'CRI-O calls CHECK right after ADD, and something changed the interface in between: systemd-udevd gives ' +
+        'veths a MAC of its own (MACAddressPolicy=persistent)',
+      'a later plugin of the list changes an address, a MAC or a route without saying so in its result',
+      'somebody flushed rules or removed a link since the ADD',
+    ],
+    look: ['cat /usr/lib/systemd/network/99-default.link', 'ip -n NETNS addr; ip -n NETNS route', 'networkctl list'],
+    cure:
+      'let udev leave veths alone (a .link file with MACAddressPolicy=none for veth*), or set "disableCheck": true ' +
+      'in the list; a pod whose network was removed is to be made anew',
+    wraps: true,
   },
 ]
