@@ -112,8 +112,6 @@ async function look(attaching: Attaching, run: LookRun): Promise<Learnt | undefi
       return othersQueue && { othersQueue }
     }
     case 'listeners':
-      // The end of a tool's input leaves with the loop's next turn, and sysctl waits for it.
-      await new Promise((resolve) => setImmediate(resolve))
       reportListeners(run.spec.hostPorts?.ports ?? [])
       return undefined
     case 'orphan link':

@@ -184,8 +184,7 @@ class Begun {
     this.#stages.get(id)?.resolve(true)
     const due = this.#waiting.filter(({ starts }) => starts?.every((each) => this.#there.has(each)))
     this.#waiting = this.#waiting.filter((stage) => !due.includes(stage))
-    // What was written is with its tool, but the end of it leaves with the loop's next turn, and each fork holds that
-    // up.
+    // What other stages do in this turn comes first: each fork would hold that up.
     if (due.length > 0) setImmediate(() => this.#startAll(due))
   }
 

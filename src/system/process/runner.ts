@@ -7,10 +7,11 @@ import { CniError } from '../../cni/model/error.ts'
 import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
+import { giveAll } from './give-all.ts'
 import { inputWritten } from './trace.ts'
 import { openStandardFiles, watchSize } from './unnamed-file.ts'
 
-/** Hands out how to give a process its input: once, and all of it. What is given is in the pipe when that returns. */
+/** Hands out how to give a process its input: once, and all of it. It is in the pipe, and its end, when that returns. */
 export type Later = (give: (text: string) => void) => void
 
 /** One process to run. `netnsFd` becomes its descriptor 3. */
@@ -147,7 +148,7 @@ function start(command: Command, limits: Limits, settle: Settle): void {
   // A child that exits without reading its input breaks the pipe; its exit status tells the story.
   child.stdin?.on('error', () => undefined)
   const give = (text: string) => {
-    child.stdin?.end(text)
+    giveAll(child.stdin, text)
     inputWritten(child)
   }
   if (typeof command.stdin === 'function') command.stdin(give)

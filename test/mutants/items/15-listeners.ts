@@ -17,10 +17,10 @@ export const mutants: readonly Mutant[] = [
     caughtBy,
   },
   {
-    name: 'the look comes before a tool that was started ahead has its input',
-    file: 'src/commands/attach/door.ts',
-    find: '      await new Promise((resolve) => setImmediate(resolve))\n',
-    replace: '',
+    name: 'the look comes before a tool that was started ahead has the end of its input',
+    file: 'src/system/process/give-all.ts',
+    find: 'stdin.destroy()',
+    replace: 'stdin.end()',
     caughtBy,
   },
 ]
