@@ -24,6 +24,33 @@ const { values } = parseArgs({
 })
 if (!existsSync(values.executable)) throw new Error(`image: there is no ${values.executable}: npm run build`)
 
+/**
+ * What each package is there for. Both variants of iptables: which one is used is decided by the tables that the node's
+ * kernel has (src/system/firewalls/foreign-firewalls.ts).
+ */
+const wanted = {
+  iproute2: ['usr/bin/ip', 'usr/sbin/tc', 'usr/sbin/bridge', 'etc/iproute2'],
+  nftables: ['usr/sbin/nft'],
+  iptables: [
+    ...['nft', 'legacy'].flatMap((variant) => [
+      `usr/sbin/xtables-${variant}-multi`,
+      ...['', '-save', '-restore'].flatMap((verb) => [
+        `usr/sbin/iptables-${variant}${verb}`,
+        `usr/sbin/ip6tables-${variant}${verb}`,
+      ]),
+    ]),
+    'usr/lib/ARCH/xtables',
+  ],
+  'util-linux': ['usr/bin/nsenter', 'usr/bin/lsns', 'usr/bin/setpriv'],
+  procps: ['usr/sbin/sysctl'],
+  conntrack: ['usr/sbin/conntrack'],
+  dash: ['usr/bin/dash', 'usr/bin/sh'],
+  netbase: ['etc/protocols', 'etc/services'],
+  'libstdc++6': ['usr/lib/ARCH/libstdc++.so.6'],
+  'libgcc-s1': ['usr/lib/ARCH/libgcc_s.so.1'],
+  libc6: ['usr/lib64/ld-linux-x86-64.so.2', 'usr/lib/ARCH/libdl.so.2', 'usr/lib/ARCH/libpthread.so.0'],
+}
+
 const sha256 = (data) => createHash('sha256').update(data).digest('hex')
 
 /** Each folder above the files, once, before them. */
@@ -53,7 +80,7 @@ function blob(mediaType, data) {
 const json = (value) => Buffer.from(JSON.stringify(value))
 const text = (name, content) => ({ name, data: Buffer.from(content), mode: 0o644 })
 
-const { files, packages } = debianFiles(join(root, 'node_modules/.cache/trestle/debian'))
+const { files, packages } = debianFiles(wanted, join(root, 'node_modules/.cache/trestle/debian'))
 const base = layer([
   ...['bin', 'sbin', 'lib', 'lib64'].map((name) => ({ name, link: `usr/${name}` })),
   ...['dev/', 'proc/', 'run/', 'sys/', 'tmp/', 'var/'].map((name) => ({ name })),

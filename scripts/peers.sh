@@ -2,21 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the programs that the e2e tests and the bench run trestle against, into a cache folder outside the repository.
 # usage: scripts/peers.sh [cni] [containerd] [firewalld] [docker] [networkd] [networkmanager]
-#        [kube-proxy] [cri-o] [kubelet] [kindnet] [control-plane]
-#   default: all but kindnet and control-plane: six minutes, for TRESTLE_TEST_CLUSTER=1
+#        [kube-proxy] [cri-o] [kubelet] [kindnet] [control-plane] [kubernetes-tests]
+#   default: all but kindnet, control-plane (six minutes, for TRESTLE_TEST_CLUSTER=1) and kubernetes-tests (six more)
 # cache: $TRESTLE_PEERS, else $XDG_CACHE_HOME/trestle-peers, else ~/.cache/trestle-peers
 #   bin/     cnitool, containerd, containerd-shim-runc-v2, ctr, runc, kube-proxy, ocicnitool, kubelet
-#            (and etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl)
+#            (and etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl; e2e.test, ginkgo, coredns)
 #   cni/     the upstream plugins (and cni-kindnet)
 #   debian/  Debian packages, unpacked and not installed: an installed firewall would start with the machine
-#   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1
+#   images/  lab.tar: lab.local/pause:1 and lab.local/busybox:1 (and kubernetes.tar: what e2e.test runs in pods)
 # A finished part is not built again until its version below changes. Without Go, Debian's packages stand in.
 # Exit code 1: something is missing; stderr names it.
 set -euo pipefail
 
-CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3 OCICNI=0.5.1 ETCD=3.6.8
-IMAGES=1   # raise it when make-image.mjs writes something else
-UNPACKED=1 # raise it when a list of Debian packages changes
+CNI=v1.3.1 PLUGINS=v1.9.1 CONTAINERD=v2.4.2 RUNC=v1.5.2 KUBERNETES=36.3 OCICNI=0.5.1 ETCD=3.6.8 COREDNS=v1.15.0
+IMAGES=1      # raise it when make-image.mjs writes something else
+TEST_IMAGES=1 # raise it when kubernetes-images.mjs writes something else
+UNPACKED=1    # raise it when a list of Debian packages changes
 
 here=$(cd "$(dirname "$0")" && pwd)
 peers=${TRESTLE_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/trestle-peers}
@@ -147,18 +148,23 @@ download() {
     -o Dir::Cache::archives="$archives" "$@" >&2
 }
 
-# kubernetes PROGRAM: its go.mod replaces the staging modules by folders, which `go install` refuses: a module of our own
-# names them.
+# kubernetes_module FOLDER: Kubernetes' go.mod replaces the staging modules by folders, which `go install` refuses: a
+# module of our own names them.
+kubernetes_module() {
+  local kubernetes=k8s.io/kubernetes gomod
+  mkdir -p "$1"
+  gomod=$(go mod download -json "$kubernetes@v1.$KUBERNETES" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p') || return
+  grep -E '^(go|godebug) ' "$gomod" | { echo "module ${1##*/}"; cat; } >"$1/go.mod"
+  echo "require $kubernetes v1.$KUBERNETES" >>"$1/go.mod"
+  sed -nE "s|^\s*(k8s.io/[a-z0-9-]+) => \./staging.*|replace \1 => \1 v0.$KUBERNETES|p" "$gomod" >>"$1/go.mod"
+}
+
 kubernetes() {
-  local program=$1 part="$1@$KUBERNETES" source="$peers/src/$1" kubernetes=k8s.io/kubernetes gomod
+  local program=$1 part="$1@$KUBERNETES" source="$peers/src/$1" kubernetes=k8s.io/kubernetes
   have "$part" && return
-  mkdir -p "$source"
-  if go_present && gomod=$(go mod download -json "$kubernetes@v1.$KUBERNETES" | sed -n 's/^.*"GoMod": "\(.*\)".*$/\1/p') &&
+  if go_present && kubernetes_module "$source" &&
     (
       cd "$source"
-      grep -E '^(go|godebug) ' "$gomod" | { echo "module $program"; cat; } >go.mod
-      echo "require $kubernetes v1.$KUBERNETES" >>go.mod
-      sed -nE "s|^\s*(k8s.io/[a-z0-9-]+) => \./staging.*|replace \1 => \1 v0.$KUBERNETES|p" "$gomod" >>go.mod
       CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath' go build -p 2 \
         -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v1.$KUBERNETES" -o "$peers/bin/$program" "$kubernetes/cmd/$program"
     ); then
@@ -167,6 +173,40 @@ kubernetes() {
     say "$program is left out: no Go new enough, or the build failed"
     incomplete=1
   fi
+}
+
+# Kubernetes' own tests, and the images that they run, under the names that they ask for.
+kubernetes_tests() {
+  local part="kubernetes-tests@$KUBERNETES-$COREDNS-$TEST_IMAGES" source="$peers/src/kubernetes-tests" at=k8s.io/kubernetes/test
+  have "$part" && return
+  if go_present && kubernetes_module "$source" && (
+    export CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath'
+    cd "$source" &&
+      go build -p 2 -ldflags '-s -w' -o "$source/" $at/images/agnhost $at/images/regression-issue-74839 &&
+      go build -p 2 -ldflags '-s -w' -o "$peers/bin/ginkgo" github.com/onsi/ginkgo/v2/ginkgo &&
+      go test -c -vet=off -p 2 -ldflags '-s -w' -o "$peers/bin/e2e.test" $at/e2e
+  ) && coredns && node "$here/kubernetes-images.mjs" /bin/busybox "$source/agnhost" "$source/regression-issue-74839" "$peers/images/kubernetes.tar"; then
+    done_with "$part"
+  else
+    say 'the tests of Kubernetes are left out: no Go new enough, or the build failed'
+    incomplete=1
+  fi
+}
+
+# CoreDNS with the plugins that the tests' name server has, not the hundred of its own program.
+coredns() {
+  local source="$peers/src/coredns" at=github.com/coredns/coredns name
+  mkdir -p "$source"
+  printf 'module coredns\ngo 1.25.0\nrequire %s %s\n' "$at" "$COREDNS" >"$source/go.mod"
+  {
+    printf 'package main\n\nimport "%s/coremain"\n' "$at"
+    for name in bind cache errors kubernetes; do printf 'import _ "%s/plugin/%s"\n' "$at" "$name"; done
+    printf '\nfunc main() { coremain.Run() }\n'
+  } >"$source/main.go"
+  (
+    export CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath'
+    cd "$source" && go mod tidy && go build -p 2 -ldflags '-s -w' -o "$peers/bin/coredns" .
+  )
 }
 
 # Its module has no program at its root that `go install` would call etcd.
@@ -238,7 +278,8 @@ for group in "${@:-cni containerd firewalld docker networkd networkmanager kube-
         etcd
         for program in kube-apiserver kube-controller-manager kube-scheduler kubectl; do kubernetes "$program"; done
         ;;
-      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet, kindnet or control-plane"; exit 2 ;;
+      kubernetes-tests) kubernetes_tests ;;
+      *) say "unknown part '$part': cni, containerd, firewalld, docker, networkd, networkmanager, kube-proxy, cri-o, kubelet, kindnet, control-plane or kubernetes-tests"; exit 2 ;;
     esac
   done
 done

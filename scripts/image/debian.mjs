@@ -5,48 +5,21 @@ import { execFileSync } from 'node:child_process'
 import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 
-/**
- * What each package is there for, as paths in a system with merged /usr. Both variants of iptables: which one is used is
- * decided by the tables that the node's kernel has (src/system/firewalls/foreign-firewalls.ts).
- */
-const wanted = {
-  iproute2: ['usr/bin/ip', 'usr/sbin/tc', 'usr/sbin/bridge', 'etc/iproute2'],
-  nftables: ['usr/sbin/nft'],
-  iptables: [
-    ...['nft', 'legacy'].flatMap((variant) => [
-      `usr/sbin/xtables-${variant}-multi`,
-      ...['', '-save', '-restore'].flatMap((verb) => [
-        `usr/sbin/iptables-${variant}${verb}`,
-        `usr/sbin/ip6tables-${variant}${verb}`,
-      ]),
-    ]),
-    'usr/lib/ARCH/xtables',
-  ],
-  'util-linux': ['usr/bin/nsenter', 'usr/bin/lsns', 'usr/bin/setpriv'],
-  procps: ['usr/sbin/sysctl'],
-  conntrack: ['usr/sbin/conntrack'],
-  dash: ['usr/bin/dash', 'usr/bin/sh'],
-  netbase: ['etc/protocols', 'etc/services'],
-  'libstdc++6': ['usr/lib/ARCH/libstdc++.so.6'],
-  'libgcc-s1': ['usr/lib/ARCH/libgcc_s.so.1'],
-  libc6: ['usr/lib64/ld-linux-x86-64.so.2', 'usr/lib/ARCH/libdl.so.2', 'usr/lib/ARCH/libpthread.so.0'],
-}
-
 /** Needed by scripts of packages, which are not run. A library that is needed after all is told as missing. */
 const unused = /^(perl|libperl|usrmerge$|dpkg$|debconf|debianutils|tar$|lib(file|text|number|gdbm|db5)|init-system)/
 
 /**
  * The files, sorted by name: `{name, data, mode}`, or `{name, link}`; and the packages that they are of:
- * `{name, version, control}`. `cache`: where downloaded packages are kept. Throws where apt cannot download, and
- * where a library is missing.
+ * `{name, version, control}`. `wanted`: what each package is there for, as paths in a system with merged /usr; `cache`:
+ * where downloaded packages are kept. Throws where apt cannot download, and where a library is missing.
  */
-export function debianFiles(cache) {
+export function debianFiles(wanted, cache) {
   mkdirSync(cache, { recursive: true })
-  const packages = download(cache)
+  const packages = download(wanted, cache)
   const root = mkdtempSync(join(cache, 'root-'))
   try {
     const owners = new Map(packages.flatMap((each) => unpack(join(cache, each.file), root).map((name) => [name, each])))
-    const names = withLibraries(root)
+    const names = withLibraries(wanted, root)
     const used = new Set([...names].flatMap((name) => owners.get(name)?.name ?? []))
     return {
       files: [...names].sort().map((name) => fileOf(root, name)),
@@ -61,7 +34,7 @@ const apt = (...args) =>
   execFileSync('apt-get', ['-q', '-y', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 
 /** As on a machine with nothing installed: what is wanted and everything that it depends on. */
-function download(cache) {
+function download(wanted, cache) {
   const fresh = ['-o', 'Dir::State::status=/dev/null', '--no-install-recommends']
   const list = () => apt('install', '--print-uris', ...fresh, ...Object.keys(wanted))
   let uris
@@ -124,7 +97,7 @@ function walk(root, under = '') {
 }
 
 /** The wanted files, and those that they lead to: targets of links, and libraries of programs. */
-function withLibraries(root) {
+function withLibraries(wanted, root) {
   const arch = `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu`
   const names = new Set()
   const queue = Object.values(wanted).flatMap((paths) => paths.map((path) => path.replace('ARCH', arch)))

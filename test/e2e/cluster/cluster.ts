@@ -34,6 +34,10 @@ export interface ClusterOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** The control plane's address in the family of Services, which is the cluster's first one. */
+export const siteAddress = (services: readonly string[]): string =>
+  services[0]?.includes(':') === true ? '2001:db8:0:2::1' : '192.0.2.1'
+
 export interface Cluster {
   readonly dir: string
   /** Where programs are. */
@@ -54,12 +58,14 @@ export interface Cluster {
 /** Starts one. It comes back when every node has its ranges, and no network. */
 export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   const { nodes, proxy, cidrs, services, images } = options
+  const api = siteAddress(services)
   const dir = await prepareLab({})
-  await writeCredentials(dir, nodes)
+  await writeCredentials(dir, nodes, api.includes(':') ? `https://[${api}]:6443` : `https://${api}:6443`)
   for (const node of nodes) await mkdir(join(dir, node))
   const script = fileURLToPath(new URL('up.sh', import.meta.url))
   const command = ['bash', script, dir, peers, cidrs.join(','), services.join(','), proxy, ...nodes]
-  const env = { LAB_UPLINK: 'no', LAB_NAME: 'site', LAB_IMAGES: images.join(' '), ...options.env }
+  const base = { LAB_UPLINK: 'no', LAB_NAME: 'site', LAB_IMAGES: images.join(' '), LAB_API: api }
+  const env = { ...base, ...options.env }
   const site = await openLab(dir, { command, ready: 'cluster ready', env })
   const kubeconfig = join(dir, 'pki/admin.conf')
   const kubectl = async (...words: readonly string[]): Promise<string> => {
@@ -97,7 +103,7 @@ async function onNode(site: Lab, node: string, line: string): Promise<Ran> {
 }
 
 /** Who there is, and in which groups; kubeconfigs carry a token. */
-async function writeCredentials(dir: string, nodes: readonly string[]): Promise<void> {
+async function writeCredentials(dir: string, nodes: readonly string[], server: string): Promise<void> {
   const pki = join(dir, 'pki')
   await mkdir(pki)
   const users = [
@@ -111,7 +117,7 @@ async function writeCredentials(dir: string, nodes: readonly string[]): Promise<
   for (const { name, user, groups } of users) {
     const token = randomUUID()
     lines.push(`${token},${user},${user},"${groups}"`)
-    const cluster = { server: 'https://192.0.2.1:6443', 'certificate-authority': join(pki, 'apiserver.crt') }
+    const cluster = { server, 'certificate-authority': join(pki, 'apiserver.crt') }
     const kubeconfig = {
       ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'lab' },
       clusters: [{ name: 'lab', cluster }],
@@ -130,6 +136,7 @@ interface Conditioned {
   readonly status: {
     readonly conditions?: readonly { readonly type: string; readonly status: string }[]
     readonly podIPs?: readonly { readonly ip: string }[]
+    readonly addresses?: readonly { readonly type: string; readonly address: string }[]
   }
   readonly spec: { readonly nodeName?: string; readonly podCIDRs?: readonly string[] }
 }

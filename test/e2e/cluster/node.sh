@@ -23,7 +23,12 @@ fi
 # What is mounted below /run reaches containers, as systemd has it (mount_namespaces(7), "Shared subtrees").
 mount --make-rshared /
 export LAB_SOCKET=/run/containerd/containerd.sock LAB_KUBECONFIG=$site/pki/$name.conf
-: "${LAB_NODE_IPS:=192.0.2.1$number,2001:db8:0:2::1$number}"
+case $LAB_CIDRS in
+  *,*) ips=192.0.2.1$number,2001:db8:0:2::1$number ;;
+  *:*) ips=2001:db8:0:2::1$number ;;
+  *) ips=192.0.2.1$number ;;
+esac
+: "${LAB_NODE_IPS:=$ips}"
 export LAB_NODE_IPS
 cp "$peers/cni/loopback" /opt/cni/bin/ # Debian and Kubernetes ship it beside the runtime
 exec 3<&0
@@ -35,6 +40,6 @@ done
 bash "$here/../lab/kubelet-start.sh" "$dir" "$peers"
 if [ "$mode" != none ]; then
   "$peers/bin/kube-proxy" --kubeconfig "$site/pki/proxy.conf" --proxy-mode "$mode" --hostname-override "$name" \
-    --conntrack-max-per-core 0 --conntrack-tcp-timeout-established 0 --conntrack-tcp-timeout-close-wait 0 > "$dir/kube-proxy.log" 2>&1 &
+    --cluster-cidr "$LAB_CIDRS" --conntrack-max-per-core 0 > "$dir/kube-proxy.log" 2>&1 &
 fi
 cat > /dev/null

@@ -5,6 +5,7 @@
 # is closed.
 # usage: up.sh DIR PEERS CIDRS SERVICES MODE NODE...
 #   CIDRS, SERVICES   ranges of pods and of Services, a comma between families; MODE: kube-proxy's, or none
+#   LAB_API           the API server's address, with which cluster.ts wrote the credentials
 #   DIR/pki           made by cluster.ts: tokens.csv, sa.key, NAME.conf for admin, kcm, sched, proxy and each node
 #   DIR/NODE/pid      the machine of a node, for nsenter; 192.0.2.11 and so on
 set -euo pipefail
@@ -20,8 +21,9 @@ ip -6 address add 2001:db8:0:2::1/64 dev lan0 nodad
 ip link set lan0 up
 
 pki=$dir/pki
+export LAB_CIDRS=$cidrs
 etcd --data-dir "$dir/etcd" --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 > "$dir/etcd.log" 2>&1 &
-kube-apiserver --etcd-servers http://127.0.0.1:2379 --advertise-address 192.0.2.1 --bind-address 0.0.0.0 --cert-dir "$pki" \
+kube-apiserver --etcd-servers http://127.0.0.1:2379 --advertise-address "$LAB_API" --bind-address :: --cert-dir "$pki" \
   --token-auth-file "$pki/tokens.csv" --authorization-mode Node,RBAC --service-cluster-ip-range "$services" \
   --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$pki/sa.key" \
   --service-account-signing-key-file "$pki/sa.key" --allow-privileged --kubelet-preferred-address-types InternalIP \

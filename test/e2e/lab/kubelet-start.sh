@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Inside enter.sh, beside containerd-up.sh: starts a kubelet for the pods in DIR/manifests; without an API server unless
-# LAB_KUBECONFIG names one. LAB_NODE_IPS: then the node's addresses.
+# LAB_KUBECONFIG names one. LAB_NODE_IPS: then the node's addresses; LAB_DNS: where its pods ask for names.
 # Returns when it answers; it ends with the machine, or by the process id in DIR/kubelet.pid. A second run starts it again.
 # usage: kubelet-start.sh DIR PEERS      log: DIR/kubelet.log; pods: http://127.0.0.1:10255/pods
 set -euo pipefail
@@ -33,7 +33,9 @@ fi
 
 # The API server asks for logs.
 address=127.0.0.1
-if [ -n "${LAB_KUBECONFIG:-}" ]; then address=0.0.0.0; fi
+if [ -n "${LAB_KUBECONFIG:-}" ]; then address=::; fi
+dns=
+if [ -n "${LAB_DNS:-}" ]; then dns="clusterDNS: ['$LAB_DNS']"; fi
 cat > "$dir/kubelet.yaml" <<YAML
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -49,7 +51,9 @@ localStorageCapacityIsolation: false
 evictionHard: {memory.available: 50Mi, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%}
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
-address: $address
+address: '$address'
+clusterDomain: cluster.local
+$dns
 readOnlyPort: 10255
 resolvConf: ""
 imageMinimumGCAge: 87600h
