@@ -15,31 +15,45 @@ export interface Outcome {
   readonly state: string
 }
 
-/** Gives the nodes a network, and waits until they are ready. */
+/** Gives the nodes a network, and waits until they are ready. The API server reaches pods, as one on a node does. */
 export async function bringNetwork(cluster: Cluster, network: Network, nodes: readonly string[]): Promise<void> {
+  // As kubeadm wants of a node (kubernetes/kubeadm, preflight checks): what is bridged goes by kube-proxy's rules too.
+  const bridged = 'net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1'
+  for (const node of nodes) await cluster.must(node, `sysctl -qw ${bridged} net.ipv4.ip_forward=1`)
   if (network === 'agent') await cluster.kubectl('apply', '-k', join(process.cwd(), 'conf-examples/kubernetes'))
   else for (const node of nodes) await configureByHand(cluster, network, node)
   await whenAllReady(cluster, nodes.length, 'nodes')
+  for (const route of routesTo(await list(cluster, 'nodes'))) {
+    const { exitCode, stderr } = await cluster.outside(route)
+    if (exitCode !== 0) throw new Error(`${route}: ${stderr}`)
+  }
+}
+
+/** Commands: a route to each range of these nodes. */
+function routesTo(nodes: Awaited<ReturnType<typeof list>>): readonly string[] {
+  return nodes.flatMap(({ spec, status }) =>
+    (spec.podCIDRs ?? []).map((range) => {
+      const isOfFamily = (address: string) => address.includes(':') === range.includes(':')
+      const via = status.addresses?.find(({ type, address }) => type === 'InternalIP' && isOfFamily(address))?.address
+      return `ip route replace ${range} via ${via}`
+    }),
+  )
 }
 
 async function configureByHand(cluster: Cluster, network: Network, node: string): Promise<void> {
   const all = await list(cluster, 'nodes')
   const ranges = all.find(({ metadata }) => metadata.name === node)?.spec.podCIDRs ?? []
+  const others = all.filter(({ metadata }) => metadata.name !== node)
   const hostPorts = { capabilities: { portMappings: true } }
   const ipam = { type: 'host-local', ranges: ranges.map((subnet) => [{ subnet }]) }
   const bridge = { type: 'bridge', bridge: 'cni0', isDefaultGateway: true, hairpinMode: true, ipam }
-  const others = all.flatMap(({ metadata, spec }) => (metadata.name === node ? [] : (spec.podCIDRs ?? [])))
-  const trestle = { type: 'trestle', podcidr: ranges, nonMasqueradeCIDRs: others, ...hostPorts }
+  const nonMasqueradeCIDRs = others.flatMap(({ spec }) => spec.podCIDRs ?? [])
+  const trestle = { type: 'trestle', podcidr: ranges, nonMasqueradeCIDRs, ...hostPorts }
   const plugins = network === 'plain' ? [trestle] : [bridge, { type: 'portmap', ...hostPorts }]
   const file = join(cluster.dir, `${node}.conflist`)
   await writeFile(file, JSON.stringify({ cniVersion: '1.0.0', name: 'pods', plugins }))
   await cluster.must(node, `cp ${cluster.peers}/cni/* ${process.cwd()}/dist/trestle /opt/cni/bin/`)
-  for (const { metadata, spec, status } of all)
-    for (const range of metadata.name === node ? [] : (spec.podCIDRs ?? [])) {
-      const isOfFamily = (address: string) => address.includes(':') === range.includes(':')
-      const via = status.addresses?.find(({ type, address }) => type === 'InternalIP' && isOfFamily(address))?.address
-      await cluster.must(node, `ip route replace ${range} via ${via}`)
-    }
+  for (const route of routesTo(others)) await cluster.must(node, route)
   await cluster.must(node, `cp ${file} /etc/cni/net.d/10-pods.conflist`)
 }
 
