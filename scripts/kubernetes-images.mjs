@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images under the names that Kubernetes' own network tests ask for, as one docker archive: its programs as
 // scripts/peers.sh built them, and what their scripts call, from Debian. No registry.
-// usage: node scripts/kubernetes-images.mjs /bin/busybox AGNHOST REGRESSION-ISSUE-74839 OUT.tar
+// usage: node scripts/kubernetes-images.mjs /bin/busybox FOLDER OUT.tar
+//   FOLDER: agnhost, the certificate that it answers with, and regression-issue-74839
 // The tests only ask nginx to run and to answer on port 80: agnhost does in its place.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -45,8 +46,9 @@ const sha256 = (data) => createHash('sha256').update(data).digest('hex')
 /** @param {string} name @param {string} content */
 const text = (name, content) => ({ name, data: Buffer.from(content), mode: 0o644 })
 
-const [busybox = '/bin/busybox', agnhost = 'agnhost', regression = 'regression', out = 'kubernetes.tar'] =
-  process.argv.slice(2)
+const [busybox = '/bin/busybox', folder = '.', out = 'kubernetes.tar'] = process.argv.slice(2)
+/** @param {string} name */
+const own = (name) => ({ name, data: readFileSync(join(folder, name)) })
 const applets = execFileSync(busybox, ['--list'], { encoding: 'utf8' }).trim().split('\n')
 const small = tar(
   [
@@ -66,26 +68,25 @@ const tools = tar(
     ...files,
     { name: 'usr/bin/nc', link: 'nc.openbsd' },
     { name: 'usr/local/bin/iperf', link: '/usr/bin/iperf' },
-    { name: 'agnhost', data: readFileSync(agnhost) },
-    { name: 'regression-issue-74839', data: readFileSync(regression) },
+    ...['agnhost', 'regression-issue-74839', 'localhost.crt', 'localhost.key'].map(own),
   ].map(tarEntry),
 )
 const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch] ?? process.arch
 const layers = [small, tools].map((data) => ({ name: `${sha256(data)}/layer.tar`, data, digest: sha256(data) }))
 const described = images.map(({ tag, entrypoint, args = [], isSmall = false }) => {
-  const own = isSmall ? layers.slice(0, 1) : layers
+  const below = isSmall ? layers.slice(0, 1) : layers
   const config = Buffer.from(
     JSON.stringify({
       architecture,
       os: 'linux',
       config: { Env: ['PATH=/usr/bin:/usr/sbin'], Entrypoint: entrypoint, Cmd: args },
-      rootfs: { type: 'layers', diff_ids: own.map(({ digest }) => `sha256:${digest}`) },
-      history: own.map(() => ({ created_by: 'scripts/kubernetes-images.mjs' })),
+      rootfs: { type: 'layers', diff_ids: below.map(({ digest }) => `sha256:${digest}`) },
+      history: below.map(() => ({ created_by: 'scripts/kubernetes-images.mjs' })),
     }),
   )
-  return { tag, config, name: `${sha256(config)}.json`, layers: own.map(({ name }) => name) }
+  return { tag, config, name: `${sha256(config)}.json`, layers: below.map(({ name }) => name) }
 })
-const manifest = described.map(({ tag, name, layers: own }) => ({ Config: name, RepoTags: [tag], Layers: own }))
+const manifest = described.map(({ tag, name, layers: all }) => ({ Config: name, RepoTags: [tag], Layers: all }))
 writeFileSync(
   `${out}.new`,
   tar([

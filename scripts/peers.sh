@@ -182,10 +182,11 @@ kubernetes_tests() {
   if go_present && kubernetes_module "$source" && (
     export CGO_ENABLED=0 GOFLAGS='-mod=mod -trimpath'
     cd "$source" &&
+      install -m 644 "$(go list -m -f '{{.Dir}}' k8s.io/kubernetes)"/test/images/agnhost/porter/localhost.{crt,key} . &&
       go build -p 2 -ldflags '-s -w' -o "$source/" $at/images/agnhost $at/images/regression-issue-74839 &&
       go build -p 2 -ldflags '-s -w' -o "$peers/bin/ginkgo" github.com/onsi/ginkgo/v2/ginkgo &&
       go test -c -vet=off -p 2 -ldflags '-s -w' -o "$peers/bin/e2e.test" $at/e2e
-  ) && coredns && node "$here/kubernetes-images.mjs" /bin/busybox "$source/agnhost" "$source/regression-issue-74839" "$peers/images/kubernetes.tar"; then
+  ) && coredns && node "$here/kubernetes-images.mjs" /bin/busybox "$source" "$peers/images/kubernetes.tar"; then
     done_with "$part"
   else
     say 'the tests of Kubernetes are left out: no Go new enough, or the build failed'
