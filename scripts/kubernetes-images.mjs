@@ -2,7 +2,7 @@
 // Images under the names that Kubernetes' own network tests ask for, as one docker archive: its programs as
 // scripts/peers.sh built them, and what their scripts call, from Debian. No registry.
 // usage: node scripts/kubernetes-images.mjs /bin/busybox FOLDER OUT.tar
-//   FOLDER: agnhost, the certificate that it answers with, and regression-issue-74839
+//   FOLDER: agnhost, the certificate that it answers with, coredns, which stands beside it, and regression-issue-74839
 // The tests only ask nginx to run and to answer on port 80: agnhost does in its place.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -19,7 +19,6 @@ const wanted = {
   curl: ['usr/bin/curl'],
   'bind9-dnsutils': ['usr/bin/dig'],
   grep: ['usr/bin/grep'],
-  iperf: ['usr/bin/iperf'],
   iproute2: ['usr/bin/ip', 'etc/iproute2'],
   jq: ['usr/bin/jq'],
   'libc-bin': ['usr/bin/getent'],
@@ -67,8 +66,7 @@ const tools = tar(
   [
     ...files,
     { name: 'usr/bin/nc', link: 'nc.openbsd' },
-    { name: 'usr/local/bin/iperf', link: '/usr/bin/iperf' },
-    ...['agnhost', 'regression-issue-74839', 'localhost.crt', 'localhost.key'].map(own),
+    ...['agnhost', 'coredns', 'localhost.crt', 'localhost.key', 'regression-issue-74839'].map(own),
   ].map(tarEntry),
 )
 const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch] ?? process.arch

@@ -186,7 +186,7 @@ kubernetes_tests() {
       go build -p 2 -ldflags '-s -w' -o "$source/" $at/images/agnhost $at/images/regression-issue-74839 &&
       go build -p 2 -ldflags '-s -w' -o "$peers/bin/ginkgo" github.com/onsi/ginkgo/v2/ginkgo &&
       go test -c -vet=off -p 2 -ldflags '-s -w' -o "$peers/bin/e2e.test" $at/e2e
-  ) && coredns && node "$here/kubernetes-images.mjs" /bin/busybox "$source" "$peers/images/kubernetes.tar"; then
+  ) && coredns && cp "$peers/bin/coredns" "$source/" && node "$here/kubernetes-images.mjs" /bin/busybox "$source" "$peers/images/kubernetes.tar"; then
     done_with "$part"
   else
     say 'the tests of Kubernetes are left out: no Go new enough, or the build failed'
@@ -194,14 +194,14 @@ kubernetes_tests() {
   fi
 }
 
-# CoreDNS with the plugins that the tests' name server has, not the hundred of its own program.
+# CoreDNS with the plugins that the tests' name servers have, not the hundred of its own program.
 coredns() {
   local source="$peers/src/coredns" at=github.com/coredns/coredns name
   mkdir -p "$source"
   printf 'module coredns\ngo 1.25.0\nrequire %s %s\n' "$at" "$COREDNS" >"$source/go.mod"
   {
     printf 'package main\n\nimport "%s/coremain"\n' "$at"
-    for name in bind cache errors kubernetes; do printf 'import _ "%s/plugin/%s"\n' "$at" "$name"; done
+    for name in bind cache errors hosts kubernetes log; do printf 'import _ "%s/plugin/%s"\n' "$at" "$name"; done
     printf '\nfunc main() { coremain.Run() }\n'
   } >"$source/main.go"
   (
