@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Node binary that goes into the executable: from npm, at the version package.json names, stripped, and for x86-64
-// without its need of libatomic.so.1 and with libraries looked for beside it.
+// without its need of libatomic.so.1, with libraries looked for beside it, and without a walk over the heap at each start.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { withoutLibatomic } from './without-libatomic.mjs'
+import { withoutSourcePositions } from './without-source-positions.mjs'
 
 const root = join(import.meta.dirname, '..')
 const cache = join(root, 'node_modules/.cache/trestle')
@@ -17,7 +18,7 @@ const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
  */
 export function strippedNode(arch) {
   const { version, integrity } = lock.packages[`node_modules/node-linux-${arch}`]
-  const stripped = join(cache, `node-${version}-${arch}-own-atomics-origin`)
+  const stripped = join(cache, `node-${version}-${arch}-own-atomics-origin-no-walk`)
   if (existsSync(stripped)) return stripped
   mkdirSync(cache, { recursive: true })
   const work = mkdtempSync(join(cache, 'work-'))
@@ -27,14 +28,21 @@ export function strippedNode(arch) {
     const copy = join(work, 'node')
     copyFileSync(original, copy)
     strip(copy)
-    const reason = arch === 'x64' ? withoutLibatomic(copy) : undefined
-    if (reason !== undefined) console.log(`hosts need libatomic.so.1 (libatomic1), as this node does: ${reason}`)
+    if (arch === 'x64') change(copy, version)
     chmodSync(copy, 0o755)
     renameSync(copy, stripped)
   } finally {
     rmSync(work, { recursive: true })
   }
   return stripped
+}
+
+/** What cannot be changed stays, and is said: the executable is only slower, or needs a library more. */
+function change(path, version) {
+  const needs = withoutLibatomic(path)
+  if (needs !== undefined) console.log(`hosts need libatomic.so.1 (libatomic1), as this node does: ${needs}`)
+  const walks = withoutSourcePositions(path, version)
+  if (walks !== undefined) console.log(`each start walks the heap, as that of this node does (1 ms): ${walks}`)
 }
 
 /** Fetches a package with `npm pack` and returns the path of its bin/node. Throws unless it is the locked one. */
