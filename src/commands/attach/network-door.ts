@@ -21,7 +21,7 @@ import { observeHost, observeSysctls, observeVlans } from '../../system/kernel/o
 import { readCluster } from '../../system/store/cluster.ts'
 import { allNetworks, knownNetwork, readNetwork, writeNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
-import { earlierInUse, liveSpecs, networksMade } from '../call/in-use.ts'
+import { earlierInUse, liveAndMade } from '../call/in-use.ts'
 import { refuseOwnedPorts } from '../recover/port-owners.ts'
 import { executeWithRules } from '../teardown/orphan-elements.ts'
 
@@ -114,8 +114,7 @@ async function lookAtNetworkState(
 function networkState(context: CallContext) {
   return {
     networks: allNetworks(),
-    made: networksMade(context),
-    attachments: liveSpecs(context),
+    ...liveAndMade(context),
     cluster: readCluster(),
     links: new Set(linkNames()),
     sysctls: observeSysctls([forwardingKey(4), forwardingKey(6)]),

@@ -37,12 +37,17 @@ export function networksHere(elsewhere: readonly AttachmentRecord[]): readonly N
 
 /** What live attachments need beyond `current`, the networks as they are configured now. */
 export function earlierInUse(context: CallContext, current: readonly NetworkSpec[]): readonly NetworkSpec[] {
-  return earlierNetworks(current, networksMade(context))
+  return earlierNetworks(current, networksOf(liveRecords(context)))
 }
 
-/** The networks as live attachments were made with them, newest first. */
-export function networksMade(context: CallContext): readonly NetworkSpec[] {
-  const newest = liveRecords(context).sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
+/** Live attachments, and the networks as they were made with them, newest first: of one look at all records. */
+export function liveAndMade(context: CallContext) {
+  const live = liveRecords(context)
+  return { attachments: live.flatMap(({ spec }) => spec ?? []), made: networksOf(live) }
+}
+
+function networksOf(records: readonly AttachmentRecord[]): readonly NetworkSpec[] {
+  const newest = records.toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
   return newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : []))
 }
 

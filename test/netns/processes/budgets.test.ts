@@ -102,18 +102,22 @@ const readAgain = [
 const shown = process.env['TRESTLE_TEST_BUDGETS'] === 'show'
 const measured = new Map<string, Counts>()
 let again: readonly string[] | undefined
+let ofOthers: readonly string[] = []
 
 describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
   let host: Host
   beforeAll(() => {
     host = openHost()
-    const pods = [1, 2].map((pod) => host.pod(`${pod}`))
+    const pods = [1, 2, 3].map((pod) => host.pod(`${pod}`))
     const call = (verb: Verb, pod: number, more: object = {}) =>
       traced(host, verb, { pod, netns: pods[pod - 1] ?? '', conf: { ...conf, runtimeConfig: portOf(pod), ...more } })
     const version = call('VERSION', 1).counts
     call('ADD', 1)
     const added = call('ADD', 2)
     again = added.again
+    const another = { name: 'another', podcidr: '10.241.0.0/24', bridge: 'cni1' }
+    ofOthers = call('ADD', 3, another).again.filter((each) => each.startsWith('STATE/networks/net/attachments/'))
+    call('DEL', 3, another)
     const valid = [1, 2].map((pod) => ({ containerID: `c${pod}`, ifname: 'eth0' }))
     const calls = {
       ADD: added,
@@ -130,6 +134,10 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
 
   it('of an ADD holds: what is read again', () => {
     expect(again?.toSorted()).toEqual(readAgain)
+  })
+
+  it('of the first ADD of a network holds: how often it reads the records of others', () => {
+    expect(ofOthers.toSorted()).toEqual(['c1', 'c2'].map((id) => `STATE/networks/net/attachments/${id}:eth0 7`))
   })
 
   const rows = Object.entries(budgets).flatMap(([verb, bands]) =>
