@@ -63,7 +63,7 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'command-not-found',
-    pattern: /failed \(\w+\): exit status 127/,
+    pattern: /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?): exit status 127\b/,
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node (a shell ends with 127 then)',
     causes: ['iptables, ip or nsenter is missing, or not in the PATH of the runtime'],
@@ -82,7 +82,7 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'program-failed',
-    pattern: /(?:network|failed \(\w+\)): exit status (?!127\b)\d+/,
+    pattern: /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+/,
     who: 'a plugin that runs other programs',
     meaning: 'a program or script that the plugin runs failed, and the plugin tells no more than its exit status',
     causes: [
@@ -126,7 +126,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'answer-not-json',
     pattern:
-      /(?:network|failed \(\w+\)|network for sandbox "[^"]*"): (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
+      /(?:network|failed \(\w+\)|network for sandbox "[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})/,
     who: 'libcni',
     meaning: 'the answer of a plugin is no JSON: it printed nothing, or something else',
     causes: [
