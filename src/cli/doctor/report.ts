@@ -45,14 +45,15 @@ export function reportText(report: Report, look: Look): string {
 }
 
 /** Who runs here, and what it uses. */
-function headText({ configurations, state }: NodeFacts, { width }: Look): string {
+function headText({ configurations, state, notLooked }: NodeFacts, { width }: Look): string {
   const lines = configurations.map(({ runtime, file, network }) => {
     const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
     return `${runtime.text}: ${runtime.confDir}, by ${runtime.source}: ${uses}`
   })
   const pods = [...(state?.podsOf ?? [])].map(([network, count]) => `${count} of network ${network}`)
   const rows = lines.map((line) => `${rowsOf(oneLine(line), width).join('\n  ')}\n`)
-  return `${rows.join('')}pods of trestle: ${pods.join(', ') || 'none'}\n`
+  const isKnown = state !== undefined || !notLooked.some(({ group }) => group === 'network')
+  return `${rows.join('')}pods of trestle: ${pods.join(', ') || (isKnown ? 'none' : 'not known')}\n`
 }
 
 const notLookedAt = 'not looked at'

@@ -36,6 +36,19 @@ describe('doctor', () => {
     expect(snapshot(node)).toEqual(before)
   })
 
+  it('says without root what it did not look at, and of no part that it is fine unseen', () => {
+    const asNobody = `setpriv --reuid=65534 --regid=65534 --clear-groups ${node.root}/trestle doctor --no-runtime`
+    const words = `--config-dir ${node.configDir} --bin-dir ${node.binDir}`
+    // The scratch of a test is root's alone, and the repository may be.
+    done(`chmod 755 ${node.root} && cp -L "$(command -v trestle)" ${node.root}/trestle`)
+    const { exitCode, stdout, stderr } = node.sh(`${asNobody} ${words}`)
+    expect(exitCode, stdout + stderr).toBe(3)
+    for (const group of ['host', 'network', 'addresses', 'ports', 'firewall', 'log'])
+      expect(stdout).toMatch(new RegExp(`^${group} +not looked at: `, 'm'))
+    expect(stdout).toContain('pods of trestle: not known\n')
+    expect(stdout).not.toMatch(/as above; not looked at: as above/)
+  })
+
   it('makes no state directory where there is none, and says that the node is ready', () => {
     const states = `${node.root}/none`
     const ask = `TRESTLE_STATE_DIR=${states}/trestle trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`

@@ -86,7 +86,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
       state: hasState()
         ? await look.at(
-            'network',
+            ['network', 'addresses', 'ports'],
             asRoot(() => lookAtState(context, listed)),
             undefined,
           )
@@ -98,11 +98,14 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       ),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
-      pod: await look.at(
-        'network',
-        asRoot(() => pod(context, options)),
-        undefined,
-      ),
+      pod:
+        options.pod === undefined
+          ? undefined
+          : await look.at(
+              'network',
+              asRoot(() => pod(context, options)),
+              undefined,
+            ),
       probe:
         options.isProbed === true
           ? await look.at(
@@ -140,15 +143,21 @@ function recorded(context: CallContext): Recorded {
   return hasState() ? [allNetworks(), livePods(context)] : [[], []]
 }
 
+/** Those that one look is for. */
+type Groups = readonly Group[]
+
 function openLook(progress: Progress) {
   const notLooked: NotLooked[] = []
-  const at = async <T, E>(group: Group, body: () => T | Promise<T>, otherwise: E): Promise<T | E> => {
-    progress(`looking at ${group}`)
+  const at = async <T, E>(group: Group | Groups, body: () => T | Promise<T>, otherwise: E): Promise<T | E> => {
+    const groups = [group].flat()
+    progress(`looking at ${groups[0]}`)
     try {
       return await body()
     } catch (error) {
       if (error instanceof CniError && error.id === 'call-interrupted') throw error
-      notLooked.push({ group, why: whyOf(error) })
+      const why = whyOf(error)
+      const isNews = (each: Group) => !notLooked.some((other) => other.group === each && other.why === why)
+      notLooked.push(...groups.filter(isNews).map((each) => ({ group: each, why })))
       return otherwise
     }
   }
@@ -158,10 +167,13 @@ function openLook(progress: Progress) {
 /** Rules, namespaces and state are root's to see. */
 function asRoot<T>(body: () => Promise<T>): () => Promise<T> {
   return async () => {
-    if (process.geteuid?.() !== 0) throw new Error('it needs root: run it with sudo')
+    if (!isRoot()) throw new Error(needsRoot)
     return await body()
   }
 }
+
+const isRoot = () => process.geteuid?.() === 0
+const needsRoot = 'it needs root: run it with sudo'
 
 function whyOf(error: unknown): string {
   if (error instanceof CniError) return `${error.message}${error.details === undefined ? '' : `: ${error.details}`}`
@@ -201,5 +213,7 @@ async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: n
 
 async function logged(run: Run, nowMs: number, file: string | undefined) {
   const lines = await readLog(run, nowMs, file)
+  // Whom the journal shows nothing it does not tell so.
+  if (lines?.length === 0 && !isRoot()) throw new Error(needsRoot)
   return lines === undefined ? undefined : errorsIn(lines)
 }
