@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
-import { gateAgent, gateBundle, gateCli } from './scripts/bundle-gate.mjs'
+import { gateAgent, gateBundle, gateCli, gateText } from './scripts/bundle-gate.mjs'
 import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
@@ -48,6 +48,7 @@ async function bundle(entry, outfile, plugins = []) {
     logLevel: 'warning',
   })
   writeFileSync(`${outfile}.meta.json`, JSON.stringify(metafile))
+  gateText(outfile)
   return metafile
 }
 

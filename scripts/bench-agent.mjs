@@ -16,6 +16,7 @@ import { openControlGroup } from './bench/cluster/control-group.mjs'
 import { agentToken, missingPrograms, startControlPlane } from './bench/cluster/control-plane.mjs'
 import { addressOf, heartbeats, rangesOf, readdress, register } from './bench/cluster/nodes.mjs'
 import { quantile } from './bench/statistics.mjs'
+import { allocatorSettings } from './image/environment.mjs'
 
 const { values } = parseArgs({
   options: {
@@ -54,7 +55,8 @@ function startAgent({ scratch, group, plane, token }) {
   writeFileSync(join(scratch, 'token'), token, { mode: 0o600 })
   const args = ['agent', '--node-name', 'node-1', '--api-server', plane.url, '--ca-file', plane.caFile, '--gc', '0']
   const files = ['--token-file', join(scratch, 'token'), '--bin-dir', bin, '--conf-dir', conf, '--listen', 'off']
-  const env = { PATH: process.env.PATH, TRESTLE_STATE_DIR: join(scratch, 'state') }
+  const image = Object.fromEntries(allocatorSettings.map((each) => each.split('=')))
+  const env = { PATH: process.env.PATH, TRESTLE_STATE_DIR: join(scratch, 'state'), ...image }
   const [shell, ...words] = group.join
   const child = spawn(shell, [...words, join(bin, 'trestle'), ...args, ...files], {
     env,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the CNI path may load. Every module costs start-up time on each pod, so the bundle is held to a list.
+import { readFileSync } from 'node:fs'
 
 const allowed = [/^src\/(?!cli\/)/, /^node_modules\/zod\/v4\/(mini|core)\//, /^node_modules\/zod\/mini\//]
 // Locales are 150 KB of text and reach the bundle when zod is imported as a namespace (`z.…`).
@@ -35,6 +36,15 @@ export function gateAgent(metafile) {
   const [models, undici] = [/client-node\/dist\/gen\//, /\/undici\//].map(bytesOf)
   if (models > mostOfModels) throw new Error(`the agent's bundle has ${models} bytes of models of Kubernetes' objects`)
   if (undici > 0) throw new Error(`the agent's bundle has ${undici} bytes of undici (scripts/lean-client.mjs)`)
+}
+
+/**
+ * Throws if a bundle has a character beyond Latin-1: V8 then keeps all of its text in two bytes a character, for as long as
+ * the process lives. esbuild escapes them in strings, not in regular expressions.
+ */
+export function gateText(file) {
+  const found = /[^\0-\xff]/.exec(readFileSync(file, 'utf8'))
+  if (found) throw new Error(`${file} has ${JSON.stringify(found[0])}: write it as an escape (\\u…)`)
 }
 
 function isAllowed(path) {

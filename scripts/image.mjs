@@ -11,6 +11,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { debianFiles } from './image/debian.mjs'
+import { allocatorSettings } from './image/environment.mjs'
 import { tar, tarEntry } from './tar.mjs'
 
 const root = join(import.meta.dirname, '..')
@@ -103,7 +104,7 @@ const config = blob(
     architecture,
     os: 'linux',
     config: {
-      Env: ['PATH=/usr/local/bin:/usr/sbin:/usr/bin'],
+      Env: ['PATH=/usr/local/bin:/usr/sbin:/usr/bin', ...allocatorSettings],
       Entrypoint: ['/usr/local/bin/trestle'],
       Labels: { 'org.opencontainers.image.version': version, 'org.opencontainers.image.licenses': 'Apache-2.0' },
     },

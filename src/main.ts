@@ -72,11 +72,13 @@ function useCheapStderr(process: Edge['process']): void {
   Object.defineProperty(process, 'stderr', { value: { write }, configurable: true })
 }
 
-/** What the cli bundle exports: runs the words after the program's name, gives the exit code. */
+/** What both bundles for people export: runs the words after the program's name, gives the exit code. */
 type CliMain = (args: readonly string[]) => Promise<number>
 
 function runCli(): void {
-  loadBundle<CliMain>('cli.cjs')(process.argv.slice(2)).then(reallyExit, (error: unknown) => {
+  const words = process.argv.slice(2)
+  // The agent stays for as long as its node: what other commands have would be in memory beside it.
+  loadBundle<CliMain>(words[0] === 'agent' ? 'agent.cjs' : 'cli.cjs')(words).then(reallyExit, (error: unknown) => {
     writeAll(2, `trestle: ${toCniError(error).message}\n`)
     reallyExit(3)
   })

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line for people. A second bundle: nothing of it is loaded when a runtime calls.
 
-import { messageWithId, toCniError } from '../cni/model/error.ts'
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
@@ -15,9 +14,10 @@ import { lintCommand } from './lint/command.ts'
 import { nearestWord } from './lint/json/nearest-word.ts'
 import { planCommand } from './plan/plan.ts'
 import { restoreCommand } from './restore/restore.ts'
-import { isJsonAsked, readInput } from './shell/arguments.ts'
-import { type Command, exitCode, type Input, UsageError } from './shell/command.ts'
-import { commandHelp, helpDocument, overview } from './shell/help.ts'
+import { isJsonAsked } from './shell/arguments.ts'
+import { type Command, UsageError } from './shell/command.ts'
+import { failed, printHelp, runCommand } from './shell/frame.ts'
+import { commandHelp, overview } from './shell/help.ts'
 import { type Output, standardOutput } from './shell/output.ts'
 import { tryCommand } from './try/command.ts'
 import { runInside } from './try/inside.ts'
@@ -65,13 +65,8 @@ export async function run(args: readonly string[], output: Output): Promise<numb
   if (hidden !== undefined) return await hidden(rest, output)
   const name = aliases[word] ?? word
   const command = [...commands, helpCommand].find((each) => each.name === name)
-  try {
-    if (command === undefined) throw unknown(word)
-    const input = readInput(command, rest, output)
-    return input.values['help'] === true ? printHelp(command, input) : await command.run(input)
-  } catch (thrown) {
-    return failed(thrown, { command, isJson: isJsonAsked(args), output })
-  }
+  if (command !== undefined) return await runCommand(command, rest, output)
+  return failed(unknown(word), { command, isJson: isJsonAsked(args), output })
 }
 
 const aliases: Readonly<Record<string, string>> = {
@@ -94,16 +89,10 @@ const helpCommand: Command = {
     const [name] = input.words
     const command = commands.find((each) => each.name === name)
     if (name !== undefined && command === undefined) throw unknown(name)
-    return printHelp(command, input)
+    return command === undefined
+      ? printHelp(input, overview(commands), commands)
+      : printHelp(input, commandHelp(command), [command])
   },
-}
-
-/** Prints the help of a command, or of all. */
-function printHelp(command: Command | undefined, { isJson, output }: Input): number {
-  const text = command === undefined ? overview(commands) : commandHelp(command)
-  const document = helpDocument(command === undefined ? commands : [command])
-  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : text)
-  return exitCode.fine
 }
 
 function unknown(word: string): UsageError {
@@ -112,33 +101,4 @@ function unknown(word: string): UsageError {
   const meant = nearestWord(word, names)
   const hint = meant === undefined ? `there are ${names.join(', ')}` : `did you mean "${meant}"?`
   return new UsageError(`there is no command "${word}"; ${hint}`)
-}
-
-interface About {
-  readonly command: Command | undefined
-  readonly isJson: boolean
-  readonly output: Output
-}
-
-/** What went wrong, for people on stderr, and with `-o json` as the one document on stdout. Returns the exit code. */
-function failed(thrown: unknown, { command, isJson, output }: About): number {
-  const { exitCode: code, error, more } = thrown instanceof UsageError ? misused(thrown, command) : couldNotLook(thrown)
-  const document = { formatVersion: 1, command: command?.name ?? 'trestle', error, exitCode: code }
-  if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  output.err(`trestle: ${error.msg}\n${more}`)
-  return code
-}
-
-function misused({ message }: UsageError, command: Command | undefined) {
-  const words = command === undefined ? 'COMMAND' : `${command.name} ${command.words}`.trimEnd()
-  const usage = `usage: trestle ${words} [options]`
-  return { exitCode: exitCode.usage, error: { msg: message, details: usage }, more: `${usage}\n` }
-}
-
-function couldNotLook(thrown: unknown) {
-  const failure = toCniError(thrown)
-  const { code, details } = failure
-  const error = { code, msg: messageWithId(failure), ...(details === undefined ? {} : { details }) }
-  const more = details === undefined ? '' : `  ${details.trimEnd().replaceAll('\n', '\n  ')}\n`
-  return { exitCode: exitCode.couldNotLook, error, more }
 }

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle agent`: its words and options. The agent itself is a bundle of its own, loaded when it is asked for.
+// `trestle agent`: its words and options, for help. What it runs is in a bundle of its own (main.ts).
 
-import { setFlagsFromString } from 'node:v8'
-import { loadBundle } from '../../system/process/load-bundle.ts'
 import type { Command } from '../shell/command.ts'
-import { requireRoot } from '../shell/self.ts'
-import { type Settings, settingsOf } from './settings/settings.ts'
-
-/** What the agent's bundle exports. Resolves with the exit code when a signal ends it. */
-export type AgentMain = (settings: Settings) => Promise<number>
 
 export const agentCommand: Command = {
   name: 'agent',
@@ -53,20 +46,7 @@ export const agentCommand: Command = {
     gc: { type: 'string', value: 'SECONDS', help: 'how often to collect garbage; default: 600; 0: never' },
   },
   examples: ['trestle agent', 'trestle agent --mode ptp --node-name node-1', 'trestle agent --cloud-routes'],
-  run: async (input) => {
-    const settings = settingsOf(input)
-    requireRoot('agent', 'it changes routes and rules of the node')
-    keepHeapSmall()
-    return await loadBundle<AgentMain>('agent.cjs')(settings)
+  run: () => {
+    throw new Error("the agent's own bundle runs it (src/main.ts)")
   },
-}
-
-/**
- * Keeps memory small on every node, for a few milliseconds of CPU more when the cluster is read: V8 collects the old
- * part of the heap sooner, and gives the young one back, which it would let grow to 64 MB and seldom shrink
- * (v8/src/flags/flag-definitions.h, optimize_for_size and semi_space_growth_factor).
- */
-function keepHeapSmall(): void {
-  setFlagsFromString('--optimize-for-size')
-  setFlagsFromString('--semi-space-growth-factor=1')
 }

@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's bundle: what `trestle agent` loads.
+// The agent's bundle: all that `trestle agent` loads.
 
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { setHostRoot } from '../../system/process/process-identity.ts'
+import type { Command } from '../shell/command.ts'
+import { runCommand } from '../shell/frame.ts'
+import { standardOutput } from '../shell/output.ts'
+import { requireRoot } from '../shell/self.ts'
+import { agentCommand } from './command.ts'
+import { keepHeapSmall, shrinkHeap } from './node/heap.ts'
 import { runAgent } from './run/agent.ts'
 import { runUninstall } from './run/uninstall.ts'
-import type { Settings } from './settings/settings.ts'
+import { type Settings, settingsOf } from './settings/settings.ts'
 
-/** Runs the agent until SIGTERM or SIGINT. Returns the exit code. */
-export async function main(settings: Settings): Promise<number> {
-  setHostRoot(settings.hostRoot)
-  const interruption = new AbortController()
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => interruption.abort())
+/** Runs the words after the program's name, of which `agent` is the first. Returns the exit code; never rejects. */
+export async function main([, ...words]: readonly string[]): Promise<number> {
   try {
-    await (settings.isUninstall ? runUninstall : runAgent)(settings, interruption.signal)
-    return 0
+    return await runCommand(command, words, standardOutput())
   } finally {
     removeCallFiles()
   }
+}
+
+const command: Command = {
+  ...agentCommand,
+  run: async (input) => {
+    const settings = settingsOf(input)
+    requireRoot('agent', 'it changes routes and rules of the node')
+    await untilSignal(settings)
+    return 0
+  },
+}
+
+/** The agent, until SIGTERM or SIGINT. */
+async function untilSignal(settings: Settings): Promise<void> {
+  keepHeapSmall()
+  shrinkHeap()
+  setHostRoot(settings.hostRoot)
+  const interruption = new AbortController()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => interruption.abort())
+  await (settings.isUninstall ? runUninstall : runAgent)(settings, interruption.signal)
 }

@@ -16,7 +16,7 @@ import {
   startAgent,
   until,
 } from '../../support/cluster/cluster.ts'
-import { type Host, openHost } from '../../support/host.ts'
+import { type Host, openHost, trestle } from '../../support/host.ts'
 import { runLine } from '../../support/outcome.ts'
 
 const own = nodeObject('self', {
@@ -103,6 +103,26 @@ describe('trestle agent', () => {
     await until(() => routes().length === 0, 'no routes')
     expect(statSync(files.conflist)).toMatchObject({ mtimeMs, ino })
     expect(foreign()).toBe(before)
+  })
+
+  it('has nothing of the other commands in memory', async () => {
+    await api.order({ put: [own, two] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    const status = readFileSync(`/proc/${running.child.pid}/status`, 'utf8')
+    const kb = Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1])
+    expect(kb).toBeGreaterThan(0)
+    // 24 MB, and 39 with them.
+    expect(kb).toBeLessThan(32_000)
+  })
+
+  it('tells what is wrong with its words, as every command does', () => {
+    const { code, stderr } = host.run(trestle, ['agent', '--nodename', 'x'])
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: 'trestle: there is no option "--nodename"; did you mean --node-name?\nusage: trestle agent [options]\n',
+    })
+    expect(host.run(trestle, ['agent', '--help']).stdout).toContain('--cloud-routes')
   })
 
   it('says once that the network is available, and takes heartbeats for nothing', async () => {

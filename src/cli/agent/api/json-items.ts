@@ -73,15 +73,25 @@ export class ItemReader {
 
   /** Goes on in a string. Returns where it ends, or the chunk's end. */
   #textEnd(chunk: Buffer, from: number): number {
-    for (let at = from; at < chunk.length; at++) {
-      if (this.#isEscaped) this.#isEscaped = false
-      else if (chunk[at] === backslash) this.#isEscaped = true
-      else if (chunk[at] === quote) {
+    let at = from
+    if (this.#isEscaped) {
+      this.#isEscaped = false
+      at += 1
+    }
+    for (let end = chunk.indexOf(quote, at); ; end = chunk.indexOf(quote, end + 1)) {
+      const last = end === -1 ? chunk.length : end
+      let before = last
+      while (before > at && chunk[before - 1] === backslash) before -= 1
+      const isEscaping = (last - before) % 2 === 1
+      if (end === -1) {
+        this.#isEscaped = isEscaping
+        return chunk.length
+      }
+      if (!isEscaping) {
         this.#isText = false
-        return at
+        return end
       }
     }
-    return chunk.length
   }
 
   #keep(bytes: Buffer): void {

@@ -10,8 +10,11 @@ import { ItemReader } from './json-items.ts'
 import { lineReader } from './json-lines.ts'
 import { ApiError, readApi } from './request.ts'
 
-/** As the clients of Kubernetes have it (client-go, tools/pager): each node is read by itself, whatever a page has. */
-const pageSize = 500
+/**
+ * Fewer than the clients of Kubernetes ask for (client-go, tools/pager: 500): what the server sends ahead of us waits in
+ * the socket, in memory that is counted as the agent's.
+ */
+const pageSize = 100
 
 /** A page comes within this time, and goes on coming. */
 const pageMs = { silenceMs: 20_000, deadlineMs: 120_000 }

@@ -9,6 +9,7 @@ import { isEcho } from '../../../plan/agent/routes-after.ts'
 import { allNetworks } from '../../../system/store/records.ts'
 import { type Access, openAccess } from '../api/access.ts'
 import { type NodeWatch, watchNodes } from '../api/nodes.ts'
+import { shrinkHeap } from '../node/heap.ts'
 import { poolUse } from '../node/pools.ts'
 import { openTally } from '../node/tally.ts'
 import { followDirectory, followLines } from '../node/watchers.ts'
@@ -17,7 +18,7 @@ import { collectGarbage } from './garbage.ts'
 import { type Log, openLog } from './log.ts'
 import { type Metrics, openMetrics } from './metrics.ts'
 import { openReporter, type Reporter } from './reporter.ts'
-import { type Known, type RoundResult, runRound } from './round.ts'
+import { type Known, notListed, type RoundResult, runRound } from './round.ts'
 import { serveHealth } from './server.ts'
 
 declare const TRESTLE_VERSION: string
@@ -107,6 +108,7 @@ function follow(life: Life): void {
   const look = setInterval(() => {
     ask(life, 'all')
     life.metrics.collect()
+    shrinkHeap()
   }, settings.lookMs)
   const collect = () =>
     void collectGarbage(life).catch((error: Error) => life.log('error', 'gc', { error: error.message }))
@@ -148,6 +150,8 @@ async function round(life: Life): Promise<void> {
   life.asked = undefined
   life.startedMs = performance.now()
   const nodes = watch.state.isListed ? watch.nodes : undefined
+  // The list of a large cluster leaves more garbage than there is room for beside the tools of the first round.
+  if (life.last === undefined || life.last.waitsFor === notListed) shrinkHeap()
   const found = await runRound({ settings, nodes, isWhole, known: life.known, signal, log, metrics }).catch(
     // What no step has foreseen: told, and tried again. An agent that ends would only be started again.
     (error: Error): RoundResult => ({
@@ -159,6 +163,7 @@ async function round(life: Life): Promise<void> {
   )
   const result = { ...found, problems: lasting(life, found.problems) }
   const isNews = life.last?.waitsFor !== result.waitsFor || life.last?.isDone !== result.isDone
+  if (isNews) shrinkHeap()
   if (isNews) log('info', result.isDone ? 'ready' : (result.waitsFor ?? 'not ready'), { nodes: watch.nodes.size })
   for (const failure of result.failures) log('error', 'round failed', { failure })
   life.last = result

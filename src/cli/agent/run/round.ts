@@ -75,9 +75,12 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   const view = input.nodes === undefined ? undefined : viewOf(input, input.nodes, memory.memory)
   if (view !== undefined) {
     problems.push(...view.problems)
-    // The routes first: `ip` is at work on them while the rest is computed.
+    // The routes first: `ip` is at work on them while the rest is computed. Where nobody waits for one node's change
+    // it ends before nft begins: with thousands of nodes each of the two has as much memory as all of them have here.
+    const routes = input.settings.isCloudRouted ? undefined : attempt('routes', () => settleRoutes(input, view))
+    if (input.known.memory === undefined) await routes
     await Promise.all([
-      input.settings.isCloudRouted ? undefined : attempt('routes', () => settleRoutes(input, view)),
+      routes,
       attempt('rules', () => settleRules(input, view)),
       // A full disk is no reason to leave the rest undone.
       attempt('memory', async () => keepMemory(input, view, memory)),
@@ -100,8 +103,11 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
 }
 
+/** What a round waits for until there is a whole list. */
+export const notListed = 'waiting for the API server to list the nodes'
+
 function waitingFor({ nodes, settings }: RoundInput, view: ClusterView | undefined): string | undefined {
-  if (nodes === undefined) return 'waiting for the API server to list the nodes'
+  if (nodes === undefined) return notListed
   if (!nodes.has(settings.node)) return `waiting for a Node named ${settings.node}`
   return view === undefined || view.own.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
 }
