@@ -8,6 +8,7 @@ import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
 import { giveAll } from './give-all.ts'
+import { onHost } from './host-programs.ts'
 import { inputWritten } from './trace.ts'
 import { openStandardFiles, watchSize } from './unnamed-file.ts'
 
@@ -168,7 +169,8 @@ function watchFor({ isDone }: Command, child: ChildProcess, look: () => void): N
 
 /** In a process group of its own, so that it can be ended with what it starts itself. */
 function spawned(command: Command, starter: Starter | undefined) {
-  const { file, args, env, netnsFd, kind = 'tool' } = command
+  const { env, netnsFd, kind = 'tool' } = command
+  const { file, args } = onHost(command)
   const starting = starter?.(kind)
   const input = typeof command.stdin === 'function' ? undefined : (command.stdin ?? '')
   const files = command.isInFiles ? openStandardFiles(stateRoot(), { input, limitBytes: outputLimitBytes }) : []

@@ -2,11 +2,12 @@
 // Whether a program is installed, without starting it.
 
 import { accessSync, constants, statSync } from 'node:fs'
+import { isShared } from './host-programs.ts'
 import { pathWithTools } from './runner.ts'
 
-/** Whether a program is in one of the directories that the runner looks in. */
+/** Whether the runner finds a program: in one of its directories, or on the machine that this container is on. */
 export function isOnPath(tool: string): boolean {
-  return fileOf(tool) !== undefined
+  return fileOf(tool) !== undefined || isShared(tool)
 }
 
 /** The file that the runner starts for a program; undefined where there is none. */

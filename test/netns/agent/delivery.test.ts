@@ -9,6 +9,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   writeFileSync,
@@ -68,17 +69,28 @@ afterEach(async () => {
   host.close()
 })
 
-/** glibc as the executable needs it, /proc, and the names of the tools. */
+const librariesOf = (file: string) => execaSync('ldd', [file]).stdout.match(/\/\S+/g) ?? []
+
+function addFile(path: string): void {
+  mkdirSync(dirname(`${root}${path}`), { recursive: true })
+  copyFileSync(path, `${root}${path}`)
+}
+
+/** A program of the machine, and its libraries. */
+function addProgram(name: string): void {
+  const file = execaSync('which', [name]).stdout
+  for (const path of [file, ...librariesOf(file)]) if (!existsSync(`${root}${path}`)) addFile(path)
+}
+
+/** glibc as the executable needs it, /proc, nft, and the names of the other tools. */
 function makeRoot(): void {
-  const libraries = execaSync('ldd', [trestle]).stdout.match(/\/\S+/g) ?? []
+  const libraries = librariesOf(trestle)
   const glibc = libraries.filter((path) => !bundledNames.some((name) => path.endsWith(name)))
   expect(glibc.length).toBe(libraries.length - 2)
-  for (const path of glibc) {
-    mkdirSync(dirname(`${root}${path}`), { recursive: true })
-    copyFileSync(path, `${root}${path}`)
-  }
+  for (const path of glibc) addFile(path)
   for (const path of ['proc', 'usr/sbin', 'opt/cni/bin']) mkdirSync(`${root}/${path}`, { recursive: true })
-  for (const tool of ['ip', 'nft', 'tc']) writeFileSync(`${root}/usr/sbin/${tool}`, '')
+  for (const tool of ['ip', 'tc']) writeFileSync(`${root}/usr/sbin/${tool}`, '')
+  addProgram('nft')
   // The bridge has a MAC of the machine's, not of the container's.
   mkdirSync(`${root}/etc`)
   if (existsSync('/etc/machine-id')) copyFileSync('/etc/machine-id', `${root}/etc/machine-id`)
@@ -139,9 +151,70 @@ it('a host without nft is told by readiness and event, and has no configuration 
   expect(readiness()).toContain('the host has no nft')
   expect(existsSync(files.conflist)).toBe(false)
   expect(api.lines.filter(({ method }) => method === 'PATCH')).toEqual([])
-  writeFileSync(`${root}/usr/sbin/nft`, '')
+  addProgram('nft')
   await running.seen(isReady, 'ready')
   expect(files.configuration().plugins[0].type).toBe('trestle')
+})
+
+describe('programs whose files or formats others on the host share', () => {
+  /** Words before the agent: in its container are programs of these names that end at once. */
+  const withBroken = (...names: readonly string[]) => {
+    const broken = `${files.root}/image`
+    mkdirSync(broken)
+    for (const name of names) writeFileSync(`${broken}/${name}`, '#!/bin/sh\nexit 139\n', { mode: 0o755 })
+    return [...withEmptyEtc, 'env', `PATH=${broken}:${process.env['PATH']}`]
+  }
+  const start = (tracer: readonly string[]) => {
+    const options = ['--host-root', root, '--bin-dir', bin, '--look', '3600']
+    const running = startAgent(host, files, options, tracer)
+    agents.push(running)
+    return running
+  }
+  const attach = () => {
+    const { cniVersion, name, plugins } = files.configuration()
+    const added = host.cni('ADD', { cniVersion, name, ...plugins[0] }, { id: 'p', netns: host.pod('p') })
+    expect(added.stderr).toBe('')
+  }
+
+  it('sets and repairs rules with the nft of the host, whatever that of the image can read', async () => {
+    const running = start(withBroken('nft'))
+    await running.seen(isReady, 'ready')
+    attach()
+    const isRepaired = () => running.lines.some(({ message }) => message === 'repaired')
+    // The monitor may have to begin first: a table is removed until the agent has heard of it.
+    for (let turn = 0; turn < 4 && !isRepaired(); turn++) {
+      host.run('nft', ['add', 'table', 'inet', 'trestle'])
+      host.run('nft', ['delete', 'table', 'inet', 'trestle'])
+      await running.seen(({ message }) => message === 'repaired', 'the repair').catch(() => undefined)
+    }
+    expect(isRepaired()).toBe(true)
+    expect(host.run('nft', ['list', 'table', 'inet', 'trestle']).code).toBe(0)
+    await api.order({ put: [nodeObject('three', { cidrs: ['10.244.3.0/24'], addresses: ['192.0.2.13'] })] })
+    const peers = () => host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout
+    await until(() => peers().includes('10.244.3.0/24'), 'the range of node three in a set')
+  })
+
+  it('asks the firewalld of the host by its own command, and puts the bridge into its zone', async () => {
+    addProgram('sh')
+    copyFileSync(`${root}${execaSync('which', ['sh']).stdout}`, `${root}/sh`)
+    chmodSync(`${root}/sh`, 0o755)
+    const running = start(withBroken())
+    await running.seen(isReady, 'ready')
+    attach()
+    await running.end()
+    // In no zone yet.
+    const script = '#!/sh\necho "$*" >>/asked\ncase "$*" in *--get-zone-of*) exit 2 ;; esac\n'
+    mkdirSync(`${root}/usr/bin`, { recursive: true })
+    writeFileSync(`${root}/usr/bin/firewall-cmd`, script, { mode: 0o755 })
+    const again = start(['env'])
+    const asked = () => (existsSync(`${root}/asked`) ? readFileSync(`${root}/asked`, 'utf8') : '')
+    await again.seen(isReady, 'ready')
+    await until(
+      () => /--zone=trusted.*cni0/.test(asked()),
+      () => `the bridge in a zone: ${asked()}`,
+    )
+    expect(asked()).toContain('--state')
+  })
 })
 
 describe('trestle agent --uninstall', () => {

@@ -11,8 +11,8 @@ import { lineReader } from './json-lines.ts'
 import { ApiError, readApi } from './request.ts'
 
 /**
- * Fewer than the clients of Kubernetes ask for (client-go, tools/pager: 500): what the server sends ahead of us waits in
- * the socket, in memory that is counted as the agent's.
+ * Fewer than the clients of Kubernetes ask for (client-go, tools/pager: 500): what the server sends ahead of us waits
+ * in the socket, in memory that is counted as the agent's.
  */
 const pageSize = 100
 

@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { onHost } from '../../../system/process/host-programs.ts'
 import { pathWithTools } from '../../../system/process/runner.ts'
 
 const againMs = 5000
@@ -29,8 +30,9 @@ export function followLines(following: Following, onLine: (line: string) => void
   const again = (next: Following, isTiedThen: boolean) => {
     if (!signal.aborted) setTimeout(() => followLines(next, onLine, isTiedThen), againMs).unref()
   }
-  const [program, before] = isTied ? ['setpriv', ['--pdeathsig', 'KILL', '--', file]] : [file, []]
-  const child: ChildProcess = spawn(program, [...before, ...args], {
+  const found = onHost({ file, args })
+  const [program, before] = isTied ? ['setpriv', ['--pdeathsig', 'KILL', '--', found.file]] : [found.file, []]
+  const child: ChildProcess = spawn(program, [...before, ...found.args], {
     env: { PATH: pathWithTools(), LC_ALL: 'C' },
     stdio: ['ignore', 'pipe', 'ignore'],
   })

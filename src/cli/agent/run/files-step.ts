@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The round's part in directories: the executable, the configuration, and what stands in their way.
 
-import { existsSync, lstatSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { isSea } from 'node:sea'
 import { bridgeFor } from '../../../plan/agent/bridge-name.ts'
 import { conflistText } from '../../../plan/agent/conflist.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
+import { isOnHost } from '../../../system/process/host-programs.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import { allNetworks, allRecords } from '../../../system/store/records.ts'
 import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
@@ -72,15 +73,9 @@ function otherConfigurations({ node, confDir, confName }: RoundInput['settings']
   return [{ id: 'OtherConfiguration', node, text }]
 }
 
-const programDirs = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin']
-
 /** The plugin runs on the host, not in the agent's container: what it needs there and the host does not have. */
-export function missingPrograms({ node, hostRoot }: RoundInput['settings']): readonly Problem[] {
-  // A link's target is a path of the host.
-  const isThere = (path: string) => lstatSync(path, { throwIfNoEntry: false }) !== undefined
-  const missing = ['ip', 'nft', 'tc'].filter(
-    (tool) => !programDirs.some((directory) => isThere(`${hostRoot}${directory}/${tool}`)),
-  )
+export function missingPrograms({ node }: RoundInput['settings']): readonly Problem[] {
+  const missing = ['ip', 'nft', 'tc'].filter((tool) => !isOnHost(tool))
   if (missing.length === 0) return []
   const text = `the host has no ${missing.join(', ')}: pods get no network; install nftables and iproute2 there`
   return [{ id: 'NoProgram', node, text }]
