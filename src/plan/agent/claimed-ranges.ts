@@ -33,11 +33,14 @@ export function claimedRanges(lengths: Iterable<number>) {
       exact.set(keyOf(cidr, cidr.prefixLength), claimed)
       for (const length of upTo(cidr.prefixLength)) inside.set(keyOf(cidr, length), claimed)
     },
-    /** Says which node has an address. */
+    /** Says which node has an address; the elder nodes are told first. */
     settle: (node: string, address: Address): void => {
-      for (const length of upTo(bitsOf(address.family))) addresses.set(keyOf(address, length), node)
+      for (const length of upTo(bitsOf(address.family))) {
+        const key = keyOf(address, length)
+        if (!addresses.has(key)) addresses.set(key, node)
+      }
     },
-    /** The node whose address is in the range. */
+    /** The eldest node whose address is in the range. */
     nodeIn: (cidr: Cidr): string | undefined => addresses.get(keyOf(cidr, cidr.prefixLength)),
   }
 }

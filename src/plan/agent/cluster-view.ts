@@ -4,9 +4,11 @@
 
 import {
   type Address,
+  bitsOf,
   type Cidr,
   formatAddress,
   formatCidr,
+  includes,
   networkOf,
   overlaps,
   parseAddress,
@@ -50,10 +52,12 @@ export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): C
   const addresses = new Map(inOrder.map((node) => [node.name, parsed(node).addressTexts]))
   const claimed = claimedRanges(lengthsOf({ nodes, remembered, earlierPods }))
   for (const node of inOrder) for (const address of parsed(node).addresses) claimed.settle(node.name, address)
+  const ages = new Map(inOrder.map(({ name }, at) => [name, at]))
+  const here = inOrder.filter(isSelf).flatMap((node) => parsed(node).addresses)
   const ranges = new Map<string, string[]>()
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
   for (const node of [...inOrder.filter(isSelf), ...inOrder.filter((each) => !isSelf(each))]) {
-    const found = rangesOf(node, claimed)
+    const found = rangesOf(node, { claimed, ages, self: isSelf(node) ? 'it' : here })
     ranges.set(node.name, found.ranges)
     problems.push(...found.problems)
   }
@@ -146,8 +150,15 @@ function lengthsOf({ nodes, remembered, earlierPods }: Omit<Viewer, 'self'>): re
   return [...lengths, ...claims.filter((length) => Number.isInteger(length) && length >= 0 && length <= 128)]
 }
 
+/** What is known beside the node. `ages`: places among all, the eldest first. `self`: the addresses of this node. */
+interface Claims {
+  readonly claimed: ClaimedRanges
+  readonly ages: ReadonlyMap<string, number>
+  readonly self: 'it' | readonly Address[]
+}
+
 /** The sound ranges of a node, which are claimed for it, and what is wrong with the others. */
-function rangesOf(node: ClusterNode, claimed: ClaimedRanges): { ranges: string[]; problems: Problem[] } {
+function rangesOf(node: ClusterNode, { claimed, ages, self }: Claims): { ranges: string[]; problems: Problem[] } {
   const problem = (id: ProblemId, text: string): Problem => ({ id, node: node.name, text })
   if (node.podCidrs.length === 0)
     return { ranges: [], problems: [problem('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')] }
@@ -157,9 +168,11 @@ function rangesOf(node: ClusterNode, claimed: ClaimedRanges): { ranges: string[]
       problems.push(problem('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${cidr}`))
       continue
     }
-    const inside = claimed.nodeIn(cidr)
+    const inside = elder(claimed.nodeIn(cidr))
     const other = claimed.overlapping(cidr)
-    if (inside !== undefined)
+    const unfit = self === 'it' ? unfitForPods(cidr, ranges) : unfitForHere(cidr, self)
+    if (unfit !== undefined) problems.push(problem('BadPodCIDR', `podCIDR ${text} ${unfit}`))
+    else if (inside !== undefined)
       problems.push(problem('BadPodCIDR', `podCIDR ${text} has the address of node ${inside} in it`))
     else if (other !== undefined)
       problems.push(
@@ -171,6 +184,24 @@ function rangesOf(node: ClusterNode, claimed: ClaimedRanges): { ranges: string[]
     }
   }
   return { ranges, problems }
+
+  /** An address that came later, into a range that was there, takes it from nobody. */
+  function elder(name: string | undefined): string | undefined {
+    return name !== undefined && (ages.get(name) ?? 0) <= (ages.get(node.name) ?? 0) ? name : undefined
+  }
+}
+
+/** Why a range of another node cannot be routed from here, whoever of the two is the elder. */
+function unfitForHere(cidr: Cidr, here: readonly Address[]): string | undefined {
+  return here.some((address) => includes(cidr, address)) ? 'has the address of this node in it' : undefined
+}
+
+/** Why the plugin could not give addresses from a range of this node; undefined where it can. `before`: its others. */
+function unfitForPods(cidr: Cidr, before: readonly string[]): string | undefined {
+  // A gateway, a pod, and for IPv4 the first and last address (plan/ipam).
+  if (bitsOf(cidr.family) - cidr.prefixLength < 2) return 'has no room for pods'
+  const isSecond = before.some((text) => parseCidr(text)?.family === cidr.family)
+  return isSecond ? `is a second range of IPv${cidr.family}` : undefined
 }
 
 /** Ranges that no pod can have (RFC 6890, and multicast). */

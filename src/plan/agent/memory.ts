@@ -5,7 +5,7 @@
 import { includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import type { Peer } from './cluster-view.ts'
 
-/** A peer, and since when the cluster has no such node (milliseconds since 1970). */
+/** A peer, and since when the cluster has no such node (milliseconds since the node booted). */
 export interface RememberedPeer extends Peer {
   readonly goneSinceMs?: number
 }
@@ -33,7 +33,8 @@ export function remember(
   const known = new Map(before.peers.map((peer) => [peer.name, peer]))
   const gone = before.peers
     .filter(({ name, ranges }) => !there.has(name) && ranges.length > 0)
-    .map((peer) => ({ ...peer, goneSinceMs: peer.goneSinceMs ?? now.nowMs }))
+    // What is later than now was written by an agent that counted from 1970.
+    .map((peer) => ({ ...peer, goneSinceMs: Math.min(peer.goneSinceMs ?? now.nowMs, now.nowMs) }))
     .filter(({ goneSinceMs }) => now.nowMs - goneSinceMs < forgetAfterMs)
   const own = [...before.own.filter((range) => !now.own.includes(range)), ...now.own].slice(-mostOwn)
   return { peers: [...now.peers.map((peer) => unlessNew(peer, known.get(peer.name))), ...gone], own }

@@ -95,6 +95,8 @@ async function list(access: Access, nodes: Map<string, ClusterNode>, request: Wa
       seen.add(node.name)
       isChanged = put(nodes, node) || isChanged
     }
+    if (page.next !== '' && page.next === next)
+      throw new ApiError('GET /api/v1/nodes: the answer continues with the same page', 410)
     next = page.next
     if (next !== '') continue
     for (const name of nodes.keys()) if (!seen.has(name)) isChanged = nodes.delete(name) || isChanged
@@ -149,7 +151,8 @@ async function watchOnce({ access, nodes, version, watch }: Watching, request: W
   let last = version
   const onChunk = lineReader((line) => {
     const { type = '', object } = (line as WatchEvent | null) ?? {}
-    if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.message ?? ''}`, object?.code ?? 0)
+    // Whatever it says: a version that the server cannot watch from today it may never again (client-go lists, too).
+    if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.code ?? ''} ${object?.message ?? ''}`, 410)
     Object.assign(watch.state, { failures: 0, lastError: '' })
     const found = object?.metadata?.resourceVersion
     if (typeof found === 'string') last = found

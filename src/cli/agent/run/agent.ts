@@ -107,7 +107,7 @@ function follow(life: Life): void {
   followDirectory({ directory: dirname(settings.template.file), isOurs: false }, signal, () => ask(life, 'routes'))
   const look = setInterval(() => {
     ask(life, 'all')
-    life.metrics.collect()
+    collectMetrics(life)
     shrinkHeap()
   }, settings.lookMs)
   const collect = () =>
@@ -118,6 +118,15 @@ function follow(life: Life): void {
     clearInterval(look)
     clearInterval(garbage)
   })
+}
+
+/** Takes over what calls have written down. Where state cannot be read, rounds go on. */
+function collectMetrics({ metrics, log }: Life): void {
+  try {
+    metrics.collect()
+  } catch (error) {
+    log('error', 'metrics', { error: (error as Error).message })
+  }
 }
 
 /** Asks for a round. While one runs or waits, they become one. */

@@ -59,7 +59,7 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
   }
 
   const report: Reporter['report'] = (begun, isCurrent) => {
-    for (const problem of begun.slice(0, mostEvents - waiting.length))
+    for (const problem of begun.slice(0, Math.max(0, mostEvents - waiting.length)))
       waiting.push(async () => {
         if (isCurrent(problem)) await reportEvent(open(), node, problem)
       })

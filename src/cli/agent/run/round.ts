@@ -2,6 +2,7 @@
 // One round: what the cluster says and state says, against what the node has. Every step can be done again at any time,
 // and what one cannot do keeps none of the others from being done.
 
+import { uptime } from 'node:os'
 import { bareAddress } from '../../../cni/model/address.ts'
 import { toCniError } from '../../../cni/model/error.ts'
 import { setCluster } from '../../../commands/attach/cluster.ts'
@@ -126,7 +127,7 @@ function liveAddresses(memory: Memory, today: readonly string[]): readonly strin
 
 function keepMemory({ known }: RoundInput, { peers, own }: ClusterView, before: KeptMemory): readonly Problem[] {
   known.memory = undefined
-  known.memory = writeMemory(remember(before.memory, { peers, own, nowMs: Date.now() }), before)
+  known.memory = writeMemory(remember(before.memory, { peers, own, nowMs: Math.round(uptime() * 1000) }), before)
   return []
 }
 

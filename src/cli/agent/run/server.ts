@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Health and metrics over HTTP, on loopback unless told otherwise.
 
-import { createServer, type Server } from 'node:http'
+import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -28,8 +28,7 @@ export function serveHealth(
   const server = createServer(async (request, response) => {
     const path = request.url?.split('?')[0] ?? ''
     if (request.method !== 'GET') response.writeHead(405).end()
-    else if (path === '/metrics')
-      response.writeHead(200, { 'Content-Type': metrics.contentType }).end(await metrics.text())
+    else if (path === '/metrics') await writeMetrics(response, metrics, log)
     else {
       const { code, text } = answers[path]?.() ?? { code: 404, text: 'there are /healthz, /readyz and /metrics\n' }
       response.writeHead(code, { 'Content-Type': 'text/plain; charset=utf-8' }).end(text)
@@ -40,4 +39,16 @@ export function serveHealth(
   server.on('error', (error) => log('error', 'health and metrics are not served', { ...at, error: error.message }))
   server.listen(at.port, at.host)
   return server
+}
+
+/** They are looked up in files when they are asked for: what cannot be read ends no agent. */
+async function writeMetrics(response: ServerResponse, metrics: Metrics, log: Log): Promise<void> {
+  try {
+    const text = await metrics.text()
+    response.writeHead(200, { 'Content-Type': metrics.contentType }).end(text)
+  } catch (error) {
+    const { message } = error as Error
+    log('error', 'metrics', { error: message })
+    response.writeHead(500, { 'Content-Type': 'text/plain; charset=utf-8' }).end(`${message}\n`)
+  }
 }

@@ -51,6 +51,17 @@ describe('apiServer', () => {
   })
 })
 
+describe('remember', () => {
+  it('forgets a node an hour after it went, by the time since boot, whatever an earlier agent counted from', () => {
+    const peer = { name: 'b', ranges: ['10.0.2.0/24'], addresses: ['192.0.2.2'] }
+    const gone = (goneSinceMs: number, nowMs: number) =>
+      remember({ peers: [{ ...peer, goneSinceMs }], own: [] }, { peers: [], own: [], nowMs }).peers
+    expect(gone(1_700_000_000_000, 5000)).toEqual([{ ...peer, goneSinceMs: 5000 }])
+    expect(gone(5000, 3_600_000)).toHaveLength(1)
+    expect(gone(5000, 3_605_000)).toEqual([])
+  })
+})
+
 describe('backoffMs', () => {
   it('doubles up to half a minute, spread by chance, and heeds Retry-After within reason', () => {
     expect([0, 1, 3, 50].map((failures) => backoffMs(failures, 1))).toEqual([500, 1000, 4000, 30_000])

@@ -90,6 +90,35 @@ describe('clusterView', () => {
     }
   })
 
+  it('is not taken a range by a node that came later with an address in it', () => {
+    const elder = node('b', ['10.0.2.0/24'], ['192.0.2.2'], '2025')
+    const stray = node('c', ['10.0.3.0/24'], ['10.0.2.1', '10.0.1.1'], '2027')
+    const seen = view([stray, elder, self])
+    expect(seen.own).toEqual(self.podCidrs)
+    expect(seen.peers.map(({ ranges }) => ranges)).toEqual([['10.0.2.0/24'], ['10.0.3.0/24']])
+    expect(idsOf(seen)).toEqual([])
+    const younger = node('d', ['192.0.2.0/25'], ['198.51.100.4'], '2028')
+    expect(idsOf(view([self, younger]))).toEqual(['d BadPodCIDR'])
+    const eldest = node('a', ['192.0.2.0/25'], ['198.51.100.4'], '2001')
+    expect(idsOf(view([self, eldest]))).toEqual(['a BadPodCIDR'])
+  })
+
+  it('says of its own ranges which the plugin could give no addresses from', () => {
+    const odd = node('self', ['10.0.1.0/24', '10.0.2.0/24', '10.0.3.0/31', 'fd00::2/127', 'fd00:1::/64'], [])
+    const seen = view([odd])
+    expect(seen.own).toEqual(['10.0.1.0/24', 'fd00:1::/64'])
+    expect(seen.problems.map(({ text }) => text)).toEqual([
+      'podCIDR 10.0.2.0/24 is a second range of IPv4',
+      'podCIDR 10.0.3.0/31 has no room for pods',
+      'podCIDR fd00::2/127 has no room for pods',
+    ])
+  })
+
+  it('has the same view of an address and a range that are written as IPv4 in IPv6', () => {
+    const mapped = node('b', ['::ffff:10.0.2.0/120'], ['::ffff:192.0.2.2'])
+    expect(view([self, mapped]).peers).toEqual([{ name: 'b', ranges: ['10.0.2.0/24'], addresses: ['192.0.2.2'] }])
+  })
+
   it('gives a range that two nodes have to the elder, and never one of ours to another', () => {
     const [elder, younger] = [node('z', ['10.0.2.0/24'], [], '2025'), node('b', ['10.0.2.0/25'], [], '2026')]
     const thief = node('a', ['10.0.0.0/16'], [], '2020')

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the agent makes of a server that answers, and answers nonsense.
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { text } from 'node:stream/consumers'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { openAccess } from '../../../../src/cli/agent/api/access.ts'
+import { type NodeWatch, watchNodes } from '../../../../src/cli/agent/api/nodes.ts'
+import { openMetrics } from '../../../../src/cli/agent/run/metrics.ts'
+import { openReporter } from '../../../../src/cli/agent/run/reporter.ts'
+import { serveHealth } from '../../../../src/cli/agent/run/server.ts'
+
+let scratch: string
+let end: AbortController
+const servers: Server[] = []
+
+beforeEach(() => {
+  scratch = mkdtempSync(`${tmpdir()}/trestle-answers-`)
+  writeFileSync(`${scratch}/token`, 'token')
+  end = new AbortController()
+})
+
+afterEach(() => {
+  end.abort()
+  for (const server of servers.splice(0)) {
+    server.close()
+    server.closeAllConnections()
+  }
+  rmSync(scratch, { recursive: true })
+})
+
+/** An API server on loopback. Returns how it is reached. */
+async function serve(listener: RequestListener) {
+  const server = createServer(listener)
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const settings = { server: url, tokenFile: `${scratch}/token`, kubeconfigs: [], hostRoot: '' }
+  return () => openAccess(settings, {})
+}
+
+/** Watches until `isSeen`. Returns what failed on the way. */
+async function watched(open: ReturnType<typeof openAccess> extends infer A ? () => A : never, isSeen: Seen) {
+  const errors: string[] = []
+  let watch: NodeWatch | undefined
+  await new Promise<void>((resolve) => {
+    const look = () => watch !== undefined && isSeen(watch, errors) && resolve()
+    const onError = (error: Error) => {
+      errors.push(error.message)
+      look()
+    }
+    watch = watchNodes({ open, signal: end.signal, onChange: () => setImmediate(look), onError })
+  })
+  return errors
+}
+type Seen = (watch: NodeWatch, errors: readonly string[]) => boolean
+
+const node = (name: string) => ({ metadata: { name }, spec: { podCIDR: '10.0.2.0/24' } })
+const list = (items: readonly object[], more = {}) =>
+  JSON.stringify({ kind: 'NodeList', metadata: { resourceVersion: '1', ...more }, items })
+
+it('lists anew when a watch is refused with an event, whatever its code is', async () => {
+  let lists = 0
+  const open = await serve((request, response) => {
+    if (!request.url?.includes('watch=true')) return void response.end(list([node(`listed-${++lists}`)]))
+    const object = { kind: 'Status', code: 500, message: 'the watch cache is gone' }
+    if (lists === 1) response.end(`${JSON.stringify({ type: 'ERROR', object })}\n`)
+  })
+  const errors = await watched(open, ({ nodes }) => nodes.has('listed-2'))
+  expect(errors).toEqual([expect.stringContaining('500 the watch cache is gone')])
+})
+
+it('does not ask for the same page for ever', async () => {
+  const open = await serve((_, response) => void response.end(list([node('a')], { continue: 'again' })))
+  const errors = await watched(open, (_, found) => found.length > 0)
+  expect(errors).toEqual([expect.stringContaining('continues with the same page')])
+})
+
+/** Until something holds, or the test is over. */
+async function until(test: () => boolean): Promise<void> {
+  while (!test() && !end.signal.aborted) await new Promise((resolve) => setImmediate(resolve))
+}
+
+it('keeps ten events waiting, however many problems begin while the server is slow', async () => {
+  const held: (() => void)[] = []
+  const bodies: string[] = []
+  let [asked, isSlow] = [0, true]
+  const open = await serve(async (request, response) => {
+    asked += 1
+    bodies.push(await text(request))
+    const answer = () => void response.writeHead(201).end('{}')
+    if (isSlow) held.push(answer)
+    else answer()
+  })
+  const metrics = openMetrics('0')
+  const reporter = openReporter({ node: 'self', open, signal: end.signal, log: () => undefined, metrics })
+  const problems = (count: number, of: string) =>
+    Array.from({ length: count }, (_, at) => ({ id: 'NoPodCIDR' as const, node: `${of}-${at}`, text: 'x' }))
+  reporter.report(problems(10, 'a'), () => true)
+  reporter.clearCondition('True')
+  reporter.report(problems(100, 'b'), () => true)
+  await until(() => held.length > 0)
+  isSlow = false
+  for (const answer of held) answer()
+  await until(() => asked >= 11)
+  // With eleven sent there is room again, and nothing of the hundred before it.
+  reporter.report(problems(1, 'last'), () => true)
+  await until(() => bodies.at(-1)?.includes('last-0') === true)
+  expect(bodies.filter((body) => body.includes('b-'))).toEqual([])
+})
+
+it('answers 500 for metrics that cannot be read, and lives', async () => {
+  const logged: string[] = []
+  const metrics = openMetrics('0', {
+    pools: () => {
+      throw new Error('EIO: the state cannot be read')
+    },
+    calls: () => [],
+  })
+  const health = { metrics, isStuck: () => undefined, isUnready: () => undefined }
+  const server = serveHealth({ host: '127.0.0.1', port: 0 }, health, (_, message) => logged.push(message))
+  servers.push(server)
+  await new Promise<void>((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  const answer = await fetch(`http://127.0.0.1:${port}/metrics`)
+  expect({ status: answer.status, text: await answer.text() }).toEqual({
+    status: 500,
+    text: 'EIO: the state cannot be read\n',
+  })
+  expect(logged).toEqual(['metrics'])
+})
