@@ -51,6 +51,21 @@ function overlay(name: string, text: string): string {
   return name
 }
 
+/**
+ * Where each distribution has configuration, plugins and its runtime's socket, by the sources of each: k3s sets
+ * directories for flannel alone (pkg/agent/config), and leaves containerd its own without it.
+ */
+const placesOf: Readonly<Record<string, readonly string[]>> = {
+  crio: ['/etc/cni/net.d', '/opt/cni/bin', '/run/crio'],
+  k0s: ['/etc/cni/net.d', '/opt/cni/bin', '/run/k0s'],
+  k3s: ['/etc/cni/net.d', '/opt/cni/bin', '/run/k3s/containerd'],
+  microk8s: [
+    '/var/snap/microk8s/current/args/cni-network',
+    '/var/snap/microk8s/current/opt/cni/bin',
+    '/var/snap/microk8s/common/run',
+  ],
+}
+
 const head = 'apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n'
 
 describe.skipIf(!isKubectlThere)('kubectl kustomize', () => {
@@ -71,7 +86,8 @@ describe.skipIf(!isKubectlThere)('kubectl kustomize', () => {
     const usual = build('kubernetes')
     const names = on.pod.volumes.map((volume) => volume.name)
     expect(names.toSorted()).toEqual(usual.pod.volumes.map((volume) => volume.name).toSorted())
-    expect(on.pathOf('runtime')?.path).not.toBe(usual.pathOf('runtime')?.path)
+    expect(['cni-conf', 'cni-bin', 'runtime'].map((volume) => on.pathOf(volume)?.path)).toEqual(placesOf[name])
+    for (const volume of ['state', 'netns']) expect(on.pathOf(volume)).toEqual(usual.pathOf(volume))
     for (const volume of names) expect(off.pathOf(volume)).toEqual(on.pathOf(volume))
     expect(off.pod.containers[0]?.args).toEqual([...(on.pod.containers[0]?.args ?? []), '--uninstall'].toSorted(byBase))
   })
