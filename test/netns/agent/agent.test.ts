@@ -125,6 +125,18 @@ describe('trestle agent', () => {
     expect(host.run(trestle, ['agent', '--help']).stdout).toContain('--cloud-routes')
   })
 
+  it('leaves all as it is while the API server lists no node of its name', async () => {
+    await api.order({ put: [own, two] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    await api.order({ delete: ['self', 'two'] })
+    await running.seen(({ message }) => message === 'waiting for a Node named self', 'the waiting')
+    expect(routes()).toEqual(toTwo)
+    expect(existsSync(files.conflist)).toBe(true)
+    await api.order({ put: [own] })
+    await until(() => routes().length === 0, 'no routes')
+  })
+
   it('says once that the network is available, and takes heartbeats for nothing', async () => {
     const unavailable = {
       ...own,

@@ -73,7 +73,9 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
     }
   }
   const memory = input.known.memory ?? readMemory()
-  const view = input.nodes === undefined ? undefined : viewOf(input, input.nodes, memory.memory)
+  // A list without this node is of another cluster, or of one that has lost its nodes: pods keep what they have.
+  const isListed = input.nodes?.has(input.settings.node) === true
+  const view = isListed && input.nodes !== undefined ? viewOf(input, input.nodes, memory.memory) : undefined
   if (view !== undefined) {
     problems.push(...view.problems)
     // The routes first: `ip` is at work on them while the rest is computed. Where nobody waits for one node's change
