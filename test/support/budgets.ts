@@ -60,6 +60,11 @@ export function openedAgain(log: string): ReadonlyMap<string, number> {
   return new Map([...times].filter(([, each]) => each.length > 1).map(([path, each]) => [path, each.length]))
 }
 
+/** How many threads were started. */
+export function threadsStarted(log: string): number {
+  return callsOf(log).filter(({ name, text }) => forking.test(name) && text.includes('CLONE_THREAD')).length
+}
+
 /** `counts` without what `base` has already. */
 export function countsAbove(counts: Counts, base: Counts): Counts {
   const entries = Object.entries(counts) as [keyof Counts, number][]

@@ -6,7 +6,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { budgetOf, type Counts, countsAbove, openedAgain, readStrace } from '../../support/budgets.ts'
+import { budgetOf, type Counts, countsAbove, openedAgain, readStrace, threadsStarted } from '../../support/budgets.ts'
 import { haveStrace, noStrace } from '../../support/faults/strace.ts'
 import { environment, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
 import { netConf } from '../../support/traffic/pods.ts'
@@ -103,6 +103,7 @@ const shown = process.env['TRESTLE_TEST_BUDGETS'] === 'show'
 const measured = new Map<string, Counts>()
 let again: readonly string[] | undefined
 let ofOthers: readonly string[] = []
+let startedThreads = 0
 
 describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
   let host: Host
@@ -111,7 +112,8 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
     const pods = [1, 2, 3].map((pod) => host.pod(`${pod}`))
     const call = (verb: Verb, pod: number, more: object = {}) =>
       traced(host, verb, { pod, netns: pods[pod - 1] ?? '', conf: { ...conf, runtimeConfig: portOf(pod), ...more } })
-    const version = call('VERSION', 1).counts
+    const { counts: version, threads } = call('VERSION', 1)
+    startedThreads = threads
     call('ADD', 1)
     const added = call('ADD', 2)
     again = added.again
@@ -131,6 +133,11 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
     if (shown) console.table(Object.fromEntries(measured))
   })
   afterAll(() => host?.close())
+
+  it('of a start holds: threads', () => {
+    // One of V8's pool, one for its delayed work, and one that waits for signals.
+    expect(startedThreads).toBe(3)
+  })
 
   it('of an ADD holds: what is read again', () => {
     expect(again?.toSorted()).toEqual(readAgain)
@@ -195,5 +202,5 @@ function traced(host: Host, verb: Verb, call: { pod: number; netns: string; conf
   const shorter = (path: string) => path.replace(host.stateDir, 'STATE').replace(/veth[0-9a-f]{11}/, 'VETH')
   const again = [...openedAgain(text)].map(([path, times]) => `${shorter(path)} ${times}`)
   execaSync('rm', ['-f', log])
-  return { stdout, counts: readStrace(text), again }
+  return { stdout, counts: readStrace(text), threads: threadsStarted(text), again }
 }
