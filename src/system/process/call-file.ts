@@ -4,9 +4,10 @@
 // descriptor of a file that only root can open is handed down by us alone. The file keeps its name until nobody has it
 // open, so that no other file can have its inode meanwhile.
 
-import { closeSync, constants, openSync, readFileSync, rmSync } from 'node:fs'
+import { closeSync, constants, openSync, rmSync } from 'node:fs'
 import type { ProcessIdentity } from '../../plan/model/record.ts'
 import { stateRoot } from '../files/state.ts'
+import { startTimeOf } from './process-identity.ts'
 
 /** A delegated plugin is never ended, a tool is: each kind has a file of its own. */
 export type ProcessKind = 'tool' | 'delegate'
@@ -66,15 +67,13 @@ export function removeCallFiles(): void {
 /**
  * Whether a child of ours still has what it inherited. One that was killed may have ended unseen: its number stays its
  * own until we are told of its end, and a process that only waits for that has closed its files (exit_files before
- * exit_notify, kernel/exit.c).
+ * exit_notify, kernel/exit.c). What cannot be looked at is at work.
  */
 function hasFiles({ pid }: { pid?: number }): boolean {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The second field is the command name in parentheses and may contain anything; the state is the third.
-    return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2))
+    return pid !== undefined && startTimeOf(String(pid)) !== undefined
   } catch {
-    return false
+    return true
   }
 }
 

@@ -83,7 +83,7 @@ export function ownPidNamespace(): string {
  * Field 22 of /proc/PID/stat (proc(5)), or undefined when there is no such process or it is a zombie. Throws what says
  * nothing about the process, such as too many open files: a live one must not be taken for dead.
  */
-function startTimeOf(pid: string): string | undefined {
+export function startTimeOf(pid: string): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
     // The second field is the command name in parentheses and may contain anything.
