@@ -12,16 +12,23 @@ import { secondNetworkErrors } from '../agents/second-networks.ts'
 import { agentErrors } from '../agents/sockets.ts'
 import { windowsErrors } from '../agents/windows.ts'
 import { addressErrors } from '../known/addresses.ts'
+import { betweenPluginsErrors } from '../known/between-plugins.ts'
+import { clusterAddressErrors } from '../known/cluster-addresses.ts'
 import { configurationErrors } from '../known/configuration.ts'
 import { deviceErrors } from '../known/devices.ts'
+import { dhcpErrors } from '../known/dhcp.ts'
+import { firewallErrors } from '../known/firewalls.ts'
 import { iptablesErrors } from '../known/iptables.ts'
 import { kernelErrors } from '../known/kernel.ts'
 import type { KnownError } from '../known/known-error.ts'
+import { limitErrors } from '../known/limits.ts'
 import { linkErrors } from '../known/links.ts'
 import { netlinkErrors } from '../known/netlink.ts'
 import { programErrors } from '../known/programs.ts'
 import { reachErrors } from '../known/reach.ts'
 import { runtimeErrors } from '../known/runtime.ts'
+import { sandboxErrors } from '../known/sandboxes.ts'
+import { settingErrors } from '../known/settings.ts'
 import { valueErrors } from '../known/values.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
@@ -49,15 +56,22 @@ export const knownErrors: readonly KnownError[] = [
   ...windowsErrors,
   ...podmanErrors,
   ...deviceErrors,
+  ...dhcpErrors,
   ...linkErrors,
+  ...settingErrors,
   ...valueErrors,
   ...configurationErrors,
+  ...betweenPluginsErrors,
   ...programErrors,
   ...iptablesErrors,
+  ...firewallErrors,
   ...addressErrors,
+  ...clusterAddressErrors,
   ...netlinkErrors,
   ...kernelErrors,
+  ...limitErrors,
   ...apiServerErrors,
+  ...sandboxErrors,
   ...runtimeErrors,
   ...reachErrors,
 ]

@@ -78,47 +78,6 @@ export const addressErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
-    id: 'whereabouts-full',
-    pattern: /Could not allocate IP in range: ip[^\n]{0,80}|no allocated node slice for node/i,
-    who: 'whereabouts',
-    meaning: 'the IPPool of this range has no free address',
-    causes: [
-      'addresses of dead pods are still in the pool: a node that crashed, a pod that was removed by force',
-      '`exclude` covers the whole range: it takes networks, so 10.1.2.5/24 excludes all of 10.1.2.0/24',
-      'the range is too small',
-    ],
-    look: ['kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml | grep podref'],
-    cure:
-      'let its reconciler run (whereabouts 0.6 and later), or delete the entries of pods that are gone from the ' +
-      'IPPool; write single addresses in exclude as /32',
-  },
-  {
-    id: 'whereabouts-no-reservation',
-    pattern: /Error deallocating IP: did not find reserved IP for container/,
-    who: 'whereabouts',
-    meaning: 'a DEL came for a container that has no address: the ADD before it failed',
-    causes: ['the ADD of the same container failed: its error counts', 'a second DEL for the same pod'],
-    look: ['grep -B5 "did not find reserved IP" /var/log/whereabouts.log | tail'],
-    cure: 'nothing for this one; look for the error of the ADD. Versions before 0.5 failed the DEL with it: update',
-  },
-  {
-    id: 'cilium-full',
-    pattern: /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent/i,
-    who: 'the cilium plugin',
-    meaning: 'the agent of this node has no address for the pod',
-    causes: [
-      '"range is full": as many pods as the PodCIDR of the node has addresses',
-      'the operator does not run, so the node gets no further range or ENI',
-    ],
-    look: [
-      'kubectl get ciliumnodes -o yaml | grep -A3 podCIDRs',
-      'kubectl -n kube-system get pods -l name=cilium-operator',
-    ],
-    cure:
-      'make the operator run; else give the nodes larger ranges (clusterPoolIPv4MaskSize, for new nodes) or fewer ' +
-      'pods',
-  },
-  {
     id: 'address-in-use',
     pattern:
       /has already been used by host with MAC|\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by|address \S+ is already (?:owned|allocated)|with an? conflicting ip|is located at [\da-f:]{17}|AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use|requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
@@ -175,41 +134,5 @@ export const addressErrors: readonly KnownError[] = [
     ],
     look: ['ip addr | grep GATEWAY'],
     cure: 'nothing: the next try works. Newer plugins do not have it',
-  },
-  {
-    id: 'whereabouts-busy',
-    pattern:
-      /time limit exceeded while waiting to become leader|at storage engine: (?:k8s pool initialized|context deadline exceeded)/,
-    who: 'whereabouts',
-    meaning: 'so many pods ask for an address at once that this one did not get its turn',
-    causes: [
-      'one lease in kube-system orders all calls of the cluster: many pods, or a slow API server',
-      'the lease is held by a node that is gone, until it expires',
-    ],
-    look: ['kubectl -n kube-system get lease whereabouts -o yaml', 'tail /var/log/whereabouts.log'],
-    cure: 'the next try mostly works; else start fewer pods at once, or use node slices (whereabouts 0.8 and later)',
-  },
-  {
-    id: 'antrea-full',
-    pattern: /all IPPools exhausted|no valid IPPool found for configured pools/,
-    who: 'the antrea plugin',
-    meaning: 'no IPPool of Antrea that the pod or its namespace names has a free address',
-    causes: ['more pods than addresses', 'the annotation ipam.antrea.io/ippools names a pool that is not there'],
-    look: ['kubectl get ippools.crd.antrea.io', 'kubectl get ns NAMESPACE -o yaml | grep ippools'],
-    cure: 'give the pool a further range, or name another one',
-  },
-  {
-    id: 'whereabouts-storage',
-    pattern:
-      /failed to update the reservation list: [^\n]{1,100}|the server rejected our request due to an error in our request|Error at storage engine: (?!Could not allocate)[^\n]{1,120}|IPAM (?:client initialization|connectivity) error[^\n]{0,100}|IPAM error (?:getting|reading|updating)[^\n]{0,120}/i,
-    who: 'whereabouts',
-    meaning: 'whereabouts could not read or write its pools in the API server',
-    causes: [
-      'the API server does not answer, or its kubeconfig (/etc/cni/net.d/whereabouts.d) has an old token',
-      'its CRDs (ippools, overlappingrangeipreservations) are missing, or its role may not use them',
-    ],
-    look: ['kubectl get crd | grep whereabouts', 'tail /var/log/whereabouts.log'],
-    cure: 'apply the manifests of whereabouts of one release; restart its pod here, which writes its kubeconfig',
-    wraps: true,
   },
 ]

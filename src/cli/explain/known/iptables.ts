@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of iptables and nft, which the upstream plugins, podman's and kube-proxy run.
+// Of iptables, which the upstream plugins, podman's and kube-proxy run.
 
 import type { KnownError } from './known-error.ts'
 
@@ -171,37 +171,5 @@ export const iptablesErrors: readonly KnownError[] = [
       'load the modules, restart after a kernel update; on an old or small kernel update-alternatives --set ' +
       `iptables /usr/sbin/iptables-legacy (for everything on the node); ${withoutIptables}`,
     unless: /Extension \w+ revision \d+ not supported/,
-  },
-  {
-    id: 'firewalld-refused',
-    pattern: /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1/,
-    who: 'firewalld, asked by the firewall plugin',
-    meaning: 'firewalld refused to put the address of the pod into a zone',
-    causes: [
-      'the zone (trusted, or firewalldZone) does not exist',
-      'the address is in another zone, from an earlier pod or by hand',
-      'firewalld was just restarted',
-    ],
-    look: [
-      'firewall-cmd --get-zones',
-      'firewall-cmd --zone=trusted --list-sources',
-      'firewall-cmd --get-zone-of-source=ADDRESS',
-    ],
-    cure: 'firewall-cmd --zone=ZONE --remove-source=ADDRESS for one that is left; use a zone that exists',
-  },
-  {
-    id: 'nft-refused',
-    pattern:
-      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset/,
-    who: 'nft, run by a plugin',
-    meaning: 'the kernel refused a rule of nftables',
-    causes: [
-      'Operation not supported: the kernel is older than the rule, or the hook does not allow it (dnat in an input ' +
-        'chain before 6.x)',
-      'No such file: a table, chain or module (nft_nat, nft_masq, nft_fib) is missing; a flush removed the table',
-    ],
-    look: ['uname -r; nft --version', 'modprobe -a nft_nat nft_masq nft_fib nft_fib_inet nft_ct', 'nft list tables'],
-    cure: 'load the modules; take the newest release of the plugin, or its iptables backend',
-    needsNetwork: true,
   },
 ]

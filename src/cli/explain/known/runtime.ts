@@ -1,56 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of kubelet and the runtimes: what they say around the network, and of pods that are gone.
+// Of kubelet and the runtimes: what they say of themselves, of host ports and of calls that take too long.
 
 import { type KnownError, otherMatters } from './known-error.ts'
 
-/** Errors of the runtime and of pods. */
+/** Errors of the runtime. */
 export const runtimeErrors: readonly KnownError[] = [
-  {
-    id: 'no-pod-address',
-    pattern:
-      /failed to find network info for sandbox|default network not found for: |failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist/,
-    who: 'containerd',
-    meaning: 'the result of ADD has no address on eth0',
-    causes: [
-      'no IPAM is configured',
-      'the plugin names another interface, or a chained plugin does not pass on the result before it',
-      '`ips` has no `interface` index of eth0',
-    ],
-    look: ['trestle lint', 'crictl info | grep -A2 lastCNILoadStatus'],
-    cure: "use podcidr or ipam in the first plugin; see the plugin's result with cnitool add",
-  },
-  {
-    id: 'sandbox-gone',
-    pattern:
-      /PodSandbox networking namespace is closed|neither IPv4 nor IPv6 found when retrieving network status|empty networking namespace|Unexpected command output (?:Device|nsenter)[^\n]{0,80}|an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/i,
-    who: 'kubelet, containerd',
-    meaning: 'somebody asked for a sandbox that had just gone: harmless',
-    causes: [
-      'kubelet and the runtime remove a pod at the same time, and ask once more',
-      'the pod failed to start for another reason, and this is said while it is cleaned away',
-    ],
-    look: ['kubectl describe pod POD', 'crictl pods --name POD'],
-    cure: 'nothing. When the pod does not start, look for another error a few lines above',
-    wraps: true,
-  },
-  {
-    id: 'netns-gone',
-    pattern:
-      /is not of type NSFS|no network namespace detected on|stat netns path "?[^"\n]{0,120}: no such file or directory|(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)|nsenter: reassociate to namespace [^\n]{0,60}|failed to (?:open|get) (?:current )?(?:netns|namespace)[^\n]{0,200}|failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,30}|unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"/i,
-    who: 'a plugin',
-    meaning: 'the network namespace of the pod is gone or no namespace',
-    causes: [
-      'the pod ended meanwhile: its process died at the start (no memory, a bad command), or kubelet gave it up',
-      'the caller runs in another mount or PID namespace: an agent in a pod without /run/netns or hostPID, docker ' +
-        'beside containerd',
-      'a restart of the machine emptied /run: a DEL for a pod from before',
-      'a plugin that is very old for the kernel ("unknown FS magic")',
-    ],
-    look: ['findmnt -R /run/netns', 'ls -l /run/netns', 'crictl pods'],
-    cure:
-      'nothing when it is one pod, or a DEL; else see that /run/netns is mounted shared into the caller ' +
-      '(mountPropagation: HostToContainer)',
-  },
   {
     id: 'cache-damaged',
     pattern:
@@ -183,54 +137,6 @@ export const runtimeErrors: readonly KnownError[] = [
     cure: 'run `trestle lint`; for a STATUS of trestle see the message itself',
     checks: ['dir-empty', 'containerd-stops'],
     wraps: true,
-  },
-  {
-    id: 'probe-times-out',
-    pattern:
-      /(?:liveness|readiness|startup) probe failed[^\n]{0,300}?(?:i\/o timeout|context deadline exceeded|Client\.Timeout|connection timed out|no route to host)/i,
-    who: 'kubelet',
-    meaning: 'the node gets no answer from a pod that may be well',
-    causes: [
-      'the program in the pod is slower than timeoutSeconds of the probe ("awaiting headers": it was connected)',
-      'the kernel drops the answer: rp_filter 1 where the way back is another interface',
-      'a firewall of the node between node and pods ("dial tcp … i/o timeout": never connected)',
-    ],
-    look: [
-      'nstat -az TcpExtIPReversePathFilter',
-      'curl -m 5 http://POD-IP:PORT/ from the node',
-      'nft list ruleset | grep -n drop',
-    ],
-    cure:
-      'when the counter rises: sysctl -w net.ipv4.conf.all.rp_filter=2; else look at nft and iptables drops; a ' +
-      'slow program: raise timeoutSeconds',
-  },
-  {
-    id: 'netns-busy',
-    pattern:
-      /failed to (?:remove|umount) netns[^\n]{0,160}|(?:unlinkat|remove|unlink|umount|unmount\w*):? \/(?:var\/)?run\/\S*netns\/\S+ (?:device or resource busy|target is busy)/,
-    who: 'containerd, CRI-O',
-    meaning: "the pod's network namespace is still mounted somewhere, so its file cannot be removed",
-    causes: [
-      'a program copied the mounts of the node while the pod ran (a DaemonSet that mounts / or /run without ' +
-        'propagation, a service with PrivateMounts)',
-      '/run/netns is no shared mount, or is mounted twice',
-    ],
-    look: ['grep -l /run/netns/NAME /proc/*/mountinfo', 'findmnt -R -o TARGET,PROPAGATION /run/netns'],
-    cure: 'restart the program whose mountinfo names it; mount the host with mountPropagation: HostToContainer there',
-  },
-  {
-    id: 'pod-gone',
-    pattern:
-      /(?:CNI|network|plugin|multus|calico|cilium|ovn)[^\n]{0,300}\b(?:pods?|namespaces?) "[^"]*" not found|pod (?:was )?deleted (?:while|before|during)|canceled waiting for|pod sandbox \S* ?(?:is )?being deleted|pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod|(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
-    who: 'Multus, OVN-Kubernetes, aws-cni',
-    meaning: 'the pod was deleted, or made anew under its name, while its network was being set up: harmless',
-    causes: [
-      'a StatefulSet, a job or a drain replaced it in that moment',
-      'the call before took minutes, and the pod did not wait',
-      'the sandbox was made by hand (crictl runp), and the plugin asks the API server for a pod of that name',
-    ],
-    look: ['kubectl get pod POD -o wide'],
-    cure: 'nothing: the call for the pod of now comes by itself. When it is often, look for what makes calls slow',
   },
   {
     id: 'network-plugin-unknown',
