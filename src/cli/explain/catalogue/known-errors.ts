@@ -17,6 +17,7 @@ import { clusterAddressErrors } from '../known/cluster-addresses.ts'
 import { configurationErrors } from '../known/configuration.ts'
 import { deviceErrors } from '../known/devices.ts'
 import { dhcpErrors } from '../known/dhcp.ts'
+import { engineErrors } from '../known/engines.ts'
 import { firewallErrors } from '../known/firewalls.ts'
 import { iptablesErrors } from '../known/iptables.ts'
 import { kernelErrors } from '../known/kernel.ts'
@@ -46,6 +47,7 @@ export const unknownOwnError: KnownError = {
 
 /** All families. */
 export const knownErrors: readonly KnownError[] = [
+  ...engineErrors,
   ...flannelErrors,
   ...calicoErrors,
   ...nodeAgentErrors,

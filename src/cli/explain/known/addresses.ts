@@ -64,7 +64,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-range',
     pattern:
-      /not in network:? |outside of network \S+ with (?:start|end)|is in network \S+ but (?:after|before)|subnets \S+ and \S+ overlap|Network \S+ too small to allocate from|is not the same protocol as subnet|is not in network: |is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with/i,
+      /not in network:? |outside of network \S+ with (?:start|end)|is in network \S+ but (?:after|before)|subnets \S+ and \S+ overlap|Network \S+ too small to allocate from|is not the same protocol as subnet|is not in network: |is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with|mixed address families|empty range set|IP \S+ not v4 nor v6|IPNet IP and Mask version mismatch|does not support more than 1 address per family|unexpected subnet "[^"]*", maybe you meant|(?:gateway|range (?:start|end) ip|static ip) \S+ not in (?:any )?subnet|no matching subnet (?:"[^"]*" )?for (?:gateway|ip-range|aux-address)|invalid range (?:start|end) "[^"]*" for subnet|missing field "[^"]*" in IPAM configuration/i,
     who: 'host-local',
     meaning: 'the ranges of `ipam` are none, or contradict each other',
     causes: [
@@ -99,7 +99,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'subnet-used',
     pattern:
-      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route|overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/i,
+      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route|overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error|list bridge addresses failed: [^\n]{0,400}no available network|networks have (?:overlapping IPv[46]|same bridge name)|predefined address pools have been fully subnetted|could not find free subnet from subnet pools|(?:network|bridge) name \S+ (?:is )?already (?:in use|used)/i,
     who: 'podman, nerdctl, docker',
     meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
     causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],

@@ -8,7 +8,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   {
     id: 'version-not-supported',
     pattern:
-      /no converter for CNI result version|(?:CNI|config) version "?[\d.]+"? (?:is )?not supported|unsupported (?:CNI |spec |config )version|result type supports \[[^\]]*\] but|doesn't support (?:CNI|config) version|incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]+"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command|configuration list: invalid cniVersions?\b[^\n]{0,60}/i,
+      /no converter for CNI result version|(?:CNI|config) version "?[\d.]+"? (?:is )?not supported|unsupported (?:CNI |spec |config )version|result type supports \[[^\]]*\] but|doesn't support (?:CNI|config) version|incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]+"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command|configuration list: invalid cniVersions?\b[^\n]{0,60}|result type supports \S+ but unmarshalled|decoding version info: missing field supportedVersions|failed to convert (?:major|minor|micro) version part "[^"]*"|invalid version "[^"]+": too many parts|failed to convert cached result to config version|cannot convert version "?[\d.x]+"? to/i,
     who: 'a plugin, libcni, CRI-O, podman',
     meaning: 'a plugin and the configuration, or the runtime, do not speak the same CNI version',
     causes: [
@@ -100,7 +100,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   {
     id: 'args-unknown',
     pattern:
-      /CNI_ARGS invalid key\/value pair|invalid CNI_ARGS pair|ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}/,
+      /CNI_ARGS invalid key\/value pair|invalid CNI_ARGS pair|ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}|ARGS: (?:error parsing value of pair|cannot unmarshal into field)[^\n]{0,80}|boolean unmarshal error: invalid input/,
     who: 'libcni, in a plugin',
     meaning: 'CNI_ARGS has a key that the plugin does not know, and no IgnoreUnknown=1 that lets it pass',
     causes: [

@@ -67,7 +67,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-network-config',
     pattern:
-      /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found|no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)|no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/i,
+      /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found|no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)|no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory|no CNI network config found/i,
     who: 'containerd, CRI-O, cnitool, Multus',
     meaning: 'the directory has no configuration that the runtime takes',
     causes: [
@@ -82,7 +82,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-such-network',
     pattern:
-      /no net configuration list with name|CNI network "[^"]*" not found|no network available in the name|unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI|no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network/,
+      /no net configuration list with name|CNI network "[^"]*" not found|no network available in the name|unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI|no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network|CNI network config not found for name|no such network: "[^"]*"|no CNI network could be loaded from the provided network names|IPAM error: could not find network/,
     who: 'cnitool, Multus, CRI-O',
     meaning: 'no file of the directory has a network of this name',
     causes: ['the name is another one', 'a plugin that delegates looks in another directory'],
@@ -112,5 +112,18 @@ export const configurationErrors: readonly KnownError[] = [
     cure:
       "remove the flag, `systemctl daemon-reload`, restart kubelet; the directories are in the runtime's " +
       'configuration',
+  },
+  {
+    id: 'config-unreadable',
+    pattern:
+      /error reading \/\S+?: (?:open|read) \/\S+?: (?!permission denied)[a-z ]+|failed to read (?:cni|plugin) config(?: files?)? (?!.*permission denied)[^\n]{1,160}/i,
+    who: 'libcni, in the runtime',
+    meaning: 'a configuration file is listed in the directory and cannot be read',
+    causes: [
+      'a symbolic link that leads nowhere: its target was removed, or is in a place that the runtime does not see',
+      'the file was removed or replaced at that moment',
+    ],
+    look: ['ls -l /etc/cni/net.d', 'find /etc/cni/net.d -xtype l'],
+    cure: 'remove the link or put its target back; write files into the directory itself',
   },
 ]

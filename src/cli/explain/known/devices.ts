@@ -66,7 +66,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'device-missing',
     pattern:
-      /no net directory under pci device \S+|\/sys\/bus\/pci\/devices\/\S+\/net: no such file or directory|failed to get one netdevice interface per \S+|VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)|failed to read net dir of the device|failed to find netdevice to PCI address|does not have a interface name or a dpdk driver|failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found|failed to get (?:uplink|VF) representor[^\n]{0,80}/i,
+      /no net directory under pci device \S+|\/sys\/bus\/pci\/devices\/\S+\/net: no such file or directory|failed to get one netdevice interface per \S+|VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)|failed to read net dir of the device|failed to find netdevice to PCI address|does not have a interface name or a dpdk driver|failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found|failed to get (?:uplink|VF) representor[^\n]{0,80}|unable to get device with hardware address/i,
     who: 'host-device, sriov, ovs, antrea, OVN',
     meaning: 'the PCI device that the pod got has no network interface on the node',
     causes: [

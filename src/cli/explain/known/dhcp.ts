@@ -19,7 +19,7 @@ export const dhcpErrors: readonly KnownError[] = [
   {
     id: 'dhcp-daemon',
     pattern:
-      /(?:nv-proxy|dhcp-proxy|netavark-dhcp\S*)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))|error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}/,
+      /(?:nv-proxy|dhcp-proxy|netavark-dhcp\S*)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))|error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}|cannot access dhcp socket/,
     who: 'the dhcp plugin',
     meaning: 'the dhcp daemon does not run on this node: `ipam.type` dhcp only passes the call on to it',
     causes: [
@@ -34,7 +34,7 @@ export const dhcpErrors: readonly KnownError[] = [
   {
     id: 'dhcp-no-answer',
     pattern:
-      /unable to receive an? (?:offer|ack)|no matching response packet received|got an error while the (?:discovery )?request|DHCP server (?:NACK'd own offer|did not renew lease)|(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)|unable to obtain (?:a )?(?:DHCP )?lease|DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate/,
+      /unable to receive an? (?:offer|ack)|no matching response packet received|got an error while the (?:discovery )?request|DHCP server (?:NACK'd own offer|did not renew lease)|(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)|unable to obtain (?:a )?(?:DHCP )?lease(?![^\n]{0,400}Netlink error)|DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate(?!: DHCP option)|acquiring lease\b.{0,400}?resource temporarily unavailable/,
     who: 'the dhcp daemon',
     meaning: 'no DHCP server answered in time',
     causes: [
@@ -47,5 +47,25 @@ export const dhcpErrors: readonly KnownError[] = [
     cure:
       'let the hypervisor accept forged MACs and promiscuous mode; start the daemon with -broadcast=true and a ' +
       'longer -timeout',
+  },
+  {
+    id: 'dhcp-answer-incomplete',
+    pattern: /DHCP option [\w ]+ not found in DHCPACK|\boption \w+ (?:not found|is not 4 bytes)(?=["'\s]*$)/,
+    who: 'the dhcp daemon',
+    meaning: 'a DHCP server answered, and its answer lacks something that the plugin needs: the subnet mask, mostly',
+    causes: ['the server gives no mask or router for this range', 'another server answered than the one that should'],
+    look: ['tcpdump -vni MASTER port 67 or port 68'],
+    cure: 'let the server send option 1 (mask) and 3 (router) for the range; or request them in `ipam` of dhcp',
+    needsNetwork: true,
+  },
+  {
+    id: 'dhcp-lease-lost',
+    pattern: /lease not found: \S+/,
+    who: 'the dhcp daemon',
+    meaning: 'the daemon has no lease for this pod',
+    causes: ['it was restarted since the ADD: it keeps its leases in memory, and renews none of those from before'],
+    look: ['systemctl status cni-dhcp; pgrep -af "dhcp daemon"'],
+    cure: 'make the pods anew that had their address from it; of a DEL it is harmless, and newer plugins do not fail',
+    needsNetwork: true,
   },
 ]

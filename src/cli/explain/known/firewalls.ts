@@ -25,7 +25,7 @@ export const firewallErrors: readonly KnownError[] = [
   {
     id: 'nft-refused',
     pattern:
-      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset/,
+      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset|Error: Could not process rule: (?!Operation not permitted)[A-Z][a-z ]+|\bnft\b[^\n]{0,200}Error: syntax error, unexpected/,
     who: 'nft, run by a plugin',
     meaning: 'the kernel refused a rule of nftables',
     causes: [
@@ -36,5 +36,14 @@ export const firewallErrors: readonly KnownError[] = [
     look: ['uname -r; nft --version', 'modprobe -a nft_nat nft_masq nft_fib nft_fib_inet nft_ct', 'nft list tables'],
     cure: 'load the modules; take the newest release of the plugin, or its iptables backend',
     needsNetwork: true,
+  },
+  {
+    id: 'conntrack-refused',
+    pattern: /conntrack v[\d.]+ \(conntrack-tools\): (?!0 flow|\d+ flow)[^\n]{1,100}/i,
+    who: 'conntrack, run by a plugin or the runtime',
+    meaning: 'entries of old connections could not be removed, so UDP to a host port may go to a pod that is gone',
+    causes: ['the module nf_conntrack_netlink is missing', 'the process has no CAP_NET_ADMIN'],
+    look: ['modprobe nf_conntrack_netlink; conntrack -C'],
+    cure: 'load nf_conntrack_netlink; give the process the right',
   },
 ]

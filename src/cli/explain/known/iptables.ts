@@ -12,7 +12,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-missing',
     pattern:
-      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) (?:ip6?tables|nft)\b[^\n]{0,60}|iptables (?:binary )?(?:was |is )?not (?:found|installed)|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found/,
+      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) (?:ip6?tables|nft)\b[^\n]{0,60}|iptables (?:binary )?(?:was |is )?not (?:found|installed)|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
     causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],
@@ -22,11 +22,12 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-permission',
     pattern:
-      /Permission denied \(you must be root\)|ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
+      /Permission denied \(you must be root\)|ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied|can't initialize ip6?tables table [`'"]\w+': Permission denied|can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted|cache initialization failed: Operation not permitted|Could not process rule: Operation not permitted/,
     who,
     meaning: 'the process has no right to change the packet filter of this network namespace',
     causes: [
       'it runs in a container or as a user without CAP_NET_ADMIN (and CAP_NET_RAW for iptables-legacy)',
+      'the lock /run/xtables.lock cannot be written: /run of the container is read-only, or another user owns it',
       'SELinux forbids the container to load modules: the table is missing and may not be loaded from within',
     ],
     look: ['grep CapEff /proc/self/status', 'ausearch -m avc -ts recent', 'lsmod | grep -E "iptable|nf_tables"'],
@@ -36,7 +37,8 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-generation',
-    pattern: /Could not fetch rule set generation i'?d/i,
+    pattern:
+      /Could not fetch rule set generation i'?d|cache initialization failed: (?!Operation not permitted)[A-Z][^\n]{1,60}|Unable to initialize Netlink socket: Protocol not supported/i,
     who: 'iptables of the nft kind',
     meaning: 'the kernel does not know nf_tables, which iptables-nft needs for everything',
     causes: [
@@ -66,7 +68,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-table',
     pattern:
-      /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
+      /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)|\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
     who: 'iptables of the legacy kind',
     meaning: 'the kernel has no table of this name: its module is not loaded or not there',
     causes: [
@@ -98,7 +100,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-extension',
     pattern:
-      /Couldn't load (?:match|target) [`'"][\w-]+|unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)|Extension \w+ revision \d+ not supported|unable to append rule '-j MARK/i,
+      /Couldn't load (?:match|target) [`'"][\w-]+|unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)|Extension \w+ revision \d+ not supported|unable to append rule '-j MARK|\bip6?tables[^\n]{0,200} unknown option "?--[\w-]+/i,
     who,
     meaning: 'an extension of iptables, or the kernel module behind it, is missing on this node',
     causes: [
@@ -137,7 +139,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'xtables-lock',
     pattern:
-      /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status \d|ip6?tables: Chain already exists|holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)|-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable/,
+      /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status \d|ip6?tables: Chain already exists|holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)|-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable|\bip6?tables: (?:Too many links|Directory not empty)/,
     who: 'iptables',
     meaning: 'two programs changed iptables at once, or wait for each other',
     causes: [
@@ -152,8 +154,8 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-refused',
     pattern:
-      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
-    who: 'iptables of the nft kind',
+      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4|ip6?tables-restore\b[^\n]{0,60}: line \d+ failed|\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
+    who: 'iptables, mostly of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [
       'Invalid argument, No such file: the kernel lacks a piece (nft_compat, nft_chain_nat, xt_comment, ' +
@@ -171,5 +173,18 @@ export const iptablesErrors: readonly KnownError[] = [
       'load the modules, restart after a kernel update; on an old or small kernel update-alternatives --set ' +
       `iptables /usr/sbin/iptables-legacy (for everything on the node); ${withoutIptables}`,
     unless: /Extension \w+ revision \d+ not supported/,
+  },
+  {
+    id: 'iptables-argument',
+    pattern:
+      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}/i,
+    who,
+    meaning: 'iptables does not understand what the plugin gave it: an address, a port, a name',
+    causes: [
+      'an IPv6 address was given to iptables, or an IPv4 one to ip6tables: a result names a family twice or wrongly',
+      'a name or value of the configuration is no such thing: an empty one, a chain of more than 28 characters',
+    ],
+    look: ['trestle lint', 'cat /etc/cni/net.d/*'],
+    cure: `the words in quotes are what it did not take: correct them, or update the plugin; ${withoutIptables}`,
   },
 ]

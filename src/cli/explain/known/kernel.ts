@@ -26,7 +26,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'netlink-permission',
     pattern:
-      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted|(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted/i,
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted|(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted|(?:open netns|Statfs) "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,200}(?:permission denied|operation not permitted)/i,
     who: 'a plugin',
     meaning: 'the process may not change the network',
     causes: [
@@ -43,7 +43,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'namespace-refused',
     pattern:
-      /failed to (?:create|setup) (?:network namespace|netns|namespace)[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)|failed to create network for alloc: open \S*netns\S*: [a-z ]+/i,
+      /failed to (?:create|setup) (?:network namespace|netns|namespace)[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)|failed to create network for alloc: open \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}|mount --(?:make-rshared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}|error from unshare: (?:operation not permitted|no space left on device|invalid argument)|failed to mount netns from pid \d+[^\n]{0,80}/i,
     who: 'containerd, CRI-O, podman',
     meaning: "the runtime could not make the pod's network namespace: no plugin was called yet",
     causes: [
@@ -74,7 +74,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported|Failed to open TUN device|Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found/i,
+      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported|Failed to open TUN device|Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found|failed to (?:set ?up|set|remove) (?:hairpin mode|isolated on|default (?:native )?vlan|vlan tag)[^\n]{0,100}: operation not supported|(?:create|add|replace) (?:ingress |ifb )?(?:qdisc|filter): (?:operation not supported|no such file or directory)|Specified qdisc kind is unknown|Unknown qdisc "|modprobe: ERROR: could not insert '\w+'|module \S+ not in \/lib\/modules|failed to detect bridge kernel module/i,
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link: the module is not there',
     causes: [
@@ -105,7 +105,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'sysctl-refused',
     pattern:
-      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)|(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+/,
+      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)|(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+|Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)|sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}|set sysctl (?!net\/ipv6)\S+: [^\n]{0,60}Read-only file system/,
     who: 'the tuning plugin and others',
     meaning: 'a sysctl cannot be set in the pod',
     causes: [

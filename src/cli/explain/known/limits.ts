@@ -102,4 +102,16 @@ export const limitErrors: readonly KnownError[] = [
       'sysctl -w net.netfilter.nf_conntrack_max=1048576 (kube-proxy sets it by --conntrack-max-per-core, and sets ' +
       'it back)',
   },
+  {
+    id: 'netdev-leak',
+    pattern: /unregister_netdevice: waiting for \S+ to become free/,
+    who: 'the kernel',
+    meaning: 'something still holds an interface of a namespace that ended; other calls wait for it, and for one lock',
+    causes: [
+      'a defect of the kernel: a socket, a route cache or a BPF program keeps a reference',
+      'the interface of a pod is still held by a process: one that hangs on a network file system (NFS, CIFS)',
+    ],
+    look: ['uname -r', 'dmesg | grep -c unregister_netdevice', 'lsns -t net'],
+    cure: 'end what holds the namespace; update the kernel. Until the machine restarts the interface stays',
+  },
 ]

@@ -8,7 +8,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
     pattern:
-      /parent interface \S+ (?:does not exist|not found)|(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))|failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found/i,
+      /parent interface \S+ (?:does not exist|not found)|(?<!get )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))|failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found|requested parent interface \S+ was not found|failed to get default route interface|unable to find (?:parent|master) interface|type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found/i,
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -25,7 +25,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-busy',
     pattern:
-      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|error adding container to network "[^"]*": )device or resource busy/i,
+      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|error adding container to network "[^"]*": )device or resource busy|is already using parent interface \S+/i,
     who: 'macvlan, ipvlan',
     meaning: 'the master interface serves something else that excludes it',
     causes: [
@@ -66,7 +66,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'interface-exists',
     pattern:
-      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists|create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists|container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists/,
+      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists|create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists|container veth name provided \([^)]*\) already exists|container veth name \("[^"]*"\) peer provided \("[^"]*"\) already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists|(?:failed to|could not) (?:rename|move) (?!(?:the )?(?:link )?vf\b)[^\n]{0,160}: "?file exists|creating vxlan interface: file exists/,
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
     causes: [
@@ -96,7 +96,7 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'bridge-is-none',
-    pattern: /"[^"]+" already exists but is not a bridge/,
+    pattern: /"[^"]+" already exists but is not a bridge|existing interface \S+ is not a bridge/,
     who: 'the bridge plugin',
     meaning: 'an interface of another kind has the name of the bridge',
     causes: ['`bridge` names a network card, a bond or a VLAN', 'another program made an interface with this name'],
@@ -117,5 +117,28 @@ export const linkErrors: readonly KnownError[] = [
     cure:
       'when no pod is on it: ip link delete BRIDGE, and start again; let NetworkManager and networkd leave the ' +
       'bridge alone (unmanaged)',
+  },
+  {
+    id: 'link-busy',
+    pattern:
+      /(?:failed to|could not|unable to|cannot) (?:rename|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/i,
+    who: 'the kernel',
+    meaning: 'the interface cannot be changed now: it is up, or belongs to a bridge, a bond, a VRF or a container',
+    causes: [
+      'it is a port of something else already (ovs, a bond, another bridge)',
+      'it was to be renamed while it is up, or udev or NetworkManager worked on it at that moment',
+    ],
+    look: ['ip -d link show INTERFACE', 'bridge link; ovs-vsctl show'],
+    cure: 'take the interface out of what holds it (ip link set INTERFACE nomaster); let udev and NetworkManager leave it',
+    needsNetwork: true,
+  },
+  {
+    id: 'bridge-port-down',
+    pattern: /bridge port in error state: \S+/,
+    who: 'the bridge plugin',
+    meaning: 'the end of the pair that is the bridge port did not come up within some seconds',
+    causes: ['the bridge is down, or somebody took the port down: NetworkManager, networkd', 'the node is overloaded'],
+    look: ['ip -d link show master BRIDGE', 'networkctl list; nmcli device 2>/dev/null'],
+    cure: 'bring the bridge up, and let NetworkManager and networkd leave veths alone (unmanaged)',
   },
 ]

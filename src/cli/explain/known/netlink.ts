@@ -23,7 +23,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'no-memory',
     pattern:
-      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)|signal: killed[^\n]{0,60}out of memory/i,
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)|signal: killed[^\n]{0,60}out of memory|\bip6?tables: Memory allocation problem/i,
     who: 'the kernel',
     meaning: 'the kernel had no memory for what was asked for',
     causes: [
@@ -71,7 +71,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'link-gone',
     pattern:
-      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|container interface name \S+ does not exist/i,
+      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|container interface name \S+ does not exist|(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)|could not find bridge \S+: route/i,
     who: 'a plugin',
     meaning: 'an interface that the plugin has to work on is not there',
     causes: [

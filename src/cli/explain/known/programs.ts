@@ -82,7 +82,8 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'program-failed',
-    pattern: /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+/,
+    pattern:
+      /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+|failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))/,
     who: 'a plugin that runs other programs',
     meaning: 'a program or script that the plugin runs failed, and the plugin tells no more than its exit status',
     causes: [
@@ -91,11 +92,12 @@ export const programErrors: readonly KnownError[] = [
     ],
     look: ["journalctl -u containerd -u crio -u kubelet --since '1 hour ago'", 'iptables-save | head -3'],
     cure: "the plugin's own log has the words of the program; run it by hand in the namespace of the pod",
+    wraps: true,
   },
   {
     id: 'delete-not-found',
     pattern:
-      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)/,
+      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)|failed to get IP addresses for "[^"]*": <nil>/,
     who: 'a plugin',
     meaning:
       'what the plugin wants to remove is gone already, and it takes that for an error: the pod stays Terminating',
@@ -126,7 +128,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'answer-not-json',
     pattern:
-      /(?:network|failed \(\w+\)|network for sandbox "[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})/,
+      /(?:network|failed \(\w+\)|network for sandbox "[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})|decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
     who: 'libcni',
     meaning: 'the answer of a plugin is no JSON: it printed nothing, or something else',
     causes: [

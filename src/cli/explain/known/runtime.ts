@@ -46,7 +46,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'host-port-taken',
     pattern:
-      /rootlessport[^\n]{0,120}address already in use|(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated/i,
+      /rootlessport[^\n]{0,120}address already in use|(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated|all ports in range \S+ are already allocated|cannot reserve the port [^\n]{0,160}address already in use/i,
     who: 'CRI-O, docker, podman',
     meaning: 'a process of the node listens on the host port that the pod wants',
     causes: [
@@ -80,7 +80,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'call-too-long',
     pattern:
-      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
+      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)|failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
     who: 'kubelet, containerd, CRI-O',
     meaning: 'a call took longer than its caller waits',
     causes: [
@@ -98,7 +98,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'cni-not-initialized',
     pattern:
-      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized|server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized/i,
+      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized|server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized|cni (?:config )?not initialized|failed to initialize cni\b|plugin status uninitialized/i,
     who: 'containerd, cri-dockerd',
     meaning: 'the runtime has no network configuration, so no pod can start or be removed',
     causes: [
@@ -116,7 +116,8 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'plugin-status',
-    pattern: /failed \(status\): [^\n]{1,160}|Network plugin returns error: (?!cni (?:plugin|config))[^\n]{1,160}/,
+    pattern:
+      /failed \(status\): [^\n]{1,160}|Network plugin returns error: (?!cni (?:plugin|config))[^\n]{1,160}|CNI plugin (?:status check failed|unhealthy beyond grace period)[^\n]{0,160}/,
     who: 'a plugin, by STATUS',
     meaning: 'the plugin itself says that it cannot take pods; its words are quoted',
     causes: ['the agent behind it is not up', 'what the quoted words say'],

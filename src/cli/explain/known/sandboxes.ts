@@ -8,7 +8,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'no-pod-address',
     pattern:
-      /failed to find network info for sandbox|default network not found for: |failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist/,
+      /failed to find network info for sandbox|default network not found for: |failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist|failed to configure network: no interfaces? (?:found|with an address)|invalid IP configuration \((?:nil|interface number)|cni didn't report ipv4/,
     who: 'containerd',
     meaning: 'the result of ADD has no address on eth0',
     causes: [
@@ -22,7 +22,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'sandbox-gone',
     pattern:
-      /PodSandbox networking namespace is closed|neither IPv4 nor IPv6 found when retrieving network status|empty networking namespace|Unexpected command output (?:Device|nsenter)[^\n]{0,80}|an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/i,
+      /PodSandbox networking namespace is closed|neither IPv4 nor IPv6 found when retrieving network status|empty networking namespace|Unexpected command output (?:Device|nsenter)[^\n]{0,80}|an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+|network namespace path: Error: No such container|Couldn't find network status for \S+ through plugin|cannot find (?:the network namespace|pod IPs in the network namespace), skipping pod network status|cannot join network of a non running container|it's probably been stopped already/i,
     who: 'kubelet, containerd',
     meaning: 'somebody asked for a sandbox that had just gone: harmless',
     causes: [
@@ -36,7 +36,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'netns-gone',
     pattern:
-      /is not of type NSFS|no network namespace detected on|stat netns path "?[^"\n]{0,120}: no such file or directory|(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)|nsenter: reassociate to namespace [^\n]{0,60}|failed to (?:open|get) (?:current )?(?:netns|namespace)[^\n]{0,200}|failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,30}|unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"/i,
+      /is not of type NSFS|no network namespace detected on|stat netns path "?[^"\n]{0,120}: no such file or directory|(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)|nsenter: reassociate to namespace [^\n]{0,60}|failed to (?:open|get) (?:current )?(?:netns|namespace)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}|failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"(?!: (?:permission denied|operation not permitted))[^\n]{0,30}|unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"|failed get network namespace "[^"]*"|Cannot open network namespace "[^"]*"|setting the network namespace "[^"]*" failed: Invalid argument|unknown FS magic on "[^"]*"|(?<!cannot )open (?:container netns|\S*netns\S*|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory|error switching to ns \S+: (?:no such|bad file)/i,
     who: 'a plugin',
     meaning: 'the network namespace of the pod is gone or no namespace',
     causes: [

@@ -10,6 +10,8 @@ import { causesOf, formsOf, namedIn, table } from './texts.ts'
 
 const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ id, source, text })
 const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
+/** Development material alone: nothing of these searches was set aside. */
+const development = ['-7'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const sets = ['', '-2', '-3', '-4', '-5']
 const threads = sets.flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const heldOut = sets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
@@ -27,7 +29,7 @@ describe('a text from a public thread', () => {
   it('there are many, each with its thread', () => {
     expect(earlier.length).toBeGreaterThan(140)
     expect(threads.length + heldOut.length).toBeGreaterThan(370)
-    const all = [...earlier, ...threads, ...heldOut]
+    const all = [...earlier, ...threads, ...heldOut, ...development]
     expect(all.filter(({ source }) => !/^[\w.-]+\/[\w.-]+#\d+$/.test(source))).toEqual([])
   })
 
@@ -36,7 +38,7 @@ describe('a text from a public thread', () => {
     expect(heldOut.filter(({ source }) => !isHeldOut(source))).toEqual([])
   })
 
-  it.each([...earlier, ...threads])('$source: $id', ({ id, text }) => {
+  it.each([...earlier, ...threads, ...development])('$source: $id', ({ id, text }) => {
     for (const form of formsOf(text)) expect({ form, causes: causesOf(form) }).toEqual({ form, causes: [id] })
   })
 
