@@ -7,7 +7,8 @@ import type { KnownError } from './known-error.ts'
 export const firewallErrors: readonly KnownError[] = [
   {
     id: 'firewalld-refused',
-    pattern: /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1/,
+    pattern:
+      /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1|(?:to|from|in) \S+ zone: [A-Z]+_[A-Z_]+/,
     who: 'firewalld, asked by the firewall plugin',
     meaning: 'firewalld refused to put the address of the pod into a zone',
     causes: [

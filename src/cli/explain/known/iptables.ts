@@ -22,7 +22,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-permission',
     pattern:
-      /Permission denied \(you must be root\)|ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied|can't initialize ip6?tables table [`'"]\w+': Permission denied|can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted|cache initialization failed: Operation not permitted|Could not process rule: Operation not permitted/,
+      /Permission denied \(you must be root\)|ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied|can't initialize ip6?tables table [`'"]\w+': Permission denied|can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted|cache initialization failed: Operation not permitted|Could not process rule: Operation not permitted|Could not open socket to kernel: Permission denied|\bip6?tables: Permission denied/,
     who,
     meaning: 'the process has no right to change the packet filter of this network namespace',
     causes: [

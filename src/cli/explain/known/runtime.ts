@@ -148,4 +148,17 @@ export const runtimeErrors: readonly KnownError[] = [
     look: ['systemctl cat cri-docker kubelet | grep network-plugin'],
     cure: 'use --network-plugin=cni: which plugin is called stands in /etc/cni/net.d',
   },
+  {
+    id: 'cache-missing',
+    pattern: /network "[^"]*" not found in CNI cache|Missing CNI cache file/i,
+    who: 'CRI-O, podman',
+    meaning: 'libcni has no note of how this container was connected, so its configuration of now is used: harmless',
+    causes: [
+      'the container was started by another release, or connected and disconnected since',
+      '/var/lib/cni was cleared',
+    ],
+    look: ['ls /var/lib/cni/results'],
+    cure: 'nothing, when the container goes; where it stays, look for the error after this one',
+    wraps: true,
+  },
 ]
