@@ -12,7 +12,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-missing',
     pattern:
-      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) (?:ip6?tables|nft)\b[^\n]{0,60}|iptables (?:binary )?(?:was |is )?not (?:found|installed)|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
+      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) "?(?:ip6?tables|nft)\b[^\n]{0,60}|iptables (?:binary )?(?:was |is )?not (?:found|installed)|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
     causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],
@@ -120,13 +120,16 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-no-such',
-    pattern: /No chain\/target\/match by that name|Bad rule \(does a matching rule exist/,
+    pattern:
+      /No chain\/target\/match by that name|Bad rule \(does a matching rule exist|\(nf_tables\): Chain ['"](?!CNI-)[\w-]+['"] does not exist|Chain ['"]KUBE-MARK-MASQ['"] does not exist/,
     who,
     meaning: 'a rule names a chain, a target or a match that the kernel does not have',
     causes: [
       'the kernel module of the match or target is missing: xt_multiport and xt_mark for portmap, xt_comment, ' +
         'xt_MASQUERADE',
       'the chain (CNI-…, DOCKER, KUBE-…) was removed by a flush between two calls',
+      'portmap jumps to KUBE-MARK-MASQ (externalSetMarkChain), and kube-proxy did not make it: it runs in nftables ' +
+        'mode, was replaced, or starts still',
     ],
     look: [
       'modprobe -a xt_comment xt_mark xt_multiport xt_nat xt_MASQUERADE',

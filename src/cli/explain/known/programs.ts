@@ -30,10 +30,13 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'text-file-busy',
-    pattern: /text file busy/i,
+    pattern: /text file busy|failed \(\w+\): exec: already started/i,
     who: 'the kernel',
     meaning: 'a plugin was written to while it ran, or started while it was written to',
-    causes: ['an installer copied over the file in place of moving a new one there'],
+    causes: [
+      'an installer copied over the file in place of moving a new one there',
+      '"exec: already started": libcni tried once more after such a moment, and cannot',
+    ],
     look: ['fuser -v /opt/cni/bin/*'],
     cure: 'copy to another name in the same directory, then mv over the old one; the next pod works again',
     needsNetwork: true,
@@ -128,7 +131,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'answer-not-json',
     pattern:
-      /(?:network|failed \(\w+\)|network for sandbox "[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})|decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
+      /(?:network|failed \(\w+\)|network (?:for sandbox )?"[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})|decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
     who: 'libcni',
     meaning: 'the answer of a plugin is no JSON: it printed nothing, or something else',
     causes: [

@@ -98,7 +98,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'cni-not-initialized',
     pattern:
-      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized|server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized|cni (?:config )?not initialized|failed to initialize cni\b|plugin status uninitialized/i,
+      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized|server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized|cni (?:config )?not initialized|failed to initialize cni\b|plugin status uninitialized|cni config unintialized/i,
     who: 'containerd, cri-dockerd',
     meaning: 'the runtime has no network configuration, so no pod can start or be removed',
     causes: [
