@@ -40,7 +40,7 @@ export interface Recognised {
 
 /** A text that speaks of the network of pods. */
 const aboutNetworks =
-  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave|azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel|(?:adding|removing|deleting|checking) (?:container|pod)\b[^\n]{0,120} (?:to|from|for) network\b|endpoint \S+ on network\b|network (?:controller|sandbox)|sandbox add|sandbox join|\bveth[\da-z]{4,}\b|CreateNetwork|default "bridge" network|pre-run hook "network"|\bnft(?:ables)?\b|address pool|\bsubnets? (?:"?[\d.]+\/\d|pools?\b)|cannot create network/i
+  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave|azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel|(?:adding|removing|deleting|checking) (?:container|pod)\b[^\n]{0,120} (?:to|from|for) network\b|endpoint \S+ on network\b|network (?:controller|sandbox)|sandbox add|sandbox join|\bveth[\da-z]{4,}\b|CreateNetwork|default "bridge" network|pre-run hook "network"|\bnft(?:ables)?\b|address pool|\bsubnets? (?:"?[\d.a-f:]+\/\d|pools?\b)|cannot create network/i
 
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {

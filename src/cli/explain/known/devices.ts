@@ -24,7 +24,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-setup',
     pattern:
-      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b[^\n]{0,80}|error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid|(?:effective|hardware) mac address is different from requested|error setting up interface in container namespace|SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}|failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}failed to (?:open|Statfs))[^\n]{1,160}|setupVF failed: [^\n]{1,100}|failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/i,
+      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b(?! \d+ to netns: "?file exists)[^\n]{0,80}|error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid|(?:effective|hardware) mac address is different from requested|error setting up interface in container namespace|SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}|failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}(?:failed to (?:open|Statfs)|vf \d+ to netns: "?file exists))[^\n]{1,160}|setupVF failed: [^\n]{1,100}|failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/i,
     who: 'the sriov or ib-sriov plugin',
     meaning: 'the pod got a virtual function, and its settings could not be made',
     causes: [

@@ -66,7 +66,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'interface-exists',
     pattern:
-      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists|create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists|container veth name (?:provided )?\([^)]*\)[^\n]{0,60} already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists|(?:failed to|could not) (?:rename|move) (?!(?:the )?(?:link )?vf\b)[^\n]{0,160}: "?file exists|creating vxlan interface: file exists/,
+      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists|create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists|container veth name (?:provided )?\([^)]*\)[^\n]{0,60} already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists|failed to move vf \d+ to netns: "?file exists|(?:failed to|could not) (?:rename|move) (?!(?:the )?(?:link )?vf\b)[^\n]{0,160}: "?file exists|creating vxlan interface: file exists/,
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
     causes: [
