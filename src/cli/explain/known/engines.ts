@@ -54,4 +54,21 @@ export const engineErrors: readonly KnownError[] = [
     cure: 'start the container again, which takes a new address; else remove it with podman rm -f',
     wraps: true,
   },
+  {
+    id: 'rootless-netns',
+    pattern:
+      /failed to (?:mount|create|write|set ?up|open) [^\n]{0,60}\brootless[- ](?:netns|cni)\b[^\n]{0,160}|(?:error|failed) (?:creating|to create|reading|to (?:open|join|enter)) (?:the )?rootless[- ](?:cni |network )?(?:netns|namespace|network)\b[^\n]{0,160}/i,
+    who: 'podman, without root',
+    meaning: 'the namespace in which podman makes networks without root cannot be made, or what it is made of is gone',
+    causes: [
+      'files below $XDG_RUNTIME_DIR were removed while containers ran: the last session of the user ended, tmpfiles',
+      '/var/lib/cni or another directory that it covers with one of its own does not exist',
+      'podman ran with sudo or su, and XDG_RUNTIME_DIR names the directory of another user',
+    ],
+    look: ['echo $XDG_RUNTIME_DIR; ls -l $XDG_RUNTIME_DIR', 'loginctl show-user $USER | grep Linger'],
+    cure:
+      'stop all containers of the user and remove $XDG_RUNTIME_DIR/rootless-*, or podman system migrate; ' +
+      'loginctl enable-linger keeps the directory',
+    wraps: true,
+  },
 ]

@@ -8,7 +8,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
     pattern:
-      /parent interface \S+ (?:does not exist|not found)|(?<!get )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))|failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found|requested parent interface \S+ was not found|failed to get default route interface|unable to find (?:parent|master) interface|type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found|(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/i,
+      /parent interface (?:\S+ )?(?:(?:does )?(?:not exist|not found)|(?:does )?was not found on the host)|invalid subinterface vlan name \S+|(?<!get )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))|failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found|requested parent interface \S+ was not found|failed to get default route interface|unable to find (?:parent|master) interface|type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found|(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/i,
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -25,7 +25,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-busy',
     pattern:
-      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|error adding container to network "[^"]*": )device or resource busy|is already using parent interface \S+/i,
+      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|ensure there are no \w+ networks using the same [^\n]{0,20}: |error adding container to network "[^"]*": )device or resource busy|is already using parent interface \S+/i,
     who: 'macvlan, ipvlan',
     meaning: 'the master interface serves something else that excludes it',
     causes: [
