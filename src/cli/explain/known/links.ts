@@ -129,7 +129,7 @@ export const linkErrors: readonly KnownError[] = [
       'it was to be renamed while it is up, or udev or NetworkManager worked on it at that moment',
     ],
     look: ['ip -d link show INTERFACE', 'bridge link; ovs-vsctl show'],
-    cure: 'take the interface out of what holds it (ip link set INTERFACE nomaster); let udev and NetworkManager leave it',
+    cure: 'take the interface out of what holds it (ip link set INTERFACE nomaster); keep udev and others off it',
     needsNetwork: true,
   },
   {
