@@ -52,7 +52,7 @@ export const directories: readonly (readonly [
     'a broken file that comes first',
     { '05-b.conflist': half, '10-a.conflist': list('10-a.conflist', 'a') },
     undefined,
-    'containerd-stops',
+    'json-syntax',
   ],
   [
     'a broken file that comes later',

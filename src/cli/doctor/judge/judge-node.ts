@@ -54,17 +54,13 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
       const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
       const isMeant = ({ id, file, severity }: LintFinding) =>
         severity !== 'note' && files.includes(file) && !skipped.includes(id)
-      const meant = each.findings.filter(isMeant)
-      // What stops containerd is what is wrong with the file.
-      const isReported = ({ id, file }: LintFinding) =>
-        id === 'containerd-stops' &&
-        meant.some((other) => other.id !== id && other.file === file && other.severity === 'error')
       const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
       // Another file behind it is whole: that one is used when this one is put aside.
       const hasAnother = each.files.some(({ file, isOwn }) => isOwn && basename(file) !== stoppedBy)
       const more = stoppedBy !== undefined && hasAnother ? { run: aside(inTheWay) } : {}
-      const told = meant.filter((found) => !isReported(found))
-      const found = told.map((each) => ({ ...ofLint(each), ...(each.file === inTheWay ? more : {}) }))
+      const found = each.findings
+        .filter(isMeant)
+        .map((each) => ({ ...ofLint(each), ...(each.file === inTheWay ? more : {}) }))
       return [...found, ...shadowed(each, facts)]
     })
 }

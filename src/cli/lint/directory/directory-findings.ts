@@ -40,16 +40,26 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
     return [findingIn(directory, { id: 'dir-empty', message }), ...ignored]
   }
   return [
-    ...stops(about),
-    ...skips(about),
+    ...consequences(about),
     ...later(about),
     ...sameNames(about),
     ...overlaps(about),
     ...bridges(about),
     ...markBits(about),
     ...ignored,
-    ...difference(about),
+    ...(about.looked.some(isToldOf) ? [] : difference(about)),
   ]
+}
+
+/** Whether a file has a finding of its own that keeps a runtime from it: one cause is one finding. */
+function isToldOf({ lint }: LookedAt): boolean {
+  return lint.findings.some(({ id, severity }) => severity === 'error' || id === 'bin-dir-missing')
+}
+
+/** What runtimes make of a file that has no such finding; of others the report's last lines tell it (`choicesText`). */
+function consequences(about: DirectoryAbout): readonly Finding[] {
+  const told = new Set(about.looked.filter(isToldOf).map(({ lint }) => lint.file))
+  return [...stops(about), ...skips(about)].filter(({ file }) => !told.has(file))
 }
 
 /** What concerns a runtime that is not on this node is no finding. */

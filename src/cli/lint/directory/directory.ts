@@ -2,7 +2,7 @@
 // A directory of configurations as the runtimes see it: every file looked at, and which one each runtime uses.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { NodeRuntime } from '../../node/runtime-directories.ts'
 import { type Finding, findingIn } from '../checks/finding.ts'
 import { type Chain, chainsOf } from '../rules/chains.ts'
@@ -10,7 +10,7 @@ import { type FileLint, lintText } from '../rules/file.ts'
 import type { Programs } from '../rules/programs.ts'
 import { directoryFindings, type LookedAt } from './directory-findings.ts'
 import { type Loaded, loadList, loadSingle, type NotLoaded } from './libcni.ts'
-import { byBytes, extensionOf, type Prediction, predict, type RuntimeSettings } from './predict.ts'
+import { byBytes, type Candidate, extensionOf, type Prediction, predict, type RuntimeSettings } from './predict.ts'
 import { notWatching } from './watch.ts'
 
 /** What lint says of a directory. `prediction` is absent when it cannot be read. */
@@ -98,8 +98,15 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
     return { lint, candidate: { name, load: { problem: read.problem } }, ...(read.isDenied ? { isDenied: true } : {}) }
   }
   const lint = lintText(file, read.text, programs)
-  const load = extensionOf(name) === '.conflist' ? withFolder(directory, loadList(read.text)) : loadSingle(read.text)
-  return { lint, candidate: { name, load, programProblem: programProblem(load, programs) } }
+  const load = extensionOf(name) === '.conflist' ? loadList(read.text) : loadSingle(read.text)
+  const folder = folderOf(directory, load)
+  if ('problem' in load || folder.length === 0) return { lint, candidate: candidateOf(name, load, programs) }
+  const findings = lint.findings.filter(({ id }) => id !== 'plugins-missing')
+  return { lint: { ...lint, findings }, candidate: candidateOf(name, withFolder(load, folder), programs) }
+}
+
+function candidateOf(name: string, load: Loaded | NotLoaded, programs: Programs): Candidate {
+  return { name, load: withPlugins(load), programProblem: programProblem(load, programs) }
 }
 
 /** A runtime reads it whole, whatever its size; nobody writes such a configuration. */
@@ -120,20 +127,32 @@ function textOf(file: string): Read {
   }
 }
 
-/** libcni 1.3 adds the plugins of the folder named after the network (NetworkPluginConfsFromFiles). */
-function withFolder(directory: string, load: Loaded | NotLoaded): Loaded | NotLoaded {
-  if ('problem' in load || load.isWhole || load.name.includes('/')) return load
+/**
+ * Where the plugins of a list are that has none or more of them: .conf files of the folder named after the network
+ * (libcni 1.3, NetworkPluginConfsFromFiles).
+ */
+function folderOf(directory: string, load: Loaded | NotLoaded): readonly string[] {
+  if ('problem' in load || load.isWhole || load.name.includes('/')) return []
   const folder = join(directory, load.name)
   const listed = namesIn(folder)
   const names = 'problem' in listed ? [] : listed.names.filter((name) => extensionOf(name) === '.conf')
+  return names.map((name) => join(folder, name))
+}
+
+function withFolder(load: Loaded, files: readonly string[]): Loaded | NotLoaded {
   const types = [...load.types]
-  for (const name of names) {
-    const read = textOf(join(folder, name))
+  for (const file of files) {
+    const read = textOf(file)
     const plugin = 'problem' in read ? read : loadSingle(read.text)
-    if ('problem' in plugin) return { problem: `${load.name}/${name}: ${plugin.problem}` }
+    if ('problem' in plugin) return { problem: `${load.name}/${basename(file)}: ${plugin.problem}` }
     types.push(...plugin.types)
   }
-  return types.length > 0 ? { ...load, types } : { problem: "no 'plugins' key, and no plugin configs found" }
+  return { ...load, types }
+}
+
+function withPlugins(load: Loaded | NotLoaded): Loaded | NotLoaded {
+  if ('problem' in load || load.types.length > 0) return load
+  return { problem: "no 'plugins' key, and no plugin configs found" }
 }
 
 /** CRI-O asks every plugin for its versions before it takes a file (libcni, ValidateNetworkList). */

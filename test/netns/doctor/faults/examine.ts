@@ -67,15 +67,12 @@ export function giveTools({ tools, node, pods }: Bench): void {
   ])
 }
 
-/** What lint says of each runtime follows from what is wrong with the file. */
-const consequences = ['runtimes-differ', 'containerd-stops', 'cri-o-skips', 'cnitool-stops']
-
 /** Makes the fault, and expects of each command what the fault says; the matrix has what they said. */
 export function examine(bench: Bench, fault: Fault): Row {
   giveTools(bench)
   done(bench, fault.make)
   const found = bench.node.doctor()
-  const lint = bench.lint().ids.filter((id) => !consequences.includes(id))
+  const lint = bench.lint().ids
   const row = { what: fault.what, doctor: [...new Set(found.ids)].toSorted(), lint }
   const printed = printedIn(bench, fault)
   const explained: Said | undefined = printed === undefined ? undefined : bench.explain(printed)
