@@ -400,6 +400,21 @@ describe('trestle agent', () => {
     await api.seen(({ body }) => (body as { reason?: string })?.reason === 'OtherConfiguration', 'the event')
   })
 
+  it('leaves a connection that carries nothing any more within half a minute', async () => {
+    await api.order({ put: [own, two] })
+    const running = agent()
+    await running.seen(isReady, 'ready')
+    const { stdout } = host.run('ss', ['-Htn', 'state', 'established', 'dport', '=', ':6443'])
+    const ports = [...stdout.matchAll(/:(\d+)\s+\S+:6443/g)].map(([, port]) => port)
+    expect(ports.length).toBeGreaterThan(0)
+    const hole = [...ports].flatMap((port) => [`tcp sport ${port} drop`, `tcp dport ${port} drop`])
+    const chain = `chain in { type filter hook input priority -300; ${hole.join('; ')}; }`
+    expect(host.run('nft', ['-f', '-'], `table inet hole { ${chain}; }\n`).stderr).toBe('')
+    await api.order({ put: [three] })
+    await running.seen(({ message, error }) => message === 'API server' && /ETIMEDOUT/.test(String(error)), 'the end')
+    await until(() => routes().length === 3, 'the route to node three')
+  })
+
   it('reads its token again after it was rotated and refused', async () => {
     await api.order({ put: [own] })
     const running = agent()

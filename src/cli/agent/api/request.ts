@@ -38,6 +38,12 @@ export interface Reading {
 const deadlineMs = 20_000
 const limitBytes = 8 * 1024 * 1024
 
+/**
+ * A server that vanished, or whose load balancer forgot us, sends nothing, and a watch has nothing to send: the kernel
+ * asks after so long, ten times, a second apart (libuv, uv__tcp_keepalive), and ends the connection.
+ */
+const keepAliveMs = 15_000
+
 /** The answer's JSON. Throws ApiError. */
 export async function askApi(access: Access, request: ApiRequest): Promise<unknown> {
   const { onChunk, text } = collector()
@@ -88,6 +94,7 @@ export async function readApi(access: Access, request: ApiRequest, reading: Read
         reject(new ApiError(message, statusCode, waitOf(headers)))
       })
     })
+    sent.on('socket', (socket) => socket.setKeepAlive(true, keepAliveMs))
     sent.on('timeout', () => sent.destroy(new Error(`nothing came for ${reading.silenceMs / 1000} s`)))
     sent.on('error', failed)
     sent.end(text)
