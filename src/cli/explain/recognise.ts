@@ -3,6 +3,7 @@
 // and what is left.
 
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
+import { agentWords } from './agents/agent-words.ts'
 import { knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
 import { type KnownError, otherMatters } from './known/known-error.ts'
@@ -81,7 +82,7 @@ type Match = KnownError & Span & { readonly said: string }
 const patterns = knownErrors.map((known) => ({ known, pattern: new RegExp(anySpace(known.pattern), 'i') }))
 
 function findAll(text: string): readonly Match[] {
-  const isAboutNetworks = aboutNetworks.test(text)
+  const isAboutNetworks = aboutNetworks.test(text) || agentWords.test(text)
   const matches = patterns.flatMap(({ known, pattern }): readonly Match[] => {
     if (known.needsNetwork === true && !isAboutNetworks) return []
     const match = pattern.exec(text)

@@ -49,7 +49,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-no-address',
     pattern:
-      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange|PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available|no available (?:IP )?address(?:es)?\b(?! pools)|IPAM pool is (?:full|exhausted)|failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress/i,
+      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange|PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available|no available (?:IP )?address(?:es)?\b(?! pools)|IPAM pool is (?:full|exhausted)|failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress|No more IP addresses available on network|IpAddressGenerationFailure\w*|no IPs available on any interfaces|No slot available for a trunk ENI|no valid subnets available for ENI creation|Insufficient available addresses in subnet|Subnet(?:Is)?Full(?:Error)?\b|IP_?SPACE_?EXHAUSTED|too many adapters on this instance/i,
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',
     causes: [
@@ -128,6 +128,21 @@ export const cloudErrors: readonly KnownError[] = [
     ],
     look: ['tail /var/log/aws-routed-eni/ipamd.log', 'kubectl -n kube-system get sa aws-node -o yaml'],
     cure: 'attach the policy to the role that the agent has; wait where it is only a limit',
+    needsNetwork: true,
+  },
+  {
+    id: 'cloud-metadata',
+    pattern:
+      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|Client\.Timeout)|EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}|failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))|IMDS client is not available|EC2RoleRequestError/i,
+    who: "the agent of a cloud provider's network",
+    meaning: "the agent does not reach the cloud's metadata service, from which it learns its machine and interfaces",
+    causes: [
+      'IMDSv2 with a hop limit of 1: a pod that is not on the host network is one hop further',
+      'a policy, a rule or a mesh blocks or redirects the address of the service',
+      'a proxy is asked for it: the address is missing in NO_PROXY',
+    ],
+    look: ['curl -m 3 http://169.254.169.254/ ; curl -m 3 http://100.100.100.200/', 'ip route get 169.254.169.254'],
+    cure: 'make the address answer from the node and from the agent: hop limit 2, a rule that lets it through, NO_PROXY',
     needsNetwork: true,
   },
   {

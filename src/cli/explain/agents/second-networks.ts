@@ -22,7 +22,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'serviceaccount-missing',
-    pattern: /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory/,
+    pattern: /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory|unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
     who: 'a plugin that asks the API server',
     meaning:
       'the plugin looked for the token that pods have; it has no kubeconfig, and where it runs there is no such token',
@@ -113,5 +113,61 @@ export const secondNetworkErrors: readonly KnownError[] = [
     ],
     look: ['kubectl get spidercoordinator -o yaml | grep -i -e detect', 'tcpdump -ni MASTER -e arp'],
     cure: 'let the gateway answer, or set detectGateway and detectIPConflict of SpiderCoordinator to false',
+  },
+  {
+    id: 'delete-without-record',
+    pattern:
+      /Err in\s+reading the delegates[^\n]{0,200}|failed to (?:read container data in the path|get the cached delegates file)[^\n]{0,200}|failed to read container data from old[^\n]{0,120}/,
+    who: 'Multus, sriov, ovs',
+    meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',
+    causes: [
+      'the ADD before it failed early: its error counts',
+      'the directory (/var/lib/cni/multus, /var/lib/cni/sriov) was emptied, or the agent has another one mounted',
+    ],
+    look: [
+      'ls /var/lib/cni/multus /var/lib/cni/sriov',
+      'kubectl get events -A --field-selector reason=FailedCreatePodSandBox',
+    ],
+    cure: 'look for the error of the ADD; update Multus, of which newer releases go on without the notes',
+  },
+  {
+    id: 'multus-no-delegate',
+    pattern:
+      /at least one delegate(?:\/clusterNetwork)? must be specified|must have either Kubernetes config or delegates|failed to get clusterNetwork \S+ in namespace|cannot find valid master CNI config|failed to (?:load|read) the primary CNI (?:configuration|plugin config)[^\n]{0,100}|could not find a plugin configuration in \S+|couldn't get (?:cni config|cni version|top level cni version)[^\n]{0,40}|Multus cni version is "[^"]*" while master plugin/i,
+    who: 'Multus',
+    meaning: 'Multus has no network to call first: its configuration names none, or the one that it names is not there',
+    causes: [
+      'it started before the default network had written its file (multus-conf-file=auto takes the first one)',
+      'clusterNetwork names a file or a NetworkAttachmentDefinition that is not there',
+      'the cniVersion of Multus is newer than that of the default network',
+    ],
+    look: ['ls -l /etc/cni/net.d; cat /etc/cni/net.d/00-multus.conf', 'kubectl get net-attach-def -A'],
+    cure: 'when the default network has its file, restart the Multus pod of this node; else correct clusterNetwork',
+  },
+  {
+    id: 'whereabouts-range',
+    pattern:
+      /no IP ranges in whereabouts config|net mask is too short, subnet \S+ has no usable IP|could not parse exclude range|invalid range start(?: IP| for CIDR \S+)?:[^\n]{0,60}|found IPAM conf mismatch for network-attachment-definitions|netCIDR is not a valid network address|subnetMaskSize must be greater/i,
+    who: 'whereabouts',
+    meaning: 'the range of whereabouts is none',
+    causes: [
+      '`range` or `ranges` is missing, no CIDR, or too small; range_start or exclude lies outside of it',
+      'two definitions of one network_name have different ranges',
+    ],
+    look: ['kubectl get net-attach-def -A -o yaml | grep -A8 whereabouts', 'trestle lint'],
+    cure: 'correct the range in the definition; one range for each network_name',
+  },
+  {
+    id: 'bond-refused',
+    pattern:
+      /bonding requires at least two links|bonding mode \(\S+\) is not supported|failed to (?:find bonded link|create bonded link|attach\w* links to bond|confirm that link)[^\n]{0,120}|requested MTU for bond is bigger|FailOverMac mode should be/i,
+    who: 'the bond plugin',
+    meaning: 'the bond of the pod could not be made of its links',
+    causes: [
+      'the links that it names are not in the pod: linksInContainer is not set, or their networks come after it',
+      'less than two links, an unknown mode, or an MTU larger than theirs',
+    ],
+    look: ['kubectl get net-attach-def -A -o yaml | grep -B3 -A20 bond', 'ip -n NETNS -br link'],
+    cure: 'name the networks of the links before that of the bond in the annotation, and set linksInContainer: true',
   },
 ]

@@ -10,6 +10,7 @@ import { nodeAgentErrors } from '../agents/node-agents.ts'
 import { podmanErrors } from '../agents/podman.ts'
 import { secondNetworkErrors } from '../agents/second-networks.ts'
 import { agentErrors } from '../agents/sockets.ts'
+import { startErrors } from '../agents/starts.ts'
 import { windowsErrors } from '../agents/windows.ts'
 import { addressErrors } from '../known/addresses.ts'
 import { betweenPluginsErrors } from '../known/between-plugins.ts'
@@ -51,6 +52,7 @@ export const knownErrors: readonly KnownError[] = [
   ...flannelErrors,
   ...calicoErrors,
   ...nodeAgentErrors,
+  ...startErrors,
   ...meshErrors,
   ...agentErrors,
   ...cloudErrors,

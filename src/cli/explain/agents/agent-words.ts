@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// By which words a line is known as one of an agent's log, where it names no plugin.
+
+/**
+ * Names of agents and of what only they work on, file names of their logs (kube-router), and the frames of Calico's
+ * ("[FATAL][29] startup/startup.go") and Cilium's ("subsys=daemon").
+ */
+export const agentWords =
+  /TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b|aws-k8s-agent|aws-node\b|azure-cns|kuryr|ovs-vsctl|ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|kindnet|IPPool|cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager/i

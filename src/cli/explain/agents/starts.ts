@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of agents that do not get as far as their socket: what they print when they end at their start.
+
+import type { KnownError } from '../known/known-error.ts'
+
+/** Errors of agents at their start, whoever they are. */
+export const startErrors: readonly KnownError[] = [
+  {
+    id: 'calico-rpf',
+    pattern: /Kernel's RPF check is set to 'loose'[^\n]{0,120}/,
+    who: 'calico-node (Felix)',
+    meaning: 'Felix ends: net.ipv4.conf.all.rp_filter is 2 (loose), with which pods could use addresses of others',
+    causes: [
+      'a distribution or a container node (kind, some Ubuntu releases) sets 2 in /etc/sysctl.d',
+      'another agent set it to 2 for its own routes',
+    ],
+    look: ['sysctl net.ipv4.conf.all.rp_filter', 'grep -rn rp_filter /etc/sysctl.conf /etc/sysctl.d /usr/lib/sysctl.d'],
+    cure:
+      'set it to 1 (or 0) in /etc/sysctl.d, restart calico-node; or let Felix accept it: ' +
+      'kubectl -n kube-system set env ds/calico-node FELIX_IGNORELOOSERPF=true',
+  },
+  {
+    id: 'agent-no-device',
+    pattern:
+      /unable to (?:determine|find) (?:direct routing device|the direct routing device|node addressing|devices)[^\n]{0,100}|failed to detect devices|direct routing device[^\n]{0,40}not (?:found|specified)|unable to find default gateway and none provided|multiple gateway interfaces detected|failed to find IPv[46] address on interface \S+|No active interface found which satisfies|primary node IP \S+ is not assigned to any interface|failed to find interface with specified node ip|IPv[46] (?:was|is) enabled,? but no IPv[46] address was found on (?:the )?node|no InternalIP \(v4 or v6\) found in node|failed to determine default (?:gateway|interface)|unable to (?:detect|find) (?:a |the )?(?:default )?(?:network )?interface (?:for|of) (?:the )?(?:node|tunnel|underlay)/i,
+    who: 'the agent of Cilium, OVN-Kubernetes, Kube-OVN, kube-router or another network',
+    meaning: 'the agent found no interface or address of the node over which it is to reach the other nodes',
+    causes: [
+      'the node has no default route, or two, and no setting says which interface it is',
+      'the setting names an interface or an address that this node does not have',
+      'the Node object has the address of another interface: --node-ip of kubelet',
+    ],
+    look: ['ip route show default; ip -br addr', 'kubectl get nodes -o wide'],
+    cure:
+      'name the interface in the settings of the network (Cilium: devices and directRoutingDevice; OVN: ' +
+      'gateway-interface; Kube-OVN: IFACE), or give the node a default route; correct --node-ip of kubelet',
+    needsNetwork: true,
+  },
+  {
+    id: 'agent-mtu',
+    pattern:
+      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
+    who: 'the agent of OVN-Kubernetes, flannel or Calico',
+    meaning: 'the interface of the node carries too small packets for the tunnel and the MTU of pods',
+    causes: [
+      'the MTU of pods was set as large as that of the interface: a tunnel takes 50 to 100 bytes',
+      'the agent chose a wrong interface',
+    ],
+    look: ['ip -br link; ip -d link show type vxlan; ip -d link show type geneve'],
+    cure: 'make the MTU of pods smaller by what the tunnel takes, or that of the interface larger on all nodes',
+    needsNetwork: true,
+  },
+  {
+    id: 'agent-environment',
+    pattern:
+      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME|env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)|(?:NODE_NAME|POD_NAME|POD_NAMESPACE|HOSTNAME)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/i,
+    who: 'the agent of a network',
+    meaning: 'the agent was started without a variable that its manifest gives it (the name of its node or pod)',
+    causes: [
+      'it was started by hand, by another chart or by an old manifest: newer images want more',
+      'the part `env` with fieldRef was lost when the manifest was edited',
+    ],
+    look: ['kubectl get ds -A', 'kubectl -n NAMESPACE get ds NAME -o yaml | grep -A30 env:'],
+    cure: 'apply the manifest of the same release as the image',
+    needsNetwork: true,
+  },
+  {
+    id: 'cilium-start',
+    pattern:
+      /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath|Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI \S+|Agent pipe unexpectedly closed/i,
+    who: 'the cilium agent',
+    meaning: 'the agent of this node ended while it started: the words after it say at which step',
+    causes: [
+      'it was killed by its startup probe while it built its programs: a slow node, a low CPU limit ("context ' +
+        'canceled", "signal: killed")',
+      'it found no device, no address for itself, or no interface of the cloud (ENI) yet',
+      'the kernel lacks what a setting wants',
+    ],
+    look: [
+      'kubectl -n kube-system logs ds/cilium -c cilium-agent --previous | grep -e level=fatal -e level=error',
+      'kubectl -n kube-system get pods -o wide -l name=cilium-operator',
+    ],
+    cure:
+      'do what the last words name; a slow node: raise startupProbe.failureThreshold and the CPU limit; an ENI that ' +
+      'is late comes by itself',
+    wraps: true,
+  },
+  {
+    id: 'aws-start',
+    pattern:
+      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}|(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}|waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to validate configuration/,
+    who: 'ipamd, in the aws-node pod',
+    meaning: 'ipamd ended while it started, so pods of this node get no addresses',
+    causes: [
+      'it does not reach the EC2 API, the metadata service or the API server: no route, a proxy, IMDS with a hop ' +
+        'limit of 1',
+      'its role lacks AmazonEKS_CNI_Policy',
+      'an interface is listed that the machine does not have (yet): attached a moment ago, or detached by hand',
+    ],
+    look: [
+      'tail -n 30 /var/log/aws-routed-eni/ipamd.log',
+      'kubectl -n kube-system logs ds/aws-node -c aws-node --previous --tail=20',
+    ],
+    cure: 'do what the last error in ipamd.log names; a machine whose metadata are wrong is replaced',
+    wraps: true,
+  },
+]
