@@ -9,7 +9,8 @@ const common = { needsNetwork: true } as const
 export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-certificate',
-    pattern: /x509: [^\n"\]]{5,160}/,
+    pattern:
+      /x509: [^\n"\]]{5,160}|https:\/\/[^\n\s]{1,200}"?: (?:remote error: )?tls: (?:bad certificate|unknown certificate|certificate (?:expired|required)|handshake failure|first record does not look like a TLS handshake|failed to (?:parse|verify) certificate)[^\n]{0,60}/,
     who: 'a plugin that asks the API server',
     meaning: "the plugin does not trust the API server's certificate",
     causes: [
@@ -30,7 +31,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-unauthorized',
     pattern:
-      /(?:failed|unable|err\w*=|could not)[^\n]{0,160}: Unauthorized\b|the server has asked for the client to provide credentials|must be logged in to the server|invalid bearer token|token (?:has|is) expired|(?:failed \(\w+\)|error [^\n]{0,100}): Unauthorized\b/,
+      /(?:failed|unable|err\w*=|could not)[^\n]{0,160}: Unauthorized\b|\berr(?:or)?="?Unauthorized\b|the server has asked for the client to provide credentials|must be logged in to the server|invalid bearer token|token (?:has|is) expired|(?:failed \(\w+\)|error [^\n]{0,100}): Unauthorized\b/,
     who: 'a plugin that asks the API server (istio-cni, linkerd-cni and others)',
     meaning: 'the API server refuses the token that the plugin has from its kubeconfig in /etc/cni/net.d',
     causes: [
@@ -76,7 +77,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-unreachable',
     pattern:
-      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80})|dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)|etcdserver: (?:request timed out|leader changed|no leader)|the server (?:was unable to return a response|is currently unable to handle)|https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect to|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}|node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}|Timed out waiting for node ?controller sync|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
+      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)|dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)|etcdserver: (?:request timed out|leader changed|no leader)|the server (?:was unable to return a response|is currently unable to handle)|https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect to|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}|node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}|Timed out waiting for node ?controller sync|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
     who: 'a plugin or agent that asks the API server',
     meaning:
       'the API server does not answer at the address that the plugin uses, mostly the first of the service range',
@@ -100,7 +101,8 @@ export const apiServerErrors: readonly KnownError[] = [
     pattern:
       /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?|no matches for kind "\w+" in (?:version|group)[^\n]{0,60}|customresourcedefinitions?\S* "[^"]+" not found|(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}|could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found|No ENIConfig could be found for this node/i,
     who: 'a plugin or agent that keeps its data in the API server',
-    meaning: 'the cluster does not know a kind of object (CRD), or has not the object, that the network keeps its data in',
+    meaning:
+      'the cluster does not know a kind of object (CRD), or has not the object, that the network keeps its data in',
     causes: [
       'the CRDs were not installed with this release: helm installs those of a chart once, and never updates them',
       'the operator that makes them does not run (Cilium)',
@@ -118,7 +120,8 @@ export const apiServerErrors: readonly KnownError[] = [
     pattern:
       /(?:plugin type="[^"]*"|CNI network "[^"]*"|network for sandbox|failed \(\w+\):|SetNetworkStatus|annotat\w+ (?:the )?pod)[^\n]{0,400}(?:failed calling webhook "[^"]*"|failed to call webhook|admission webhook "[^"]*" denied the request)[^\n]{0,160}/,
     who: 'the API server, to a plugin that writes to it',
-    meaning: 'the plugin may not write to the API server: a webhook of the cluster refuses the change, or does not answer',
+    meaning:
+      'the plugin may not write to the API server: a webhook of the cluster refuses the change, or does not answer',
     causes: [
       'the program behind the webhook is a pod that waits for this very network',
       'a policy (Kyverno, Gatekeeper) forbids changes of pods by this service account',
@@ -138,7 +141,10 @@ export const apiServerErrors: readonly KnownError[] = [
       'the API server does not answer at the address that the agent uses',
       'its role may not list one of the kinds, or a CRD is missing: newer images want more than the old manifest has',
     ],
-    look: ['kubectl get ds -A', 'kubectl -n NAMESPACE logs ds/NAME --tail=50 | grep -i -e forbidden -e "failed to list"'],
+    look: [
+      'kubectl get ds -A',
+      'kubectl -n NAMESPACE logs ds/NAME --tail=50 | grep -i -e forbidden -e "failed to list"',
+    ],
     cure: 'look a few lines above it for "forbidden", "failed to list" or a time-out; apply role and CRDs of the release',
     wraps: true,
     needsNetwork: true,

@@ -118,7 +118,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-refused',
     pattern:
-      /UnauthorizedOperation: |not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded|(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}|AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM/,
+      /UnauthorizedOperation: |not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded|(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}|AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM|ErrorCode: Throttling\S*|googleapi: Error (?:401|403|429)[^\n]{0,160}|LinkedAuthorizationFailed|(?:api error|ErrorCode:) \w*(?:Unauthorized|Forbidden|AccessDenied|InvalidClientTokenId|ExpiredToken)\w*|no EC2 IMDS role found/,
     who: "the cloud provider's API, asked by the agent of a plugin",
     meaning: 'the cloud refuses what the agent asks for: a right is missing, or it asks too often',
     causes: [
@@ -133,7 +133,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-metadata',
     pattern:
-      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|Client\.Timeout)|EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}|failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))|IMDS client is not available|EC2RoleRequestError/i,
+      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)|EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}|failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))|IMDS client is not available|EC2RoleRequestError/i,
     who: "the agent of a cloud provider's network",
     meaning: "the agent does not reach the cloud's metadata service, from which it learns its machine and interfaces",
     causes: [

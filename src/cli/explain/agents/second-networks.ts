@@ -22,7 +22,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'serviceaccount-missing',
-    pattern: /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory|unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
+    pattern:
+      /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory|unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
     who: 'a plugin that asks the API server',
     meaning:
       'the plugin looked for the token that pods have; it has no kubeconfig, and where it runs there is no such token',
@@ -52,10 +53,15 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'ovs-socket',
-    pattern: /failed to connect to ovsdb[^\n]{0,80}/,
-    who: 'the ovs plugin',
-    meaning: 'the plugin does not reach ovsdb-server on this node',
-    causes: ['Open vSwitch is not installed or does not run here', 'its socket has another path'],
+    pattern:
+      /failed to connect to ovsdb[^\n]{0,80}|ovsdb-tool: I\/O error[^\n]{0,160}|\/openvswitch\/\S+\.mgmt: (?:connect(?:ion failed)?|dial)[^\n]{0,80}|(?:ovs-vswitchd|ovsdb-server)[^\n]{0,30}(?:is|are) not running|(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet|unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)|failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}/,
+    who: 'the ovs plugin, or an agent with Open vSwitch',
+    meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',
+    causes: [
+      'Open vSwitch is not installed or does not run here, or starts still',
+      'its database is locked: a second one runs, on the node and in a pod',
+      'its socket has another path',
+    ],
     look: ['systemctl status openvswitch-switch openvswitch', 'ls -l /run/openvswitch/db.sock'],
     cure: 'start Open vSwitch; where the socket is elsewhere name it in `socket_file`',
   },

@@ -108,7 +108,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'ovn-agent',
     pattern:
-      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF|error waiting for node readiness|failed to ping gw \S+|init(?:ialize)? node gateway(?: failed)?|ovn-controller[^\n]{0,60}not (?:running|connected)|not connected to OVN SB database|has not completed logical flows processing|ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available|OVS is not installed|(?:nb|sb)-connection-status is \S+|timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}|failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}|ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}|pod OVN annotations (?:changed|deleted)/i,
+      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF|error waiting for node readiness|failed to ping gw \S+|init(?:ialize)? node gateway(?: failed)?|ovn-controller[^\n]{0,60}not (?:running|connected)|not connected to OVN SB database|has not completed logical flows processing|ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available|ovsdb-client: failed to connect[^\n]{0,80}|Check(?:Nb|Sb)IsLeader execute err[^\n]{0,60}|no available northd leader|OVS is not installed|(?:nb|sb)-connection-status is \S+|timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}|failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}|ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}|pod OVN annotations (?:changed|deleted)/i,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -138,18 +138,20 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'agent-socket',
     pattern:
-      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused|permission denied|resource temporarily unavailable)|dial unix \/\S+: i\/o timeout|cannot connect to grpc dataplane[^\n]{0,60}|(?:failed \(\w+\)|network(?: for sandbox \S+)?): (?:[\w -]{1,60}: )?rpc error: code = Unavailable desc = (?:grpc: the connection is unavailable|transport is closing|all SubConns are in TransientFailure|connection closed|error reading from server)[^\n]{0,160}/,
+      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused|permission denied|resource temporarily unavailable)|dial unix \/\S+: i\/o timeout|https?:\/\/[^\n\s]{1,160}"?: (?:read unix @?->\/\S+: [^\n]{1,60}|write unix @?->\/\S+: [^\n]{1,60})|http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/[^\n\s]{0,100}"?: (?:unexpected )?EOF\b|cannot connect to grpc dataplane[^\n]{0,60}|(?:failed \(\w+\)|network(?: for sandbox \S+)?): (?:[\w -]{1,60}: )?rpc error: code = Unavailable desc = (?:grpc: the connection is unavailable|transport is closing|all SubConns are in TransientFailure|connection closed|error reading from server)[^\n]{0,160}/,
     who: 'a plugin that passes calls on to an agent',
     meaning: 'the agent behind the plugin does not answer on this node',
     causes: ['its pod crashes or starts still', 'it was removed, and its configuration was left in /etc/cni/net.d'],
     look: ['kubectl get pods -A -o wide --field-selector spec.nodeName=$(hostname)', 'ls /etc/cni/net.d'],
     cure: `make the agent run: ${why}`,
     needsNetwork: true,
-    unless: /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/\/(?:localhost|127\.0\.0\.1|\[::1\]):(?:8080|443)\/api/,
+    unless:
+      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|\/\/(?:localhost|127\.0\.0\.1|\[::1\]):(?:8080|443)\/api/,
   },
   {
     id: 'kube-ovn-gateway',
-    pattern: /network \S+ with gateway \S+ is not ready for interface[^\n]{0,100}|no packets received from gateway \S+|gateway check of \S+ (?:canceled|failed)[^\n]{0,60}|resolve MAC address of \S+ timeout[^\n]{0,60}/,
+    pattern:
+      /network \S+ with gateway \S+ is not ready for interface[^\n]{0,100}|no packets received from gateway \S+|gateway check of \S+ (?:canceled|failed)[^\n]{0,60}|resolve MAC address of \S+ timeout[^\n]{0,60}/,
     who: 'the plugin of Kube-OVN',
     meaning: 'the pod got its address, and the gateway of its subnet does not answer a ping from there',
     causes: [

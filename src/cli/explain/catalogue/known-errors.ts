@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error of others that is known, the telling ones first: of two whose words overlap the first one counts.
 
+import { anyonesErrors } from '../agents/anyone.ts'
 import { apiServerErrors } from '../agents/api-server.ts'
 import { calicoErrors } from '../agents/calico.ts'
 import { cloudErrors } from '../agents/clouds.ts'
@@ -78,4 +79,5 @@ export const knownErrors: readonly KnownError[] = [
   ...sandboxErrors,
   ...runtimeErrors,
   ...reachErrors,
+  ...anyonesErrors,
 ]

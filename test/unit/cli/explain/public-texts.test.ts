@@ -11,7 +11,7 @@ import { causesOf, formsOf, namedIn, table } from './texts.ts'
 const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ id, source, text })
 const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
 /** Development material alone: nothing of these searches was set aside. */
-const development = ['-7', '-8'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
+const development = ['-7', '-8', '-9'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const sets = ['', '-2', '-3', '-4', '-5']
 const threads = sets.flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const heldOut = sets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
