@@ -99,7 +99,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'crd-missing',
     pattern:
-      /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?|no matches for kind "\w+" in (?:version|group)[^\n]{0,60}|customresourcedefinitions?\S* "[^"]+" not found|(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}|could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found|No ENIConfig could be found for this node/i,
+      /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?|no matches for kind "\w+" in (?:version|group)[^\n]{0,60}|customresourcedefinitions?\S* "[^"]+" not found|(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}|could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found|\b[a-z]{3,30}\.(?:[\w-]{1,30}\.){0,3}(?:projectcalico\.org|kubeovn\.io|cilium\.io|antrea\.io|cni\.cncf\.io|k8s\.aws|amazonaws\.com|openshift\.io|ovn\.org|spidernet\.io|danm\.k8s\.io|networking\.alibaba\.com) "[^"]+" not found|No ENIConfig could be found for this node/i,
     who: 'a plugin or agent that keeps its data in the API server',
     meaning:
       'the cluster does not know a kind of object (CRD), or has not the object, that the network keeps its data in',

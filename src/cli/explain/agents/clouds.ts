@@ -84,6 +84,23 @@ export const cloudErrors: readonly KnownError[] = [
     cure: 'make that container run; where no policies are wanted switch enableNetworkPolicy of the add-on off',
   },
   {
+    id: 'aws-controller',
+    pattern:
+      /pod does not have label vpc\.amazonaws\.com\/\S+|failed to allocate branch ENI to pod[^\n]{0,120}|Failed to get pod ENI config|pod-?ENI annotation[^\n]{0,60}(?:not found|missing|empty)/i,
+    who: "the plugin for VPCs, by what AWS's vpc-resource-controller tells it",
+    meaning: 'the controller has not written into the pod which address or branch interface it gets',
+    causes: [
+      'a pod with a security group: the machine type has no branch interfaces, or they are used up',
+      'the role of the cluster lacks AmazonEKSVPCResourceController',
+      'Windows: enable-windows-ipam is not set in amazon-vpc-cni, or the old controller and its webhook do not run',
+    ],
+    look: [
+      'kubectl get events -A | grep -i -e eni -e SecurityGroup',
+      'kubectl get node NODE -o yaml | grep -i pod-eni',
+    ],
+    cure: 'do what the event of the controller says; use a machine type with branch interfaces (ENABLE_POD_ENI)',
+  },
+  {
     id: 'azure-cns',
     pattern:
       /(?:RequestIPConfigs?|AllocateIPConfig|RequestIPAddress\w*) failed|failed to request IPs? (?:address(?:es)? )?from CNS|failed to get (?:IP address|network container\w*)[^\n]{0,40} from (?:Azure )?CNS|no NCs? found in (?:the )?CNS|CNS (?:client|IPAM)[^\n]{0,80}(?:failed|error|refused|deadline)|(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,

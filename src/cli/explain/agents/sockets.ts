@@ -89,7 +89,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'multus-daemon',
     pattern:
-      /dial unix \S*multus\.sock[^\n]{0,60}|\(shim\): failed to send CNI request: Post "?http:\/\/dummy\/(?:cni|delegate)"?: [^\n]{1,100}/,
+      /dial unix \S*multus\.sock[^\n]{0,60}|\(shim\): timed out waiting for the condition|Daemon not reachable over socketfile[^\n]{0,60}|\(shim\): failed to send CNI request: Post "?http:\/\/dummy\/(?:cni|delegate)"?: [^\n]{1,100}/,
     who: 'multus-shim',
     meaning: 'the Multus daemon of this node does not answer',
     causes: ['its pod crashes or was killed for memory', 'it was removed, and its configuration was left'],

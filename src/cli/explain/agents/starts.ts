@@ -53,7 +53,7 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'agent-environment',
     pattern:
-      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME|env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)|(?:NODE_NAME|POD_NAME|POD_NAMESPACE|HOSTNAME)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/i,
+      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME|env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>|unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)|(?:NODE_NAME|POD_NAME|POD_NAMESPACE|HOSTNAME)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/i,
     who: 'the agent of a network',
     meaning: 'the agent was started without a variable that its manifest gives it (the name of its node or pod)',
     causes: [
@@ -63,6 +63,20 @@ export const startErrors: readonly KnownError[] = [
     look: ['kubectl get ds -A', 'kubectl -n NAMESPACE get ds NAME -o yaml | grep -A30 env:'],
     cure: 'apply the manifest of the same release as the image',
     needsNetwork: true,
+  },
+  {
+    id: 'node-unknown',
+    pattern:
+      /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found/i,
+    who: 'the agent of a network',
+    meaning: 'the cluster has no node of the name under which the agent asks for its own',
+    causes: [
+      'the name of the machine is not that of its Node object: --hostname-override, a cloud provider, a new host name',
+      'the Node object was deleted, or kubelet has not made it yet',
+      'Cilium: the operator, which makes the CiliumNode, does not run',
+    ],
+    look: ['hostname; kubectl get nodes -o wide', 'kubectl get ciliumnodes 2>/dev/null'],
+    cure: 'give the agent the name of the Node object (NODE_NAME from spec.nodeName), or let kubelet register it again',
   },
   {
     id: 'cilium-start',
