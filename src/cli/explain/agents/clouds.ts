@@ -37,7 +37,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'rule-exists',
     pattern:
-      /failed to (?:add|set ?up)(?: [\w']+){0,2} ?rule\b[^\n]{0,120}: file exists|UpdateRuleListBySrc: [^\n]{1,60}/i,
+      /failed to (?:add|set ?up)(?: [\w']+){0,2} ?rule\b[^\n]{0,120}: file exists|UpdateRuleListBySrc: (?!Success|empty)[^\n]{1,60}/i,
     who: 'the aws-cni plugin, or another that routes by rules',
     meaning: 'the address of the pod still has a routing rule on the node, of a pod that had it before',
     causes: ['the DEL of that pod did not reach its end', 'another program makes rules for the same addresses'],

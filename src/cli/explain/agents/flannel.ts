@@ -24,7 +24,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'node-no-podcidr',
     pattern:
-      /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node|node\S* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)|PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available|both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found|usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR|no IPv[46] ranges (?:available|specified)/i,
+      /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node|node\S* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)|PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available|both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found|usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR/i,
     who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
     meaning: 'the node has no range for pods: its spec.podCIDR is empty',
     causes: [
@@ -113,7 +113,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'etcd-unreachable',
     pattern:
-      /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader|Failed to acquire subnet: 50\d:[^\n]{0,100}|(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)|Calico datastore error=context deadline exceeded|dial tcp \S+:(?:2379|4001): [^\n]{1,60}|Unable to (?:setup kvstore|connect to (?:the initial )?etcd)[^\n]{0,100}/i,
+      /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader|Failed to acquire subnet: 50\d:[^\n]{0,100}|(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)|Calico datastore error=context deadline exceeded|(?:plugin type="[^"]*"|failed \(\w+\):|network:|CNI network "[^"]*"|\[(?:FATAL|ERROR)\]\[\d+\]|\bcni\b)[^\n]{0,400}dial tcp \S+:(?:2379|4001): [^\n]{1,60}|Unable to (?:setup kvstore|connect to the initial etcd)[^\n]{0,100}/i,
     who: 'flanneld, calico with etcd',
     meaning: 'etcd does not answer where the agent looks for it',
     causes: [

@@ -42,7 +42,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-felix',
     pattern:
-      /felix is not live|calico\/node is not live|felix is not ready|calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha|Typha\S*[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS)|typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha|Typha discovery[^\n]{0,40}failed|Connection to Typha failed|ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed|(?:iptables|nftables) command failed after retries|Failed to program (?:iptables|nftables)[^\n]{0,60}|Failed to update IP sets after multiple retries|Failed to (?:configure BPF devices|create BPF endpoint manager)|(?:Felix|calico-node)[^\n]{0,60}Exiting immediately/i,
+      /felix is not live|calico\/node is not live|felix is not ready|calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha|Typha\S*[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake|\btls: )|typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha|Typha discovery[^\n]{0,40}failed|Connection to Typha failed|ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed|(?:iptables|nftables) command failed after retries|Failed to program (?:iptables|nftables)[^\n]{0,60}|Failed to update IP sets after multiple retries|Failed to (?:configure BPF devices|create BPF endpoint manager)|(?:Felix|calico-node)[^\n]{0,60}Exiting immediately/i,
     who: 'calico-node',
     meaning: 'Felix, the part of calico-node that writes rules and routes, is not ready on this node',
     causes: [

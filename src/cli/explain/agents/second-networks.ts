@@ -8,7 +8,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'kubelet-pod-resources',
     pattern:
-      /failed to list pod resources[^\n]{0,160}|(?:GetResourceClient|getKubeletClient|failed to get a ResourceClient instance)[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister/,
+      /failed to list pod resources[^\n]{0,160}|(?:GetResourceClient(?!: using)|getKubeletClient|failed to get a ResourceClient instance)[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister/,
     who: 'Multus',
     meaning: 'kubelet did not tell Multus which devices the pod got: it asks by kubelet/pod-resources/kubelet.sock',
     causes: [
@@ -54,7 +54,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'ovs-socket',
     pattern:
-      /failed to connect to ovsdb[^\n]{0,80}|ovsdb-tool: I\/O error[^\n]{0,160}|\/openvswitch\/\S+\.mgmt: (?:connect(?:ion failed)?|dial)[^\n]{0,80}|(?:ovs-vswitchd|ovsdb-server)[^\n]{0,30}(?:is|are) not running|(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet|unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)|failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}/,
+      /failed to connect to ovsdb[^\n]{0,80}|ovsdb-tool: I\/O error[^\n]{0,160}|\/openvswitch\/\S+\.mgmt: (?:connect(?:ion failed)?|dial)[^\n]{0,80}|(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet|unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)|failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}/,
     who: 'the ovs plugin, or an agent with Open vSwitch',
     meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',
     causes: [

@@ -46,7 +46,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'kubeconfig-missing',
     pattern:
-      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|https?:\/\/(?:localhost|127\.0\.0\.1|\[::1\]):(?:8080|443)\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
+      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided)|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
     who: 'a plugin that asks the API server',
     meaning: "the plugin's kubeconfig is not on the node, or names no server: then it asks localhost:8080",
     causes: [
@@ -73,7 +73,7 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-readiness',
-    pattern: /readiness ?indicator ?file[^\n]{0,200}|have you checked that your default network is ready/i,
+    pattern: /readiness ?indicator ?file(?! check)[^\n]{0,200}|have you checked that your default network is ready/i,
     who: 'Multus',
     meaning: 'the default network of this node has not written the file that Multus waits for: it is not ready',
     causes: [
@@ -108,7 +108,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'ovn-agent',
     pattern:
-      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF|error waiting for node readiness|failed to ping gw \S+|init(?:ialize)? node gateway(?: failed)?|ovn-controller[^\n]{0,60}not (?:running|connected)|not connected to OVN SB database|has not completed logical flows processing|ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available|ovsdb-client: failed to connect[^\n]{0,80}|Check(?:Nb|Sb)IsLeader execute err[^\n]{0,60}|no available northd leader|OVS is not installed|(?:nb|sb)-connection-status is \S+|timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}|failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}|ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}|pod OVN annotations (?:changed|deleted)/i,
+      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF|ovnkube\S*[^\n]{0,60}error waiting for node readiness|failed to ping gw \S+|init node gateway failed|failed to initialize node gateway|ovn-controller[^\n]{0,60}not (?:running|connected)|not connected to OVN SB database|has not completed logical flows processing|ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available|ovsdb-client: failed to connect[^\n]{0,80}|Check(?:Nb|Sb)IsLeader execute err[^\n]{0,60}|no available northd leader|OVS is not installed|(?:nb|sb)-connection-status is \S+|timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}|failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}|ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}|pod OVN annotations (?:changed|deleted)/i,
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -146,7 +146,7 @@ export const agentErrors: readonly KnownError[] = [
     cure: `make the agent run: ${why}`,
     needsNetwork: true,
     unless:
-      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|\/\/(?:localhost|127\.0\.0\.1|\[::1\]):(?:8080|443)\/api/,
+      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api/,
   },
   {
     id: 'kube-ovn-gateway',
