@@ -77,7 +77,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-full',
     pattern:
-      /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool|pools are likely exhausted|failed to find or claim a block|cannot allocate new block due to per host block limit|no pools match the required use|No valid IPPool\b|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
+      /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool|pools are likely exhausted|failed to find or claim a block|cannot allocate new block due to per host block limit|no pools match the required use|No valid IPPool\b(?! found)|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',
     causes: [

@@ -110,7 +110,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'spiderpool-check',
     pattern:
-      /failed to ip checking[^\n]{0,160}|failed to (?:detect|check) gateway[^\n]{0,120}|gateway \S+ is unreachable|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
+      /failed to ip checking[^\n]{0,160}|failed to (?:detect|check) gateway(?! API)[^\n]{0,120}|gateway \S+ is unreachable|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
     who: 'spiderpool (its coordinator plugin)',
     meaning: 'the check of the new address, or of its gateway, failed',
     causes: [
