@@ -31,7 +31,8 @@ export const clusterAddressErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-full',
-    pattern: /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent/i,
+    pattern:
+      /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent|cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/i,
     who: 'the cilium plugin',
     meaning: 'the agent of this node has no address for the pod',
     causes: [

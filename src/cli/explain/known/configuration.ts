@@ -92,7 +92,8 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'no-network-attachment',
-    pattern: /cannot find (?:a )?network-attachment-definition|network-attachment-definitions?\S* "[^"]*" not found/i,
+    pattern:
+      /cannot find (?:a )?network-attachment-definition(?! \(\))|network-attachment-definitions?\S* "[^"]*" not found/i,
     who: 'Multus',
     meaning: 'the annotation of the pod names a NetworkAttachmentDefinition that is not there',
     causes: ['it is in another namespace: write NAMESPACE/NAME', 'it was not created yet', 'its name is misspelt'],

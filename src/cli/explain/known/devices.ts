@@ -8,7 +8,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-no-function',
     pattern:
-      /VF pci addr(?:ess)? is required|failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))|no (?:free )?VFs? (?:available|found)/i,
+      /VF pci addr(?:ess)? is required|failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))|no (?:free )?VFs? (?:available|found)|failed to open the sriov_numfs of device[^\n]{0,120}/i,
     who: 'the sriov plugin',
     meaning: 'the pod got no virtual function of a network card',
     causes: [

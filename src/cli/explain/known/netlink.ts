@@ -41,7 +41,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'bpf-refused',
     pattern:
-      /(?:load\w*|creat\w*|attach\w*|pin\w*|open\w*|mount\w*|replac\w*)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK)|\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/i,
+      /(?:load\w*|creat\w*|attach\w*|pin\w*|open\w*|mount\w*|replac\w*)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK|bad file descriptor)|unable to mount BPF filesystem[^\n]{0,120}|bpftool -j feature probe\]?[^\n]{0,40}exit status \d+|\bmap\b[^\n]{0,30}unable to update map: [a-z ]{1,40}|\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/i,
     who: 'an agent that uses BPF (Cilium, Calico eBPF, aws-cni policies)',
     meaning: 'the kernel refused a BPF program or map, or has no place to keep it',
     causes: [
@@ -56,7 +56,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'ipset-refused',
     pattern:
-      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file)/i,
+      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file|: exist\b)/i,
     who: 'ipset, run by an agent or plugin',
     meaning: 'a set of addresses could not be made, changed or removed',
     causes: [
@@ -71,7 +71,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'link-gone',
     pattern:
-      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|container interface name \S+ does not exist|(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)|could not find bridge \S+: route/i,
+      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|registering network: Link not found|container interface name \S+ does not exist|(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)|could not find bridge \S+: route/i,
     who: 'a plugin',
     meaning: 'an interface that the plugin has to work on is not there',
     causes: [

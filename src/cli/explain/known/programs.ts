@@ -66,7 +66,8 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'command-not-found',
-    pattern: /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?): exit status 127\b/,
+    pattern:
+      /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?|Command execution [^\n]{1,300} failed): exit status 127\b/,
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node (a shell ends with 127 then)',
     causes: ['iptables, ip or nsenter is missing, or not in the PATH of the runtime'],
@@ -181,7 +182,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'install-refused',
     pattern:
-      /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)/i,
+      /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)|\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/\S*[^\n]{0,20}: (?:read-only file system|permission denied)|(?:cni|calico)[^\n]{0,60}found no writeable directory/i,
     who: 'the installer of a plugin (an init container of its DaemonSet)',
     meaning: 'the plugin could not be put into the directory of plugins of the node',
     causes: [

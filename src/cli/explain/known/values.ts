@@ -60,7 +60,7 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'annotation-refused',
     pattern:
-      /parsePodNetwork(?:Annotation|ObjectName): [^\n]{1,200}|namespace isolation enabled, annotation violates permission|more than one default network is specified|annotation "?[^"\n]{1,80}"? specified but empty|cannot have more than one IPv[46] address for "[^"]*" annotation|failed to parse '[^'\n]{0,120}' as JSON|ipAddrs(?:NoIpam)? is not compatible with configured IPAM|requested feature is not (?:enabled|supported for this runtime): \w+|multiple IPv[46] addresses in \S+ annotation|invalid IP "[^"]*" in \S+ annotation|failed to parse pod-ENI annotation/i,
+      /parsePodNetwork(?:Annotation|ObjectName): [^\n]{1,200}|cannot find a network-attachment-definition \(\)[^\n]{0,120}|namespace isolation enabled, annotation violates permission|more than one default network is specified|annotation "?[^"\n]{1,80}"? specified but empty|cannot have more than one IPv[46] address for "[^"]*" annotation|failed to parse '[^'\n]{0,120}' as JSON|ipAddrs(?:NoIpam)? is not compatible with configured IPAM|requested feature is not (?:enabled|supported for this runtime): \w+|multiple IPv[46] addresses in \S+ annotation|invalid IP "[^"]*" in \S+ annotation|failed to parse pod-ENI annotation/i,
     who: 'Multus, Calico, Antrea',
     meaning: 'an annotation of the pod cannot be read, or asks for what the configuration of the node does not allow',
     causes: [
