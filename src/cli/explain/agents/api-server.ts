@@ -145,7 +145,7 @@ export const apiServerErrors: readonly KnownError[] = [
       'kubectl get ds -A',
       'kubectl -n NAMESPACE logs ds/NAME --tail=50 | grep -i -e forbidden -e "failed to list"',
     ],
-    cure: 'look a few lines above it for "forbidden", "failed to list" or a time-out; apply role and CRDs of the release',
+    cure: 'look above it for "forbidden", "failed to list" or a time-out; apply role and CRDs of the release',
     wraps: true,
     needsNetwork: true,
   },

@@ -159,7 +159,7 @@ export const cloudErrors: readonly KnownError[] = [
       'a proxy is asked for it: the address is missing in NO_PROXY',
     ],
     look: ['curl -m 3 http://169.254.169.254/ ; curl -m 3 http://100.100.100.200/', 'ip route get 169.254.169.254'],
-    cure: 'make the address answer from the node and from the agent: hop limit 2, a rule that lets it through, NO_PROXY',
+    cure: 'make the address answer from the node and from the agent: hop limit 2, a rule, NO_PROXY',
     needsNetwork: true,
   },
   {
