@@ -38,7 +38,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-generation',
     pattern:
-      /Could not fetch rule set generation i'?d|cache initialization failed: (?!Operation not permitted)[A-Z][^\n]{1,60}|Unable to initialize Netlink socket: Protocol not supported/i,
+      /Could not fetch rule set generation i'?d|cache initialization failed: (?!Operation not permitted)[A-Z][^\n]{1,60}|(?:Unable to initialize Netlink socket|Failed to initialize nft): Protocol not supported/i,
     who: 'iptables of the nft kind',
     meaning: 'the kernel does not know nf_tables, which iptables-nft needs for everything',
     causes: [

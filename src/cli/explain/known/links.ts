@@ -42,7 +42,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'mac-in-use',
     pattern:
-      /failed to set (?:the )?(?:link|macvlan|interface|ipvlan)(?: "?[\w.-]+"?)? up: (?:device or resource busy|address already in use)|(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/i,
+      /(?<!vxlan[^\n]{0,120})failed to set (?:the )?(?:link|macvlan|interface|ipvlan)(?: "?[\w.-]+"?)? up: (?:device or resource busy|address already in use)|(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/i,
     who: 'the kernel',
     meaning: 'another macvlan on the same master has the MAC address that was asked for (ipvlan: the address)',
     causes: [
@@ -52,6 +52,19 @@ export const linkErrors: readonly KnownError[] = [
     ],
     look: ['ip -d link show type macvlan', 'for n in /run/netns/*; do nsenter --net=$n ip -br link; done'],
     cure: 'wait for the end of the pod that has it, or give each pod a MAC of its own',
+  },
+  {
+    id: 'vxlan-port-taken',
+    pattern:
+      /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use|set interface flannel\.\d+ to UP state: address already in use|device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use/i,
+    who: 'docker, flannel, Cilium',
+    meaning: 'the UDP port of the tunnel is taken, so that its interface cannot come up',
+    causes: [
+      'another network of the node tunnels over the same port (4789, 8472) with other settings: two add-ons, swarm',
+      'the tunnel interface of an earlier network is left, in a namespace of its own',
+    ],
+    look: ['ss -Hlnup', 'ip -d link show type vxlan; ls /run/docker/netns'],
+    cure: 'remove the interface that is left, or give one of the networks another port (swarm init --data-path-port)',
   },
   {
     id: 'mac-invalid',

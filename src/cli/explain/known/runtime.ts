@@ -59,6 +59,20 @@ export const runtimeErrors: readonly KnownError[] = [
       'runtime itself holds is freed by its restart',
   },
   {
+    id: 'host-address-missing',
+    pattern:
+      /(?:cannot open hostport|hostport mapping|userland proxy|external connectivity|rootlessport|failed to bind (?:host )?port|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}cannot assign requested address/i,
+    who: 'CRI-O, docker, podman',
+    meaning: 'a port is to be published at an address that the node does not have',
+    causes: [
+      'the address belongs to a router or a NAT in front of the node (the public one of a cloud machine)',
+      'the interface that had it is down, or got its address after the runtime started',
+      'an IPv6 address on a node without IPv6',
+    ],
+    look: ['ip -br addr'],
+    cure: 'publish at 0.0.0.0 or at an address that `ip addr` shows',
+  },
+  {
     id: 'name-reserved',
     pattern: /failed to reserve sandbox name|error reserving (?:pod|ctr) name|name \S+ is reserved for/,
     who: 'containerd, CRI-O',
