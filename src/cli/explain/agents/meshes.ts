@@ -78,4 +78,18 @@ export const meshErrors: readonly KnownError[] = [
     look: ['oc get pods -n openshift-sdn -o wide', 'oc get hostsubnet,netnamespace', 'systemctl status ovs-vswitchd'],
     cure: 'bring Open vSwitch and the sdn pod of this node up, then the controller; delete the pod when they run',
   },
+  {
+    id: 'mesh-entry-gone',
+    pattern:
+      /istio-cni (?:CNI )?config file (?:modified|removed)|istio-cni plugin not found in Istio CNI config|istio owned CNI config does not exist|primary CNI config name is not specified|from primary CNI config is missing in Istio CNI config|(?:kuma|linkerd)-cni plugin is missing in the chained config|cni config file does not exist at the specified path|CNI config file(?: \S+)? removed(?: during configuration|:)/i,
+    who: 'the installer of istio-cni, linkerd-cni or kuma-cni',
+    meaning: "the mesh's entry is not (or no longer) in the list of the network that it stands behind",
+    causes: [
+      'the network wrote its list anew (an update, a restart of its agent): the installer sees it and joins again',
+      'there was no list yet when the installer came: the network starts later',
+      'it looks into another directory than the runtime: k3s, rke2, microk8s and GKE have their own',
+    ],
+    look: ['ls -l /etc/cni/net.d; grep -l -e istio-cni -e linkerd-cni -e kuma-cni /etc/cni/net.d/*'],
+    cure: "wait for its next round; else set the runtime's directories in the mesh's values (cniConfDir, cniBinDir)",
+  },
 ]

@@ -176,4 +176,17 @@ export const secondNetworkErrors: readonly KnownError[] = [
     look: ['kubectl get net-attach-def -A -o yaml | grep -B3 -A20 bond', 'ip -n NETNS -br link'],
     cure: 'name the networks of the links before that of the bond in the annotation, and set linksInContainer: true',
   },
+  {
+    id: 'ovn-definition',
+    pattern:
+      /IPAM key is not supported\. Use OVN-K|net-attach-def name \(\S+\) is inconsistent with config|topology (?:type )?"?\w+"? (?:is )?not supported|missing NADName in secondary network|missing primary user defined network NAD|the subnet attribute must be defined for layer2|invalid name in in secondary network netconf|layer3 topology does not allow persistent IPs|localnet topology does not allow|CNI plugin chaining is not supported/i,
+    who: 'OVN-Kubernetes',
+    meaning: 'the NetworkAttachmentDefinition (or the user-defined network) is none that OVN-Kubernetes takes',
+    causes: [
+      'netAttachDefName is not NAMESPACE/NAME of the definition itself',
+      'an `ipam` key: its own `subnets` gives addresses; an unknown topology, or one without subnets',
+    ],
+    look: ['kubectl get net-attach-def -A -o yaml', 'kubectl get userdefinednetwork,clusteruserdefinednetwork -A'],
+    cure: 'correct the definition, then make the pods of it anew',
+  },
 ]

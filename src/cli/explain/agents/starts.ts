@@ -53,7 +53,7 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'agent-environment',
     pattern:
-      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME|env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>|unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)|(?:NODE_NAME|POD_NAME|POD_NAMESPACE|HOSTNAME)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/i,
+      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME|env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>|unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)|(?:NODE_NAME|POD_NAME|POD_NAMESPACE)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/i,
     who: 'the agent of a network',
     meaning: 'the agent was started without a variable that its manifest gives it (the name of its node or pod)',
     causes: [
@@ -77,6 +77,20 @@ export const startErrors: readonly KnownError[] = [
     ],
     look: ['hostname; kubectl get nodes -o wide', 'kubectl get ciliumnodes 2>/dev/null'],
     cure: 'give the agent the name of the Node object (NODE_NAME from spec.nodeName), or let kubelet register it again',
+  },
+  {
+    id: 'agent-options',
+    pattern:
+      /(?:level=fatal|\[FATAL\]|\bF\d{4} )[^\n]{0,300}?(?:--[a-z][\w-]{3,40}["'`=)]?[^\n]{0,120}(?:\brequires?\b|required|cannot|can't|conflicts?|not supported|must (?:be|not)|invalid|unsupported|mutually exclusive|not compatible)|(?:\brequires?\b|cannot|can't|conflicts?|must (?:be|not)|unsupported|invalid|not compatible)[^\n]{0,120}--[a-z][\w-]{3,40})|(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)[^\n]{0,80}(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+|\b(?:AWS_VPC|WARM|ENABLE|MINIMUM|FELIX|TYPHA)_[A-Z\d_]{3,60}[^\n]{0,40}(?:cannot be|must be|is not supported|is invalid)[^\n]{0,80}|(?:both enabled|both disabled)[^\n]{0,20}VPC CNI[^\n]{0,60}|IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/i,
+    who: 'the agent of a network',
+    meaning: 'the agent ends at its start: it refuses an option, or two that do not go together',
+    causes: [
+      'a setting of an older or newer release is left in its ConfigMap, its chart or its manifest',
+      'an option wants another one, or something of the kernel or the machine',
+    ],
+    look: ['kubectl -n NAMESPACE get ds NAME -o yaml | grep -A40 -e args: -e env:', 'kubectl -n NAMESPACE get cm'],
+    cure: 'correct the option that is named; after an update apply the whole manifest or chart of that release',
+    needsNetwork: true,
   },
   {
     id: 'cilium-start',

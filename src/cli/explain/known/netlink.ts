@@ -71,7 +71,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'link-gone',
     pattern:
-      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|registering network: Link not found|container interface name \S+ does not exist|(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)|could not find bridge \S+: route/i,
+      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|\bLink not found\b|missing link #\d+ in the container network namespace|container interface name \S+ does not exist|(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)|could not find bridge \S+: route/i,
     who: 'a plugin',
     meaning: 'an interface that the plugin has to work on is not there',
     causes: [
