@@ -62,6 +62,19 @@ export const addressErrors: readonly KnownError[] = [
     alsoOurs: true,
   },
   {
+    id: 'host-local-outside',
+    pattern: /failed to allocate all requested IPs: [^\n]{1,120}/,
+    who: 'host-local',
+    meaning: 'the address that was asked for (--ip, an annotation) is in none of the ranges of the network',
+    causes: [
+      'the wrong network: without its name the default one is taken',
+      'rangeStart and rangeEnd leave the address out',
+      'more addresses of one family are asked for than there are ranges of it',
+    ],
+    look: ['grep -r -A8 ipam /etc/cni/net.d', 'podman network inspect NETWORK'],
+    cure: 'name the network that has the address, ask for one within its ranges, or widen them',
+  },
+  {
     id: 'host-local-range',
     pattern:
       /not in network:? |outside of network \S+ with (?:start|end)|is in network \S+ but (?:after|before)|subnets \S+ and \S+ overlap|Network \S+ too small to allocate from|is not the same protocol as subnet|is not in network: |is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with|mixed address families|empty range set|IP \S+ not v4 nor v6|IPNet IP and Mask version mismatch|does not support more than 1 address per family|unexpected subnet "[^"]*", maybe you meant|(?:gateway|range (?:start|end) ip|static ip) \S+ not in (?:any )?subnet|no matching subnet (?:"[^"]*" )?for (?:gateway|ip-range|aux-address)|invalid range (?:start|end) "[^"]*" for subnet|missing field "[^"]*" in IPAM configuration/i,

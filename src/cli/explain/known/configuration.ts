@@ -49,7 +49,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'config-not-json',
     pattern:
-      /error parsing configuration(?: list)?: (?!no |missing |invalid cniVersion)[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration|netconf)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)|(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}|configuration string is not in JSON format/i,
+      /error parsing configuration(?: list)?: (?!no |missing |invalid cniVersion)[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration|netconf)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)|(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}|(?:unmarshal\w*|pars\w+|decod\w+|load\w*|read\w*)[^\n]{0,60}\b(?:Spec\.Config|conf(?:ig\w*)?|net ?conf\w*|delegates?)\b[^\n]{0,60}: (?:json: cannot unmarshal [^\n]{1,120}|invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|configuration string is not in JSON format/i,
     who: 'Go, in libcni or the runtime',
     meaning: 'a configuration is not JSON, or has a value of a wrong type',
     causes: [

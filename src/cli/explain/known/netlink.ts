@@ -23,7 +23,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'no-memory',
     pattern:
-      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)|signal: killed[^\n]{0,60}out of memory|\bip6?tables: Memory allocation problem/i,
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)|fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory|\bip6?tables: Memory allocation problem/i,
     who: 'the kernel',
     meaning: 'the kernel had no memory for what was asked for',
     causes: [
