@@ -69,7 +69,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   {
     id: 'chained-without-interface',
     pattern:
-      /\bno interfaces (?:provided|to configure)\b|PrevResult lacks a single named interface|cannot find contVethName \S* in prevResult/,
+      /\bno interfaces provided\b|PrevResult lacks a single named interface|cannot find contVethName \S* in prevResult/,
     who: 'the bandwidth plugin',
     meaning: 'the plugin before it told no interface in its result, so there is none to limit',
     causes: [
@@ -78,6 +78,18 @@ export const betweenPluginsErrors: readonly KnownError[] = [
     ],
     look: ['trestle lint'],
     cure: 'set cniVersion 0.4.0 or later; where the plugin before cannot, take bandwidth out of the list',
+  },
+  {
+    id: 'result-without-interface',
+    pattern: /\bno interfaces to configure\b/,
+    who: "a plugin with upstream's ipam package",
+    meaning: 'the plugin has a result without interfaces, and so none that it could give the addresses to',
+    causes: [
+      'cniVersion of the list is 0.1.0 or 0.2.0, or missing: results of these have no `interfaces`',
+      'the plugin does not put its interface into the result before it asks for addresses: a fault of the plugin',
+    ],
+    look: ['trestle lint', 'grep -r cniVersion /etc/cni/net.d'],
+    cure: 'set cniVersion 0.3.1 or later; update the plugin',
   },
   {
     id: 'cidr-invalid',

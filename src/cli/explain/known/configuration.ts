@@ -8,7 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern:
-      /could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path|(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?|(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory|(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|fork\/exec \/\S*cni\S*: no such file or directory|(?:open|l?stat|read\w*) \/\S*cni\/bin\/?: no such file or directory/,
+      /could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path|(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?|(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory|(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|(?:open|l?stat|read\w*) \/\S*cni\/bin\/?: no such file or directory/,
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [

@@ -157,7 +157,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-refused',
     pattern:
-      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4|ip6?tables-restore\b[^\n]{0,60}: line \d+ failed|\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
+      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4|(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed|\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
     who: 'iptables, mostly of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [
@@ -180,12 +180,13 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-argument',
     pattern:
-      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}/i,
+      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}|\bip6?tables(?:-\w+)?(?: v[\d.]+(?: \(\w+\))?)?: (?:invalid|unrecognized) option[^\n]{0,40}/i,
     who,
     meaning: 'iptables does not understand what the plugin gave it: an address, a port, a name',
     causes: [
       'an IPv6 address was given to iptables, or an IPv4 one to ip6tables: a result names a family twice or wrongly',
       'a name or value of the configuration is no such thing: an empty one, a chain of more than 28 characters',
+      'iptables is older than an option: -w of iptables-restore came with 1.6.2',
     ],
     look: ['trestle lint', 'cat /etc/cni/net.d/*'],
     cure: `the words in quotes are what it did not take: correct them, or update the plugin; ${withoutIptables}`,

@@ -55,6 +55,19 @@ export const programErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
+    id: 'loader-missing',
+    pattern: /fork\/exec \/\S*cni\S*: no such file or directory/,
+    who: 'the kernel',
+    meaning: 'libcni found the file of the plugin, and what it is to be started with is not on the node',
+    causes: [
+      'it is built for glibc, and the node has musl (Alpine) or another directory for ld-linux (NixOS)',
+      'it is a script, and its first line names an interpreter that is not there',
+      'it was removed or replaced at that moment: an add-on that installs itself',
+    ],
+    look: ['file /opt/cni/bin/*', 'ldd /opt/cni/bin/*; head -c 80 /opt/cni/bin/NAME'],
+    cure: 'install a build that is linked statically or for this libc, or the interpreter that it names',
+  },
+  {
     id: 'glibc-too-old',
     pattern: /version `GLIBC_[\d.]+' not found/,
     who: 'ld.so',
