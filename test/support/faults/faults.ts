@@ -38,7 +38,8 @@ interface Place {
 
 /**
  * One process that trestle started, and the lines it was given. Processes of one tool may run side by side, in an order
- * that the machine's load decides: a place that is found again is told by `shape`, the arguments without their numbers.
+ * that the machine's load decides: a place that is found again is told by `shape`, the arguments without their numbers
+ * and the table that the input begins with: nft has a process for each table.
  */
 export interface ToolCall extends Required<Place> {
   readonly args: string
@@ -108,14 +109,16 @@ function wrapper(tool: Tool, real: string, calls: string): string {
   return `#!/bin/sh
 ${isInside}
 export FAULT_INSIDE=1
-shape=$(printf '%s' "$*" | tr -cs g-z _)
 n=1
 while ! mkdir "${calls}/nth.${tool}.$n" 2>/dev/null; do n=$((n + 1)); done
+cat > "${calls}/nth.${tool}.$n/stdin"
+table=$(head -n 1 "${calls}/nth.${tool}.$n/stdin" | grep -owE 'inet|bridge')
+shape=$(printf '%s' "$* $table" | tr -cs g-z _)
 m=1
 while ! mkdir "${calls}/call.${tool}.$shape.$m" 2>/dev/null; do m=$((m + 1)); done
 call="${calls}/call.${tool}.$shape.$m"
 printf '%s' "$*" > "$call/args"
-cat > "$call/stdin"
+mv "${calls}/nth.${tool}.$n/stdin" "$call/stdin"
 real() { ${real} "$@" < "$call/stdin"; }
 for plan in "${calls}/plan.${tool}.$n" "${calls}/plan.${tool}.$shape.$m"; do
   [ -f "$plan" ] && . "$plan"
