@@ -82,13 +82,14 @@ type Match = KnownError & Span & { readonly said: string }
 const patterns = knownErrors.map((known) => ({ known, pattern: new RegExp(anySpace(known.pattern), 'i') }))
 
 function findAll(text: string): readonly Match[] {
-  const isAboutNetworks = aboutNetworks.test(text) || agentWords.test(text)
-  const matches = patterns.flatMap(({ known, pattern }): readonly Match[] => {
-    if (known.needsNetwork === true && !isAboutNetworks) return []
+  const all = patterns.flatMap(({ known, pattern }): readonly Match[] => {
     const match = pattern.exec(text)
     if (match === null || isOtherMatter(known, lineAround(text, match.index))) return []
     return [{ ...known, ...wordsOf(match) }]
   })
+  const isAboutNetworks =
+    aboutNetworks.test(text) || agentWords.test(text) || all.some((match) => distance(match) === 0)
+  const matches = all.filter(({ needsNetwork }) => isAboutNetworks || needsNetwork !== true)
   const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
   if (bare === undefined || !hasNoPodAddress(text)) return matches
   return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
@@ -103,13 +104,20 @@ function lineAround(text: string, index: number): string {
   return text.slice(text.lastIndexOf('\n', index) + 1, end < 0 ? text.length : end)
 }
 
-/** Of two that share words the nearer one, then the first of the table; what wraps another shares words with it. */
+/**
+ * Of two that share words the nearer one, then the first of the table; what wraps another shares words with it, and
+ * so does what passed on the innermost.
+ */
 function withoutOverlaps(matches: readonly Match[]): readonly Match[] {
   const ordered = matches.toSorted((a, b) => distance(a) - distance(b))
   return ordered.filter((match, at) => {
     const earlier = ordered.slice(0, at).filter(({ wraps }) => wraps === match.wraps)
-    return !earlier.some(({ from, to }) => from < match.to && match.from < to)
+    return !earlier.some((other) => other.from < match.to && match.from < other.to && !passesOn(other, match))
   })
+}
+
+function passesOn(outer: Match, inner: Match): boolean {
+  return inner.innermost === true && outer.innermost !== true && outer.from < inner.from
 }
 
 /** The lower, the nearer to the cause: words of one error only, words that others use too, words around another. */
@@ -126,17 +134,24 @@ function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   const before = matches.filter(({ from }) => from < aftermath)
   const main = before.length > 0 ? before : matches
   const nearest = Math.min(...main.map(distance))
-  const candidates = main.filter((match) => distance(match) === nearest)
+  const specific = main.filter((match) => distance(match) === nearest)
+  const isPassedOn = (match: Match): boolean =>
+    specific.some((other) => passesOn(other, match) && isSameLine(text, other.from, match.from))
+  const candidates = nearest === 2 ? specific : main.filter((match) => specific.includes(match) || isPassedOn(match))
   const isCause = (match: Match): boolean => {
     if (!candidates.includes(match)) return false
-    const line = candidates.filter(({ from }) => lineAround(text, from) === lineAround(text, match.from))
-    return nearest === 2 ? match === candidates[0] : !line.some(({ from }) => from > match.from)
+    const further = candidates.some(({ from }) => from > match.from && isSameLine(text, match.from, from))
+    return nearest === 2 ? match === candidates[0] : !further
   }
   const roleOf = (match: Match): Role => (isCause(match) ? 'cause' : main.includes(match) ? 'around' : 'after')
   const order: readonly Role[] = ['cause', 'around', 'after']
   return matches
     .map((match): Found => ({ ...match, role: roleOf(match) }))
     .sort((a, b) => order.indexOf(a.role) - order.indexOf(b.role) || a.from - b.from)
+}
+
+function isSameLine(text: string, from: number, to: number): boolean {
+  return !text.slice(from, to).includes('\n')
 }
 
 /** Words that are ours. */

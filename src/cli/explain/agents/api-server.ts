@@ -4,6 +4,7 @@
 import type { KnownError } from '../known/known-error.ts'
 
 const common = { needsNetwork: true } as const
+const refused = { ...common, innermost: true } as const
 
 /** Errors between a plugin and the API server. */
 export const apiServerErrors: readonly KnownError[] = [
@@ -26,12 +27,12 @@ export const apiServerErrors: readonly KnownError[] = [
     cure:
       'restart the DaemonSet of the plugin, which writes the kubeconfig anew; a certificate without the address: ' +
       'kubeadm init phase certs apiserver',
-    ...common,
+    ...refused,
   },
   {
     id: 'api-unauthorized',
     pattern:
-      /(?:failed|unable|err\w*=|could not)[^\n]{0,160}: Unauthorized\b|\berr(?:or)?="?Unauthorized\b|the server has asked for the client to provide credentials|must be logged in to the server|invalid bearer token|token (?:has|is) expired|(?:failed \(\w+\)|error [^\n]{0,100}): Unauthorized\b/,
+      /: Unauthorized\b(?<=(?:failed|unable|err\w*=|could not|cannot|error)[^\n]{0,300}: Unauthorized)|\berr(?:or)?="?Unauthorized\b|the server has asked for the client to provide credentials|must be logged in to the server|invalid bearer token|token (?:has|is) expired/,
     who: 'a plugin that asks the API server (istio-cni, linkerd-cni and others)',
     meaning: 'the API server refuses the token that the plugin has from its kubeconfig in /etc/cni/net.d',
     causes: [
@@ -43,7 +44,7 @@ export const apiServerErrors: readonly KnownError[] = [
     cure:
       "take the plugin's entry out of the list in /etc/cni/net.d on that node: its DaemonSet's pod starts then, " +
       'writes a new token and puts itself in again',
-    ...common,
+    ...refused,
   },
   {
     id: 'api-forbidden',
@@ -59,7 +60,7 @@ export const apiServerErrors: readonly KnownError[] = [
     cure:
       "add the service range, the pods' range and the nodes to NO_PROXY of the runtime and restart it; or apply " +
       "the plugin's manifest again",
-    ...common,
+    ...refused,
   },
   {
     id: 'proxy-in-the-way',
@@ -72,7 +73,7 @@ export const apiServerErrors: readonly KnownError[] = [
     cure:
       "add the service range (10.96.0.0/12 with kubeadm), the pods' range, the nodes, .svc and .cluster.local to " +
       "NO_PROXY in the runtime's unit, daemon-reload, restart it",
-    ...common,
+    ...refused,
   },
   {
     id: 'api-unreachable',
@@ -94,7 +95,7 @@ export const apiServerErrors: readonly KnownError[] = [
     cure:
       'make the curl answer from this node (with the address of the message): start kube-proxy, open the port ' +
       '6443, or correct the route',
-    ...common,
+    ...refused,
   },
   {
     id: 'crd-missing',

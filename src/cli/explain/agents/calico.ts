@@ -73,6 +73,7 @@ export const calicoErrors: readonly KnownError[] = [
     cure:
       'restart calico-node on this node: it writes the file anew (kubectl -n calico-system rollout restart ' +
       'ds/calico-node; kube-system in older installations)',
+    innermost: true,
   },
   {
     id: 'calico-full',

@@ -70,6 +70,7 @@ export const agentErrors: readonly KnownError[] = [
     cure:
       'restart the Multus pod of this node, which writes the token anew, and update Multus. Where it is gone, ' +
       'remove 00-multus.conf and multus.d',
+    innermost: true,
   },
   {
     id: 'multus-readiness',

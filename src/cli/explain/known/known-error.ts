@@ -27,6 +27,8 @@ export interface KnownError {
   /** Words that programs without any pod network print too: they count only in a text that speaks of one, and not of
    * an image, a volume or a webhook in the same line. */
   readonly needsNetwork?: true
+  /** Nothing is further in: where it stands behind another error in a line, the other passed it on. */
+  readonly innermost?: true
   /** Words of the upstream plugins that trestle prints as well, where its code says more. */
   readonly alsoOurs?: true
   /** An error of ours with the same words, which says more where the text has its id. */
@@ -37,4 +39,4 @@ export interface KnownError {
 
 /** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
 export const otherMatters =
-  /failed to (?:pull|resolve)|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume|webhook(?! "multus)/i
+  /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume|webhook(?! "multus)/i
