@@ -8,7 +8,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'ipv6-disabled',
     pattern:
-      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)|IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|failed to enable IPv6 (?:for|on|in) [^\n]{0,120}|disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)|(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?operation not supported|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
+      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)|IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|failed to enable IPv6 (?:for|on|in) [^\n]{0,120}|disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)|(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?(?:operation not supported|not supported \(os error 95\))|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
     who: 'a plugin',
     meaning:
       'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address ' +
@@ -105,13 +105,14 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'sysctl-refused',
     pattern:
-      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)|(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+|Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)|sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}|set sysctl (?!net\/ipv6)\S+: [^\n]{0,60}Read-only file system/,
+      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)|(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+|Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)|sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}|set sysctl (?!net\/ipv6)\S+: [^\n]{0,60}Read-only file system/,
     who: 'the tuning plugin and others',
-    meaning: 'a sysctl cannot be set in the pod',
+    meaning: 'a sysctl cannot be set (or read) in the pod',
     causes: [
       'no such file: the module behind it is not loaded (nf_conntrack), or it is one that only the node has',
       'invalid argument: a value out of its bounds',
       'read-only: it runs in a container that is not privileged',
+      'input/output error: a program serves /proc/sys there (sysbox-fs) and fails',
     ],
     look: ['sysctl -a --pattern NAME', 'nsenter --net=NETNS sysctl -a --pattern NAME'],
     cure: 'take it out of `sysctl`, correct its value, or load the module on the node',
