@@ -8,7 +8,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'ipv6-disabled',
     pattern:
-      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)|IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|failed to enable IPv6 (?:for|on|in) [^\n]{0,120}|disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)|(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?(?:operation not supported|not supported \(os error 95\))|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
+      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)|IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|failed to enable IPv6 (?:for|on|in) [^\n]{0,120}|disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)|(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?(?:operation not supported|not supported \(os error 95\))|set ip address to \S+: Permission denied \(os error 13\)|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
     who: 'a plugin',
     meaning:
       'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address ' +
