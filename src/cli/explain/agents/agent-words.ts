@@ -6,4 +6,4 @@
  * ("[FATAL][29] startup/startup.go") and Cilium's ("subsys=daemon").
  */
 export const agentWords =
-  /TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b|aws-k8s-agent|aws-node\b|network-policy-agent|azure-cns|kuryr|ovs-vsctl|ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|kindnet|IPPool|cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|registering network|istio-inpod|virt-launcher|plugging phase\d|\bnsx[_-](?:node|ncp|ujo|container)/i
+  /direct routing device|TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b|aws-k8s-agent|aws-node\b|network-policy-agent|azure-cns|kuryr|ovs-vsctl|ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|kindnet|IPPool|cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|registering network|istio-inpod|virt-launcher|plugging phase\d|\bnsx[_-](?:node|ncp|ujo|container)/i

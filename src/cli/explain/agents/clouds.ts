@@ -112,16 +112,17 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'azure-state-locked',
-    pattern: /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store/i,
+    pattern:
+      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|Failed to start (?:IPAM|network) plugin, err: ?invalid character/i,
     who: 'the azure-vnet plugin',
-    meaning: 'the plugin could not open its state: another call, or a dead one, holds the lock',
+    meaning: 'the plugin could not open its state: another call, or a dead one, holds the lock, or it is no JSON',
     causes: [
       'a call hangs, or was killed, and /var/run/azure-vnet.json.lock is left',
       'so many pods at once that each waits for the one before',
       'the state file is empty or cut short, after a full disk or a restart',
     ],
     look: ['ls -l /var/run/azure-vnet*', 'pgrep -af azure-vnet', 'tail /var/log/azure-vnet.log'],
-    cure: 'when no azure-vnet runs: rm /var/run/azure-vnet.json.lock; the next try works',
+    cure: 'when no azure-vnet runs: rm /var/run/azure-vnet.json.lock, and an empty state file; the next try works',
   },
   {
     id: 'terway-busy',

@@ -78,7 +78,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'spiderpool-agent',
-    pattern: /postIpamIpFailure|getCoordinatorConfigFailure|spiderpool IP allocation error:/,
+    pattern:
+      /postIpamIpFailure|getCoordinatorConfigFailure|(?:serviceCIDR|podCIDR|overlayPodCIDR) in body is required|spiderpool IP allocation error:/,
     who: 'spiderpool',
     meaning: 'the spiderpool agent of this node answered, and refused: its words say why',
     causes: [

@@ -46,7 +46,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'kubeconfig-missing',
     pattern:
-      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided)|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
+      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
     who: 'a plugin that asks the API server',
     meaning: "the plugin's kubeconfig is not on the node, or names no server: then it asks localhost:8080",
     causes: [
