@@ -22,12 +22,13 @@ export const settingErrors: readonly KnownError[] = [
   {
     id: 'route-refused',
     pattern:
-      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network is unreachable|no route to host|nexthop has invalid gateway|network is down)|failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)|Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/i,
+      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network is unreachable|no route to host|nexthop has invalid gateway|network is down)|Route(?:Add|Replace) [^\n]{0,300}(?:file exists|network is unreachable|no route to host|invalid argument)|failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)|Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/i,
     who: 'a plugin',
     meaning: 'the kernel refused a route of the pod',
     causes: [
       'file exists: two networks of the pod both bring a default route (or the same one)',
       'network is unreachable: the gateway of the route is in none of the networks of the pod',
+      'invalid argument: the source address of the route is on no interface there',
       'file exists, on a host route (aws-cni): the route of a pod that had the address before was left on the node',
     ],
     look: ['trestle lint', 'ip -n NETNS route'],
