@@ -27,7 +27,8 @@ export async function openStream(
   await cluster.must(to.node, `nohup ${serve} </dev/null >${file}.server 2>&1 &`)
   const send = `i=0; while [ ! -e ${file}.end ]; do i=$((i+1)); echo $i; sleep 0.05; done; echo $i > ${file}.sent`
   const stamp = `while read -r line; do echo "$line $EPOCHREALTIME"; done`
-  const call = `nsenter --net=${await client} socat - ${target},retry=50,interval=0.1`
+  // When its input has ended socat waits half a second for the rest (-t), which is too short on a busy machine.
+  const call = `nsenter --net=${await client} socat -t 20 - ${target},retry=50,interval=0.1`
   await cluster.must(
     from.node,
     `nohup bash -c '(${send}) | ${call} | (${stamp}) > ${file}' </dev/null >${file}.err 2>&1 &`,
