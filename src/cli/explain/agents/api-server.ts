@@ -49,12 +49,13 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-forbidden',
     pattern:
-      /is forbidden: User "?[^\s"]+"? cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b|(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/i,
+      /is forbidden: User "?[^\s"]+"? cannot \w+|the server does not allow (?:access to|this method on) the requested resource(?: \([^)\n]{1,100}\))?|\bUser "system:(?:serviceaccount|node):[^"]+" cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b|(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/i,
     who: 'a plugin that asks the API server',
     meaning: 'the request was refused: by a proxy in between, or because its role lacks the right',
     causes: [
       'a bare "Forbidden" behind the URL: the runtime has HTTP_PROXY, and the proxy refuses the service address',
-      '"is forbidden: User …": the ClusterRole of the plugin is missing, or of another version',
+      '"is forbidden: User …", "does not allow access": the ClusterRole of the plugin is missing, or of another ' +
+        'version: a manifest from before RBAC, or without its part for it',
     ],
     look: ['systemctl show containerd crio -p Environment', 'kubectl get clusterrolebindings -o wide | grep -i cni'],
     cure:
@@ -76,9 +77,27 @@ export const apiServerErrors: readonly KnownError[] = [
     ...refused,
   },
   {
+    id: 'api-slow',
+    pattern:
+      /the server was unable to return a response in the time allotted[^\n]{0,100}|the server has received too many requests and has asked us to try again later|Timeout: request did not complete within[^\n]{0,40}|etcdserver: too many requests/,
+    who: 'the API server, asked by a plugin or agent',
+    meaning: 'the API server was reached, and did not do what was asked for in time',
+    causes: [
+      'etcd behind it is slow: its disk, a full database, a change of its leader',
+      'it has too little CPU or memory for the requests that it gets: many pods start at once, or a controller loops',
+    ],
+    look: [
+      "kubectl get --raw '/readyz?verbose' | tail",
+      "kubectl get --raw /metrics | grep -c '^etcd_request'",
+      'uptime',
+    ],
+    cure: 'wait: kubelet tries again. When it stays, find what asks so much, and give etcd a faster disk',
+    ...common,
+  },
+  {
     id: 'api-unreachable',
     pattern:
-      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)|dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)|etcdserver: (?:request timed out|leader changed|no leader)|the server (?:was unable to return a response|is currently unable to handle)|https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect(?: to)?|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}|node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}|Timed out waiting for node ?controller sync|HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server (?:was unable|is currently unable)|TLS handshake timeout)/,
+      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)|dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)|etcdserver: (?:request timed out|leader changed|no leader)|the server is currently unable to handle|https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect(?: to)?|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}|node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}|Timed out waiting for node ?controller sync|HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
     who: 'a plugin or agent that asks the API server',
     meaning:
       'the API server does not answer at the address that the plugin uses, mostly the first of the service range',
@@ -100,7 +119,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'crd-missing',
     pattern:
-      /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?|no matches for kind "\w+" in (?:version|group)[^\n]{0,60}|customresourcedefinitions?\S* "[^"]+" not found|(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}|could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found|\b[a-z]{3,30}\.(?:[\w-]{1,30}\.){0,3}(?:projectcalico\.org|kubeovn\.io|cilium\.io|antrea\.io|cni\.cncf\.io|k8s\.aws|amazonaws\.com|openshift\.io|ovn\.org|spidernet\.io|danm\.k8s\.io|networking\.alibaba\.com) "[^"]+" not found|No ENIConfig could be found for this node/i,
+      /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?|no matches for kind "\w+" in (?:version|group)[^\n]{0,60}|customresourcedefinitions?\S* "[^"]+" not found|(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}|could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found|(?<![\w.])(?!(?:workloadendpoint|ipamhandle|ciliumendpoint|overlappingrangeipreservation|spiderendpoint|ips\.kubeovn)s?\b)[a-z]{3,30}\.(?:[\w-]{1,30}\.){0,3}(?:projectcalico\.org|kubeovn\.io|cilium\.io|antrea\.io|cni\.cncf\.io|k8s\.aws|amazonaws\.com|openshift\.io|ovn\.org|spidernet\.io|danm\.k8s\.io|networking\.alibaba\.com) "[^"]+" not found|No ENIConfig could be found for this node/i,
     who: 'a plugin or agent that keeps its data in the API server',
     meaning:
       'the cluster does not know a kind of object (CRD), or has not the object, that the network keeps its data in',

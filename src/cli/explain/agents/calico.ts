@@ -121,7 +121,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-address-refused',
     pattern:
-      /provided IP address (?:\S+ )?is not in a configured pool|Address already assigned in block|the given pool \([^)]*\) does not exist, or is not enabled|IP address \S+ is in IP pool "[^"]*", which is not allowed for use|provided IPv[46] IPPools list contains|resource already exists: (?:IPAMHandle\S*|[\da-f.:]+)|Handle already has different IP(?:\(s\)|s)? allocated|handle \S+ already has IP\(s\) allocated[^\n]{0,80}|cannot pick an IPv4 tunnel address/i,
+      /provided IP address (?:\S+ )?is not in a configured pool|Address already assigned in block|the given pool \([^)]*\) (?:does not exist(?:, or is not enabled)?|is not enabled)|IP address \S+ is in IP pool "[^"]*", which is not allowed for use|provided IPv[46] IPPools list contains|resource already exists: (?:IPAMHandle\S*|[\da-f.:]+)|Handle already has different IP(?:\(s\)|s)? allocated|handle \S+ already has IP\(s\) allocated[^\n]{0,80}|cannot pick an IPv4 tunnel address/i,
     who: 'the calico plugin',
     meaning: 'the address or the pool that the pod asks for cannot be given',
     causes: [

@@ -8,7 +8,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'aws-ipamd',
     pattern:
-      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}|127\.0\.0\.1:50051[^\n]{0,60}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}/i,
+      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}|127\.0\.0\.1:50051[^\n]{0,60}|"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}/i,
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
     causes: [
@@ -136,7 +136,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-refused',
     pattern:
-      /UnauthorizedOperation: |not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded|(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}|AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM|ErrorCode: Throttling\S*|googleapi: Error (?:401|403|429)[^\n]{0,160}|LinkedAuthorizationFailed|(?:api error|ErrorCode:) \w*(?:Unauthorized|Forbidden|AccessDenied|InvalidClientTokenId|ExpiredToken)\w*|no EC2 IMDS role found/,
+      /UnauthorizedOperation: |Unauthorized operation: failed to call \w+:\w+|not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded|(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}|AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM|ErrorCode: Throttling\S*|googleapi: Error (?:401|403|429)[^\n]{0,160}|LinkedAuthorizationFailed|(?:api error|ErrorCode:) \w*(?:Unauthorized|Forbidden|AccessDenied|InvalidClientTokenId|ExpiredToken)\w*|no EC2 IMDS role found/,
     who: "the cloud provider's API, asked by the agent of a plugin",
     meaning: 'the cloud refuses what the agent asks for: a right is missing, or it asks too often',
     causes: [

@@ -113,7 +113,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'etcd-unreachable',
     pattern:
-      /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader|Failed to acquire subnet: 50\d:[^\n]{0,100}|(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)|Calico datastore error=context deadline exceeded|(?:plugin type="[^"]*"|failed \(\w+\):|network:|CNI network "[^"]*"|\[(?:FATAL|ERROR)\]\[\d+\]|\bcni\b)[^\n]{0,400}dial tcp \S+:(?:2379|4001): [^\n]{1,60}|Unable to (?:setup kvstore|connect to the initial etcd)[^\n]{0,100}/i,
+      /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader|Failed to acquire subnet: 50\d:[^\n]{0,100}|(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)|Calico datastore error=context deadline exceeded|(?:plugin type="[^"]*"|failed \(\w+\):|network:|network for sandbox "[^"]*":|CNI network "[^"]*"|\[(?:FATAL|ERROR)\]\[\d+\]|\bcni\b)[^\n]{0,400}dial tcp \S+:(?:2379|4001): [^\n]{1,60}|Unable to (?:setup kvstore|connect to the initial etcd)[^\n]{0,100}/i,
     who: 'flanneld, calico with etcd',
     meaning: 'etcd does not answer where the agent looks for it',
     causes: [

@@ -28,7 +28,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-node-address',
     pattern:
-      /Failed to autodetect an IPv[46] address|Unable to auto-?detect an IPv[46] address[^\n]{0,120}|Couldn't autodetect an IPv[46] address[^\n]{0,80}|Calico node '\S+' is already using the IPv[46] address \S+|Unable to confirm IPv[46] address \S+ is assigned/i,
+      /Failed to autodetect an IPv[46] address|Unable to auto-?detect (?:an |any )?IPv[46] address[^\n]{0,120}|no valid IPv[46] addresses found on the host interfaces|Couldn't autodetect an IPv[46] address[^\n]{0,80}|Calico node '\S+' is already using the IPv[46] address \S+|Unable to confirm IPv[46] address \S+ is assigned/i,
     who: 'calico-node',
     meaning: 'calico-node found no address of the node for itself, or one that another node has in its data',
     causes: [
@@ -59,7 +59,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'agent-port-taken',
     pattern:
-      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn\w*|aws-node|ipamd|azure-cns|spiderpool)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/i,
+      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn\w*|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use|listen (?:tcp|udp|unix)[46]? \S{1,80}: bind: address already in use(?=[^\n]{0,40} subsys=)|listen tcp[46]? \S{0,60}:179: bind: address already in use/i,
     who: 'the agent of a network',
     meaning: 'another program of the node has a port or device that the agent needs',
     causes: [

@@ -65,6 +65,38 @@ export const startErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
+    id: 'agent-volume',
+    pattern:
+      /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:hostPath type check failed: |mkdir |stat |open )(?:\/host)?\/(?:opt\/cni|etc\/cni|usr\/lib(?:exec)?\/cni|var\/lib\/(?:cni|calico|cilium|weave|ovn)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni|ztunnel|spire\/cni))\b[^\n]{0,120}|MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}|bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
+    who: 'kubelet, of the DaemonSet of a network',
+    meaning:
+      'the agent of the network does not start: a directory of the node, or a ConfigMap, that it mounts is missing',
+    causes: [
+      'the node has no such directory (/opt/cni/bin, /etc/cni/net.d): a minimal or read-only system, a first start',
+      'docker made a directory of /run/xtables.lock, which should be a file, when a container mounted it too early',
+      'a part of the manifest was not applied, or another release of it',
+    ],
+    look: ['ls -ld /opt/cni/bin /etc/cni/net.d /run/xtables.lock', 'kubectl get ds,cm -A | grep -i -e cni -e net'],
+    cure:
+      'mkdir -p the directory (rmdir a directory that should be a file), or apply the whole manifest of one release; ' +
+      'kubelet tries again by itself',
+  },
+  {
+    id: 'node-no-default-route',
+    pattern:
+      /no default routes found in "?\/proc\/net\/route"?[^\n]{0,60}|failed to select a host interface[^\n]{0,60}|unable to select an IP from default routes|Unable to find suitable network address/i,
+    who: 'kube-proxy, kubeadm, kubelet or the API server (also inside of k3s and microk8s)',
+    meaning: 'the node has no default route, by which these programs find out which address is its own',
+    causes: [
+      'a network without a way out (a lab, an air gap, an --internal network of docker)',
+      'it was started before the network of the node was up, or a VPN took the route away',
+    ],
+    look: ['ip route show default; ip -6 route show default', 'systemctl is-enabled systemd-networkd-wait-online'],
+    cure:
+      'give the node a default route (one to an address that nobody has will do: ip route add default via ADDRESS), ' +
+      'or tell the program its address: --node-ip, --bind-address, --advertise-address',
+  },
+  {
     id: 'node-unknown',
     pattern:
       /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found/i,

@@ -8,6 +8,7 @@ import { cloudErrors } from '../agents/clouds.ts'
 import { flannelErrors } from '../agents/flannel.ts'
 import { meshErrors } from '../agents/meshes.ts'
 import { nodeAgentErrors } from '../agents/node-agents.ts'
+import { otherAgentErrors } from '../agents/other-agents.ts'
 import { podmanErrors } from '../agents/podman.ts'
 import { secondNetworkErrors } from '../agents/second-networks.ts'
 import { agentErrors } from '../agents/sockets.ts'
@@ -26,6 +27,7 @@ import { kernelErrors } from '../known/kernel.ts'
 import type { KnownError } from '../known/known-error.ts'
 import { limitErrors } from '../known/limits.ts'
 import { linkErrors } from '../known/links.ts'
+import { machineErrors } from '../known/machines.ts'
 import { netlinkErrors } from '../known/netlink.ts'
 import { programErrors } from '../known/programs.ts'
 import { reachErrors } from '../known/reach.ts'
@@ -50,10 +52,12 @@ export const unknownOwnError: KnownError = {
 /** All families. */
 export const knownErrors: readonly KnownError[] = [
   ...engineErrors,
+  ...machineErrors,
   ...flannelErrors,
   ...calicoErrors,
   ...nodeAgentErrors,
   ...startErrors,
+  ...otherAgentErrors,
   ...meshErrors,
   ...agentErrors,
   ...cloudErrors,

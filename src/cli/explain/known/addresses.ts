@@ -112,7 +112,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'subnet-used',
     pattern:
-      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route|overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error|list bridge addresses failed: [^\n]{0,400}no available network|networks have (?:overlapping IPv[46]|same bridge name)|predefined address pools have been fully subnetted|could not find free subnet from subnet pools|(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/i,
+      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route|overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error|list bridge addresses failed: [^\n]{0,400}no available network|networks have overlapping IPv[46]|predefined address pools have been fully subnetted|could not find free subnet from subnet pools|(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/i,
     who: 'podman, nerdctl, docker',
     meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
     causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],

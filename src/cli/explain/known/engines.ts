@@ -20,6 +20,42 @@ export const engineErrors: readonly KnownError[] = [
       '/var/lib/docker/network/files/local-kv.db away, start it',
   },
   {
+    id: 'docker-network-state',
+    pattern:
+      /networks have same bridge name|local-kv\.db: [^\n]{1,80}|failed to update (?:the )?store for object type \*?libnetwork\.\w+[^\n]{0,120}|failed to init\w* (?:vxlan id manager|bit sequence handler|libkv)[^\n]{0,120}(?:not found in store|timeout|unexpected)|could not (?:find|get) endpoint count for network \S+[^\n]{0,80}/i,
+    who: 'docker',
+    meaning: "docker's own list of networks (local-kv.db) contradicts itself, or cannot be read or written",
+    causes: [
+      'the machine lost power, or the daemon was killed, while it made a network: one is in the list twice',
+      'the disk is full, or the data directory was moved or restored while docker ran',
+      'two networks of your own were given one bridge name (com.docker.network.bridge.name)',
+    ],
+    look: [
+      'docker network ls; ip -br link show type bridge',
+      'ls -l /var/lib/docker/network/files; df -h /var/lib/docker',
+    ],
+    cure:
+      'stop docker, move /var/lib/docker/network/files/local-kv.db away, start it: it makes its own networks anew; ' +
+      'then make yours again (compose does)',
+  },
+  {
+    id: 'docker-network-gone',
+    pattern:
+      /failed to get network during CreateEndpoint: [^\n]{1,100}|failed to get (?:network|endpoint) from store during \w+: [^\n]{1,100}|(?:Error response from daemon|set up container networking): network \S+ not found|network \S+ declared as external, but could not be found|could not attach to network \S+: [^\n]{0,80}not found/i,
+    who: 'docker',
+    meaning: 'the network that the container was made with is not (or no longer) there',
+    causes: [
+      'it was removed and made anew (compose down, network prune): the container has the id of the old one',
+      'a network of a swarm, which a node has only while something of it runs there: docker before 20.10 lost it ' +
+        'when a container was restarted',
+      'an external network of compose was never made',
+    ],
+    look: ['docker network ls --no-trunc', "docker inspect -f '{{json .NetworkSettings.Networks}}' CONTAINER"],
+    cure:
+      'make the container anew (docker compose up --force-recreate); for an external network docker network create ' +
+      'NAME first',
+  },
+  {
     id: 'docker-endpoint-left',
     pattern: /endpoint with name \S+ already exists in network|network \S+ (?:id \S+ )?has active endpoints/i,
     who: 'docker',

@@ -180,12 +180,13 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-argument',
     pattern:
-      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}|\bip6?tables(?:-\w+)?(?: v[\d.]+(?: \(\w+\))?)?: (?:invalid|unrecognized) option[^\n]{0,40}/i,
+      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}|ip6?tables-restore[^\n]{0,60}: exit status 2 ?\(Bad argument[^\n]{0,80}|Bad argument [`'"][^'"\n]{1,80}['"] Error occurred at line: \d+|\bip6?tables(?:-\w+)?(?: v[\d.]+(?: \(\w+\))?)?: (?:invalid|unrecognized) option[^\n]{0,40}/i,
     who,
     meaning: 'iptables does not understand what the plugin gave it: an address, a port, a name',
     causes: [
       'an IPv6 address was given to iptables, or an IPv4 one to ip6tables: a result names a family twice or wrongly',
       'a name or value of the configuration is no such thing: an empty one, a chain of more than 28 characters',
+      'a rule that kube-proxy took over from iptables-save was printed by another release of iptables, or cut short',
       'iptables is older than an option: -w of iptables-restore came with 1.6.2',
     ],
     look: ['trestle lint', 'cat /etc/cni/net.d/*'],

@@ -74,20 +74,25 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern:
-      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported|Failed to open TUN device|Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|flannel exited: operation not supported|add filter for index \d+ ?: (?:no such file or directory|operation not supported)|ensure there are no \w+ networks using the same [^\n]{0,20}: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found|failed to (?:set ?up|set|remove) (?:hairpin mode|isolated on|default (?:native )?vlan|vlan tag)[^\n]{0,100}: operation not supported|(?:create|add|replace) (?:ingress |ifb )?(?:qdisc|filter): (?:operation not supported|no such file or directory)|Specified qdisc kind is unknown|Unknown qdisc "|modprobe: ERROR: could not insert '\w+'|module \S+ not in \/lib\/modules|failed to detect bridge kernel module/i,
+      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported|Failed to open TUN device|Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|flannel exited: operation not supported|add filter for index \d+ ?: (?:no such file or directory|operation not supported)|ensure there are no \w+ networks using the same [^\n]{0,20}: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module \S+ not found|failed to (?:set ?up|set|remove) (?:hairpin mode|isolated on|default (?:native )?vlan|vlan tag)[^\n]{0,100}: operation not supported|(?:create|add|replace) (?:ingress |ifb )?(?:qdisc|filter): (?:operation not supported|no such file or directory)|Specified qdisc kind is unknown|Unknown qdisc "|modprobe: ERROR: could not insert '[\w-]+'|Running modprobe [^\n]{1,60} failed with message: [^\n]{1,160}|insmod: (?:ERROR: )?could not insert module \S+|modprobe: can't (?:load module|change directory to) [^\n]{1,100}|add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)|module \S+ not in \/lib\/modules|failed to detect bridge kernel module/i,
     who: 'the kernel',
-    meaning: 'the kernel cannot make such a link: the module is not there',
+    meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',
     causes: [
       'the kernel was updated and the machine not restarted: the modules of the running one are gone',
       'the module is in a package of its own (linux-modules-extra on Ubuntu, kernel-modules on RHEL), or not built ' +
         '(own, NAS and WSL kernels)',
+      '"Exec format error", "Invalid module format": modprobe in a container (kube-proxy, an agent) cannot read ' +
+        'compressed modules (.ko.xz), or has those of another kernel',
       '"adding link: invalid argument" of bandwidth: the kernel has no ifb of the kind that it makes, or is too old',
       'a bridge that fails while `ip link add type bridge` works: the kernel has no CONFIG_BRIDGE_VLAN_FILTERING',
     ],
-    look: ['uname -r; ls /lib/modules', 'modprobe -a veth bridge br_netfilter macvlan ipvlan 8021q ifb vxlan'],
+    look: [
+      'uname -r; ls /lib/modules',
+      'modprobe -a veth bridge br_netfilter macvlan ipvlan 8021q ifb vxlan sch_ingress cls_u32 act_mirred',
+    ],
     cure:
-      'restart after a kernel update; install the package with the modules; name those that are needed in ' +
-      '/etc/modules-load.d',
+      'restart after a kernel update; install the package with the modules; load those that are needed on the node ' +
+      'itself, and name them in /etc/modules-load.d',
   },
   {
     id: 'br-netfilter',

@@ -56,7 +56,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'vxlan-port-taken',
     pattern:
-      /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use|set interface flannel\.\d+ to UP state: address already in use|device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use/i,
+      /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use|set interface flannel\.\d+ to UP state: address already in use|device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use|ip link set (?:dev )?(?:\w*(?:vxlan|geneve)\w*|flannel\.\d+) up\b[^\n]{0,80}RTNETLINK answers: Address already in use/i,
     who: 'docker, flannel, Cilium',
     meaning: 'the UDP port of the tunnel is taken, so that its interface cannot come up',
     causes: [

@@ -56,7 +56,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'ipset-refused',
     pattern:
-      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|error getting ipset version, error: exit status \d|(?:error|failed)[^\n]{0,40}\b(?:creating ipset|adding entry|deleting entry|(?:flushing|destroying|listing) set)\b[^\n]{0,120}, error: exit status \d|(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file|: exist\b)/i,
+      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|\bip6?tables[^\n]{0,60}: Set \S+ doesn't exist|error getting ipset version, error: exit status \d|(?:error|failed)[^\n]{0,40}\b(?:creating ipset|adding entry|deleting entry|(?:flushing|destroying|listing) set)\b[^\n]{0,120}, error: exit status \d|(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file|: exist\b)/i,
     who: 'ipset, run by an agent or plugin',
     meaning: 'a set of addresses could not be made, changed or removed',
     causes: [

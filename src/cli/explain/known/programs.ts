@@ -71,7 +71,7 @@ export const programErrors: readonly KnownError[] = [
     id: 'glibc-too-old',
     pattern: /version `GLIBC_[\d.]+' not found/,
     who: 'ld.so',
-    meaning: 'a plugin was built for a newer C library than the node has',
+    meaning: 'a plugin (or a program that it runs) was built for a newer C library than the node has',
     causes: ['the installer image and the node are of different generations'],
     look: ['ldd --version', 'ldd /opt/cni/bin/*'],
     cure: 'use the build for this system, or a statically linked one',
@@ -114,7 +114,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'delete-not-found',
     pattern:
-      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)|failed to get IP addresses for "[^"]*": <nil>/,
+      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)|failed to get IP addresses for "[^"]*": <nil>|(?:destroy network for sandbox|failed to teardown pod|failed \(del\w*\)|error (?:deleting|removing) (?:pod|container)|StopPodSandbox)[^\n]{0,300}?(?:WorkloadEndpoint|IPAMHandle|CiliumEndpoint|SpiderEndpoint|OverlappingRangeIPReservation|ips\.kubeovn)\S* "[^"]*" not found/,
     who: 'a plugin',
     meaning:
       'what the plugin wants to remove is gone already, and it takes that for an error: the pod stays Terminating',

@@ -94,7 +94,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'call-too-long',
     pattern:
-      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)|failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
+      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)|failed to \w+ (?:a )?sandbox (?:container )?for pod "[^"]*": operation timeout: context deadline exceeded|failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
     who: 'kubelet, containerd, CRI-O',
     meaning: 'a call took longer than its caller waits',
     causes: [

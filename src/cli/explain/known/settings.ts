@@ -22,7 +22,7 @@ export const settingErrors: readonly KnownError[] = [
   {
     id: 'route-refused',
     pattern:
-      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network is unreachable|no route to host|nexthop has invalid gateway|network is down)|Route(?:Add|Replace) [^\n]{0,300}(?:file exists|network is unreachable|no route to host|invalid argument)|failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)|Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/i,
+      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network (?:is )?unreachable|no route to host|nexthop has invalid gateway|network is down)|Route(?:Add|Replace) [^\n]{0,300}(?:file exists|network is unreachable|no route to host|invalid argument)|Route(?:Add|Replace|Append)\b[^\n]{0,240}(?:file exists|network (?:is )?unreachable|no route to host|invalid argument|no such process)|\badd(?:ing)? (?:(?:the|a|an|default|host|pod|new|static|IP v[46]) ){0,3}routes?\b[^\n]{0,200}: invalid argument|failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)|Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/i,
     who: 'a plugin',
     meaning: 'the kernel refused a route of the pod',
     causes: [
@@ -39,8 +39,8 @@ export const settingErrors: readonly KnownError[] = [
   },
   {
     id: 'qdisc-exists',
-    pattern: /create (?:ingress )?qdisc[^\n]{0,80}file exists/i,
-    who: 'the bandwidth plugin',
+    pattern: /(?:create (?:ingress )?qdisc|add qdisc for network index)[^\n]{0,80}file exists/i,
+    who: 'the bandwidth plugin, Kata',
     meaning: 'the interface of the pod has a queue at its entrance already',
     causes: ['an agent with eBPF (Cilium, an observer) put clsact there', 'an ADD before it failed half way'],
     look: ['tc qdisc show | grep -e ingress -e clsact'],

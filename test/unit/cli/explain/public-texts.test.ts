@@ -12,10 +12,10 @@ const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ 
 const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
 /** Development material alone: nothing of these searches was set aside. */
 const development = ['-7', '-8', '-9'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
-const sets = ['', '-2', '-3', '-4', '-5']
-const threads = sets.flatMap((set) => table(`threads${set}.tsv`).map(asThread))
-const heldOut = sets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
-const others = ['other-texts.tsv', 'other-threads.tsv', 'other-threads-2.tsv'].flatMap((name) =>
+const heldOutSets = ['', '-2', '-3', '-4', '-5']
+const threads = [...heldOutSets, '-6'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
+const heldOut = heldOutSets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
+const others = ['other-texts.tsv', 'other-threads.tsv', 'other-threads-2.tsv', 'other-threads-3.tsv'].flatMap((name) =>
   table(name).map(([, text = '']) => text),
 )
 

@@ -175,7 +175,7 @@ describe('a pasted text', () => {
   })
 
   it('there is one for every known error, here or from a public thread', () => {
-    const files = ['public-texts.tsv', 'threads.tsv', 'threads-2.tsv', 'threads-3.tsv', 'printed.tsv']
+    const files = ['public-texts.tsv', 'threads.tsv', 'threads-2.tsv', 'threads-3.tsv', 'threads-6.tsv', 'printed.tsv']
     const tables = files.flatMap((name) => table(name))
     const seen = new Set([...texts.flatMap(([, ids]) => ids), ...tables.map(([id = '']) => id)])
     expect(knownErrors.filter(({ id }) => !seen.has(id)).map(({ id }) => id)).toEqual([])
