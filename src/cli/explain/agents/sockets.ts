@@ -10,7 +10,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'cilium-agent',
     pattern:
-      /cilium[- ](?:agent|daemon)\S*(?:(?! client)[^\n]){0,60}(?:not (?:ready|running|available|responding)|connection refused)|Is the agent running\?|(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?|dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}/i,
+      /cilium[- ](?:agent|daemon)\S*(?:(?! client)[^\n]){0,60}(?:not (?:ready|running|available|responding)|connection refused)|Is the agent running\?|(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?|dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}|http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):9879\/healthz[^\n]{0,120}/i,
     who: 'the cilium plugin',
     meaning: 'the cilium agent of this node does not answer on its socket',
     causes: [
@@ -46,7 +46,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'kubeconfig-missing',
     pattern:
-      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
+      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )|(?:SubnetManager|create kubernetes config)[^\n]{0,160}no configuration has been provided|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
     who: 'a plugin that asks the API server',
     meaning: "the plugin's kubeconfig is not on the node, or names no server: then it asks localhost:8080",
     causes: [

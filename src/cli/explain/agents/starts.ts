@@ -99,7 +99,7 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'node-unknown',
     pattern:
-      /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found/i,
+      /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found|(?:failed to get Node with name \S+ from K8s|Failed to retrieve node info): nodes "[^"]+" not found/i,
     who: 'the agent of a network',
     meaning: 'the cluster has no node of the name under which the agent asks for its own',
     causes: [

@@ -12,7 +12,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-missing',
     pattern:
-      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) "?(?:ip6?tables|nft)\b[^\n]{0,60}|iptables (?:binary )?(?:was |is )?not (?:found|installed)|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
+      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) "?(?:ip6?tables|nft)\b(?![^\n]{0,60}exit status)[^\n]{0,60}|ip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)|error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
     causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],
@@ -157,7 +157,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-refused',
     pattern:
-      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4|(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed|\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
+      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4|(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed|unable to run ip6?tables-(?:restore|save) \([^)\n]*\): exit status \d|\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
     who: 'iptables, mostly of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [

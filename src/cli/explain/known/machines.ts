@@ -8,8 +8,8 @@ export const machineErrors: readonly KnownError[] = [
   {
     id: 'tap-refused',
     pattern:
-      /Open tap device failed: [^\n]{1,160}|\bTapOpen\([^\n]{1,120}|Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}|Invalid TUN\/TAP Backend provided by \S+/i,
-    who: 'Firecracker, Cloud Hypervisor, Kata',
+      /Open tap device failed: [^\n]{1,160}|\bTapOpen\([^\n]{1,120}|Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}|Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/i,
+    who: 'Firecracker, Cloud Hypervisor, Kata, KubeVirt',
     meaning: 'the virtual machine of the pod could not open the tap device that is its network card',
     causes: [
       '"Resource busy": another machine has it: one that was not ended, or two that got one name',

@@ -89,7 +89,8 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'program-missing',
-    pattern: /exec: "[\w./-]+": executable file not found in \$PATH/,
+    pattern:
+      /exec: "[\w./-]+": executable file not found in \$PATH|FileExisting-[\w-]+\]: [\w-]+ not found in system path|requires conntrack to be installed[^\n]{0,40}/,
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node, or not in the PATH of the runtime',
     causes: ['its package is not installed', 'the unit of the runtime sets a PATH without it'],

@@ -46,7 +46,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'host-port-taken',
     pattern:
-      /rootlessport[^\n]{0,120}address already in use|(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|bind for \S+ failed: port is already allocated|all ports in range \S+ are already allocated|cannot reserve the port [^\n]{0,160}address already in use/i,
+      /rootlessport[^\n]{0,120}address already in use|(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use|bind for \S+ failed: port is already allocated|all ports in range \S+ are already allocated|cannot reserve the port [^\n]{0,160}address already in use/i,
     who: 'CRI-O, docker, podman',
     meaning: 'a process of the node listens on the host port that the pod wants',
     causes: [
