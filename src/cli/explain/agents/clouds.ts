@@ -149,6 +149,22 @@ export const cloudErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
+    id: 'cloud-route',
+    pattern:
+      /RouteController failed to create a route|Node created without a route|Could not create route \S+ \S+ for node \S+[^\n]{0,160}|FailedToCreateRoute/,
+    who: 'the route controller of a cloud provider',
+    meaning: "the cloud has no route to the range of this node's pods: other nodes do not reach them",
+    causes: [
+      "the table of routes is full (AWS: 50 of a VPC's table), or has no tag of this cluster",
+      'the role of the controller may not make routes, or the cloud does not know the machine by this name',
+      'two nodes have one podCIDR, or a route of an earlier node has it',
+    ],
+    look: ['kubectl describe node NODE | grep -i -A3 NetworkUnavailable', 'kubectl get events -A | grep -i route'],
+    cure:
+      'do what the event names: raise the limit, give the right, remove routes of nodes that are gone; with a network ' +
+      'that needs none (Calico, Cilium, flannel) set --configure-cloud-routes=false',
+  },
+  {
     id: 'cloud-metadata',
     pattern:
       /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)|EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}|failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))|IMDS client is not available|EC2RoleRequestError/i,

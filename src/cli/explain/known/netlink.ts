@@ -66,6 +66,8 @@ export const netlinkErrors: readonly KnownError[] = [
     ],
     look: ['modprobe -a ip_set ip_set_hash_net ip_set_hash_ip xt_set', 'ipset list -n | head', 'uname -r'],
     cure: "load the modules and name them in /etc/modules-load.d; restart the agent's pod, which makes its sets anew",
+    // fail2ban keeps sets of its own.
+    unless: /\bf2b-|fail2ban/,
     ...common,
   },
   {
