@@ -97,6 +97,8 @@ export const programErrors: readonly KnownError[] = [
     look: ['systemctl show containerd crio -p Environment', 'which conntrack ip nsenter tc'],
     cure: 'install the program that the message names',
     needsNetwork: true,
+    // Somebody's own command in a container: docker exec, kubectl exec.
+    unless: /exec failed: /,
   },
   {
     id: 'program-failed',
