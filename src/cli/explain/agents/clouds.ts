@@ -161,8 +161,8 @@ export const cloudErrors: readonly KnownError[] = [
     ],
     look: ['kubectl describe node NODE | grep -i -A3 NetworkUnavailable', 'kubectl get events -A | grep -i route'],
     cure:
-      'do what the event names: raise the limit, give the right, remove routes of nodes that are gone; with a network ' +
-      'that needs none (Calico, Cilium, flannel) set --configure-cloud-routes=false',
+      'do what the event names: raise the limit, give the right, remove routes of nodes that are gone; with a ' +
+      'network that needs none (Calico, Cilium, flannel) set --configure-cloud-routes=false',
   },
   {
     id: 'cloud-metadata',

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of pods that are virtual machines (Kata, Firecracker, KubeVirt): the devices between the pod's interface and theirs.
 
-import type { KnownError } from './known-error.ts'
+import type { KnownError } from '../known/known-error.ts'
 
 /** Errors of the network devices of virtual machines. */
 export const machineErrors: readonly KnownError[] = [
