@@ -12,8 +12,8 @@ const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ 
 const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
 /** Development material alone: nothing of these searches was set aside. */
 const development = ['-7', '-8', '-9'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
-const heldOutSets = ['', '-2', '-3', '-4', '-5']
-const threads = [...heldOutSets, '-6'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
+const heldOutSets = ['', '-2', '-3', '-4', '-5', '-6']
+const threads = heldOutSets.flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const heldOut = heldOutSets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
 const others = ['other-texts.tsv', 'other-threads.tsv', 'other-threads-2.tsv', 'other-threads-3.tsv'].flatMap((name) =>
   table(name).map(([, text = '']) => text),
@@ -59,13 +59,14 @@ describe('what a plugin or a runtime prints, by its source', () => {
 })
 
 describe('the texts that were set aside', () => {
-  // Counted once each, when the patterns were done: of 27, 22, 9, 5 and 7. It may become better, not worse.
+  // Counted once each, when the patterns were done: of 27, 22, 9, 5, 7 and 41. It may become better, not worse.
   it.each([
     { name: 'threads-held-out.tsv', right: 22, unknown: 4, wrong: 1 },
     { name: 'threads-2-held-out.tsv', right: 13, unknown: 7, wrong: 2 },
     { name: 'threads-3-held-out.tsv', right: 7, unknown: 1, wrong: 1 },
     { name: 'threads-4-held-out.tsv', right: 4, unknown: 0, wrong: 1 },
     { name: 'threads-5-held-out.tsv', right: 4, unknown: 3, wrong: 0 },
+    { name: 'threads-6-held-out.tsv', right: 36, unknown: 5, wrong: 0 },
   ])('$name: as well explained as when they were counted', (counted) => {
     const texts = table(counted.name).map(asThread)
     const answers = texts.map(({ id, text }) => ({ id, causes: formsOf(text).map((form) => causesOf(form).join()) }))
