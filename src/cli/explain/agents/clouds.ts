@@ -8,7 +8,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'aws-ipamd',
     pattern:
-      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}|127\.0\.0\.1:50051[^\n]{0,60}|"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}/i,
+      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}|127\.0\.0\.1:50051[^\n]{0,60}|"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}|(?:Checking for IPAM connectivity|Retrying waiting for IPAM-?D)[^\n]{0,60}/i,
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
     causes: [
@@ -113,7 +113,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'azure-state-locked',
     pattern:
-      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|Failed to start (?:IPAM|network) plugin, err: ?invalid character/i,
+      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|Failed to (?:start (?:IPAM|network) plugin|initialize (?:network manager|ipam manager|key-value store)), err: ?(?:invalid character|unexpected end of JSON)/i,
     who: 'the azure-vnet plugin',
     meaning: 'the plugin could not open its state: another call, or a dead one, holds the lock, or it is no JSON',
     causes: [
