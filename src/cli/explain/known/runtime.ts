@@ -125,7 +125,7 @@ export const runtimeErrors: readonly KnownError[] = [
     cure:
       '`trestle lint` names the reason; containerd loads a corrected file at once, a replaced directory after a ' +
       'restart (systemctl restart containerd)',
-    checks: ['dir-missing', 'dir-empty', 'containerd-stops', 'dir-not-watched'],
+    checks: ['dir-missing', 'dir-empty', 'json-syntax', 'containerd-stops', 'dir-not-watched'],
     wraps: true,
   },
   {
@@ -150,7 +150,7 @@ export const runtimeErrors: readonly KnownError[] = [
     ],
     look: ['trestle lint', 'crictl info | grep -i -A2 lastCNILoadStatus'],
     cure: 'run `trestle lint`; for a STATUS of trestle see the message itself',
-    checks: ['dir-empty', 'containerd-stops'],
+    checks: ['dir-empty', 'json-syntax', 'containerd-stops'],
     wraps: true,
   },
   {
