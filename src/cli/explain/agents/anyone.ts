@@ -2,14 +2,20 @@
 // Of plugins and agents of any project, by what they all say in the same cases. Looked for last: the words of one
 // project tell more.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Families of errors of plugins that no other entry knows by name. */
 export const anyonesErrors: readonly KnownError[] = [
   {
     id: 'plugin-pool-full',
-    pattern:
-      /\b(?:no|not enough|insufficient) (?:more|free|available|unallocated|unused) (?:(?:pod|IP|IPv[46]) )?(?:IPs?|address(?:es)?|address blocks?|CIDRs?)\b|\b(?:no|insufficient) (?:(?:pod|IP|IPv[46]) )?(?:IPs?|address(?:es)?|address blocks?|CIDRs?) (?:is |are )?(?:available|left|remaining|free|to allocate)\b|\bout of (?:free |available )?(?:(?:pod|IP|IPv[46]) )?(?:IPs|addresses|address space|blocks)\b|all (?:IP )?addresses (?:are|have been) (?:allocated|used|assigned)|\b(?:IPs?|pool|subnet|range|CIDR|address space)(?: ["\w./:-]{1,60})? (?:(?:is|are|has been) )?(?:exhausted|used up|full)\b|\bIPs? exhausted\b/i,
+    pattern: oneOf(
+      /\b(?:no|not enough|insufficient) (?:more|free|available|unallocated|unused) (?:(?:pod|IP|IPv[46]) )?(?:IPs?|address(?:es)?|address blocks?|CIDRs?)\b/,
+      /\b(?:no|insufficient) (?:(?:pod|IP|IPv[46]) )?(?:IPs?|address(?:es)?|address blocks?|CIDRs?) (?:is |are )?(?:available|left|remaining|free|to allocate)\b/,
+      /\bout of (?:free |available )?(?:(?:pod|IP|IPv[46]) )?(?:IPs|addresses|address space|blocks)\b/,
+      /all (?:IP )?addresses (?:are|have been) (?:allocated|used|assigned)/,
+      /\b(?:IPs?|pool|subnet|range|CIDR|address space)(?: ["\w./:-]{1,60})? (?:(?:is|are|has been) )?(?:exhausted|used up|full)\b/,
+      /\bIPs? exhausted\b/,
+    ),
     who: 'an IPAM plugin, or the agent behind it',
     meaning: 'the pool of this network has no address for a further pod',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of plugins that ask the API server: it refuses them, or they do not reach it.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 const common = { needsNetwork: true } as const
 const refused = { ...common, innermost: true } as const
@@ -10,8 +10,10 @@ const refused = { ...common, innermost: true } as const
 export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-certificate',
-    pattern:
-      /x509: [^\n"\]]{5,160}|https:\/\/[^\n\s]{1,200}"?: (?:remote error: )?tls: (?:bad certificate|unknown certificate|certificate (?:expired|required)|handshake failure|first record does not look like a TLS handshake|failed to (?:parse|verify) certificate)[^\n]{0,60}/,
+    pattern: oneOf(
+      /x509: [^\n"\]]{5,160}/,
+      /https:\/\/[^\n\s]{1,200}"?: (?:remote error: )?tls: (?:bad certificate|unknown certificate|certificate (?:expired|required)|handshake failure|first record does not look like a TLS handshake|failed to (?:parse|verify) certificate)[^\n]{0,60}/,
+    ),
     who: 'a plugin that asks the API server',
     meaning: "the plugin does not trust the API server's certificate",
     causes: [
@@ -31,8 +33,11 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'api-unauthorized',
-    pattern:
-      /: Unauthorized\b(?<=(?:failed|unable|err\w*=|could not|cannot|error)[^\n]{0,300}: Unauthorized)|\berr(?:or)?="?Unauthorized\b|the server has asked for the client to provide credentials|must be logged in to the server|invalid bearer token|token (?:has|is) expired/,
+    pattern: oneOf(
+      /: Unauthorized\b(?<=(?:failed|unable|err\w*=|could not|cannot|error)[^\n]{0,300}: Unauthorized)/,
+      /\berr(?:or)?="?Unauthorized\b|the server has asked for the client to provide credentials/,
+      /must be logged in to the server|invalid bearer token|token (?:has|is) expired/,
+    ),
     who: 'a plugin that asks the API server (istio-cni, linkerd-cni and others)',
     meaning: 'the API server refuses the token that the plugin has from its kubeconfig in /etc/cni/net.d',
     causes: [
@@ -48,8 +53,12 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'api-forbidden',
-    pattern:
-      /is forbidden: User "?[^\s"]+"? cannot \w+|the server does not allow (?:access to|this method on) the requested resource(?: \([^)\n]{1,100}\))?|\bUser "system:(?:serviceaccount|node):[^"]+" cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b|(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/i,
+    pattern: oneOf(
+      /is forbidden: User "?[^\s"]+"? cannot \w+/,
+      /the server does not allow (?:access to|this method on) the requested resource(?: \([^)\n]{1,100}\))?/,
+      /\bUser "system:(?:serviceaccount|node):[^"]+" cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b/,
+      /(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/,
+    ),
     who: 'a plugin that asks the API server',
     meaning: 'the request was refused: by a proxy in between, or because its role lacks the right',
     causes: [
@@ -78,8 +87,11 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'api-slow',
-    pattern:
-      /the server was unable to return a response in the time allotted[^\n]{0,100}|the server has received too many requests and has asked us to try again later|Timeout: request did not complete within[^\n]{0,40}|etcdserver: too many requests/,
+    pattern: oneOf(
+      /the server was unable to return a response in the time allotted[^\n]{0,100}/,
+      /the server has received too many requests and has asked us to try again later/,
+      /Timeout: request did not complete within[^\n]{0,40}|etcdserver: too many requests/,
+    ),
     who: 'the API server, asked by a plugin or agent',
     meaning: 'the API server was reached, and did not do what was asked for in time',
     causes: [
@@ -96,8 +108,20 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'api-unreachable',
-    pattern:
-      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)|dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)|etcdserver: (?:request timed out|leader changed|no leader)|the server is currently unable to handle|https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)|failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}|unexpected error when reading response body|http2: client connection lost|(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect(?: to)?|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}|node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}|Timed out waiting for node ?controller sync|HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}|failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
+    pattern: oneOf(
+      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)/,
+      /dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}/,
+      /Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)/,
+      /etcdserver: (?:request timed out|leader changed|no leader)|the server is currently unable to handle/,
+      /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)/,
+      /failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}/,
+      /unexpected error when reading response body|http2: client connection lost/,
+      /(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect(?: to)?|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}/,
+      /node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}/,
+      /Timed out waiting for node ?controller sync/,
+      /HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}/,
+      /failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
+    ),
     who: 'a plugin or agent that asks the API server',
     meaning:
       'the API server does not answer at the address that the plugin uses, mostly the first of the service range',
@@ -118,8 +142,15 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'crd-missing',
-    pattern:
-      /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?|no matches for kind "\w+" in (?:version|group)[^\n]{0,60}|customresourcedefinitions?\S* "[^"]+" not found|(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}|could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found|(?<![\w.])(?!(?:workloadendpoint|ipamhandle|ciliumendpoint|overlappingrangeipreservation|spiderendpoint|ips\.kubeovn)s?\b)[a-z]{3,30}\.(?:[\w-]{1,30}\.){0,3}(?:projectcalico\.org|kubeovn\.io|cilium\.io|antrea\.io|cni\.cncf\.io|k8s\.aws|amazonaws\.com|openshift\.io|ovn\.org|spidernet\.io|danm\.k8s\.io|networking\.alibaba\.com) "[^"]+" not found|No ENIConfig could be found for this node/i,
+    pattern: oneOf(
+      /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?/,
+      /no matches for kind "\w+" in (?:version|group)[^\n]{0,60}/,
+      /customresourcedefinitions?\S* "[^"]+" not found/,
+      /(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}/,
+      /could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found/,
+      /(?<![\w.])(?!(?:workloadendpoint|ipamhandle|ciliumendpoint|overlappingrangeipreservation|spiderendpoint|ips\.kubeovn)s?\b)[a-z]{3,30}\.(?:[\w-]{1,30}\.){0,3}(?:projectcalico\.org|kubeovn\.io|cilium\.io|antrea\.io|cni\.cncf\.io|k8s\.aws|amazonaws\.com|openshift\.io|ovn\.org|spidernet\.io|danm\.k8s\.io|networking\.alibaba\.com) "[^"]+" not found/,
+      /No ENIConfig could be found for this node/,
+    ),
     who: 'a plugin or agent that keeps its data in the API server',
     meaning:
       'the cluster does not know a kind of object (CRD), or has not the object, that the network keeps its data in',
@@ -137,8 +168,10 @@ export const apiServerErrors: readonly KnownError[] = [
   },
   {
     id: 'api-webhook',
-    pattern:
-      /(?:plugin type="[^"]*"|CNI network "[^"]*"|network for sandbox|failed \(\w+\):|SetNetworkStatus|annotat\w+ (?:the )?pod)[^\n]{0,400}(?:failed calling webhook "[^"]*"|failed to call webhook|admission webhook "[^"]*" denied the request)[^\n]{0,160}|failed calling webhook "[^"]*(?:spider|multus|kube-?ovn|cilium|calico|antrea|net-?attach|sriov|whereabouts|hybridnet|nsx)[^"]*"[^\n]{0,400}/,
+    pattern: oneOf(
+      /(?:plugin type="[^"]*"|CNI network "[^"]*"|network for sandbox|failed \(\w+\):|SetNetworkStatus|annotat\w+ (?:the )?pod)[^\n]{0,400}(?:failed calling webhook "[^"]*"|failed to call webhook|admission webhook "[^"]*" denied the request)[^\n]{0,160}/,
+      /failed calling webhook "[^"]*(?:spider|multus|kube-?ovn|cilium|calico|antrea|net-?attach|sriov|whereabouts|hybridnet|nsx)[^"]*"[^\n]{0,400}/,
+    ),
     who: 'the API server, to a plugin that writes to it',
     meaning:
       'the plugin may not write to the API server: a webhook of the cluster refuses the change, or does not answer',

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Calico: its plugin, its address management, and calico-node behind them.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 const why = "the pod's events say why: an image, a crash, no API server"
 
@@ -28,8 +28,12 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-stale-route',
-    pattern:
-      /route \(Dst: [^)]*\) already exists for an interface other than|pre-existing conflicting (?:host compute )?endpoint|error adding host side routes for interface: [^\n]{0,200}(?:already exists|file exists)[^\n]{0,60}|route \(Ifindex: [^)]*\) already exists for an interface other than/,
+    pattern: oneOf(
+      /route \(Dst: [^)]*\) already exists for an interface other than/,
+      /pre-existing conflicting (?:host compute )?endpoint/,
+      /error adding host side routes for interface: [^\n]{0,200}(?:already exists|file exists)[^\n]{0,60}/,
+      /route \(Ifindex: [^)]*\) already exists for an interface other than/,
+    ),
     who: 'the calico plugin',
     meaning: 'the address of the pod has a route to the interface of another one',
     causes: [
@@ -56,8 +60,11 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-unauthorized',
-    pattern:
-      /Connection to the datastore is unauthorized|(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized|type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
+    pattern: oneOf(
+      /Connection to the datastore is unauthorized/,
+      /(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized/,
+      /type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
+    ),
     who: 'the calico plugin',
     meaning: 'the API server refuses the token of /etc/cni/net.d/calico-kubeconfig',
     causes: [
@@ -77,8 +84,14 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-full',
-    pattern:
-      /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool|pools are likely exhausted|failed to find or claim a block|cannot allocate new block due to per host block limit|no pools match the required use|No valid IPPool\b(?! found)|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}|No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool|No IPv[46] addresses available in pool|Unable to autoassign an address/,
+    pattern: oneOf(
+      /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool/,
+      /pools are likely exhausted|failed to find or claim a block/,
+      /cannot allocate new block due to per host block limit|no pools match the required use/,
+      /No valid IPPool\b(?! found)|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}/,
+      /No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool/,
+      /No IPv[46] addresses available in pool|Unable to autoassign an address/,
+    ),
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',
     causes: [
@@ -120,8 +133,14 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-address-refused',
-    pattern:
-      /provided IP address (?:\S+ )?is not in a configured pool|Address already assigned in block|the given pool \([^)]*\) (?:does not exist(?:, or is not enabled)?|is not enabled)|IP address \S+ is in IP pool "[^"]*", which is not allowed for use|provided IPv[46] IPPools list contains|resource already exists: (?:IPAMHandle\S*|[\da-f.:]+)|Handle already has different IP(?:\(s\)|s)? allocated|handle \S+ already has IP\(s\) allocated[^\n]{0,80}|cannot pick an IPv4 tunnel address/i,
+    pattern: oneOf(
+      /provided IP address (?:\S+ )?is not in a configured pool|Address already assigned in block/,
+      /the given pool \([^)]*\) (?:does not exist(?:, or is not enabled)?|is not enabled)/,
+      /IP address \S+ is in IP pool "[^"]*", which is not allowed for use/,
+      /provided IPv[46] IPPools list contains|resource already exists: (?:IPAMHandle\S*|[\da-f.:]+)/,
+      /Handle already has different IP(?:\(s\)|s)? allocated/,
+      /handle \S+ already has IP\(s\) allocated[^\n]{0,80}|cannot pick an IPv4 tunnel address/,
+    ),
     who: 'the calico plugin',
     meaning: 'the address or the pool that the pod asks for cannot be given',
     causes: [

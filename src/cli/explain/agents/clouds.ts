@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the plugins of cloud providers: their agents, and the addresses that the cloud gives.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of aws-cni, azure-vnet, terway and their like. */
 export const cloudErrors: readonly KnownError[] = [
   {
     id: 'aws-ipamd',
-    pattern:
-      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}|127\.0\.0\.1:50051[^\n]{0,60}|"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}|(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}|failed to connect to backend server for container[^\n]{0,60}|(?:Checking for IPAM connectivity|Retrying waiting for IPAM-?D)[^\n]{0,60}/i,
+    pattern: oneOf(
+      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}/,
+      /127\.0\.0\.1:50051[^\n]{0,60}/,
+      /"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
+      /aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
+      /(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}/,
+      /failed to connect to backend server for container[^\n]{0,60}/,
+      /(?:Checking for IPAM connectivity|Retrying waiting for IPAM-?D)[^\n]{0,60}/,
+    ),
     who: 'the aws-cni plugin',
     meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
     causes: [
@@ -48,8 +55,19 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'cloud-no-address',
-    pattern:
-      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange|PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available|no available (?:IP )?address(?:es)?\b(?! pools)|IPAM pool is (?:full|exhausted)|failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP|DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)|no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet|InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress|No more IP addresses available on network|IpAddressGenerationFailure\w*|no IPs available on any interfaces|No slot available for a trunk ENI|no valid subnets available for ENI creation|Insufficient available addresses in subnet|Subnet(?:Is)?Full(?:Error)?\b|IP_?SPACE_?EXHAUSTED|too many adapters on this instance/i,
+    pattern: oneOf(
+      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange/,
+      /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available/,
+      /no available (?:IP )?address(?:es)?\b(?! pools)|IPAM pool is (?:full|exhausted)/,
+      /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP/,
+      /DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)/,
+      /no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet/,
+      /InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress/,
+      /No more IP addresses available on network|IpAddressGenerationFailure\w*/,
+      /no IPs available on any interfaces|No slot available for a trunk ENI/,
+      /no valid subnets available for ENI creation|Insufficient available addresses in subnet/,
+      /Subnet(?:Is)?Full(?:Error)?\b|IP_?SPACE_?EXHAUSTED|too many adapters on this instance/,
+    ),
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',
     causes: [
@@ -102,8 +120,13 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'azure-cns',
-    pattern:
-      /(?:RequestIPConfigs?|AllocateIPConfig|RequestIPAddress\w*) failed|failed to request IPs? (?:address(?:es)? )?from CNS|failed to get (?:IP address|network container\w*)[^\n]{0,40} from (?:Azure )?CNS|no NCs? found in (?:the )?CNS|CNS (?:client|IPAM)[^\n]{0,80}(?:failed|error|refused|deadline)|(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
+    pattern: oneOf(
+      /(?:RequestIPConfigs?|AllocateIPConfig|RequestIPAddress\w*) failed/,
+      /failed to request IPs? (?:address(?:es)? )?from CNS/,
+      /failed to get (?:IP address|network container\w*)[^\n]{0,40} from (?:Azure )?CNS/,
+      /no NCs? found in (?:the )?CNS|CNS (?:client|IPAM)[^\n]{0,80}(?:failed|error|refused|deadline)/,
+      /(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
+    ),
     who: 'the azure-vnet plugin',
     meaning: 'azure-cns, the agent for addresses of this node, does not answer',
     causes: ['its pod starts still or crashes: it waits for its NodeNetworkConfig, or for the API server'],
@@ -112,8 +135,10 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'azure-state-locked',
-    pattern:
-      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|Failed to (?:start (?:IPAM|network) plugin|initialize (?:network manager|ipam manager|key-value store)), err: ?(?:invalid character|unexpected end of JSON)/i,
+    pattern: oneOf(
+      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store/,
+      /Failed to (?:start (?:IPAM|network) plugin|initialize (?:network manager|ipam manager|key-value store)), err: ?(?:invalid character|unexpected end of JSON)/,
+    ),
     who: 'the azure-vnet plugin',
     meaning: 'the plugin could not open its state: another call, or a dead one, holds the lock, or it is no JSON',
     causes: [
@@ -135,8 +160,15 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'cloud-refused',
-    pattern:
-      /UnauthorizedOperation: |Unauthorized operation: failed to call \w+:\w+|not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded|(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}|AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM|ErrorCode: Throttling\S*|googleapi: Error (?:401|403|429)[^\n]{0,160}|LinkedAuthorizationFailed|(?:api error|ErrorCode:) \w*(?:Unauthorized|Forbidden|AccessDenied|InvalidClientTokenId|ExpiredToken)\w*|no EC2 IMDS role found/,
+    pattern: oneOf(
+      /UnauthorizedOperation: |Unauthorized operation: failed to call \w+:\w+/,
+      /not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded/,
+      /(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}/,
+      /AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM|ErrorCode: Throttling\S*/,
+      /googleapi: Error (?:401|403|429)[^\n]{0,160}|LinkedAuthorizationFailed/,
+      /(?:api error|ErrorCode:) \w*(?:Unauthorized|Forbidden|AccessDenied|InvalidClientTokenId|ExpiredToken)\w*/,
+      /no EC2 IMDS role found/,
+    ),
     who: "the cloud provider's API, asked by the agent of a plugin",
     meaning: 'the cloud refuses what the agent asks for: a right is missing, or it asks too often',
     causes: [
@@ -166,8 +198,12 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'cloud-metadata',
-    pattern:
-      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)|EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}|failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))|IMDS client is not available|EC2RoleRequestError/i,
+    pattern: oneOf(
+      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)/,
+      /EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}/,
+      /failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))/,
+      /IMDS client is not available|EC2RoleRequestError/,
+    ),
     who: "the agent of a cloud provider's network",
     meaning: "the agent does not reach the cloud's metadata service, from which it learns its machine and interfaces",
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of flannel: its plugin, and flanneld, whose log says why the plugin waits.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of flannel, and of nodes without a range. */
 export const flannelErrors: readonly KnownError[] = [
@@ -23,8 +23,14 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'node-no-podcidr',
-    pattern:
-      /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node|node\S* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned|pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)|PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available|both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found|usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR/i,
+    pattern: oneOf(
+      /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node/,
+      /node\S* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned/,
+      /pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)/,
+      /PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available/,
+      /both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found/,
+      /usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR/,
+    ),
     who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
     meaning: 'the node has no range for pods: its spec.podCIDR is empty',
     causes: [
@@ -38,8 +44,16 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'flannel-interface',
-    pattern:
-      /Could not match pattern \S+ to any of the available network interfaces|Failed to find (?:any valid )?interface to use|Failed to get default interface|Found default (?:v6 )?route but could not determine interface|No IPv[46] address found for given interface|Failed to find IPv[46] address for interface|Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}|unable to find default (?:v6 )?route|error looking up interface|No interface with given IP(?:v6)? found|v6 interface \S+ must be the same with v4 interface|failed to get (?:default v6|ifcanreach based) interface|invalid public IP(?:v6)? address: /,
+    pattern: oneOf(
+      /Could not match pattern \S+ to any of the available network interfaces/,
+      /Failed to find (?:any valid )?interface to use|Failed to get default interface/,
+      /Found default (?:v6 )?route but could not determine interface/,
+      /No IPv[46] address found for given interface|Failed to find IPv[46] address for interface/,
+      /Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}/,
+      /unable to find default (?:v6 )?route|error looking up interface|No interface with given IP(?:v6)? found/,
+      /v6 interface \S+ must be the same with v4 interface/,
+      /failed to get (?:default v6|ifcanreach based) interface|invalid public IP(?:v6)? address: /,
+    ),
     who: 'flanneld',
     meaning: 'flanneld did not find the interface over which this node reaches the others',
     causes: [
@@ -51,8 +65,17 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'flannel-network-config',
-    pattern:
-      /unknown backend type|HostSubnet is larger network than Network|Network is too small\. Minimum useful|Network must be able to accommodate at least four|Error fetching network config|No valid Mode configured|Couldn't fetch network config|flannel config not found in etcd|please define a correct (?:IPv6)?Network parameter in the flannel config|Key not found \(\/coreos\.com[^\n]{0,40}|error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}|failed to read net conf[^\n]{0,80}|(?:IPv6)?Subnet(?:Min|Max) is not (?:on a SubnetLen boundary|in the range of the (?:IPv6)?Network)|SubnetLen must be less than \/\d+|could not read network config|Invalid subnet-lease-renew-margin/,
+    pattern: oneOf(
+      /unknown backend type|HostSubnet is larger network than Network|Network is too small\. Minimum useful/,
+      /Network must be able to accommodate at least four|Error fetching network config|No valid Mode configured/,
+      /Couldn't fetch network config|flannel config not found in etcd/,
+      /please define a correct (?:IPv6)?Network parameter in the flannel config/,
+      /Key not found \(\/coreos\.com[^\n]{0,40}/,
+      /error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}/,
+      /failed to read net conf[^\n]{0,80}/,
+      /(?:IPv6)?Subnet(?:Min|Max) is not (?:on a SubnetLen boundary|in the range of the (?:IPv6)?Network)/,
+      /SubnetLen must be less than \/\d+|could not read network config|Invalid subnet-lease-renew-margin/,
+    ),
     who: 'flanneld',
     meaning: 'flanneld has no configuration of the network, or one that it cannot read',
     causes: [
@@ -84,8 +107,11 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'flannel-device-other',
-    pattern:
-      /link has incompatible addresses[^\n]{0,80}|isn't an? (?:iptun|ipip mode) device[^\n]{0,60}|created vxlan device with index \d+ is not vxlan|(?:flannel\S* )?mac address wanted: [^\n]{1,80}|failed to add (?:v6 )?vxlanRoute|can't locate created (?:vxlan|wireguard) device/,
+    pattern: oneOf(
+      /link has incompatible addresses[^\n]{0,80}|isn't an? (?:iptun|ipip mode) device[^\n]{0,60}/,
+      /created vxlan device with index \d+ is not vxlan|(?:flannel\S* )?mac address wanted: [^\n]{1,80}/,
+      /failed to add (?:v6 )?vxlanRoute|can't locate created (?:vxlan|wireguard) device/,
+    ),
     who: 'flanneld',
     meaning: "flannel's device (flannel.1) is left from before, with another address or of another kind",
     causes: [
@@ -112,8 +138,14 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'etcd-unreachable',
-    pattern:
-      /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader|Failed to acquire subnet: 50\d:[^\n]{0,100}|(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)|Calico datastore error=context deadline exceeded|(?:plugin type="[^"]*"|failed \(\w+\):|network:|network for sandbox "[^"]*":|CNI network "[^"]*"|\[(?:FATAL|ERROR)\]\[\d+\]|\bcni\b)[^\n]{0,400}dial tcp \S+:(?:2379|4001): [^\n]{1,60}|Unable to (?:setup kvstore|connect to the initial etcd)[^\n]{0,100}/i,
+    pattern: oneOf(
+      /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader/,
+      /Failed to acquire subnet: 50\d:[^\n]{0,100}/,
+      /(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)/,
+      /Calico datastore error=context deadline exceeded/,
+      /(?:plugin type="[^"]*"|failed \(\w+\):|network:|network for sandbox "[^"]*":|CNI network "[^"]*"|\[(?:FATAL|ERROR)\]\[\d+\]|\bcni\b)[^\n]{0,400}dial tcp \S+:(?:2379|4001): [^\n]{1,60}/,
+      /Unable to (?:setup kvstore|connect to the initial etcd)[^\n]{0,100}/,
+    ),
     who: 'flanneld, calico with etcd',
     meaning: 'etcd does not answer where the agent looks for it',
     causes: [

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of pods that are virtual machines (Kata, Firecracker, KubeVirt): the devices between the pod's interface and theirs.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of the network devices of virtual machines. */
 export const machineErrors: readonly KnownError[] = [
   {
     id: 'tap-refused',
-    pattern:
-      /Open tap device failed: [^\n]{1,160}|\bTapOpen\([^\n]{1,120}|Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}|Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/i,
+    pattern: oneOf(
+      /Open tap device failed: [^\n]{1,160}|\bTapOpen\([^\n]{1,120}/,
+      /Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}/,
+      /Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/,
+    ),
     who: 'Firecracker, Cloud Hypervisor, Kata, KubeVirt',
     meaning: 'the virtual machine of the pod could not open the tap device that is its network card',
     causes: [

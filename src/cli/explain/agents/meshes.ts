@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the plugins of service meshes, which stand behind a network's own plugin, and of OpenShift SDN.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of the plugins of istio, linkerd and their like, and of OpenShift SDN. */
 export const meshErrors: readonly KnownError[] = [
   {
     id: 'istio-ztunnel',
-    pattern:
-      /no ztunnel connection|failed to wait for ztunnel connection|ztunnel (?:connection broken|protocol error|responded with an ack error)|(?:partial add error|failed to add pod to ztunnel)[^\n]{0,120}/i,
+    pattern: oneOf(
+      /no ztunnel connection|failed to wait for ztunnel connection/,
+      /ztunnel (?:connection broken|protocol error|responded with an ack error)/,
+      /(?:partial add error|failed to add pod to ztunnel)[^\n]{0,120}/,
+    ),
     who: 'the istio-cni plugin, in ambient mode',
     meaning: 'istio-cni of this node could not hand the pod to ztunnel',
     causes: [
@@ -23,8 +26,11 @@ export const meshErrors: readonly KnownError[] = [
   },
   {
     id: 'istio-agent',
-    pattern:
-      /unable to push CNI event[^\n]{0,160}|failed to contact node Istio CNI agent[^\n]{0,120}|failed to send event request[^\n]{0,120}|istio-cni cmdAdd failed to check if pod is ambient|istio-cni\/(?:pluginevent|cni-log|log)\.sock[^\n]{0,60}/i,
+    pattern: oneOf(
+      /unable to push CNI event[^\n]{0,160}|failed to contact node Istio CNI agent[^\n]{0,120}/,
+      /failed to send event request[^\n]{0,120}|istio-cni cmdAdd failed to check if pod is ambient/,
+      /istio-cni\/(?:pluginevent|cni-log|log)\.sock[^\n]{0,60}/,
+    ),
     who: 'the istio-cni plugin, in ambient mode',
     meaning: 'the istio-cni agent of this node did not take the pod, or does not answer',
     causes: [
@@ -42,8 +48,11 @@ export const meshErrors: readonly KnownError[] = [
   },
   {
     id: 'mesh-redirect',
-    pattern:
-      /linkerd-cni: could not configure firewall[^\n]{0,160}|nsenterRedirect failed[^\n]{0,80}|redirect failed[^\n]{0,120}|unable to (?:setup|set up|apply) (?:traffic )?redirect\w*[^\n]{0,80}|pod redirection[^\n]{0,40}failed[^\n]{0,60}/i,
+    pattern: oneOf(
+      /linkerd-cni: could not configure firewall[^\n]{0,160}|nsenterRedirect failed[^\n]{0,80}/,
+      /redirect failed[^\n]{0,120}|unable to (?:setup|set up|apply) (?:traffic )?redirect\w*[^\n]{0,80}/,
+      /pod redirection[^\n]{0,40}failed[^\n]{0,60}/,
+    ),
     who: 'the istio-cni, linkerd-cni or kuma-cni plugin',
     meaning: "the mesh's plugin could not write the rules that lead the pod's traffic to its proxy",
     causes: [
@@ -80,8 +89,14 @@ export const meshErrors: readonly KnownError[] = [
   },
   {
     id: 'mesh-entry-gone',
-    pattern:
-      /istio-cni (?:CNI )?config file (?:modified|removed)|istio-cni plugin not found in Istio CNI config|istio owned CNI config does not exist|primary CNI config name is not specified|from primary CNI config is missing in Istio CNI config|(?:kuma|linkerd)-cni plugin is missing in the chained config|cni config file does not exist at the specified path|CNI config file(?: \S+)? removed(?: during configuration|:)/i,
+    pattern: oneOf(
+      /istio-cni (?:CNI )?config file (?:modified|removed)|istio-cni plugin not found in Istio CNI config/,
+      /istio owned CNI config does not exist|primary CNI config name is not specified/,
+      /from primary CNI config is missing in Istio CNI config/,
+      /(?:kuma|linkerd)-cni plugin is missing in the chained config/,
+      /cni config file does not exist at the specified path/,
+      /CNI config file(?: \S+)? removed(?: during configuration|:)/,
+    ),
     who: 'the installer of istio-cni, linkerd-cni or kuma-cni',
     meaning: "the mesh's entry is not (or no longer) in the list of the network that it stands behind",
     causes: [

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the agents themselves, by their own logs and probes: calico-node, cilium-agent, kube-router, weave.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors that an agent prints where it does not get ready. */
 export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-bgp',
-    pattern:
-      /unable to (?:connect|write) to BIRD|bird: BGP: Unexpected connect from unknown address|BGP (?:session|peering)s?[^\n]{0,40}(?:not established|down|failed)|BIRD[^\n]{0,40}is not (?:ready|live|running)|BIRDv?[46]? is not ready|BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file|bird: Unable to open configuration file|unable to connect to BIRDv?[46]? socket|bird(?:v?[46])?\.ctl[^\n]{0,60}/i,
+    pattern: oneOf(
+      /unable to (?:connect|write) to BIRD|bird: BGP: Unexpected connect from unknown address/,
+      /BGP (?:session|peering)s?[^\n]{0,40}(?:not established|down|failed)/,
+      /BIRD[^\n]{0,40}is not (?:ready|live|running)|BIRDv?[46]? is not ready/,
+      /BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file/,
+      /bird: Unable to open configuration file|unable to connect to BIRDv?[46]? socket/,
+      /bird(?:v?[46])?\.ctl[^\n]{0,60}/,
+    ),
     who: 'calico-node',
     meaning: 'calico-node of this node has no BGP session with another node, so routes to its pods are missing',
     causes: [
@@ -27,8 +33,13 @@ export const nodeAgentErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-node-address',
-    pattern:
-      /Failed to autodetect an IPv[46] address|Unable to auto-?detect (?:an |any )?IPv[46] address[^\n]{0,120}|no valid IPv[46] addresses found on the host interfaces|Couldn't autodetect an IPv[46] address[^\n]{0,80}|Calico node '\S+' is already using the IPv[46] address \S+|Unable to confirm IPv[46] address \S+ is assigned/i,
+    pattern: oneOf(
+      /Failed to autodetect an IPv[46] address|Unable to auto-?detect (?:an |any )?IPv[46] address[^\n]{0,120}/,
+      /no valid IPv[46] addresses found on the host interfaces/,
+      /Couldn't autodetect an IPv[46] address[^\n]{0,80}/,
+      /Calico node '\S+' is already using the IPv[46] address \S+/,
+      /Unable to confirm IPv[46] address \S+ is assigned/,
+    ),
     who: 'calico-node',
     meaning: 'calico-node found no address of the node for itself, or one that another node has in its data',
     causes: [
@@ -41,8 +52,18 @@ export const nodeAgentErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-felix',
-    pattern:
-      /felix is not live|calico\/node is not live|felix is not ready|calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha|Typha\S*[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake|\btls: )|typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha|Typha discovery[^\n]{0,40}failed|Connection to Typha failed|ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed|(?:iptables|nftables) command failed after retries|Failed to program (?:iptables|nftables)[^\n]{0,60}|Failed to update IP sets after multiple retries|Failed to (?:configure BPF devices|create BPF endpoint manager)|(?:Felix|calico-node)[^\n]{0,60}Exiting immediately/i,
+    pattern: oneOf(
+      /felix is not live|calico\/node is not live|felix is not ready/,
+      /calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha/,
+      /Typha\S*[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake|\btls: )/,
+      /typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha/,
+      /Typha discovery[^\n]{0,40}failed|Connection to Typha failed/,
+      /ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed/,
+      /(?:iptables|nftables) command failed after retries|Failed to program (?:iptables|nftables)[^\n]{0,60}/,
+      /Failed to update IP sets after multiple retries/,
+      /Failed to (?:configure BPF devices|create BPF endpoint manager)/,
+      /(?:Felix|calico-node)[^\n]{0,60}Exiting immediately/,
+    ),
     who: 'calico-node',
     meaning: 'Felix, the part of calico-node that writes rules and routes, is not ready on this node',
     causes: [
@@ -58,8 +79,11 @@ export const nodeAgentErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-port-taken',
-    pattern:
-      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn\w*|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use|listen (?:tcp|udp|unix)[46]? \S{1,80}: bind: address already in use(?=[^\n]{0,40} subsys=)|listen tcp[46]? \S{0,60}:179: bind: address already in use/i,
+    pattern: oneOf(
+      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn\w*|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/,
+      /listen (?:tcp|udp|unix)[46]? \S{1,80}: bind: address already in use(?=[^\n]{0,40} subsys=)/,
+      /listen tcp[46]? \S{0,60}:179: bind: address already in use/,
+    ),
     who: 'the agent of a network',
     meaning: 'another program of the node has a port or device that the agent needs',
     causes: [

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what podman and nerdctl have beside plugins: netavark, aardvark-dns, and networks without root.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of netavark, aardvark-dns, slirp4netns, pasta and rootlessport. */
 export const podmanErrors: readonly KnownError[] = [
   {
     id: 'netavark-missing',
-    pattern:
-      /could not find "(?:netavark|aardvark-dns)" in (?:one of )?\[[^\]]*\]|(?:netavark|aardvark-dns)\S* (?:binary )?(?:not found|was not found|is not installed)|exec: "?\S*(?:netavark|aardvark-dns)"?: (?:executable file not found|stat \S+ no such file or directory)|fork\/exec \S*(?:netavark|aardvark-dns): no such file or directory/i,
+    pattern: oneOf(
+      /could not find "(?:netavark|aardvark-dns)" in (?:one of )?\[[^\]]*\]/,
+      /(?:netavark|aardvark-dns)\S* (?:binary )?(?:not found|was not found|is not installed)/,
+      /exec: "?\S*(?:netavark|aardvark-dns)"?: (?:executable file not found|stat \S+ no such file or directory)/,
+      /fork\/exec \S*(?:netavark|aardvark-dns): no such file or directory/,
+    ),
     who: 'podman',
     meaning: 'podman wants netavark (or aardvark-dns) for its networks, and does not find it',
     causes: [
@@ -35,8 +39,11 @@ export const podmanErrors: readonly KnownError[] = [
   },
   {
     id: 'rootless-helper',
-    pattern:
-      /could not find (?:slirp4netns|pasta)[^\n]{0,80}|(?:slirp4netns|pasta)\b[^\n]{0,40}(?:executable file not found|failed(?: with exit code \d+)?|exited with status \d+|command not found)[^\n]{0,160}|unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/i,
+    pattern: oneOf(
+      /could not find (?:slirp4netns|pasta)[^\n]{0,80}/,
+      /(?:slirp4netns|pasta)\b[^\n]{0,40}(?:executable file not found|failed(?: with exit code \d+)?|exited with status \d+|command not found)[^\n]{0,160}/,
+      /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/,
+    ),
     who: 'podman, nerdctl, rootlesskit',
     meaning: 'a network without root needs slirp4netns or pasta, and that is missing or does not start',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what brings pods further interfaces: Multus and what it asks, SR-IOV, Open vSwitch, host-device, spiderpool.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of second networks and of their agents. */
 export const secondNetworkErrors: readonly KnownError[] = [
@@ -22,8 +22,10 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'serviceaccount-missing',
-    pattern:
-      /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory|unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
+    pattern: oneOf(
+      /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory/,
+      /unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
+    ),
     who: 'a plugin that asks the API server',
     meaning:
       'the plugin looked for the token that pods have; it has no kubeconfig, and where it runs there is no such token',
@@ -53,8 +55,13 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'ovs-socket',
-    pattern:
-      /failed to connect to ovsdb[^\n]{0,80}|ovsdb-tool: I\/O error[^\n]{0,160}|\/openvswitch\/\S+\.mgmt: (?:connect(?:ion failed)?|dial)[^\n]{0,80}|(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet|unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)|failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}/,
+    pattern: oneOf(
+      /failed to connect to ovsdb[^\n]{0,80}|ovsdb-tool: I\/O error[^\n]{0,160}/,
+      /\/openvswitch\/\S+\.mgmt: (?:connect(?:ion failed)?|dial)[^\n]{0,80}/,
+      /(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet/,
+      /unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)/,
+      /failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}/,
+    ),
     who: 'the ovs plugin, or an agent with Open vSwitch',
     meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',
     causes: [
@@ -97,8 +104,10 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-crd-missing',
-    pattern:
-      /(?:network-?attachment-?definitions?|net-attach-def|getDefaultNetDelegateCRD|failed to get network resource)[^\n]{0,240}the server (?:could not find the requested resource|doesn't have a resource type)|no matches for kind "NetworkAttachmentDefinition"|network-attachment-definitions\S* not found$/i,
+    pattern: oneOf(
+      /(?:network-?attachment-?definitions?|net-attach-def|getDefaultNetDelegateCRD|failed to get network resource)[^\n]{0,240}the server (?:could not find the requested resource|doesn't have a resource type)/,
+      /no matches for kind "NetworkAttachmentDefinition"|network-attachment-definitions\S* not found$/,
+    ),
     who: 'Multus',
     meaning: 'the cluster does not know NetworkAttachmentDefinitions: their CRD is missing',
     causes: [
@@ -139,8 +148,15 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-no-delegate',
-    pattern:
-      /at least one delegate(?:\/clusterNetwork)? must be specified|must have either Kubernetes config or delegates|failed to get clusterNetwork \S+ in namespace|cannot find valid master CNI config|failed to (?:load|read) the primary CNI (?:configuration|plugin config)[^\n]{0,100}|could not find a plugin configuration in \S+|couldn't get (?:cni config|cni version|top level cni version)[^\n]{0,40}|Multus cni version is "[^"]*" while master plugin/i,
+    pattern: oneOf(
+      /at least one delegate(?:\/clusterNetwork)? must be specified/,
+      /must have either Kubernetes config or delegates|failed to get clusterNetwork \S+ in namespace/,
+      /cannot find valid master CNI config/,
+      /failed to (?:load|read) the primary CNI (?:configuration|plugin config)[^\n]{0,100}/,
+      /could not find a plugin configuration in \S+/,
+      /couldn't get (?:cni config|cni version|top level cni version)[^\n]{0,40}/,
+      /Multus cni version is "[^"]*" while master plugin/,
+    ),
     who: 'Multus',
     meaning: 'Multus has no network to call first: its configuration names none, or the one that it names is not there',
     causes: [
@@ -153,8 +169,12 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'whereabouts-range',
-    pattern:
-      /no IP ranges in whereabouts config|net mask is too short, subnet \S+ has no usable IP|could not parse exclude range|invalid range start(?: IP| for CIDR \S+)?:[^\n]{0,60}|found IPAM conf mismatch for network-attachment-definitions|netCIDR is not a valid network address|subnetMaskSize must be greater/i,
+    pattern: oneOf(
+      /no IP ranges in whereabouts config|net mask is too short, subnet \S+ has no usable IP/,
+      /could not parse exclude range|invalid range start(?: IP| for CIDR \S+)?:[^\n]{0,60}/,
+      /found IPAM conf mismatch for network-attachment-definitions|netCIDR is not a valid network address/,
+      /subnetMaskSize must be greater/,
+    ),
     who: 'whereabouts',
     meaning: 'the range of whereabouts is none',
     causes: [
@@ -166,8 +186,11 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'bond-refused',
-    pattern:
-      /bonding requires at least two links|bonding mode \(\S+\) is not supported|failed to (?:find bonded link|create bonded link|attach\w* links to bond|confirm that link)[^\n]{0,120}|requested MTU for bond is bigger|FailOverMac mode should be/i,
+    pattern: oneOf(
+      /bonding requires at least two links|bonding mode \(\S+\) is not supported/,
+      /failed to (?:find bonded link|create bonded link|attach\w* links to bond|confirm that link)[^\n]{0,120}/,
+      /requested MTU for bond is bigger|FailOverMac mode should be/,
+    ),
     who: 'the bond plugin',
     meaning: 'the bond of the pod could not be made of its links',
     causes: [
@@ -179,8 +202,13 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'ovn-definition',
-    pattern:
-      /IPAM key is not supported\. Use OVN-K|net-attach-def name \(\S+\) is inconsistent with config|topology (?:type )?"?\w+"? (?:is )?not supported|missing NADName in secondary network|missing primary user defined network NAD|the subnet attribute must be defined for layer2|invalid name in in secondary network netconf|layer3 topology does not allow persistent IPs|localnet topology does not allow|CNI plugin chaining is not supported/i,
+    pattern: oneOf(
+      /IPAM key is not supported\. Use OVN-K|net-attach-def name \(\S+\) is inconsistent with config/,
+      /topology (?:type )?"?\w+"? (?:is )?not supported|missing NADName in secondary network/,
+      /missing primary user defined network NAD|the subnet attribute must be defined for layer2/,
+      /invalid name in in secondary network netconf|layer3 topology does not allow persistent IPs/,
+      /localnet topology does not allow|CNI plugin chaining is not supported/,
+    ),
     who: 'OVN-Kubernetes',
     meaning: 'the NetworkAttachmentDefinition (or the user-defined network) is none that OVN-Kubernetes takes',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of plugins that only pass the call on to an agent, and of what they say where it does not answer.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 const why = "the pod's events say why: an image, a crash, no API server"
 
@@ -9,8 +9,13 @@ const why = "the pod's events say why: an image, a crash, no API server"
 export const agentErrors: readonly KnownError[] = [
   {
     id: 'cilium-agent',
-    pattern:
-      /cilium[- ](?:agent|daemon)\S*(?:(?! client)[^\n]){0,60}(?:not (?:ready|running|available|responding)|connection refused)|Is the agent running\?|(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?|dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}|http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):9879\/healthz[^\n]{0,120}/i,
+    pattern: oneOf(
+      /cilium[- ](?:agent|daemon)\S*(?:(?! client)[^\n]){0,60}(?:not (?:ready|running|available|responding)|connection refused)/,
+      /Is the agent running\?/,
+      /(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?/,
+      /dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}/,
+      /http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):9879\/healthz[^\n]{0,120}/,
+    ),
     who: 'the cilium plugin',
     meaning: 'the cilium agent of this node does not answer on its socket',
     causes: [
@@ -45,8 +50,13 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'kubeconfig-missing',
-    pattern:
-      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory|you have not configured the storage engine|(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )|(?:SubnetManager|create kubernetes config)[^\n]{0,160}no configuration has been provided|no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
+    pattern: oneOf(
+      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory/,
+      /you have not configured the storage engine/,
+      /(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )/,
+      /(?:SubnetManager|create kubernetes config)[^\n]{0,160}no configuration has been provided/,
+      /no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
+    ),
     who: 'a plugin that asks the API server',
     meaning: "the plugin's kubeconfig is not on the node, or names no server: then it asks localhost:8080",
     causes: [
@@ -89,8 +99,11 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-daemon',
-    pattern:
-      /dial unix \S*multus\.sock[^\n]{0,60}|\(shim\): timed out waiting for the condition|Daemon not reachable over socketfile[^\n]{0,60}|\(shim\): failed to send CNI request: Post "?http:\/\/dummy\/(?:cni|delegate)"?: [^\n]{1,100}/,
+    pattern: oneOf(
+      /dial unix \S*multus\.sock[^\n]{0,60}|\(shim\): timed out waiting for the condition/,
+      /Daemon not reachable over socketfile[^\n]{0,60}/,
+      /\(shim\): failed to send CNI request: Post "?http:\/\/dummy\/(?:cni|delegate)"?: [^\n]{1,100}/,
+    ),
     who: 'multus-shim',
     meaning: 'the Multus daemon of this node does not answer',
     causes: ['its pod crashes or was killed for memory', 'it was removed, and its configuration was left'],
@@ -108,8 +121,31 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'ovn-agent',
-    pattern:
-      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed|is not ready for pod \S+ provider|no address allocated to pod|failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))|kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up|OpenFlow port is not ready yet|failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}|ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?|timed out waiting for annotations|failed to get pod annotation(?!s| subnet|:? ?\(['"]?Connection)|ovs-vsctl: unix:\S* database connection failed|request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|already been used|AddressOutOfRange|conflict|x509|is forbidden))|Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain|Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF|ovnkube\S*[^\n]{0,60}error waiting for node readiness|failed to ping gw \S+|init node gateway failed|failed to initialize node gateway|ovn-controller[^\n]{0,60}not (?:running|connected)|not connected to OVN SB database|has not completed logical flows processing|ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available|cannot find OpenFlow port for OVS interface|no system-id configured in the local host|ovsdb-client: failed to connect[^\n]{0,80}|Check(?:Nb|Sb)IsLeader execute err[^\n]{0,60}|no available northd leader|OVS is not installed|(?:nb|sb)-connection-status is \S+|timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}|failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}|ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}|pod OVN annotations (?:changed|deleted)/i,
+    pattern: oneOf(
+      /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed/,
+      /is not ready for pod \S+ provider|no address allocated to pod/,
+      /failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))/,
+      /kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up/,
+      /OpenFlow port is not ready yet/,
+      /failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}/,
+      /ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?/,
+      /timed out waiting for annotations|failed to get pod annotation(?!s| subnet|:? ?\(['"]?Connection)/,
+      /ovs-vsctl: unix:\S* database connection failed/,
+      /request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|already been used|AddressOutOfRange|conflict|x509|is forbidden))/,
+      /Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain/,
+      /Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/,
+      /ovnkube\S*[^\n]{0,60}error waiting for node readiness|failed to ping gw \S+|init node gateway failed/,
+      /failed to initialize node gateway|ovn-controller[^\n]{0,60}not (?:running|connected)/,
+      /not connected to OVN SB database|has not completed logical flows processing/,
+      /ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available/,
+      /cannot find OpenFlow port for OVS interface|no system-id configured in the local host/,
+      /ovsdb-client: failed to connect[^\n]{0,80}|Check(?:Nb|Sb)IsLeader execute err[^\n]{0,60}/,
+      /no available northd leader|OVS is not installed|(?:nb|sb)-connection-status is \S+/,
+      /timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}/,
+      /failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}/,
+      /ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}/,
+      /pod OVN annotations (?:changed|deleted)/,
+    ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
@@ -138,8 +174,14 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-socket',
-    pattern:
-      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused|permission denied|resource temporarily unavailable)|dial unix \/\S+: i\/o timeout|https?:\/\/[^\n\s]{1,160}"?: (?:read unix @?->\/\S+: [^\n]{1,60}|write unix @?->\/\S+: [^\n]{1,60})|http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/[^\n\s]{0,100}"?: (?:unexpected )?EOF\b|cannot connect to grpc dataplane[^\n]{0,60}|(?:failed \(\w+\)|network(?: for sandbox \S+)?): (?:[\w -]{1,60}: )?rpc error: code = Unavailable desc = (?:grpc: the connection is unavailable|transport is closing|all SubConns are in TransientFailure|connection closed|error reading from server)[^\n]{0,160}/,
+    pattern: oneOf(
+      /dial (?:unix \/\S+|tcp (?:127\.0\.0\.1|\[::1\]):\d+)[^\n]{0,20}connect: (?:no such file or directory|connection refused|permission denied|resource temporarily unavailable)/,
+      /dial unix \/\S+: i\/o timeout/,
+      /https?:\/\/[^\n\s]{1,160}"?: (?:read unix @?->\/\S+: [^\n]{1,60}|write unix @?->\/\S+: [^\n]{1,60})/,
+      /http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/[^\n\s]{0,100}"?: (?:unexpected )?EOF\b/,
+      /cannot connect to grpc dataplane[^\n]{0,60}/,
+      /(?:failed \(\w+\)|network(?: for sandbox \S+)?): (?:[\w -]{1,60}: )?rpc error: code = Unavailable desc = (?:grpc: the connection is unavailable|transport is closing|all SubConns are in TransientFailure|connection closed|error reading from server)[^\n]{0,160}/,
+    ),
     who: 'a plugin that passes calls on to an agent',
     meaning: 'the agent behind the plugin does not answer on this node',
     causes: ['its pod crashes or starts still', 'it was removed, and its configuration was left in /etc/cni/net.d'],
@@ -148,73 +190,5 @@ export const agentErrors: readonly KnownError[] = [
     needsNetwork: true,
     unless:
       /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api/,
-  },
-  {
-    id: 'kube-ovn-gateway',
-    pattern:
-      /network \S+ with gateway \S+ is not ready for interface[^\n]{0,100}|no packets received from gateway \S+|gateway check of \S+ (?:canceled|failed)[^\n]{0,60}|resolve MAC address of \S+ timeout[^\n]{0,60}/,
-    who: 'the plugin of Kube-OVN',
-    meaning: 'the pod got its address, and the gateway of its subnet does not answer a ping from there',
-    causes: [
-      'an underlay network: the switch or hypervisor drops frames of unknown MACs, or the VLAN is not on this port',
-      'Geneve between the nodes does not pass (UDP 6081), or its MTU is too large',
-      'the gateway of the subnet does not answer pings: say disableGatewayCheck there',
-    ],
-    look: [
-      'kubectl get subnet,vlan,provider-network',
-      'ovs-vsctl show',
-      'kubectl -n kube-system logs ds/kube-ovn-cni --tail=30',
-    ],
-    cure: 'let the gateway answer from this node (tcpdump shows how far a ping gets), or set disableGatewayCheck',
-  },
-  {
-    id: 'weave-delete',
-    pattern: /\[allocator[^\]\n]{0,40}\]: Delete: no addresses for/,
-    who: 'weave',
-    meaning: 'weave was asked to free the address of a container that has none: harmless',
-    causes: [
-      'the container never got one (its ADD failed: that error counts), or is on the network of the host',
-      'a second DEL for the same container',
-    ],
-    look: ['kubectl get events -A --field-selector reason=FailedCreatePodSandBox'],
-    cure: 'nothing for this line; where pods do not start, look for the error of their ADD',
-  },
-  {
-    id: 'weave-state',
-    pattern:
-      /IP Allocator with different subnet detected|Incompatible IP allocation range|seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again|IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
-    who: 'weave',
-    meaning: 'what weave has on this node does not fit its peers or its settings of now',
-    causes: [
-      'a node was joined anew, or restored from an image, with the data of another cluster',
-      'the range or the kind of bridge (fast datapath, sleeve) was changed',
-    ],
-    look: ['ls /var/lib/weave', 'ip -d link show weave'],
-    cure: 'drain the node, weave reset (removes its data and the bridge), and let its pod start again',
-  },
-  {
-    id: 'cilium-address-held',
-    pattern: /putEndpointIdInvalid\s+IP \S+ is already in use/,
-    who: 'the cilium plugin',
-    meaning: 'the agent of this node still has an endpoint with the address that it gave to the pod',
-    causes: [
-      'the DEL of the pod before did not reach the agent: it was down, or the node restarted',
-      'two sources give addresses of one range (another network beside Cilium, a restored state)',
-    ],
-    look: ['kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg endpoint list'],
-    cure: 'restart the agent of this node: it drops endpoints whose pod is gone; update Cilium when it comes again',
-  },
-  {
-    id: 'weave-not-exposed',
-    pattern:
-      /Bridge "?weave"? has no IP addresses|the allocator is not initialized yet|Bridge "weave" has no IP addresses/,
-    who: 'the weave plugin',
-    meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',
-    causes: [
-      'its pod waits for peers, or for most of them, before it gives addresses out',
-      'it was reset while it ran',
-    ],
-    look: ['kubectl -n kube-system get pods -o wide -l name=weave-net', 'ip addr show weave'],
-    cure: 'wait until weave says that it is ready; else restart its pod, and remove peers that are gone (weave rmpeer)',
   },
 ]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of agents that do not get as far as their socket: what they print when they end at their start.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of agents at their start, whoever they are. */
 export const startErrors: readonly KnownError[] = [
@@ -21,8 +21,17 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-no-device',
-    pattern:
-      /unable to (?:determine|find) (?:direct routing device|the direct routing device|node addressing|devices)[^\n]{0,100}|failed to detect devices|direct routing device[^\n]{0,40}not (?:found|specified)|direct routing device required|unable to find default gateway and none provided|multiple gateway interfaces detected|failed to find IPv[46] address on interface \S+|No active interface found which satisfies|primary node IP \S+ is not assigned to any interface|failed to find interface with specified node ip|IPv[46] (?:was|is) enabled,? but no IPv[46] address was found on (?:the )?node|no InternalIP \(v4 or v6\) found in node|failed to determine default (?:gateway|interface)|unable to (?:detect|find) (?:a |the )?(?:default )?(?:network )?interface (?:for|of) (?:the )?(?:node|tunnel|underlay)/i,
+    pattern: oneOf(
+      /unable to (?:determine|find) (?:direct routing device|the direct routing device|node addressing|devices)[^\n]{0,100}/,
+      /failed to detect devices|direct routing device[^\n]{0,40}not (?:found|specified)/,
+      /direct routing device required|unable to find default gateway and none provided/,
+      /multiple gateway interfaces detected|failed to find IPv[46] address on interface \S+/,
+      /No active interface found which satisfies|primary node IP \S+ is not assigned to any interface/,
+      /failed to find interface with specified node ip/,
+      /IPv[46] (?:was|is) enabled,? but no IPv[46] address was found on (?:the )?node/,
+      /no InternalIP \(v4 or v6\) found in node|failed to determine default (?:gateway|interface)/,
+      /unable to (?:detect|find) (?:a |the )?(?:default )?(?:network )?interface (?:for|of) (?:the )?(?:node|tunnel|underlay)/,
+    ),
     who: 'the agent of Cilium, OVN-Kubernetes, Kube-OVN, kube-router or another network',
     meaning: 'the agent found no interface or address of the node over which it is to reach the other nodes',
     causes: [
@@ -52,8 +61,13 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-environment',
-    pattern:
-      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME|env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>|unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)|(?:NODE_NAME|POD_NAME|POD_NAMESPACE)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/i,
+    pattern: oneOf(
+      /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME/,
+      /env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via/,
+      /no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>/,
+      /unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)/,
+      /(?:NODE_NAME|POD_NAME|POD_NAMESPACE)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/,
+    ),
     who: 'the agent of a network',
     meaning: 'the agent was started without a variable that its manifest gives it (the name of its node or pod)',
     causes: [
@@ -66,8 +80,11 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-volume',
-    pattern:
-      /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:hostPath type check failed: |mkdir |stat |open )(?:\/host)?\/(?:opt\/cni|etc\/cni|usr\/lib(?:exec)?\/cni|var\/lib\/(?:cni|calico|cilium|weave|ovn)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni|ztunnel|spire\/cni))\b[^\n]{0,120}|MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}|bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
+    pattern: oneOf(
+      /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:hostPath type check failed: |mkdir |stat |open )(?:\/host)?\/(?:opt\/cni|etc\/cni|usr\/lib(?:exec)?\/cni|var\/lib\/(?:cni|calico|cilium|weave|ovn)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni|ztunnel|spire\/cni))\b[^\n]{0,120}/,
+      /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}/,
+      /bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
+    ),
     who: 'kubelet, of the DaemonSet of a network',
     meaning:
       'the agent of the network does not start: a directory of the node, or a ConfigMap, that it mounts is missing',
@@ -98,8 +115,10 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'node-unknown',
-    pattern:
-      /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found|(?:failed to get Node with name \S+ from K8s|Failed to retrieve node info): nodes "[^"]+" not found/i,
+    pattern: oneOf(
+      /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found/,
+      /(?:failed to get Node with name \S+ from K8s|Failed to retrieve node info): nodes "[^"]+" not found/,
+    ),
     who: 'the agent of a network',
     meaning: 'the cluster has no node of the name under which the agent asks for its own',
     causes: [
@@ -112,8 +131,14 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-options',
-    pattern:
-      /(?:level=fatal|\[FATAL\]|\bF\d{4} )[^\n]{0,300}?(?:--[a-z][\w-]{3,40}["'`=)]?[^\n]{0,120}(?:\brequires?\b|required|cannot|can't|conflicts?|not supported|must (?:be|not)|invalid|unsupported|mutually exclusive|not compatible)|(?:\brequires?\b|cannot|can't|conflicts?|must (?:be|not)|unsupported|invalid|not compatible)[^\n]{0,120}--[a-z][\w-]{3,40})|(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)[^\n]{0,80}(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+|(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+ Usage of \S*(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)\S*|\b(?:AWS_VPC|WARM|ENABLE|MINIMUM|FELIX|TYPHA)_[A-Z\d_]{3,60}[^\n]{0,40}(?:cannot be|must be|is not supported|is invalid)[^\n]{0,80}|(?:both enabled|both disabled)[^\n]{0,20}VPC CNI[^\n]{0,60}|IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/i,
+    pattern: oneOf(
+      /(?:level=fatal|\[FATAL\]|\bF\d{4} )[^\n]{0,300}?(?:--[a-z][\w-]{3,40}["'`=)]?[^\n]{0,120}(?:\brequires?\b|required|cannot|can't|conflicts?|not supported|must (?:be|not)|invalid|unsupported|mutually exclusive|not compatible)|(?:\brequires?\b|cannot|can't|conflicts?|must (?:be|not)|unsupported|invalid|not compatible)[^\n]{0,120}--[a-z][\w-]{3,40})/,
+      /(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)[^\n]{0,80}(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+/,
+      /(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+ Usage of \S*(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)\S*/,
+      /\b(?:AWS_VPC|WARM|ENABLE|MINIMUM|FELIX|TYPHA)_[A-Z\d_]{3,60}[^\n]{0,40}(?:cannot be|must be|is not supported|is invalid)[^\n]{0,80}/,
+      /(?:both enabled|both disabled)[^\n]{0,20}VPC CNI[^\n]{0,60}/,
+      /IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/,
+    ),
     who: 'the agent of a network',
     meaning: 'the agent ends at its start: it refuses an option, or two that do not go together',
     causes: [
@@ -126,8 +151,11 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-start',
-    pattern:
-      /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath|Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI \S+|Agent pipe unexpectedly closed/i,
+    pattern: oneOf(
+      /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath/,
+      /Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI \S+/,
+      /Agent pipe unexpectedly closed/,
+    ),
     who: 'the cilium agent',
     meaning: 'the agent of this node ended while it started: the words after it say at which step',
     causes: [
@@ -147,8 +175,11 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'aws-start',
-    pattern:
-      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}|(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}|waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to validate configuration/,
+    pattern: oneOf(
+      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}/,
+      /(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}/,
+      /waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to validate configuration/,
+    ),
     who: 'ipamd, in the aws-node pod',
     meaning: 'ipamd ended while it started, so pods of this node get no addresses',
     causes: [

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of nodes with Windows, where the host networking service (HNS) makes what Linux makes by netlink.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of HNS, through whichever plugin. */
 export const windowsErrors: readonly KnownError[] = [
   {
     id: 'windows-hns',
-    pattern:
-      /hnsCall failed in Win32[^\n]{0,160}|HNS failed with error ?: ?[^\n]{1,120}|hcn\w+(?:::| failed)[^\n]{0,200}|hcnCreate(?:Endpoint|Network|LoadBalancer)[^\n]{0,160}|(?:HNS|hcn|hns) ?(?:network|endpoint|namespace)s?\b[^\n]{0,120}(?:not found|already exist\w*|failed|error|lost)|(?:Unable|failed|Error)[^\n]{0,40}\b(?:hns|hcn) ?(?:network|endpoint|namespace)[^\n]{0,160}|Host(?:Compute)?Network\S* \S+ (?:is )?(?:already existed|not found)|HNS network lost its management IP/i,
+    pattern: oneOf(
+      /hnsCall failed in Win32[^\n]{0,160}|HNS failed with error ?: ?[^\n]{1,120}/,
+      /hcn\w+(?:::| failed)[^\n]{0,200}|hcnCreate(?:Endpoint|Network|LoadBalancer)[^\n]{0,160}/,
+      /(?:HNS|hcn|hns) ?(?:network|endpoint|namespace)s?\b[^\n]{0,120}(?:not found|already exist\w*|failed|error|lost)/,
+      /(?:Unable|failed|Error)[^\n]{0,40}\b(?:hns|hcn) ?(?:network|endpoint|namespace)[^\n]{0,160}/,
+      /Host(?:Compute)?Network\S* \S+ (?:is )?(?:already existed|not found)|HNS network lost its management IP/,
+    ),
     who: 'the host networking service of Windows, asked by a plugin',
     meaning: 'HNS refused to make or to find a network or an endpoint of a pod on Windows',
     causes: [

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error of others that is known, the telling ones first: of two whose words overlap the first one counts.
 
+import { agentStateErrors } from '../agents/agent-states.ts'
 import { anyonesErrors } from '../agents/anyone.ts'
 import { apiServerErrors } from '../agents/api-server.ts'
 import { calicoErrors } from '../agents/calico.ts'
@@ -60,6 +61,7 @@ export const knownErrors: readonly KnownError[] = [
   ...otherAgentErrors,
   ...meshErrors,
   ...agentErrors,
+  ...agentStateErrors,
   ...cloudErrors,
   ...secondNetworkErrors,
   ...windowsErrors,

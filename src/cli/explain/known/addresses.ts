@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of addresses: none is left, one is taken, or a bridge has another.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /**
  * Removes host-local's reservations whose pod the runtime does not list. It keeps those younger than 5 minutes: a
@@ -47,8 +47,11 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'host-local-requested',
-    pattern:
-      /requested IP address \S+ is not available in network|requested IP must differ gateway IP|requested (?:IP )?address \S+ is not available in range|requested address '?\S+ is not available|requested ip \S+ is subnet's gateway/i,
+    pattern: oneOf(
+      /requested IP address \S+ is not available in network|requested IP must differ gateway IP/,
+      /requested (?:IP )?address \S+ is not available in range|requested address '?\S+ is not available/,
+      /requested ip \S+ is subnet's gateway/,
+    ),
     who: 'host-local',
     meaning: 'the address that was asked for (--ip, an annotation) has a file in /var/lib/cni/networks already',
     causes: [
@@ -76,8 +79,19 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'host-local-range',
-    pattern:
-      /not in network:? |outside of network \S+ with (?:start|end)|is in network \S+ but (?:after|before)|subnets \S+ and \S+ overlap|Network \S+ too small to allocate from|is not the same protocol as subnet|is not in network: |is the network address|invalid range set \d+: [^\n]{1,100}|(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network|no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key|Network has host bits set|range set[^\n]{0,80}overlaps with|mixed address families|empty range set|IP \S+ not v4 nor v6|IPNet IP and Mask version mismatch|does not support more than 1 address per family|unexpected subnet "[^"]*", maybe you meant|(?:gateway|range (?:start|end) ip|static ip) \S+ not in (?:any )?subnet|no matching subnet (?:"[^"]*" )?for (?:gateway|ip-range|aux-address)|invalid range (?:start|end) "[^"]*" for subnet|missing field "[^"]*" in IPAM configuration/i,
+    pattern: oneOf(
+      /not in network:? |outside of network \S+ with (?:start|end)|is in network \S+ but (?:after|before)/,
+      /subnets \S+ and \S+ overlap|Network \S+ too small to allocate from|is not the same protocol as subnet/,
+      /is not in network: |is the network address|invalid range set \d+: [^\n]{1,100}/,
+      /(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network/,
+      /no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key/,
+      /Network has host bits set|range set[^\n]{0,80}overlaps with|mixed address families|empty range set/,
+      /IP \S+ not v4 nor v6|IPNet IP and Mask version mismatch|does not support more than 1 address per family/,
+      /unexpected subnet "[^"]*", maybe you meant/,
+      /(?:gateway|range (?:start|end) ip|static ip) \S+ not in (?:any )?subnet/,
+      /no matching subnet (?:"[^"]*" )?for (?:gateway|ip-range|aux-address)/,
+      /invalid range (?:start|end) "[^"]*" for subnet|missing field "[^"]*" in IPAM configuration/,
+    ),
     who: 'host-local',
     meaning: 'the ranges of `ipam` are none, or contradict each other',
     causes: [
@@ -92,8 +106,14 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'address-in-use',
-    pattern:
-      /has already been used by host with MAC|\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by|address \S+ is already (?:owned|allocated)|with an? conflicting ip|is located at [\da-f:]{17}|AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use|requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?|IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/i,
+    pattern: oneOf(
+      /has already been used by host with MAC/,
+      /\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by/,
+      /address \S+ is already (?:owned|allocated)|with an? conflicting ip|is located at [\da-f:]{17}/,
+      /AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use/,
+      /requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?/,
+      /IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/,
+    ),
     who: 'an IPAM plugin, a check for duplicates, or the kernel',
     meaning: 'the address that the pod should have is in use by another machine or pod on the same network',
     causes: [
@@ -111,8 +131,16 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'subnet-used',
-    pattern:
-      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route|overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps|subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}|Pool overlaps with other one on this address space|could not find an available, non-overlapping|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error|list bridge addresses failed: [^\n]{0,400}no available network|networks have overlapping IPv[46]|predefined address pools have been fully subnetted|could not find free subnet from subnet pools|(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/i,
+    pattern: oneOf(
+      /(?:Network|Address|network) \S+ would overlap with (?:existing )?route/,
+      /overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps/,
+      /subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}/,
+      /Pool overlaps with other one on this address space|could not find an available, non-overlapping/,
+      /(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/,
+      /list bridge addresses failed: [^\n]{0,400}no available network|networks have overlapping IPv[46]/,
+      /predefined address pools have been fully subnetted|could not find free subnet from subnet pools/,
+      /(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/,
+    ),
     who: 'podman, nerdctl, docker',
     meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
     causes: ['a network of that range is left from before', 'a VPN or the LAN has the same range'],

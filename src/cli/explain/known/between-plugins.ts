@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what plugins of a list, libcni and the runtime say to each other: versions, results, arguments.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of versions, results and arguments. */
 export const betweenPluginsErrors: readonly KnownError[] = [
   {
     id: 'version-not-supported',
-    pattern:
-      /no converter for CNI result version|(?:CNI|config) version "?[\d.]+"? (?:is )?not supported|unsupported (?:CNI |spec |config )version|result type supports \[[^\]]*\] but|doesn't support (?:CNI|config) version|incompatible CNI versions[^\n]{0,160}|does not support config version "[^"]+"|unsupported CNI (?:result )?version[^\n]{0,60}|cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion|(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command|configuration list: invalid cniVersions?\b[^\n]{0,60}|result type supports \S+ but unmarshalled|decoding version info: missing field supportedVersions|failed to convert (?:major|minor|micro) version part "[^"]*"|invalid version "[^"]+": too many parts|failed to convert cached result to config version|cannot convert version "?[\d.x]+"? to/i,
+    pattern: oneOf(
+      /no converter for CNI result version|(?:CNI|config) version "?[\d.]+"? (?:is )?not supported/,
+      /unsupported (?:CNI |spec |config )version|result type supports \[[^\]]*\] but/,
+      /doesn't support (?:CNI|config) version|incompatible CNI versions[^\n]{0,160}/,
+      /does not support config version "[^"]+"|unsupported CNI (?:result )?version[^\n]{0,60}/,
+      /cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion/,
+      /(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command/,
+      /configuration list: invalid cniVersions?\b[^\n]{0,60}|result type supports \S+ but unmarshalled/,
+      /decoding version info: missing field supportedVersions/,
+      /failed to convert (?:major|minor|micro) version part "[^"]*"|invalid version "[^"]+": too many parts/,
+      /failed to convert cached result to config version|cannot convert version "?[\d.x]+"? to/,
+    ),
     who: 'a plugin, libcni, CRI-O, podman',
     meaning: 'a plugin and the configuration, or the runtime, do not speak the same CNI version',
     causes: [
@@ -111,8 +121,12 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   },
   {
     id: 'args-unknown',
-    pattern:
-      /CNI_ARGS invalid key\/value pair|invalid CNI_ARGS pair|ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}|ARGS: (?:error parsing value of pair|cannot unmarshal into field)[^\n]{0,80}|boolean unmarshal error: invalid input/,
+    pattern: oneOf(
+      /CNI_ARGS invalid key\/value pair|invalid CNI_ARGS pair/,
+      /ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}/,
+      /ARGS: (?:error parsing value of pair|cannot unmarshal into field)[^\n]{0,80}/,
+      /boolean unmarshal error: invalid input/,
+    ),
     who: 'libcni, in a plugin',
     meaning: 'CNI_ARGS has a key that the plugin does not know, and no IgnoreUnknown=1 that lets it pass',
     causes: [
@@ -125,8 +139,10 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   },
   {
     id: 'result-without-address',
-    pattern:
-      /IPAM plugin (?:return(?:ed)? (?:is )?missing|returned (?:zero|no)|did not return)[^\n]{0,40}|cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config/,
+    pattern: oneOf(
+      /IPAM plugin (?:return(?:ed)? (?:is )?missing|returned (?:zero|no)|did not return)[^\n]{0,40}/,
+      /cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config/,
+    ),
     who: 'libcni',
     meaning: 'the result of a plugin has no address, and the cniVersion of the configuration has no way to say so',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of address management that knows the whole cluster.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of whereabouts and other pools of a cluster. */
 export const clusterAddressErrors: readonly KnownError[] = [
@@ -31,8 +31,10 @@ export const clusterAddressErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-full',
-    pattern:
-      /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent|cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/i,
+    pattern: oneOf(
+      /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent/,
+      /cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/,
+    ),
     who: 'the cilium plugin',
     meaning: 'the agent of this node has no address for the pod',
     causes: [
@@ -71,8 +73,13 @@ export const clusterAddressErrors: readonly KnownError[] = [
   },
   {
     id: 'whereabouts-storage',
-    pattern:
-      /failed to update the reservation list: [^\n]{1,100}|the server rejected our request due to an error in our request|Error at storage engine: (?!Could not allocate)[^\n]{1,120}|IPAM (?:client initialization|connectivity) error[^\n]{0,100}|IPAM error (?:getting|reading|updating)[^\n]{0,120}/i,
+    pattern: oneOf(
+      /failed to update the reservation list: [^\n]{1,100}/,
+      /the server rejected our request due to an error in our request/,
+      /Error at storage engine: (?!Could not allocate)[^\n]{1,120}/,
+      /IPAM (?:client initialization|connectivity) error[^\n]{0,100}/,
+      /IPAM error (?:getting|reading|updating)[^\n]{0,120}/,
+    ),
     who: 'whereabouts',
     meaning: 'whereabouts could not read or write its pools in the API server',
     causes: [

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the configuration: it is missing, broken, or names what is not there.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of configuration files, the telling ones first. */
 export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
-    pattern:
-      /could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path|(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?|(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory|(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?|needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)|could not locate kubenet required CNI plugins(?: \[[^\]]*\])?|(?:open|l?stat|read\w*) \/\S*cni\/bin\/?: no such file or directory/,
+    pattern: oneOf(
+      /could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path/,
+      /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?/,
+      /(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory/,
+      /(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?/,
+      /needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)/,
+      /could not locate kubenet required CNI plugins(?: \[[^\]]*\])?/,
+      /(?:open|l?stat|read\w*) \/\S*cni\/bin\/?: no such file or directory/,
+    ),
     who: 'libcni, nerdctl',
     meaning: 'a `type` or `ipam.type` of the configuration is no file in the directories of the plugins',
     causes: [
@@ -48,8 +55,14 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'config-not-json',
-    pattern:
-      /error parsing configuration(?: list)?: (?!no |missing |invalid cniVersion)[^\n]{1,120}|(?:CNI config|conflist|net\.d|\.conf\b|configuration|netconf)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)|(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}|(?:unmarshal\w*|pars\w+|decod\w+|load\w*|read\w*)[^\n]{0,60}\b(?:Spec\.Config|conf(?:ig\w*)?|net ?conf\w*|delegates?)\b[^\n]{0,60}: (?:json: cannot unmarshal [^\n]{1,120}|invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)|configuration string is not in JSON format/i,
+    pattern: oneOf(
+      /error parsing configuration(?: list)?: (?!no |missing |invalid cniVersion)[^\n]{1,120}/,
+      /(?:CNI config|conflist|net\.d|\.conf\b|configuration|netconf)[^\n]{0,160}?(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)/,
+      /(?:invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)(?=: invalid cni config)/,
+      /(?:net ?conf|network config\w*|CNI config\w*|IPAM config\w*)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}/,
+      /(?:unmarshal\w*|pars\w+|decod\w+|load\w*|read\w*)[^\n]{0,60}\b(?:Spec\.Config|conf(?:ig\w*)?|net ?conf\w*|delegates?)\b[^\n]{0,60}: (?:json: cannot unmarshal [^\n]{1,120}|invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)/,
+      /configuration string is not in JSON format/,
+    ),
     who: 'Go, in libcni or the runtime',
     meaning: 'a configuration is not JSON, or has a value of a wrong type',
     causes: [
@@ -66,8 +79,13 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'no-network-config',
-    pattern:
-      /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found|no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)|no networks? (?:config )?found in|no valid networks found in|no net configurations? found|No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory|no CNI network config found/i,
+    pattern: oneOf(
+      /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found/,
+      /no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)/,
+      /no networks? (?:config )?found in|no valid networks found in|no net configurations? found/,
+      /No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/,
+      /no CNI network config found/,
+    ),
     who: 'containerd, CRI-O, cnitool, Multus',
     meaning: 'the directory has no configuration that the runtime takes',
     causes: [
@@ -81,8 +99,14 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'no-such-network',
-    pattern:
-      /no net configuration list with name|CNI network "[^"]*" not found|no network available in the name|unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI(?! cache)|no net configuration with name "[^"]*" in|Missing CNI default network|failed to find requested network name|getNetDelegate: cannot find network|CNI network config not found for name|no such network: "[^"]*"|no CNI network could be loaded from the provided network names|IPAM error: could not find network/,
+    pattern: oneOf(
+      /no net configuration list with name|CNI network "[^"]*" not found|no network available in the name/,
+      /unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI(?! cache)/,
+      /no net configuration with name "[^"]*" in|Missing CNI default network/,
+      /failed to find requested network name|getNetDelegate: cannot find network/,
+      /CNI network config not found for name|no such network: "[^"]*"/,
+      /no CNI network could be loaded from the provided network names|IPAM error: could not find network/,
+    ),
     who: 'cnitool, Multus, CRI-O',
     meaning: 'no file of the directory has a network of this name',
     causes: ['the name is another one', 'a plugin that delegates looks in another directory'],

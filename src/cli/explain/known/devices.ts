@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of devices that a pod gets whole: virtual functions of network cards, host-device; and of VRFs.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of SR-IOV, host-device and vrf. */
 export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-no-function',
-    pattern:
-      /VF pci addr(?:ess)? is required|failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))|no (?:free )?VFs? (?:available|found)|failed to open the sriov_numfs of device[^\n]{0,120}/i,
+    pattern: oneOf(
+      /VF pci addr(?:ess)? is required/,
+      /failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))/,
+      /no (?:free )?VFs? (?:available|found)|failed to open the sriov_numfs of device[^\n]{0,120}/,
+    ),
     who: 'the sriov plugin',
     meaning: 'the pod got no virtual function of a network card',
     causes: [
@@ -23,8 +26,16 @@ export const deviceErrors: readonly KnownError[] = [
   },
   {
     id: 'sriov-setup',
-    pattern:
-      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b(?! \d+ to netns: "?file exists)[^\n]{0,80}|error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid|(?:effective|hardware) mac address is different from requested|error setting up interface in container namespace|SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}|failed to set up (?:VF|IB) [^\n]{1,80}|failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}(?:failed to (?:open|Statfs)|vf \d+ to netns: "?file exists))[^\n]{1,160}|setupVF failed: [^\n]{1,100}|failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/i,
+    pattern: oneOf(
+      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b(?! \d+ to netns: "?file exists)[^\n]{0,80}/,
+      /error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid/,
+      /(?:effective|hardware) mac address is different from requested/,
+      /error setting up interface in container namespace|SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}/,
+      /failed to set up (?:VF|IB) [^\n]{1,80}/,
+      /failed to set up pod interface "[^"]*" from the device(?![^\n]{0,160}(?:failed to (?:open|Statfs)|vf \d+ to netns: "?file exists))[^\n]{1,160}/,
+      /setupVF failed: [^\n]{1,100}/,
+      /failed to (?:set|restore|reset) (?:vf \d+|netlink MAC|administrative MAC|\w+ (?:for|of) vf \d+)[^\n]{0,100}/,
+    ),
     who: 'the sriov or ib-sriov plugin',
     meaning: 'the pod got a virtual function, and its settings could not be made',
     causes: [
@@ -65,8 +76,15 @@ export const deviceErrors: readonly KnownError[] = [
   },
   {
     id: 'device-missing',
-    pattern:
-      /no net directory under pci device \S+|\/sys\/bus\/pci\/devices\/\S+\/net: no such file or directory|failed to get one netdevice interface per \S+|VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)|failed to read net dir of the device|failed to find netdevice to PCI address|does not have a interface name or a dpdk driver|failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found|failed to get (?:uplink|VF) representor[^\n]{0,80}|unable to get device with hardware address/i,
+    pattern: oneOf(
+      /no net directory under pci device \S+|\/sys\/bus\/pci\/devices\/\S+\/net: no such file or directory/,
+      /failed to get one netdevice interface per \S+/,
+      /VF (?:device|interface) (?:\S+ )?(?:sysfs path \S+ )?(?:has no entries|not found)/,
+      /failed to read net dir of the device|failed to find netdevice to PCI address/,
+      /does not have a interface name or a dpdk driver/,
+      /failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found/,
+      /failed to get (?:uplink|VF) representor[^\n]{0,80}|unable to get device with hardware address/,
+    ),
     who: 'host-device, sriov, ovs, antrea, OVN',
     meaning: 'the PCI device that the pod got has no network interface on the node',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of addresses by DHCP: the daemon, and servers that do not answer.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of the dhcp plugin and its daemon. */
 export const dhcpErrors: readonly KnownError[] = [
@@ -18,8 +18,10 @@ export const dhcpErrors: readonly KnownError[] = [
   },
   {
     id: 'dhcp-daemon',
-    pattern:
-      /(?:nv-proxy|dhcp-proxy|netavark-dhcp\S*)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))|error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}|cannot access dhcp socket/,
+    pattern: oneOf(
+      /(?:nv-proxy|dhcp-proxy|netavark-dhcp\S*)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))/,
+      /error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}|cannot access dhcp socket/,
+    ),
     who: 'the dhcp plugin',
     meaning: 'the dhcp daemon does not run on this node: `ipam.type` dhcp only passes the call on to it',
     causes: [
@@ -33,8 +35,14 @@ export const dhcpErrors: readonly KnownError[] = [
   },
   {
     id: 'dhcp-no-answer',
-    pattern:
-      /unable to receive an? (?:offer|ack)|no matching response packet received|got an error while the (?:discovery )?request|DHCP server (?:NACK'd own offer|did not renew lease)|(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)|unable to obtain (?:a )?(?:DHCP )?lease(?![^\n]{0,400}Netlink error)|DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?|error calling DHCP\.Allocate(?!: DHCP option)|acquiring lease\b.{0,400}?resource temporarily unavailable/,
+    pattern: oneOf(
+      /unable to receive an? (?:offer|ack)|no matching response packet received/,
+      /got an error while the (?:discovery )?request|DHCP server (?:NACK'd own offer|did not renew lease)/,
+      /(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)/,
+      /unable to obtain (?:a )?(?:DHCP )?lease(?![^\n]{0,400}Netlink error)/,
+      /DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?/,
+      /error calling DHCP\.Allocate(?!: DHCP option)|acquiring lease\b.{0,400}?resource temporarily unavailable/,
+    ),
     who: 'the dhcp daemon',
     meaning: 'no DHCP server answered in time',
     causes: [

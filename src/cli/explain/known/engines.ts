@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of docker and podman: their own networks and their own address management, where no plugin gives addresses.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of container engines that make their networks themselves. */
 export const engineErrors: readonly KnownError[] = [
@@ -21,8 +21,12 @@ export const engineErrors: readonly KnownError[] = [
   },
   {
     id: 'docker-network-state',
-    pattern:
-      /networks have same bridge name|local-kv\.db: [^\n]{1,80}|failed to update (?:the )?store for object type \*?libnetwork\.\w+[^\n]{0,120}|failed to init\w* (?:vxlan id manager|bit sequence handler|libkv)[^\n]{0,120}(?:not found in store|timeout|unexpected)|could not (?:find|get) endpoint count for network \S+[^\n]{0,80}/i,
+    pattern: oneOf(
+      /networks have same bridge name|local-kv\.db: [^\n]{1,80}/,
+      /failed to update (?:the )?store for object type \*?libnetwork\.\w+[^\n]{0,120}/,
+      /failed to init\w* (?:vxlan id manager|bit sequence handler|libkv)[^\n]{0,120}(?:not found in store|timeout|unexpected)/,
+      /could not (?:find|get) endpoint count for network \S+[^\n]{0,80}/,
+    ),
     who: 'docker',
     meaning: "docker's own list of networks (local-kv.db) contradicts itself, or cannot be read or written",
     causes: [
@@ -40,8 +44,13 @@ export const engineErrors: readonly KnownError[] = [
   },
   {
     id: 'docker-network-gone',
-    pattern:
-      /failed to get network during CreateEndpoint: [^\n]{1,100}|failed to get (?:network|endpoint) from store during \w+: [^\n]{1,100}|(?:Error response from daemon|set up container networking): network \S+ not found|network \S+ declared as external, but could not be found|could not attach to network \S+: [^\n]{0,80}not found/i,
+    pattern: oneOf(
+      /failed to get network during CreateEndpoint: [^\n]{1,100}/,
+      /failed to get (?:network|endpoint) from store during \w+: [^\n]{1,100}/,
+      /(?:Error response from daemon|set up container networking): network \S+ not found/,
+      /network \S+ declared as external, but could not be found/,
+      /could not attach to network \S+: [^\n]{0,80}not found/,
+    ),
     who: 'docker',
     meaning: 'the network that the container was made with is not (or no longer) there',
     causes: [
@@ -92,8 +101,10 @@ export const engineErrors: readonly KnownError[] = [
   },
   {
     id: 'rootless-netns',
-    pattern:
-      /failed to (?:mount|create|write|set ?up|open) [^\n]{0,60}\brootless[- ](?:netns|cni)\b[^\n]{0,160}|(?:error|failed) (?:creating|to create|reading|to (?:open|join|enter)) (?:the )?rootless[- ](?:cni |network )?(?:netns|namespace|network)\b[^\n]{0,160}/i,
+    pattern: oneOf(
+      /failed to (?:mount|create|write|set ?up|open) [^\n]{0,60}\brootless[- ](?:netns|cni)\b[^\n]{0,160}/,
+      /(?:error|failed) (?:creating|to create|reading|to (?:open|join|enter)) (?:the )?rootless[- ](?:cni |network )?(?:netns|namespace|network)\b[^\n]{0,160}/,
+    ),
     who: 'podman, without root',
     meaning: 'the namespace in which podman makes networks without root cannot be made, or what it is made of is gone',
     causes: [

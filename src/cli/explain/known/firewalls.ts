@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of firewalld and nft, which plugins ask or run.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of firewalld and nft. */
 export const firewallErrors: readonly KnownError[] = [
@@ -25,8 +25,12 @@ export const firewallErrors: readonly KnownError[] = [
   },
   {
     id: 'nft-refused',
-    pattern:
-      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)|conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset|Error: Could not process rule: (?!Operation not permitted)[A-Z][a-z ]+|\bnft\b[^\n]{0,200}Error: syntax error, unexpected/,
+    pattern: oneOf(
+      /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)/,
+      /conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset/,
+      /Error: Could not process rule: (?!Operation not permitted)[A-Z][a-z ]+/,
+      /\bnft\b[^\n]{0,200}Error: syntax error, unexpected/,
+    ),
     who: 'nft, run by a plugin',
     meaning: 'the kernel refused a rule of nftables',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of iptables, which the upstream plugins, podman's and kube-proxy run.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 const who = 'iptables, run by a plugin'
 const version = 'iptables --version; ls -l $(readlink -f $(which iptables))'
@@ -11,8 +11,15 @@ const withoutIptables = '`trestle convert` makes a list of it that needs no ipta
 export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-missing',
-    pattern:
-      /netavark: (?:\S+ )?No such file or directory \(os error 2\)|unable to (?:execute|run) "?(?:ip6?tables|nft)\b(?![^\n]{0,60}exit status)[^\n]{0,60}|ip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)|error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es|exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found|command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
+    pattern: oneOf(
+      /netavark: (?:\S+ )?No such file or directory \(os error 2\)/,
+      /unable to (?:execute|run) "?(?:ip6?tables|nft)\b(?![^\n]{0,60}exit status)[^\n]{0,60}/,
+      /ip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)/,
+      /error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es/,
+      /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
+      /neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found/,
+      /command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
+    ),
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
     causes: ['distributions leave it out now', 'the runtime runs in a container or a minimal system'],
@@ -21,8 +28,14 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-permission',
-    pattern:
-      /Permission denied \(you must be root\)|ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied|can't initialize ip6?tables table [`'"]\w+': Permission denied|can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted|cache initialization failed: Operation not permitted|Could not process rule: Operation not permitted|Could not open socket to kernel: Permission denied|\bip6?tables: Permission denied/,
+    pattern: oneOf(
+      /Permission denied \(you must be root\)/,
+      /ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
+      /can't initialize ip6?tables table [`'"]\w+': Permission denied/,
+      /can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted/,
+      /cache initialization failed: Operation not permitted|Could not process rule: Operation not permitted/,
+      /Could not open socket to kernel: Permission denied|\bip6?tables: Permission denied/,
+    ),
     who,
     meaning: 'the process has no right to change the packet filter of this network namespace',
     causes: [
@@ -37,8 +50,11 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-generation',
-    pattern:
-      /Could not fetch rule set generation i'?d|cache initialization failed: (?!Operation not permitted)[A-Z][^\n]{1,60}|(?:Unable to initialize Netlink socket|Failed to initialize nft): Protocol not supported/i,
+    pattern: oneOf(
+      /Could not fetch rule set generation i'?d/,
+      /cache initialization failed: (?!Operation not permitted)[A-Z][^\n]{1,60}/,
+      /(?:Unable to initialize Netlink socket|Failed to initialize nft): Protocol not supported/,
+    ),
     who: 'iptables of the nft kind',
     meaning: 'the kernel does not know nf_tables, which iptables-nft needs for everything',
     causes: [
@@ -67,8 +83,11 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-table',
-    pattern:
-      /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)|\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
+    pattern: oneOf(
+      /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'/,
+      /Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
+      /\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
+    ),
     who: 'iptables of the legacy kind',
     meaning: 'the kernel has no table of this name: its module is not loaded or not there',
     causes: [
@@ -99,8 +118,12 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-extension',
-    pattern:
-      /Couldn't load (?:match|target) [`'"][\w-]+|unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)|Extension \w+ revision \d+ not supported|unable to append rule '-j MARK|\bip6?tables[^\n]{0,200} unknown option "?--[\w-]+/i,
+    pattern: oneOf(
+      /Couldn't load (?:match|target) [`'"][\w-]+/,
+      /unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)/,
+      /Extension \w+ revision \d+ not supported|unable to append rule '-j MARK/,
+      /\bip6?tables[^\n]{0,200} unknown option "?--[\w-]+/,
+    ),
     who,
     meaning: 'an extension of iptables, or the kernel module behind it, is missing on this node',
     causes: [
@@ -141,8 +164,13 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'xtables-lock',
-    pattern:
-      /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status \d|ip6?tables: Chain already exists|holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)|(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)|-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable|\bip6?tables: (?:Too many links|Directory not empty)/,
+    pattern: oneOf(
+      /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status \d|ip6?tables: Chain already exists/,
+      /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)/,
+      /(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
+      /-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable/,
+      /\bip6?tables: (?:Too many links|Directory not empty)/,
+    ),
     who: 'iptables',
     meaning: 'two programs changed iptables at once, or wait for each other',
     causes: [
@@ -156,8 +184,13 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-refused',
-    pattern:
-      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?|unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4|(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed|unable to run ip6?tables-(?:restore|save) \([^)\n]*\): exit status \d|\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
+    pattern: oneOf(
+      /(?:RULE|CHAIN|TABLE)_(?:USER_)?(?:INSERT|APPEND|REPLACE|DELETE|DEL|ADD|FLUSH) failed \([^)\n]*\)?/,
+      /unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
+      /(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed/,
+      /unable to run ip6?tables-(?:restore|save) \([^)\n]*\): exit status \d/,
+      /\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
+    ),
     who: 'iptables, mostly of the nft kind',
     meaning: 'the kernel refused a rule or a chain',
     causes: [
@@ -179,8 +212,12 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-argument',
-    pattern:
-      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}|ip6?tables-restore[^\n]{0,60}: exit status 2 ?\(Bad argument[^\n]{0,80}|Bad argument [`'"][^'"\n]{1,80}['"] Error occurred at line: \d+|\bip6?tables(?:-\w+)?(?: v[\d.]+(?: \(\w+\))?)?: (?:invalid|unrecognized) option[^\n]{0,40}/i,
+    pattern: oneOf(
+      /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}/,
+      /ip6?tables-restore[^\n]{0,60}: exit status 2 ?\(Bad argument[^\n]{0,80}/,
+      /Bad argument [`'"][^'"\n]{1,80}['"] Error occurred at line: \d+/,
+      /\bip6?tables(?:-\w+)?(?: v[\d.]+(?: \(\w+\))?)?: (?:invalid|unrecognized) option[^\n]{0,40}/,
+    ),
     who,
     meaning: 'iptables does not understand what the plugin gave it: an address, a port, a name',
     causes: [

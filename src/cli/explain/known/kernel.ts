@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the kernel: what it does not have, does not allow, or has switched off.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors whose cause is a setting, a right or a module of the kernel. */
 export const kernelErrors: readonly KnownError[] = [
   {
     id: 'ipv6-disabled',
-    pattern:
-      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)|IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|failed to enable IPv6 (?:for|on|in) [^\n]{0,120}|disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)|(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied|\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)|add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?(?:operation not supported|not supported \(os error 95\))|set ip address to \S+: Permission denied \(os error 13\)|ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/i,
+    pattern: oneOf(
+      /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)/,
+      /IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))/,
+      /failed to enable IPv6 (?:for|on|in) [^\n]{0,120}/,
+      /disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)/,
+      /(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied/,
+      /\/proc\/sys\/net\/ipv6\S*: (?:no such file or directory|read-only file system)/,
+      /add(?:ing)? (?:IPv?6? )?addr(?:ess)?\b[^\n]{0,120}?[\da-f]*:[\da-f]*:[^\n]{0,200}?(?:operation not supported|not supported \(os error 95\))/,
+      /set ip address to \S+: Permission denied \(os error 13\)/,
+      /ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/,
+    ),
     who: 'a plugin',
     meaning:
       'an IPv6 address cannot be set: IPv6 is switched off where it should go ("permission denied" on an address ' +
@@ -25,8 +34,11 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'netlink-permission',
-    pattern:
-      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted|(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted|(?:open netns|Statfs) "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,200}(?:permission denied|operation not permitted)/i,
+    pattern: oneOf(
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted/,
+      /(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted/,
+      /(?:open netns|Statfs) "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,200}(?:permission denied|operation not permitted)/,
+    ),
     who: 'a plugin',
     meaning: 'the process may not change the network',
     causes: [
@@ -42,8 +54,14 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'namespace-refused',
-    pattern:
-      /(?:failed to (?:create|setup) (?:new )?(?:network namespace|netns|namespace)|(?:error creating|(?:could not|unable to) create) (?:new )?(?:network namespace|netns))[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)|failed to create network for alloc: open \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}|mount --(?:make-rshared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}|error from unshare: (?:operation not permitted|no space left on device|invalid argument)|failed to mount netns from pid \d+[^\n]{0,80}|(?:setns\([^)\n]*CLONE_NEWNET[^)\n]*\)|reassociate to namespace 'ns\/net' failed): (?:operation not permitted|permission denied)/i,
+    pattern: oneOf(
+      /(?:failed to (?:create|setup) (?:new )?(?:network namespace|netns|namespace)|(?:error creating|(?:could not|unable to) create) (?:new )?(?:network namespace|netns))[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/,
+      /failed to create network for alloc: open \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}/,
+      /mount --(?:make-rshared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,
+      /error from unshare: (?:operation not permitted|no space left on device|invalid argument)/,
+      /failed to mount netns from pid \d+[^\n]{0,80}/,
+      /(?:setns\([^)\n]*CLONE_NEWNET[^)\n]*\)|reassociate to namespace 'ns\/net' failed): (?:operation not permitted|permission denied)/,
+    ),
     who: 'containerd, CRI-O, podman',
     meaning: "the pod's network namespace could not be made or entered: no plugin was called yet",
     causes: [
@@ -73,8 +91,32 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'kernel-module',
-    pattern:
-      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported|Failed to open TUN device|Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|(?:netlink|socket|handle)[^\n]{0,60}protocol not supported|(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported|(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host(?! side)|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)|(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported|create ifb qdisc: no such file|Error registering network: operation not supported|flannel exited: operation not supported|add filter for index \d+ ?: (?:no such file or directory|operation not supported)|ensure there are no \w+ networks using the same [^\n]{0,20}: operation not supported|\badding link: (?:invalid argument|operation not supported)|RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type|modprobe: FATAL: Module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S* not found|failed to (?:set ?up|set|remove) (?:hairpin mode|isolated on|default (?:native )?vlan|vlan tag)[^\n]{0,100}: operation not supported|(?:create|add|replace) (?:ingress |ifb )?(?:qdisc|filter): (?:operation not supported|no such file or directory)|Specified qdisc kind is unknown|Unknown qdisc "|modprobe: ERROR: could not insert '(?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)[\w-]*'|Running modprobe [^\n]{1,60} failed with message: [^\n]{1,160}|insmod: (?:ERROR: )?could not insert module \S*\/net\/\S+|modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}|add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)|required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules|failed to detect bridge kernel module/i,
+    pattern: oneOf(
+      /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported/,
+      /Failed to open TUN device/,
+      /Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))/,
+      /(?:netlink|socket|handle)[^\n]{0,60}protocol not supported/,
+      /(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported/,
+      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host(?! side)|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)/,
+      /(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported/,
+      /create ifb qdisc: no such file|Error registering network: operation not supported/,
+      /flannel exited: operation not supported/,
+      /add filter for index \d+ ?: (?:no such file or directory|operation not supported)/,
+      /ensure there are no \w+ networks using the same [^\n]{0,20}: operation not supported/,
+      /\badding link: (?:invalid argument|operation not supported)/,
+      /RTNETLINK answers: (?:Operation not supported|Unknown device type)|Error: Unknown device type/,
+      /modprobe: FATAL: Module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S* not found/,
+      /failed to (?:set ?up|set|remove) (?:hairpin mode|isolated on|default (?:native )?vlan|vlan tag)[^\n]{0,100}: operation not supported/,
+      /(?:create|add|replace) (?:ingress |ifb )?(?:qdisc|filter): (?:operation not supported|no such file or directory)/,
+      /Specified qdisc kind is unknown|Unknown qdisc "/,
+      /modprobe: ERROR: could not insert '(?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)[\w-]*'/,
+      /Running modprobe [^\n]{1,60} failed with message: [^\n]{1,160}/,
+      /insmod: (?:ERROR: )?could not insert module \S*\/net\/\S+/,
+      /modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}/,
+      /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
+      /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
+      /failed to detect bridge kernel module/,
+    ),
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',
     causes: [
@@ -96,8 +138,13 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'br-netfilter',
-    pattern:
-      /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)|modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)|\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}|bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
+    pattern: oneOf(
+      /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}/,
+      /br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
+      /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
+      /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
+      /bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
+    ),
     who: 'flannel, kubeadm',
     meaning: 'the module br_netfilter is not loaded',
     causes: ['nothing loads it at boot'],
@@ -109,8 +156,16 @@ export const kernelErrors: readonly KnownError[] = [
   },
   {
     id: 'sysctl-refused',
-    pattern:
-      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)|(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)|(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error|\/sys\/module\/nf_conntrack\/parameters\/hashsize: [a-z -]+|Sysctl \S+ is not allowed\. Only|invalid net sysctl key: \S+|Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)|sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}|set sysctl (?!net\/ipv6)\S+: [^\n]{0,60}Read-only file system/,
+    pattern: oneOf(
+      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)/,
+      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
+      /(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error/,
+      /\/sys\/module\/nf_conntrack\/parameters\/hashsize: [a-z -]+|Sysctl \S+ is not allowed\. Only/,
+      /invalid net sysctl key: \S+/,
+      /Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)/,
+      /sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}/,
+      /set sysctl (?!net\/ipv6)\S+: [^\n]{0,60}Read-only file system/,
+    ),
     who: 'the tuning plugin and others',
     meaning: 'a sysctl cannot be set (or read) in the pod',
     causes: [

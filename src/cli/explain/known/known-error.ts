@@ -37,6 +37,11 @@ export interface KnownError {
   readonly unless?: RegExp
 }
 
+/** One of these wordings, a line each where there are many. */
+export function oneOf(...wordings: readonly RegExp[]): RegExp {
+  return new RegExp(wordings.map(({ source }) => source).join('|'), 'i')
+}
+
 /** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
 export const otherMatters =
   /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|webhook(?! "multus)/i

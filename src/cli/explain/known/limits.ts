@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of limits: the kernel or a disk has no more room for something.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors whose cause is a limit that is reached. */
 export const limitErrors: readonly KnownError[] = [
@@ -48,8 +48,10 @@ export const limitErrors: readonly KnownError[] = [
   },
   {
     id: 'process-limit',
-    pattern:
-      /(?:fork\/exec \/(?:opt|usr)\/\S*cni\S*|pthread_create failed|failed to create new OS thread)[^\n]{0,80}(?:resource temporarily unavailable|have \d+ already|cannot allocate memory)|fork\/exec \/\S*cni\S*: (?:resource temporarily unavailable|cannot allocate memory)/i,
+    pattern: oneOf(
+      /(?:fork\/exec \/(?:opt|usr)\/\S*cni\S*|pthread_create failed|failed to create new OS thread)[^\n]{0,80}(?:resource temporarily unavailable|have \d+ already|cannot allocate memory)/,
+      /fork\/exec \/\S*cni\S*: (?:resource temporarily unavailable|cannot allocate memory)/,
+    ),
     who: 'the kernel',
     meaning: 'no further process or thread can be started',
     causes: [

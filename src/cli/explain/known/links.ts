@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of links: macvlan and its like, bridges, names and MAC addresses.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of making and naming interfaces. */
 export const linkErrors: readonly KnownError[] = [
   {
     id: 'master-missing',
-    pattern:
-      /parent interface (?:\S+ )?(?:(?:does )?(?:not exist|not found)|(?:does )?was not found on the host)|invalid subinterface vlan name \S+|(?<!get )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))|failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)|error adding container to network "[^"]*": Link not found|failed to (?:find|lookup) (?:the )?(?:master|host) (?:interface|device)[^\n]{0,80}|error with host device: [^\n]{0,40}|no default route interface found|requested parent interface \S+ was not found|failed to get default route interface|unable to find (?:parent|master) interface|type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found|(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/i,
+    pattern: oneOf(
+      /parent interface (?:\S+ )?(?:(?:does )?(?:not exist|not found)|(?:does )?was not found on the host)/,
+      /invalid subinterface vlan name \S+/,
+      /(?<!get )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))/,
+      /failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)/,
+      /error adding container to network "[^"]*": Link not found/,
+      /failed to (?:find|lookup) (?:the )?(?:master|host) (?:interface|device)[^\n]{0,80}/,
+      /error with host device: [^\n]{0,40}|no default route interface found/,
+      /requested parent interface \S+ was not found|failed to get default route interface/,
+      /unable to find (?:parent|master) interface/,
+      /type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found/,
+      /(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/,
+    ),
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',
     causes: [
@@ -24,8 +35,10 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'master-busy',
-    pattern:
-      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|ensure there are no \w+ networks using the same [^\n]{0,20}: |error adding container to network "[^"]*": )device or resource busy|is already using parent interface \S+/i,
+    pattern: oneOf(
+      /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|ensure there are no \w+ networks using the same [^\n]{0,20}: |error adding container to network "[^"]*": )device or resource busy/,
+      /is already using parent interface \S+/,
+    ),
     who: 'macvlan, ipvlan',
     meaning: 'the master interface serves something else that excludes it',
     causes: [
@@ -41,8 +54,10 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'mac-in-use',
-    pattern:
-      /(?<!vxlan[^\n]{0,120})failed to set (?:the )?(?:link|macvlan|interface|ipvlan)(?: "?[\w.-]+"?)? up: (?:device or resource busy|address already in use)|(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/i,
+    pattern: oneOf(
+      /(?<!vxlan[^\n]{0,120})failed to set (?:the )?(?:link|macvlan|interface|ipvlan)(?: "?[\w.-]+"?)? up: (?:device or resource busy|address already in use)/,
+      /(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/,
+    ),
     who: 'the kernel',
     meaning: 'another macvlan on the same master has the MAC address that was asked for (ipvlan: the address)',
     causes: [
@@ -55,8 +70,12 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'vxlan-port-taken',
-    pattern:
-      /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use|set interface flannel\.\d+ to UP state: address already in use|device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use|ip link set (?:dev )?(?:\w*(?:vxlan|geneve)\w*|flannel\.\d+) up\b[^\n]{0,80}RTNETLINK answers: Address already in use/i,
+    pattern: oneOf(
+      /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use/,
+      /set interface flannel\.\d+ to UP state: address already in use/,
+      /device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use/,
+      /ip link set (?:dev )?(?:\w*(?:vxlan|geneve)\w*|flannel\.\d+) up\b[^\n]{0,80}RTNETLINK answers: Address already in use/,
+    ),
     who: 'docker, flannel, Cilium',
     meaning: 'the UDP port of the tunnel is taken, so that its interface cannot come up',
     causes: [
@@ -78,8 +97,16 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'interface-exists',
-    pattern:
-      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists|create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists|container veth name (?:provided )?\([^)]*\)[^\n]{0,60} already exists|interface name \S+ already exists|failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists|failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists|failed to move vf \d+ to netns: "?file exists|(?:failed to|could not) (?:rename|move) (?!(?:the )?(?:link )?vf\b)[^\n]{0,160}: "?file exists|creating vxlan interface: file exists/,
+    pattern: oneOf(
+      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists/,
+      /create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists/,
+      /container veth name (?:provided )?\([^)]*\)[^\n]{0,60} already exists|interface name \S+ already exists/,
+      /failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists/,
+      /failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists/,
+      /failed to move vf \d+ to netns: "?file exists/,
+      /(?:failed to|could not) (?:rename|move) (?!(?:the )?(?:link )?vf\b)[^\n]{0,160}: "?file exists/,
+      /creating vxlan interface: file exists/,
+    ),
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what the kernel answers to any program that changes the network: no room, no such link, an answer cut short.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 const common = { needsNetwork: true } as const
 
@@ -22,8 +22,11 @@ export const netlinkErrors: readonly KnownError[] = [
   },
   {
     id: 'no-memory',
-    pattern:
-      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)|fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory|\bip6?tables: Memory allocation problem/i,
+    pattern: oneOf(
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)/,
+      /fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory/,
+      /\bip6?tables: Memory allocation problem/,
+    ),
     who: 'the kernel',
     meaning: 'the kernel had no memory for what was asked for',
     causes: [
@@ -40,8 +43,13 @@ export const netlinkErrors: readonly KnownError[] = [
   },
   {
     id: 'bpf-refused',
-    pattern:
-      /(?:load\w*|creat\w*|attach\w*|pin\w*|open\w*|mount\w*|replac\w*)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK|bad file descriptor)|unable to mount BPF filesystem[^\n]{0,120}|minimal supported kernel version is [\d.]+[^\n]{0,80}|bpftool -j feature probe\]?[^\n]{0,40}exit status \d+|\bmap\b[^\n]{0,30}unable to update map: [a-z ]{1,40}|\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/i,
+    pattern: oneOf(
+      /(?:load\w*|creat\w*|attach\w*|pin\w*|open\w*|mount\w*|replac\w*)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK|bad file descriptor)/,
+      /unable to mount BPF filesystem[^\n]{0,120}|minimal supported kernel version is [\d.]+[^\n]{0,80}/,
+      /bpftool -j feature probe\]?[^\n]{0,40}exit status \d+/,
+      /\bmap\b[^\n]{0,30}unable to update map: [a-z ]{1,40}/,
+      /\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/,
+    ),
     who: 'an agent that uses BPF (Cilium, Calico eBPF, aws-cni policies)',
     meaning: 'the kernel refused a BPF program or map, or has no place to keep it',
     causes: [
@@ -55,8 +63,12 @@ export const netlinkErrors: readonly KnownError[] = [
   },
   {
     id: 'ipset-refused',
-    pattern:
-      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|\bip6?tables[^\n]{0,60}: Set \S+ doesn't exist|error getting ipset version, error: exit status \d|(?:error|failed)[^\n]{0,40}\b(?:creating ipset|adding entry|deleting entry|(?:flushing|destroying|listing) set)\b[^\n]{0,120}, error: exit status \d|(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file|: exist\b)/i,
+    pattern: oneOf(
+      /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|\bip6?tables[^\n]{0,60}: Set \S+ doesn't exist/,
+      /error getting ipset version, error: exit status \d/,
+      /(?:error|failed)[^\n]{0,40}\b(?:creating ipset|adding entry|deleting entry|(?:flushing|destroying|listing) set)\b[^\n]{0,120}, error: exit status \d/,
+      /(?:error|failed)[^\n]{0,60}\bipset\b[^\n]{0,160}(?:exit status \d|Kernel error|Hash is full|no such file|: exist\b)/,
+    ),
     who: 'ipset, run by an agent or plugin',
     meaning: 'a set of addresses could not be made, changed or removed',
     causes: [
@@ -72,8 +84,13 @@ export const netlinkErrors: readonly KnownError[] = [
   },
   {
     id: 'link-gone',
-    pattern:
-      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)|Cannot find device "[^"]*"|\bLink not found\b|missing link #\d+ in the container network namespace|container interface name \S+ does not exist|(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)|could not find bridge \S+: route/i,
+    pattern: oneOf(
+      /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)/,
+      /Cannot find device "[^"]*"|\bLink not found\b|missing link #\d+ in the container network namespace/,
+      /container interface name \S+ does not exist/,
+      /(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)/,
+      /could not find bridge \S+: route/,
+    ),
     who: 'a plugin',
     meaning: 'an interface that the plugin has to work on is not there',
     causes: [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of the plugins as programs: they do not start, or end without an answer.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of starting a plugin, and of one that died. */
 export const programErrors: readonly KnownError[] = [
@@ -116,8 +116,11 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'delete-not-found',
-    pattern:
-      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)|failed to get IP addresses for "[^"]*": <nil>|(?:destroy network for sandbox|failed to teardown pod|failed \(del\w*\)|error (?:deleting|removing) (?:pod|container)|StopPodSandbox)[^\n]{0,300}?(?:WorkloadEndpoint|IPAMHandle|CiliumEndpoint|SpiderEndpoint|OverlappingRangeIPReservation|ips\.kubeovn)\S* "[^"]*" not found/,
+    pattern: oneOf(
+      /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)/,
+      /failed to get IP addresses for "[^"]*": <nil>/,
+      /(?:destroy network for sandbox|failed to teardown pod|failed \(del\w*\)|error (?:deleting|removing) (?:pod|container)|StopPodSandbox)[^\n]{0,300}?(?:WorkloadEndpoint|IPAMHandle|CiliumEndpoint|SpiderEndpoint|OverlappingRangeIPReservation|ips\.kubeovn)\S* "[^"]*" not found/,
+    ),
     who: 'a plugin',
     meaning:
       'what the plugin wants to remove is gone already, and it takes that for an error: the pod stays Terminating',
@@ -147,8 +150,10 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'answer-not-json',
-    pattern:
-      /(?:network|failed \(\w+\)|network (?:for sandbox )?"[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})|decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
+    pattern: oneOf(
+      /(?:network|failed \(\w+\)|network (?:for sandbox )?"[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})/,
+      /decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
+    ),
     who: 'libcni',
     meaning: 'the answer of a plugin is no JSON: it printed nothing, or something else',
     causes: [
@@ -197,8 +202,11 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'install-refused',
-    pattern:
-      /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)|\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/\S*[^\n]{0,20}: (?:read-only file system|permission denied)|(?:cni|calico)[^\n]{0,60}found no writeable directory/i,
+    pattern: oneOf(
+      /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
+      /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/\S*[^\n]{0,20}: (?:read-only file system|permission denied)/,
+      /(?:cni|calico)[^\n]{0,60}found no writeable directory/,
+    ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',
     meaning: 'the plugin could not be put into the directory of plugins of the node',
     causes: [

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of kubelet and the runtimes: what they say of themselves, of host ports and of calls that take too long.
 
-import { type KnownError, otherMatters } from './known-error.ts'
+import { type KnownError, oneOf, otherMatters } from './known-error.ts'
 
 /** Errors of the runtime. */
 export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'cache-damaged',
-    pattern:
-      /failed to get network "[^"]*" cached result[^\n]{0,160}|decoding version from network config: unexpected end of JSON input|could not parse prevResult: unexpected end of JSON input|(?:unmarshal|read) (?:CNI cache file|cached network)[^\n]{0,160}/,
+    pattern: oneOf(
+      /failed to get network "[^"]*" cached result[^\n]{0,160}/,
+      /decoding version from network config: unexpected end of JSON input/,
+      /could not parse prevResult: unexpected end of JSON input/,
+      /(?:unmarshal|read) (?:CNI cache file|cached network)[^\n]{0,160}/,
+    ),
     who: 'libcni',
     meaning: 'the file in which libcni keeps the result of ADD is empty or damaged, so the DEL fails again and again',
     causes: ['the machine lost power, or its disk was full, while the file was written'],
@@ -45,8 +49,13 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'host-port-taken',
-    pattern:
-      /rootlessport[^\n]{0,120}address already in use|(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use|can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use|bind for \S+ failed: port is already allocated|all ports in range \S+ are already allocated|cannot reserve the port [^\n]{0,160}address already in use/i,
+    pattern: oneOf(
+      /rootlessport[^\n]{0,120}address already in use/,
+      /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
+      /can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use/,
+      /bind for \S+ failed: port is already allocated|all ports in range \S+ are already allocated/,
+      /cannot reserve the port [^\n]{0,160}address already in use/,
+    ),
     who: 'CRI-O, docker, podman',
     meaning: 'a process of the node listens on the host port that the pod wants',
     causes: [
@@ -93,8 +102,11 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'call-too-long',
-    pattern:
-      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)|failed to \w+ (?:a )?sandbox (?:container )?for pod "[^"]*": operation timeout: context deadline exceeded|failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
+    pattern: oneOf(
+      /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
+      /failed to \w+ (?:a )?sandbox (?:container )?for pod "[^"]*": operation timeout: context deadline exceeded/,
+      /failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
+    ),
     who: 'kubelet, containerd, CRI-O',
     meaning: 'a call took longer than its caller waits',
     causes: [
@@ -111,8 +123,12 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'cni-not-initialized',
-    pattern:
-      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized|server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized|cni (?:config )?not initialized|failed to initialize cni\b|plugin status uninitialized|cni config unintialized/i,
+    pattern: oneOf(
+      /cni plugin not initialized|CNI plugin not ready: plugin status uninitialized/,
+      /server shutdown before CNI plugin was ready|cni config load failed|cni config uninitialized/,
+      /cni (?:config )?not initialized|failed to initialize cni\b|plugin status uninitialized/,
+      /cni config unintialized/,
+    ),
     who: 'containerd, cri-dockerd',
     meaning: 'the runtime has no network configuration, so no pod can start or be removed',
     causes: [

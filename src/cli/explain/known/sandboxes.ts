@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of sandboxes: their network namespace, their address, and pods that are gone.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of sandboxes and of pods. */
 export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'no-pod-address',
-    pattern:
-      /failed to find network info for sandbox|default network not found for: |failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist|failed to configure network: no interfaces? (?:found|with an address)|invalid IP configuration \((?:nil|interface number)|cni didn't report ipv4/,
+    pattern: oneOf(
+      /failed to find network info for sandbox|default network not found for: /,
+      /failed to get network status for sandbox[^\n]{0,80}Device "[^"]*" does not exist/,
+      /failed to configure network: no interfaces? (?:found|with an address)/,
+      /invalid IP configuration \((?:nil|interface number)|cni didn't report ipv4/,
+    ),
     who: 'containerd',
     meaning: 'the result of ADD has no address on eth0',
     causes: [
@@ -21,8 +25,19 @@ export const sandboxErrors: readonly KnownError[] = [
   },
   {
     id: 'sandbox-gone',
-    pattern:
-      /PodSandbox networking namespace is closed|neither IPv4 nor IPv6 found when retrieving network status|empty networking namespace|Unexpected command output (?:Device|nsenter)[^\n]{0,80}|an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found|network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container|specified (?:pod )?sandbox not found|failed on the status hook for pod|failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin|nsenter: cannot open (?:\S*ns\S*)? ?: No such file|failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+|network namespace path: Error: No such container|Couldn't find network status for \S+ through plugin|cannot find (?:the network namespace|pod IPs in the network namespace), skipping pod network status|cannot join network of a non running container|it's probably been stopped already/i,
+    pattern: oneOf(
+      /PodSandbox networking namespace is closed|neither IPv4 nor IPv6 found when retrieving network status/,
+      /empty networking namespace|Unexpected command output (?:Device|nsenter)[^\n]{0,80}/,
+      /an error occurred when try(?:ing)? to find sandbox(?: \S+)?: not found/,
+      /network namespace for sandbox \S+ is closed|Cannot find network namespace for the terminated container/,
+      /specified (?:pod )?sandbox not found|failed on the status hook for pod/,
+      /failed to read (?:sandbox|pod)[^\n]{0,100} IP from plugin/,
+      /nsenter: cannot open (?:\S*ns\S*)? ?: No such file/,
+      /failed to get sandbox (?:ip|status)[^\n]{0,120}(?:closed|not found)|could not find sandbox \S+/,
+      /network namespace path: Error: No such container|Couldn't find network status for \S+ through plugin/,
+      /cannot find (?:the network namespace|pod IPs in the network namespace), skipping pod network status/,
+      /cannot join network of a non running container|it's probably been stopped already/,
+    ),
     who: 'kubelet, containerd',
     meaning: 'somebody asked for a sandbox that had just gone: harmless',
     causes: [
@@ -35,8 +50,20 @@ export const sandboxErrors: readonly KnownError[] = [
   },
   {
     id: 'netns-gone',
-    pattern:
-      /is not of type NSFS|no network namespace detected on|stat netns path "?[^"\n]{0,120}"?[^"\n]{0,120}: no such file or directory|(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)|nsenter: reassociate to namespace [^\n]{0,60}|failed to (?:open|get) (?:current )?(?:netns|namespace)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}|failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"(?!: (?:permission denied|operation not permitted))[^\n]{0,30}|unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"|failed get network namespace "[^"]*"|Cannot open network namespace "[^"]*"|setting the network namespace "[^"]*" failed: Invalid argument|unknown FS magic on "[^"]*"|(?<!cannot )open (?:container netns|\S*netns\S*|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory|error switching to ns \S+: (?:no such|bad file)|network namespace: (?:l?stat|open) \S+: no such file or directory/i,
+    pattern: oneOf(
+      /is not of type NSFS|no network namespace detected on/,
+      /stat netns path "?[^"\n]{0,120}"?[^"\n]{0,120}: no such file or directory/,
+      /(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)/,
+      /nsenter: reassociate to namespace [^\n]{0,60}/,
+      /failed to (?:open|get) (?:current )?(?:netns|namespace)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}/,
+      /failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"(?!: (?:permission denied|operation not permitted))[^\n]{0,30}/,
+      /unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"|failed get network namespace "[^"]*"/,
+      /Cannot open network namespace "[^"]*"|setting the network namespace "[^"]*" failed: Invalid argument/,
+      /unknown FS magic on "[^"]*"/,
+      /(?<!cannot )open (?:container netns|\S*netns\S*|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory/,
+      /error switching to ns \S+: (?:no such|bad file)/,
+      /network namespace: (?:l?stat|open) \S+: no such file or directory/,
+    ),
     who: 'a plugin',
     meaning: 'the network namespace of the pod is gone or no namespace',
     causes: [
@@ -87,8 +114,16 @@ export const sandboxErrors: readonly KnownError[] = [
   },
   {
     id: 'pod-gone',
-    pattern:
-      /(?:CNI|network|plugin|multus|calico|cilium|ovn)[^\n]{0,300}\b(?:pods?|namespaces?) "[^"]*" not found|pod (?:was )?deleted (?:while|before|during)|canceled waiting for|pod sandbox \S* ?(?:is )?being deleted|pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}|expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch|error (?:waiting for|getting) pod: pods? "[^"]*" not found|failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found|pod not found during Multus GetPod|(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
+    pattern: oneOf(
+      /(?:CNI|network|plugin|multus|calico|cilium|ovn)[^\n]{0,300}\b(?:pods?|namespaces?) "[^"]*" not found/,
+      /pod (?:was )?deleted (?:while|before|during)|canceled waiting for|pod sandbox \S* ?(?:is )?being deleted/,
+      /pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}/,
+      /expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch/,
+      /error (?:waiting for|getting) pod: pods? "[^"]*" not found/,
+      /failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not found/,
+      /pod not found during Multus GetPod/,
+      /(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
+    ),
     who: 'Multus, OVN-Kubernetes, aws-cni',
     meaning: 'the pod was deleted, or made anew under its name, while its network was being set up: harmless',
     causes: [

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what an interface gets when it is there: its MTU, routes, queues, IPv6 addresses; and of CHECK, which looks at it.
 
-import type { KnownError } from './known-error.ts'
+import { type KnownError, oneOf } from './known-error.ts'
 
 /** Errors of setting up interfaces. */
 export const settingErrors: readonly KnownError[] = [
   {
     id: 'mtu-invalid',
-    pattern:
-      /\bmtu\b[^\n]{0,80}(?:invalid argument|numerical result out of range)|failed to make veth pair: (?:invalid argument|numerical result out of range)|failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)|invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+|vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long|interface name (?:must be less than|should be less than)|failed to parse MTU|vlan id must be between 1-4094/i,
+    pattern: oneOf(
+      /\bmtu\b[^\n]{0,80}(?:invalid argument|numerical result out of range)/,
+      /failed to make veth pair: (?:invalid argument|numerical result out of range)/,
+      /failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)/,
+      /invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+/,
+      /vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long/,
+      /interface name (?:must be less than|should be less than)|failed to parse MTU/,
+      /vlan id must be between 1-4094/,
+    ),
     who: 'the kernel',
     meaning: 'a value for the interface is out of bounds: mostly its MTU, or the length of its name',
     causes: [
@@ -21,8 +28,15 @@ export const settingErrors: readonly KnownError[] = [
   },
   {
     id: 'route-refused',
-    pattern:
-      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network (?:is )?unreachable|no route to host|nexthop has invalid gateway|network is down)|inject routes? due to: (?:network is unreachable|file exists|no route to host|invalid argument)|Route(?:Add|Replace) [^\n]{0,300}(?:file exists|network is unreachable|no route to host|invalid argument)|Route(?:Add|Replace|Append)\b[^\n]{0,240}(?:file exists|network (?:is )?unreachable|no route to host|invalid argument|no such process)|\badd(?:ing)? (?:(?:the|a|an|default|host|pod|new|static|IP v[46]) ){0,3}routes?\b[^\n]{0,200}: invalid argument|failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)|Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/i,
+    pattern: oneOf(
+      /(?:add|adding|replace|create|set(?:ting)? up)\b[^\n]{0,40}\b(?:routes?|gateway)\b[^\n]{0,200}(?:file exists|network (?:is )?unreachable|no route to host|nexthop has invalid gateway|network is down)/,
+      /inject routes? due to: (?:network is unreachable|file exists|no route to host|invalid argument)/,
+      /Route(?:Add|Replace) [^\n]{0,300}(?:file exists|network is unreachable|no route to host|invalid argument)/,
+      /Route(?:Add|Replace|Append)\b[^\n]{0,240}(?:file exists|network (?:is )?unreachable|no route to host|invalid argument|no such process)/,
+      /\badd(?:ing)? (?:(?:the|a|an|default|host|pod|new|static|IP v[46]) ){0,3}routes?\b[^\n]{0,200}: invalid argument/,
+      /failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/,
+      /Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/,
+    ),
     who: 'a plugin',
     meaning: 'the kernel refused a route of the pod',
     causes: [
@@ -61,8 +75,22 @@ export const settingErrors: readonly KnownError[] = [
   },
   {
     id: 'check-failed',
-    pattern:
-      /error (?:while )?checking pod \S* ?(?:for|to) CNI network "[^"]*"|(?:Bridge )?Interface \S+ Mac doesn't match|Interface \S+ Mac \S+ doesn't match container Mac|Sandbox in prevResult \S+ doesn't match|CNI (?:created (?:bridge|interface in container)|veth created for bridge) \S+ (?:in host namespace )?(?:was )?not found|Container Interface name in prevResult: \S+ not found|Expected Route [^\n]{1,80}not (?:found in routing table|route table lookup)|Failed to match addr \S+ on interface|missing hostport rules in "[^"]*" chain|failed \((?:check|cmdCheck)\): (?!failed to find plugin|incompatible)[^\n]{1,120}|Interface \S+ is expected to be in a sandbox|interface \S+ should not be in (?:host namespace|sandbox)|Container interface \S+ not of type|does not have link type of bridge|(?:mode|Master|value) \S+ does not match expected value|Error: Tuning (?:configured|link) |configured Promisc Mode \S+ doesn't match|expected (?:\S+ )?rule [^\n]{1,200} not found\b|rule [^\n]{1,200} in chain \S+ not found in table|chain \S+ not found in iptables table|Failed to find address added by container|loopback interface (?:is down|found with non-loopback address)/i,
+    pattern: oneOf(
+      /error (?:while )?checking pod \S* ?(?:for|to) CNI network "[^"]*"/,
+      /(?:Bridge )?Interface \S+ Mac doesn't match|Interface \S+ Mac \S+ doesn't match container Mac/,
+      /Sandbox in prevResult \S+ doesn't match/,
+      /CNI (?:created (?:bridge|interface in container)|veth created for bridge) \S+ (?:in host namespace )?(?:was )?not found/,
+      /Container Interface name in prevResult: \S+ not found/,
+      /Expected Route [^\n]{1,80}not (?:found in routing table|route table lookup)/,
+      /Failed to match addr \S+ on interface|missing hostport rules in "[^"]*" chain/,
+      /failed \((?:check|cmdCheck)\): (?!failed to find plugin|incompatible)[^\n]{1,120}/,
+      /Interface \S+ is expected to be in a sandbox|interface \S+ should not be in (?:host namespace|sandbox)/,
+      /Container interface \S+ not of type|does not have link type of bridge/,
+      /(?:mode|Master|value) \S+ does not match expected value|Error: Tuning (?:configured|link) /,
+      /configured Promisc Mode \S+ doesn't match|expected (?:\S+ )?rule [^\n]{1,200} not found\b/,
+      /rule [^\n]{1,200} in chain \S+ not found in table|chain \S+ not found in iptables table/,
+      /Failed to find address added by container|loopback interface (?:is down|found with non-loopback address)/,
+    ),
     who: 'a plugin, by CHECK',
     meaning: 'CHECK found the network of the pod other than its ADD had made it',
     causes: [

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of agents that answer, or have answered: what they keep for pods is damaged, held, or not there yet.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of what agents keep. */
+export const agentStateErrors: readonly KnownError[] = [
+  {
+    id: 'kube-ovn-gateway',
+    pattern: oneOf(
+      /network \S+ with gateway \S+ is not ready for interface[^\n]{0,100}|no packets received from gateway \S+/,
+      /gateway check of \S+ (?:canceled|failed)[^\n]{0,60}|resolve MAC address of \S+ timeout[^\n]{0,60}/,
+    ),
+    who: 'the plugin of Kube-OVN',
+    meaning: 'the pod got its address, and the gateway of its subnet does not answer a ping from there',
+    causes: [
+      'an underlay network: the switch or hypervisor drops frames of unknown MACs, or the VLAN is not on this port',
+      'Geneve between the nodes does not pass (UDP 6081), or its MTU is too large',
+      'the gateway of the subnet does not answer pings: say disableGatewayCheck there',
+    ],
+    look: [
+      'kubectl get subnet,vlan,provider-network',
+      'ovs-vsctl show',
+      'kubectl -n kube-system logs ds/kube-ovn-cni --tail=30',
+    ],
+    cure: 'let the gateway answer from this node (tcpdump shows how far a ping gets), or set disableGatewayCheck',
+  },
+  {
+    id: 'weave-delete',
+    pattern: /\[allocator[^\]\n]{0,40}\]: Delete: no addresses for/,
+    who: 'weave',
+    meaning: 'weave was asked to free the address of a container that has none: harmless',
+    causes: [
+      'the container never got one (its ADD failed: that error counts), or is on the network of the host',
+      'a second DEL for the same container',
+    ],
+    look: ['kubectl get events -A --field-selector reason=FailedCreatePodSandBox'],
+    cure: 'nothing for this line; where pods do not start, look for the error of their ADD',
+  },
+  {
+    id: 'weave-state',
+    pattern: oneOf(
+      /IP Allocator with different subnet detected|Incompatible IP allocation range/,
+      /seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again/,
+      /IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
+    ),
+    who: 'weave',
+    meaning: 'what weave has on this node does not fit its peers or its settings of now',
+    causes: [
+      'a node was joined anew, or restored from an image, with the data of another cluster',
+      'the range or the kind of bridge (fast datapath, sleeve) was changed',
+    ],
+    look: ['ls /var/lib/weave', 'ip -d link show weave'],
+    cure: 'drain the node, weave reset (removes its data and the bridge), and let its pod start again',
+  },
+  {
+    id: 'cilium-address-held',
+    pattern: /putEndpointIdInvalid\s+IP \S+ is already in use/,
+    who: 'the cilium plugin',
+    meaning: 'the agent of this node still has an endpoint with the address that it gave to the pod',
+    causes: [
+      'the DEL of the pod before did not reach the agent: it was down, or the node restarted',
+      'two sources give addresses of one range (another network beside Cilium, a restored state)',
+    ],
+    look: ['kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg endpoint list'],
+    cure: 'restart the agent of this node: it drops endpoints whose pod is gone; update Cilium when it comes again',
+  },
+  {
+    id: 'weave-not-exposed',
+    pattern:
+      /Bridge "?weave"? has no IP addresses|the allocator is not initialized yet|Bridge "weave" has no IP addresses/,
+    who: 'the weave plugin',
+    meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',
+    causes: [
+      'its pod waits for peers, or for most of them, before it gives addresses out',
+      'it was reset while it ran',
+    ],
+    look: ['kubectl -n kube-system get pods -o wide -l name=weave-net', 'ip addr show weave'],
+    cure: 'wait until weave says that it is ready; else restart its pod, and remove peers that are gone (weave rmpeer)',
+  },
+]
