@@ -60,12 +60,14 @@ export function openFaults(plugin?: string) {
   if (plugin) writeFileSync(`${directory}/${basename(plugin)}`, wrapper('ipam', plugin, calls), { mode: 0o755 })
   const path = `${directory}:${process.env['PATH']}`
 
-  /** The calls since the last `reset`, in no order between tools. */
+  /** The calls since the last `reset`, of each tool in the order of their starts. */
   const seen = (): readonly ToolCall[] =>
     readdirSync(calls)
       .filter((name) => /^call\./.test(name))
       .sort()
-      .map((name) => readCall(calls, name))
+      .map((name) => ({ call: readCall(calls, name), order: orderOf(calls, name) }))
+      .sort((a, b) => a.call.tool.localeCompare(b.call.tool) || a.order - b.order)
+      .map(({ call }) => call)
   /** Forgets calls and faults; with `at`, puts a fault at that call. */
   const reset = (at?: Place, fault?: Fault): void => {
     rmSync(calls, { recursive: true, force: true })
@@ -112,12 +114,13 @@ export FAULT_INSIDE=1
 n=1
 while ! mkdir "${calls}/nth.${tool}.$n" 2>/dev/null; do n=$((n + 1)); done
 cat > "${calls}/nth.${tool}.$n/stdin"
-table=$(head -n 1 "${calls}/nth.${tool}.$n/stdin" | grep -owE 'inet|bridge')
+${tool === 'nft' ? `table=$(head -n 1 "${calls}/nth.nft.$n/stdin" | grep -owE 'inet|bridge')` : ''}
 shape=$(printf '%s' "$* $table" | tr -cs g-z _)
 m=1
 while ! mkdir "${calls}/call.${tool}.$shape.$m" 2>/dev/null; do m=$((m + 1)); done
 call="${calls}/call.${tool}.$shape.$m"
 printf '%s' "$*" > "$call/args"
+printf '%s' "$n" > "$call/order"
 mv "${calls}/nth.${tool}.$n/stdin" "$call/stdin"
 real() { ${real} "$@" < "$call/stdin"; }
 for plan in "${calls}/plan.${tool}.$n" "${calls}/plan.${tool}.$shape.$m"; do
@@ -167,6 +170,12 @@ mv "$call/stdin.bad" "$call/stdin"
 
 function realPath(tool: string): string {
   return execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim()
+}
+
+/** Which of its tool's processes it was, from 1; one whose caller was killed may not have come that far. */
+function orderOf(calls: string, name: string): number {
+  const file = `${calls}/${name}/order`
+  return existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
 }
 
 function readCall(calls: string, name: string): ToolCall {
