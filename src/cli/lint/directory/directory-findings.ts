@@ -47,7 +47,7 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
     ...bridges(about),
     ...markBits(about),
     ...ignored,
-    ...(about.looked.some(isToldOf) ? [] : difference(about)),
+    ...(isDifferenceTold(about) ? [] : difference(about)),
   ]
 }
 
@@ -60,6 +60,16 @@ function isToldOf({ lint }: LookedAt): boolean {
 function consequences(about: DirectoryAbout): readonly Finding[] {
   const told = new Set(about.looked.filter(isToldOf).map(({ lint }) => lint.file))
   return [...stops(about), ...skips(about)].filter(({ file }) => !told.has(file))
+}
+
+/** Whether what makes the runtimes differ is a file with such a finding: one that stops some of them, or is skipped. */
+function isDifferenceTold({ looked, prediction: { containerd, skipped, cnitool } }: DirectoryAbout): boolean {
+  const stoppers = [containerd, ...cnitool.map(({ choice }) => choice)].map((choice) =>
+    choice.file === undefined ? choice.stoppedBy : undefined,
+  )
+  const isSkipped = skipped.some(({ file }) => file === containerd.file)
+  const inTheWay = [...stoppers, isSkipped ? containerd.file : undefined]
+  return looked.some((each) => inTheWay.includes(each.candidate.name) && isToldOf(each))
 }
 
 /** What concerns a runtime that is not on this node is no finding. */

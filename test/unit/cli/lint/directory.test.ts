@@ -71,6 +71,16 @@ describe('which file a runtime uses (cni#258: the wrong file is chosen)', () => 
     expect(about).toEqual(['sorted-later 10-a.conflist', 'same-network 10-a.conflist', 'runtimes-differ'])
   })
 
+  it('a broken file behind them is a second cause: both are told', () => {
+    const files = { '10-a.conf': single('a'), '10-a.conflist': list('a'), '20-b.conflist': broken }
+    expect(look(files).about).toEqual([
+      'json-syntax 20-b.conflist',
+      'sorted-later 10-a.conflist',
+      'same-network 10-a.conflist',
+      'runtimes-differ',
+    ])
+  })
+
   it('leftovers of editors and of other plugins are named', () => {
     const { about } = look({ '10-a.conflist': list('a'), '05-b.conflist.bak': list('b'), '.10-a.conflist.swp': '' })
     expect(about).toEqual(['wrong-extension .10-a.conflist.swp', 'wrong-extension 05-b.conflist.bak'])
