@@ -6,7 +6,7 @@ import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import { agentWords } from './agents/agent-words.ts'
 import { knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
-import { type KnownError, otherMatters } from './known/known-error.ts'
+import { type KnownError, oneOf, otherMatters } from './known/known-error.ts'
 import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
@@ -40,8 +40,22 @@ export interface Recognised {
 }
 
 /** A text that speaks of the network of pods. */
-const aboutNetworks =
-  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin|networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts|spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave|azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel|(?:adding|removing|deleting|checking) (?:container|pod)\b[^\n]{0,120} (?:to|from|for) network\b|endpoint \S+ on network\b|network (?:controller|sandbox)|sandbox add|sandbox join|\bveth[\da-z]{4,}\b|CreateNetwork(?!Interface)|default "bridge" network|pre-run hook "network"|\bnft(?:ables)?\b|address pool|Pool overlaps with other one|\bsubnets? (?:"?[\d.a-f:]+\/\d|pools?\b)|cannot create network|\bcbr0\b|exec: "(?:\/\S*\/)?(?:brctl|conntrack|ipset|e[bt]+ables|arptables|ethtool|tc|ip)": |Error: Could not process rule: |\bip6?tables\b|Link not found|CNIConfig|\bipset\b|\bip set: |RTNETLINK|\bnetlink\b|vxlan|\bdocker0\b|\bKUBE-(?:MARK|SVC|SEP|SERVICES|FORWARD|POSTROUTING|FIREWALL|CLUSTER-IP|NODE-?PORT|LOAD-BALANCER|EXTERNAL-IP|LOOP-BACK)|\bkube-?proxy\b|\bproxier\b|MASQUERADE\b|\bDNAT\b|slirp4netns|rootlesskit|conntrack|userland proxy|external connectivity|pair interfaces/i
+const aboutNetworks = oneOf(
+  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin/,
+  /networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts/,
+  /spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave/,
+  /azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel/,
+  /(?:adding|removing|deleting|checking) (?:container|pod)\b[^\n]{0,120} (?:to|from|for) network\b/,
+  /endpoint \S+ on network\b|network (?:controller|sandbox)|sandbox add|sandbox join|\bveth[\da-z]{4,}\b/,
+  /CreateNetwork(?!Interface)|default "bridge" network|pre-run hook "network"|\bnft(?:ables)?\b|address pool/,
+  /Pool overlaps with other one|\bsubnets? (?:"?[\d.a-f:]+\/\d|pools?\b)|cannot create network|\bcbr0\b/,
+  /exec: "(?:\/\S*\/)?(?:brctl|conntrack|ipset|e[bt]+ables|arptables|ethtool|tc|ip)": /,
+  /Error: Could not process rule: |\bip6?tables\b|Link not found|CNIConfig|\bipset\b|\bip set: |RTNETLINK/,
+  /\bnetlink\b|vxlan|\bdocker0\b/,
+  /\bKUBE-(?:MARK|SVC|SEP|SERVICES|FORWARD|POSTROUTING|FIREWALL|CLUSTER-IP|NODE-?PORT|LOAD-BALANCER|EXTERNAL-IP|LOOP-BACK)/,
+  /\bkube-?proxy\b|\bproxier\b|MASQUERADE\b|\bDNAT\b|slirp4netns|rootlesskit|conntrack|userland proxy/,
+  /external connectivity|pair interfaces/,
+)
 
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {

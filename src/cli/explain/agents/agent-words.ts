@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // By which words a line is known as one of an agent's log, where it names no plugin.
 
+import { oneOf } from '../known/known-error.ts'
+
 /**
  * Names of agents and of what only they work on, file names of their logs (kube-router), and the frames of Calico's
  * ("[FATAL][29] startup/startup.go") and Cilium's ("subsys=daemon").
  */
-export const agentWords =
-  /direct routing device|TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b|error communicating with apiserver|aws-k8s-agent|aws-node\b|network-policy-agent|azure-cns|kuryr|ovs-vsctl|ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|kindnet|IPPool|cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|regist(?:er|ering) network\b|volume "bpf(?:-?maps|-?fs|fs)"|Failed calling DescribeInstanceTypes for `|awsutils|network (?:policy|routes?|services?) controller|\bovn[ns]b_db\b|RouteController|FileExisting-(?:conntrack|ip|ip6?tables|ebtables|ethtool|socat|tc|nft)\]|requires conntrack to be installed|inject routes? due to|Reached maximum retries obtaining node list|\bip ?set:? (?:&\{\{)?KUBE-|chain "KUBE-|minimal supported kernel version is[^\n]{0,200} subsys=|desc = Could not (?:add|delete|get) (?:route|link|interface)|IP v[46] route \(src:|version `GLIBC_[\d.]+' not found(?! \(required)|\bip ?sets?\b[^\n]{0,80}: ipset v\d|Set (?:KUBE|cali|weave)\S+ doesn't exist|istio-inpod|virt-launcher|plugging phase\d|\bnsx[_-](?:node|ncp|ujo|container)/i
+export const agentWords = oneOf(
+  /direct routing device|TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b/,
+  /error communicating with apiserver|aws-k8s-agent|aws-node\b|network-policy-agent|azure-cns|kuryr|ovs-vsctl/,
+  /ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|kindnet|IPPool/,
+  /cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|regist(?:er|ering) network\b/,
+  /volume "bpf(?:-?maps|-?fs|fs)"|Failed calling DescribeInstanceTypes for `|awsutils/,
+  /network (?:policy|routes?|services?) controller|\bovn[ns]b_db\b|RouteController/,
+  /FileExisting-(?:conntrack|ip|ip6?tables|ebtables|ethtool|socat|tc|nft)\]|requires conntrack to be installed/,
+  /inject routes? due to|Reached maximum retries obtaining node list|\bip ?set:? (?:&\{\{)?KUBE-|chain "KUBE-/,
+  /minimal supported kernel version is[^\n]{0,200} subsys=/,
+  /desc = Could not (?:add|delete|get) (?:route|link|interface)|IP v[46] route \(src:/,
+  /version `GLIBC_[\d.]+' not found(?! \(required)|\bip ?sets?\b[^\n]{0,80}: ipset v\d/,
+  /Set (?:KUBE|cali|weave)\S+ doesn't exist|istio-inpod|virt-launcher|plugging phase\d/,
+  /\bnsx[_-](?:node|ncp|ujo|container)/,
+)
