@@ -42,7 +42,11 @@ export const agentStateErrors: readonly KnownError[] = [
     pattern: oneOf(
       /IP Allocator with different subnet detected|Incompatible IP allocation range/,
       /seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again/,
-      /IP allocation was seeded by different peers|Incompatible IP allocation ranges/,
+      /IP allocation was seeded by different peers|Incompatible IP allocation ranges|Received invalid state update/,
+      /Received update for IP range I own|says it owns the IP range from|Inconsistent entries for \S+: owned by/,
+      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|address \S+ is owned by other peer/,
+      /Inconsistent bridge state detected|Existing bridge type "?\w+"? is different than requested/,
+      /Token appears twice in ring|Entry \S+ reporting too much free space/,
     ),
     who: 'weave',
     meaning: 'what weave has on this node does not fit its peers or its settings of now',
@@ -52,6 +56,26 @@ export const agentStateErrors: readonly KnownError[] = [
     ],
     look: ['ls /var/lib/weave', 'ip -d link show weave'],
     cure: 'drain the node, weave reset (removes its data and the bridge), and let its pod start again',
+  },
+  {
+    id: 'weave-peer',
+    pattern: oneOf(
+      /->\[\S{1,80}\]:? (?:error during connection attempt|connection shutting down due to error during handshake): [^\n]{1,120}/,
+      /no password specifi(?:c)?ed, but peer requested an encrypted|password specified, but peer requested an unencrypted/,
+      /remote protocol header not recognised|remote version range \[\d+,\d+\] is incompatible with ours/,
+      /-> \S{1,60}:6783 (?:failed|retrying)\b (?!Received)[^\n]{1,160}|Connection limit reached \(\d+\)/,
+    ),
+    who: 'weave',
+    meaning: 'weave of this node has no connection to weave of another node, so pods of both do not reach each other',
+    causes: [
+      'port 6783 (TCP and UDP) or 6784 (UDP) does not pass between the nodes, or weave does not run on the other one',
+      'one of both has a password and the other one has none, or another release',
+      'the other node is gone, and was not removed from the peers',
+      'more nodes than --conn-limit (CONN_LIMIT, 200) allows',
+    ],
+    look: ['kubectl get pods -A -o wide -l name=weave-net', 'nc -zv -w 3 ADDRESS 6783'],
+    cure: 'open the ports; give all nodes one password; weave rmpeer the node that is gone; raise CONN_LIMIT',
+    needsNetwork: true,
   },
   {
     id: 'cilium-address-held',
@@ -67,8 +91,7 @@ export const agentStateErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-not-exposed',
-    pattern:
-      /Bridge "?weave"? has no IP addresses|the allocator is not initialized yet|Bridge "weave" has no IP addresses/,
+    pattern: /Bridge "?weave"? has no IP address(?:es)?|the allocator is not initialized yet/,
     who: 'the weave plugin',
     meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',
     causes: [

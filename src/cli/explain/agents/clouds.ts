@@ -202,7 +202,7 @@ export const cloudErrors: readonly KnownError[] = [
       /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)/,
       /EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}/,
       /failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))/,
-      /IMDS client is not available|EC2RoleRequestError/,
+      /IMDS client is not available|EC2RoleRequestError|Aliyun Metadata API Error[^\n]{0,60}|metadata: error get [^\n]{1,80}/,
     ),
     who: "the agent of a cloud provider's network",
     meaning: "the agent does not reach the cloud's metadata service, from which it learns its machine and interfaces",

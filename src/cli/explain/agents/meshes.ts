@@ -76,8 +76,16 @@ export const meshErrors: readonly KnownError[] = [
   },
   {
     id: 'openshift-sdn',
-    pattern:
-      /SDN network process is not \(yet\?\) available|failed to find netid for namespace[^\n]{0,80}|node SDN setup failed[^\n]{0,80}|could not complete SDN setup/i,
+    pattern: oneOf(
+      /SDN network process is not \(yet\?\) available|failed to find netid for namespace[^\n]{0,80}|node SDN setup failed[^\n]{0,80}/,
+      /could not complete SDN setup|SDN (?:node|master) startup failed|failed to get subnet for this host: \S+/,
+      /connect\([^)\n]{0,20}"\/var\/run\/openshift-sdn\/cni-server\.sock"|clusternetworks? "default" not found|could not get ClusterNetwork resource/,
+      /Failed to (?:start|initialize) sdn\b|failed to validate own HostSubnet|Could not find an allocated subnet for node/,
+      /Local networks conflict with SDN|netid not found for namespace|Could not find netid for namespace/,
+      /error allocating (?:network|subnet) for node \S+: [^\n]{1,60}|failed to start (?:VNID|subnet) master/,
+      /(?:cluster|node|service) IP:? \S+ conflicts with (?:host|cluster|service) network/,
+      /failed to find pod details in OVS database|Could not reattach pod '[^']*' to SDN/,
+    ),
     who: 'the plugin of OpenShift SDN',
     meaning: 'the SDN agent of this node does not run, or has not got its part of the network yet',
     causes: [

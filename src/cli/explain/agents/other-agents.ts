@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of agents that fewer clusters have: speakers of BGP, Contiv, Submariner.
+// Of agents that fewer clusters have: speakers of BGP, Contiv, Submariner, Romana; and of what kube-router makes.
 
-import type { KnownError } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Errors of further agents. */
 export const otherAgentErrors: readonly KnownError[] = [
@@ -20,12 +20,18 @@ export const otherAgentErrors: readonly KnownError[] = [
   },
   {
     id: 'contiv-endpoint',
-    pattern: /Error creating EP; Err: [^\n]{1,60}/i,
+    pattern: oneOf(
+      /Error creating EP; Err: [^\n]{1,60}|\b(?:Add|Del)Endpoint returned \d{3}\b|\bEP create failed for pod: \S+/,
+      /Endpoint (?:\S+ |operation )?(?:create|delete)(?: operation)? failed\. Error: |CreateEndpoint failure for ep: /,
+      /Error (?:creating|deleting) endpoint:? [^\n]{1,300}\. Err: [^\n]{1,80}|Couldnt find network \S+ in docker/,
+      /Error (?:creating|adding|deleting) (?:ofnet|VTEP port|local port|uplink|host ?port)\b[^\n]{0,160}\bErr: [^\n]{1,80}/,
+    ),
     who: 'the plugin of Contiv',
-    meaning: 'netplugin of this node could not make the endpoint of the pod; the words behind "Err" say why',
+    meaning: 'netplugin of this node could not make or remove the endpoint of the pod; its log says why',
     causes: [
       '"Flow … already exists": the flows of a pod that had the address before were left in Open vSwitch',
       'its DEL did not come through, or the pod was moved by force',
+      'netmaster, etcd or Open vSwitch does not answer it',
     ],
     look: [
       'kubectl -n kube-system get pods -o wide | grep contiv',
@@ -45,5 +51,77 @@ export const otherAgentErrors: readonly KnownError[] = [
     ],
     look: ['ip -br addr', "kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'"],
     cure: 'join with the right --clustercidr; where the network has no such interface, with --health-check=false',
+  },
+  {
+    id: 'tunnel-exists',
+    pattern: oneOf(
+      /\badd tunnel "[^"]*" failed: File exists/,
+      /Failed to create tunnel interface \S+[^\n]{0,40}(?:file exists|exit status \d)/,
+    ),
+    who: 'kube-router, by ip tunnel',
+    meaning: 'the node has a tunnel to that other node already, under another name, so no second one can be made',
+    causes: [
+      'an earlier release of kube-router, or another network (Calico), left its tunnels',
+      'the other node was made anew and has the address of the one before',
+    ],
+    look: ['ip -d tunnel show', 'kubectl get nodes -o wide'],
+    cure: 'ip tunnel del the one that has the same remote address, and restart the kube-router pod of this node',
+  },
+  {
+    id: 'ipvs-refused',
+    pattern: oneOf(
+      /failed to (?:create|add|update|delete) (?:an? |the )?(?:stale )?ipvs (?:service|server|destination)\b[^\n]{0,200}/,
+      /failed to (?:create new|update (?:the )?scheduler(?: flags)? for(?: the)?|set persistence for|update persistence flags for) service [^\n]{1,120} due to:? [^\n]{1,80}/,
+      /failed to update ipvs (?:persistence|scheduler flags)[^\n]{0,160}|failed get list of ipvs services due to/,
+      /Failed to (?:add|update|delete) (?:IPVS|virtual|real) (?:service|server)"? [^\n]{0,160}/,
+    ),
+    who: 'kube-router or kube-proxy, of IPVS in the kernel',
+    meaning: 'the kernel refused a virtual service or one of its servers, so that service does not work on this node',
+    causes: [
+      '"file exists": it is there already: kube-proxy and kube-router both do services here, or one was replaced',
+      '"no such file", "protocol not supported": the module ip_vs, or that of the scheduler, is not loaded',
+      'a node port on an address that came or went in that moment',
+    ],
+    look: ['ipvsadm -Ln | head -40', 'kubectl get ds -A | grep -e kube-proxy -e kube-router', 'lsmod | grep ip_vs'],
+    cure: 'let one program do services; when the other one is gone, ipvsadm --clear, and restart the one that stays',
+    needsNetwork: true,
+  },
+  {
+    id: 'antrea-controller',
+    pattern: oneOf(
+      /configmaps? "antrea-ca" not found|\bAntrea client is not ready/,
+      /Failed to start watch, please ensure antrea service is reachable/,
+      /Didn't get (?:CA certificate|Endpoint URL for Antrea Service), skip updating/,
+      /(?:error|failed to) get(?:ting)? antrea client: [^\n]{1,120}/,
+    ),
+    who: 'the antrea agent',
+    meaning: 'the agent has no way to antrea-controller yet: its certificate or its service is not there',
+    causes: [
+      'antrea-controller does not run: it writes the ConfigMap antrea-ca when it starts',
+      'the node cannot reach the service `antrea` (443): kube-proxy, a firewall',
+    ],
+    look: [
+      'kubectl -n kube-system get pods -o wide -l component=antrea-controller',
+      'kubectl -n kube-system get cm antrea-ca; kubectl -n kube-system get svc,endpoints antrea',
+    ],
+    cure: 'make antrea-controller run; the agents try again by themselves. Pods get addresses without it, no policies',
+  },
+  {
+    id: 'romana-agent',
+    pattern: oneOf(
+      /Unable to fetch list of hosts using '|run-romana-agent: entrypoint|error connecting to romana daemon/,
+      /Unable to find Romana Service\. Environment|Romana etcd endpoints must be provided/,
+      /Ensure NODE(?:IP|NAME) is specified in your daemonset for romana-agent/,
+      /cni config not installed as other configs exist/,
+    ),
+    who: 'the agent of Romana',
+    meaning: 'the agent of Romana ends at its start: it lacks an option, or romana-daemon does not answer it',
+    causes: [
+      'romana-daemon or its etcd does not run, or kube-proxy does not translate its service address on this node',
+      'the manifest is edited or of another release: ROMANA_SERVICE_HOST, NODEIP or the root URL is missing',
+      'another network has its configuration in /etc/cni/net.d already',
+    ],
+    look: ['kubectl -n kube-system get pods,svc -o wide | grep romana', 'ls /etc/cni/net.d'],
+    cure: 'make romana-daemon and its etcd run first, then the agent. Romana has no maintainer any more: plan to leave',
   },
 ]

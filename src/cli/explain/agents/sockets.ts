@@ -32,8 +32,13 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-endpoint',
-    pattern:
-      /P(?:UT|ATCH) \/endpoint\/\{id\}|unable to create endpoint\b:?|endpoint\/cilium-local:\d+|did not synchronously regenerate|putEndpointId\w+|Cilium API client timeout exceeded/i,
+    pattern: oneOf(
+      /P(?:UT|ATCH) \/endpoint\/\{id\}|unable to create endpoint\b:?|endpoint\/cilium-local:\d+/,
+      /did not synchronously regenerate|putEndpointId\w+|Cilium API client timeout exceeded/,
+      /Regeneration of endpoint failed|endpoint regeneration failed|(?:Error|unable to) regenerat(?:e|ing) endpoint/,
+      /generating BPF for endpoint failed|previously compiled BPF template|configuring proxy redirects/,
+      /Unable to restore endpoint|Error while rewriting endpoint BPF program|endpoint failed to regenerate/,
+    ),
     who: 'the cilium plugin',
     meaning: 'the agent of this node answers, but could not make the endpoint of the pod',
     causes: [
@@ -112,7 +117,8 @@ export const agentErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-agent',
-    pattern: /weave ipam not available|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
+    pattern:
+      /weave ipam not available|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
     who: 'the weave plugin',
     meaning: 'the weave router of this node does not answer',
     causes: ['its pod crashes, or waits for its peers', 'Weave was removed, and 10-weave.conflist was left'],
@@ -138,13 +144,15 @@ export const agentErrors: readonly KnownError[] = [
       /failed to initialize node gateway|ovn-controller[^\n]{0,60}not (?:running|connected)/,
       /not connected to OVN SB database|has not completed logical flows processing/,
       /ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available/,
-      /cannot find OpenFlow port for OVS interface|no system-id configured in the local host/,
+      /cannot find OpenFlow port for OVS interface|no system-id configured in the local host|'system-id' in Open_vSwitch/,
       /ovsdb-client: failed to connect[^\n]{0,80}|Check(?:Nb|Sb)IsLeader execute err[^\n]{0,60}/,
       /no available northd leader|OVS is not installed|(?:nb|sb)-connection-status is \S+/,
       /timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}/,
       /failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}/,
       /ovn-[ns]bctl: [^\n]{0,60}(?:database connection failed|connection refused)[^\n]{0,40}/,
       /pod OVN annotations (?:changed|deleted)/,
+      /(?:\bov[ns]\b|ovn-[ns]bctl|ovs-\w+|distributed router|logical (?:switch|router|port)|br-int)[^\n]{0,240}signal: alarm clock/,
+      /signal: alarm clock[^\n]{0,160}(?:\bov[ns]\b|ovn-[ns]bctl|ovs-\w+)/,
     ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:

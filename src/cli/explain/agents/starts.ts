@@ -83,6 +83,7 @@ export const startErrors: readonly KnownError[] = [
     pattern: oneOf(
       /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:hostPath type check failed: |mkdir |stat |open )(?:\/host)?\/(?:opt\/cni|etc\/cni|usr\/lib(?:exec)?\/cni|var\/lib\/(?:cni|calico|cilium|weave|ovn)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni|ztunnel|spire\/cni))\b[^\n]{0,120}/,
       /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}/,
+      /chdir to cwd \("\/(?:opt|etc)\/cni\/[^"\n]{0,60}"\) set in config\.json failed: [a-z ]+/,
       /bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
     ),
     who: 'kubelet, of the DaemonSet of a network',
@@ -137,6 +138,9 @@ export const startErrors: readonly KnownError[] = [
       /(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+ Usage of \S*(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)\S*/,
       /\b(?:AWS_VPC|WARM|ENABLE|MINIMUM|FELIX|TYPHA)_[A-Z\d_]{3,60}[^\n]{0,40}(?:cannot be|must be|is not supported|is invalid)[^\n]{0,80}/,
       /(?:both enabled|both disabled)[^\n]{0,20}VPC CNI[^\n]{0,60}/,
+      /allocator is not supported by this version of cilium-operator|invalid daemon configuration: [^\n]{1,120}/,
+      /Either IPv4 or IPv6 addressing must be enabled|unknown IPAM mode|Invalid IPAM mode/,
+      /Failed to parse config (?:parameter|environment)[^\n]{1,120}|Invalid \(required\) config value/,
       /IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/,
     ),
     who: 'the agent of a network',
@@ -154,7 +158,7 @@ export const startErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath/,
       /Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI \S+/,
-      /Agent pipe unexpectedly closed/,
+      /Agent pipe unexpectedly closed|Failed to start hive|Start hook failed|failed to start: daemon creation failed/,
     ),
     who: 'the cilium agent',
     meaning: 'the agent of this node ended while it started: the words after it say at which step',

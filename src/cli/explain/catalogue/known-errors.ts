@@ -5,12 +5,14 @@ import { agentStateErrors } from '../agents/agent-states.ts'
 import { anyonesErrors } from '../agents/anyone.ts'
 import { apiServerErrors } from '../agents/api-server.ts'
 import { calicoErrors } from '../agents/calico.ts'
+import { calicoClusterErrors } from '../agents/calico-cluster.ts'
 import { cloudErrors } from '../agents/clouds.ts'
 import { flannelErrors } from '../agents/flannel.ts'
 import { machineErrors } from '../agents/machines.ts'
 import { meshErrors } from '../agents/meshes.ts'
 import { nodeAgentErrors } from '../agents/node-agents.ts'
 import { otherAgentErrors } from '../agents/other-agents.ts'
+import { ovnErrors } from '../agents/ovn.ts'
 import { podmanErrors } from '../agents/podman.ts'
 import { secondNetworkErrors } from '../agents/second-networks.ts'
 import { agentErrors } from '../agents/sockets.ts'
@@ -56,9 +58,11 @@ export const knownErrors: readonly KnownError[] = [
   ...machineErrors,
   ...flannelErrors,
   ...calicoErrors,
+  ...calicoClusterErrors,
   ...nodeAgentErrors,
   ...startErrors,
   ...otherAgentErrors,
+  ...ovnErrors,
   ...meshErrors,
   ...agentErrors,
   ...agentStateErrors,

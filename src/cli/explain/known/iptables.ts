@@ -86,6 +86,7 @@ export const iptablesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'/,
       /Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
+      /'ip6?tables-(?:save|restore)'[^\n]{0,80}returned non-zero exit status \d|custom chain [\w-]+: exit status 3\b/,
       /\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
     ),
     who: 'iptables of the legacy kind',
@@ -165,7 +166,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'xtables-lock',
     pattern: oneOf(
-      /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status \d|ip6?tables: Chain already exists/,
+      /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status (?!3\b)\d|ip6?tables: Chain already exists/,
       /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)/,
       /(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
       /-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable/,

@@ -37,6 +37,7 @@ export const kernelErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted/,
       /(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted/,
+      /kube-router needs to be run with privileges to execute/,
       /(?:open netns|Statfs) "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,200}(?:permission denied|operation not permitted)/,
     ),
     who: 'a plugin',
@@ -80,6 +81,26 @@ export const kernelErrors: readonly KnownError[] = [
       'it in the profile of the runtime',
   },
   {
+    id: 'kernel-too-old',
+    pattern: oneOf(
+      /nsenter: cannot open \S*\/ns\/(?:cgroup|time)\b[^\n]{0,40}/,
+      /Linux kernel version [\d.]+ or newer is required|kernel version [\d.-]+ has a nat related bug/,
+      /(?:your|this|the running|linux) kernel(?: version)? (?:\S+ )?is too old\b[^\n]{0,80}/,
+      /BPF dataplane mode enabled but not supported by the kernel[^\n]{0,80}/,
+    ),
+    who: 'the agent of a network',
+    meaning: 'the kernel of the node is older than what the agent needs: cgroup namespaces, for one, came with 4.6',
+    causes: [
+      'a distribution with a kernel 3.10 (CentOS 7), or one of its time',
+      'the agent was updated, and its release asks for a newer kernel than the one before',
+    ],
+    look: ['uname -r; ls /proc/1/ns'],
+    cure:
+      'update the kernel (or the system) of the node; until then a release of the network that supports it, or for ' +
+      'Cilium cgroup.autoMount.enabled=false',
+    needsNetwork: true,
+  },
+  {
     id: 'state-permission',
     pattern:
       /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|open \/etc\/cni\/\S*: permission denied/,
@@ -115,7 +136,14 @@ export const kernelErrors: readonly KnownError[] = [
       /modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}/,
       /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
       /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
-      /failed to detect bridge kernel module/,
+      /failed to detect bridge kernel module|modinfo: ERROR: Module (?:openvswitch|geneve|vxlan|ip_\w+|nf_\w+|xt_\w+) not found/,
+      /Error while (?:creating|initializing) daemon" error="protocol not supported|requires support for xfrm state/,
+      /(?:Open vSwitch|OVS) kernel module (?:is (?:probably )?not loaded|from the container)|family 'ovs_\w+' does not exist/,
+      /\b(?:ip6?tables|xt_socket|xt_set|ipset) (?:kernel )?modules? could not be (?:initialized|loaded)[^\n]{0,120}/,
+      /could not load (?:kernel )?module (?:ip6?_|ip6?table|nf_|xt_|x_tables|vxlan|geneve|wireguard|openvswitch)\w*/,
+      /ipvs is not enabled in your kernel/,
+      /\b(?:ip tunnel|add tunnel "[^"]*" failed): (?:No such device|Operation not supported|No buffer space available)/,
+      /\bxfrm (?:state|policy|interface)s?\b[^\n]{0,120}(?:protocol not supported|operation not supported|function not implemented)/,
     ),
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',

@@ -160,8 +160,10 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'link-busy',
-    pattern:
-      /(?:failed to|could not|unable to|cannot) (?:rename|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/i,
+    pattern: oneOf(
+      /(?:failed to|could not|unable to|cannot) (?:rename|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/,
+      /RTNETLINK answers: Device or resource busy|could not add network device \S+ to \S+ \(Device or resource busy\)/,
+    ),
     who: 'the kernel',
     meaning: 'the interface cannot be changed now: it is up, or belongs to a bridge, a bond, a VRF or a container',
     causes: [

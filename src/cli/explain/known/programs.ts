@@ -205,7 +205,7 @@ export const programErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
       /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/\S*[^\n]{0,20}: (?:read-only file system|permission denied)/,
-      /(?:cni|calico)[^\n]{0,60}found no writeable directory/,
+      /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
     ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',
     meaning: 'the plugin could not be put into the directory of plugins of the node',

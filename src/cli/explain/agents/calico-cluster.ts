@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of Calico beyond one node: its pools, the blocks of nodes that are gone, and what confd writes for BIRD.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of Calico's controllers, its operator and its BGP configuration. */
+export const calicoClusterErrors: readonly KnownError[] = [
+  {
+    id: 'calico-block-not-empty',
+    pattern: oneOf(
+      /\bblock '[\da-f.:]+\/\d+' is not empty|Block must be empty but is not empty/,
+      /unable or unwilling to release affinity for block/,
+      /Failed to release block affinities for node\b(?![^\n]{0,200}(?:timeout|refused|deadline|forbidden))/,
+    ),
+    who: 'calico-kube-controllers, calicoctl',
+    meaning: 'a block of addresses stays with its node, because some of its addresses are still given out',
+    causes: [
+      'the node is gone, and addresses of its pods were not given back: the controller frees them after a while',
+      'addresses leaked: their pods ended without a DEL',
+      'a pod that runs elsewhere has an address from that block',
+    ],
+    look: ['calicoctl ipam show --show-blocks', 'calicoctl ipam check --show-problem-ips'],
+    cure:
+      'nothing when it goes away within the hour; else calicoctl ipam check -o report.json, and calicoctl ipam ' +
+      'release --from-report=report.json',
+  },
+  {
+    id: 'calico-pool',
+    pattern: oneOf(
+      /IPPool \S+ is not within the platform's configured pod network CIDR[^\n]{0,120}/,
+      /could not resolve CalicoNetwork IPPool and [^\n]{1,40} (?:configuration|network)/,
+      /kubeadm configuration is missing required podSubnet field/,
+      /IP ?pool\S* CIDR overlaps with (?:an? )?(?:IP ?pool|other)|IP pool CIDR is not strictly masked/,
+      /IP pool size is too small[^\n]{0,60}block size|IPv[46] (?:IP )?pool block ?size must be/,
+      /IP pool \S+ is specified more than once|Cannot update an IP pool not owned by the operator/,
+      /Invalid configuration with NO_DEFAULT_POOLS|encapsulation is not supported by IPv6 pools/,
+      /Failed to create default IPv[46] IP pool: (?![^\n]{0,160}(?:timeout|refused|Unauthorized|forbidden))[^\n]{1,100}/,
+    ),
+    who: 'the operator of Calico, calico-node or calicoctl',
+    meaning: 'an IPPool is none that Calico takes here: its range or its block size does not fit',
+    causes: [
+      "the pool is not within the cluster's range for pods (podSubnet of kubeadm, --cluster-cidr)",
+      'two pools overlap, or the address has host bits (10.1.2.3/16)',
+      'the pool is smaller than one block (/26 for IPv4, /122 for IPv6)',
+    ],
+    look: [
+      'kubectl get installation default -o yaml | grep -A12 ipPools',
+      'kubectl -n kube-system get cm kubeadm-config -o yaml | grep -i subnet',
+      'kubectl get ippools.crd.projectcalico.org -o wide',
+    ],
+    cure: 'give the Installation (or CALICO_IPV4POOL_CIDR) a range within that of the cluster, and that no pool has',
+  },
+  {
+    id: 'calico-bird-config',
+    pattern: oneOf(
+      /\bbird6?: \S*bird6?\S*\.cfg, line \d+: [^\n]{1,100}|\bbird6?: \S*bird6?\S*\.cfg:\d+:\d+ [^\n]{1,100}/,
+      /\S*\/bird6?(?:_\w+)?\.cfg, line \d+:? [^\n]{1,100}/,
+      /Error from (?:checkcmd|reloadcmd)(?: "[^"]*")?: ?"[^\n]{0,160}|Template processing error/,
+      /(?:cannot|unable to) process template (?:resource )?\S+[^\n]{0,120}|Only internal neighbor can be RR client/,
+      /Problem parsing (?:global )?AS number|Bad value for (?:BGP Configuration key|BGPPeer resource|BGPConfiguration)/,
+    ),
+    who: 'BIRD or confd, in calico-node',
+    meaning: 'BIRD refuses the configuration that calico-node wrote for it, and keeps the one of before',
+    causes: [
+      'a BGPPeer, a BGPConfiguration or a node has values that do not fit: a route reflector in another AS',
+      'a name or a password with characters that BIRD does not take',
+      'a template of your own (a ConfigMap over /etc/calico/confd) is for another release',
+    ],
+    look: [
+      'kubectl get bgppeers,bgpconfigurations -o yaml',
+      'kubectl -n kube-system exec ds/calico-node -c calico-node -- grep -n "" /etc/calico/confd/config/bird.cfg',
+    ],
+    cure: 'correct the object behind the line that the message names; calico-node writes the file again at once',
+  },
+]

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of OVN and Open vSwitch below an agent: their databases, the cluster of these, and the flows on a node.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of OVN's databases and of Open vSwitch's flows. */
+export const ovnErrors: readonly KnownError[] = [
+  {
+    id: 'ovn-raft',
+    pattern: oneOf(
+      /misrouted message \(addressed to \w+ but we're \w+\)|(?:shows|indicates) (?:that the )?server (?:has )?left the cluster/,
+      /wrong cluster \S+ \(expected \S+\)|\braft\|(?:WARN|ERR)\|[^\n]{1,160}|raft_is_connected: false/,
+      /message with unexpected server ID \S+|\bov[ns][^\n]{0,200}\binconsistent data\b/,
+      /(?:nb|sb) health check failed\b[^\n]{0,80}|clustered database server has stale data/,
+      /clustered database server is disconnected from cluster|database has missing or zero cluster ID/,
+      /(?:OVN|libovsdb|ovsdb|[ns]bdb|:664[12])\b[^\n]{0,300}\bendpoint is not leader\b/,
+      /ovn[ns]b_db\.db: (?:record \d+|has not joined the cluster)[^\n]{0,120}/,
+      /ovs[a-z-]*: ovsdb error: [^\n]{0,80}(?:raft|cluster)[^\n]{0,80}/,
+    ),
+    who: "ovsdb-server, of OVN's databases",
+    meaning: "the servers of OVN's northbound or southbound database do not agree on who belongs to their cluster",
+    causes: [
+      'a server was removed or made anew, and the others still have its former id under the same address',
+      'a server has the database file of an earlier cluster, or a damaged one',
+      'most of the servers are down or do not reach each other (6643, 6644): there is no leader',
+    ],
+    look: [
+      'kubectl get pods -A -o wide | grep -i ovn',
+      'ovs-appctl -t /var/run/ovn/ovnnb_db.ctl cluster/status OVN_Northbound',
+      'ovs-appctl -t /var/run/ovn/ovnsb_db.ctl cluster/status OVN_Southbound',
+    ],
+    cure:
+      'bring the other servers up first. Then on the leader take the former id out (cluster/kick), move the database ' +
+      'file of the odd one away, and restart its pod: it joins anew',
+  },
+  {
+    id: 'ovn-schema',
+    pattern: oneOf(
+      /database \w+ validation error \(\d+\)[^\n]{0,200}|database model contains (?:a )?(?:client index|model) for \w+[^\n]{0,120}/,
+      /Mapper Error\. Object type \S+ contains field|: Column does not exist in schema/,
+      /(?:OVN_\w+|Open_vSwitch|hardware_vtep) database lacks \w+ (?:table|column)[^\n]{0,40}/,
+      /incompatible northd version|ovn-[ns]bctl: \w+ does not contain a column whose name matches/,
+      /(?:ovn-[ns]bctl|ovs-vsctl|ovsdb-client): [^\n]{0,80}(?:no (?:table|column) named|unknown (?:table|column))[^\n]{0,80}/,
+    ),
+    who: 'an agent of OVN, of its database',
+    meaning: 'the database lacks a table or a column that the program wants: they are of different releases',
+    causes: [
+      'an update has not reached the pod of the databases yet, or stopped halfway',
+      'the database runs from an older image, or its file was not converted to the new schema',
+      'the agent is newer than the Open vSwitch that the node itself runs',
+    ],
+    look: [
+      'kubectl get pods -A -o wide | grep -i ovn',
+      'ovsdb-client get-schema-version unix:/var/run/ovn/ovnnb_db.sock OVN_Northbound',
+      'ovs-vsctl --version; ovn-nbctl --version',
+    ],
+    cure: 'finish the update: databases, then northd, then the agents of the nodes; their restart converts the file',
+  },
+  {
+    id: 'ovn-db-conflict',
+    pattern: oneOf(
+      /ovn-(?:[ns]bctl|ic-[ns]bctl): [^\n]{1,120}\b(?:already exists|duplicate)\b|already has encap ip '[^']*' and/,
+      /Transaction causes multiple rows in [^\n]{1,40} table to have identical values[^\n]{0,120}/,
+      /(?:\bov[ns]|ovsdb|OVN_|[ns]bdb|logical[ _])[^\n]{0,300}(?:referential integrity|constraint) violation\b[^\n]{0,80}/,
+      /(?:referential integrity|constraint) violation\b[^\n]{0,200}(?:Encap|Chassis|Logical_|Port_Binding|ov[ns]\b|ovsdb)/,
+      /cannot delete \w+ row \S+ because of \d+ remaining|database contains duplicate (?:chassis name|port binding)/,
+    ),
+    who: 'OVN, of its databases',
+    meaning: "OVN's database refuses a change: there is a row of that name or address already, or one that needs it",
+    causes: [
+      'a row is left from before: of a network, a node or a pod that was removed while the agent was down',
+      '"Encap", "Chassis": the node came back under another id, and its former one has the same address still',
+      'two agents write the same rows: two control planes, or two clusters on one database',
+    ],
+    look: ['ovn-nbctl show', 'ovn-sbctl show', 'ovs-vsctl get open_vswitch . external_ids'],
+    cure:
+      'compare the row that the message names with what there is now. A chassis of a node that is gone: ovn-sbctl ' +
+      'chassis-del ID; else restart the control plane, which writes its rows anew',
+  },
+  {
+    id: 'openflow-refused',
+    pattern: oneOf(
+      /Received (?:OpenFlow ?(?:1\.\d )?|Vendor )error(?: msg)?:[^\n]{0,160}|OFPT_ERROR \(OF1\.\d\)[^\n]{0,120}|OpenFlow error: OFP[^\n]{0,160}/,
+      /\bOFP(?:BRC|BAC|BIC|BMC|FMFC|GMFC|MMFC|TFFC|BPC|BFC|RRFC|BDC)_[A-Z_]+\b/,
+      /bundle reply is (?:canceled|timeout)|BundleControlMessage reply message accept timeout|unsupported bundle error/,
+      /failed to connect to OpenFlow switch after|OFSwitch is disconnected/,
+    ),
+    who: 'Open vSwitch, to the agent of a network',
+    meaning: 'Open vSwitch of this node refused a flow, a group or a meter that the agent wants, or broke off',
+    causes: [
+      'Open vSwitch, or its kernel module, is older than the agent: it does not know the action, field or meter',
+      'ovs-vswitchd was restarted in that moment: the agent writes its flows again by itself',
+      'the bridge has the flows of two programs',
+    ],
+    look: ['ovs-vsctl --version; ovs-vsctl show', 'tail -n 30 /var/log/openvswitch/ovs-vswitchd.log'],
+    cure: 'update Open vSwitch (and the kernel) to what the release of the agent asks for; then restart the agent',
+  },
+]
