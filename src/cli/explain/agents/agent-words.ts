@@ -24,4 +24,10 @@ export const agentWords = oneOf(
   /Error running agent: |initializing agent: |initialize IPv[46] allocator|overlaps with existing route \S+ on host/,
   /\bopenvswitch\b|ovs-vswitchd|\|bridge\|WARN\||\bhostproc\b|\bip tunnel add\b|\bipvs\b/,
   /controller_utils\.go:\d+\] Error while processing Node|remaining CIDRs left|->\[\S+:\d+\S*\]:? |OpenFlow|ipalloc-range|\baliyun\b/,
+  /coredns\/plugin\/kubernetes|Failed to (?:list|watch) \*(?:\w+\.)?(?:Service|Endpoints|EndpointSlice|NetworkPolicy)\b/,
+  /\binvalid CIDR [\d.a-f:]+: invalid CIDR address|Error allocating IP:|range set \d+ overlaps with \d+/,
+  /bits after network prefix are not all zero|add qdisc for network index|failed to set gateway\b|Error adding network: /,
+  /appropriate master "|may not access \/proc\/\d+\/ns\/net|in sandbox interface because it conflicts/,
+  /could not find free subnet|free private network subnets|to find free subnet|shim task: [^\n]{0,160}update_?\s?routes?/,
+  /Charon daemon not found|\badd_routes: |network policy controller|setting up network: |\bkubelet\b[^\n]{0,80}node IP/,
 )

@@ -182,8 +182,11 @@ export const cloudErrors: readonly KnownError[] = [
   },
   {
     id: 'cloud-route',
-    pattern:
-      /RouteController failed to create a route|Node created without a route|Could not create route \S+ \S+ for node \S+[^\n]{0,160}|FailedToCreateRoute/,
+    pattern: oneOf(
+      /RouteController failed to create a route|Node created without a route|FailedToCreateRoute/,
+      /Could not create route \S+ \S+ for node \S+[^\n]{0,160}|Couldn't reconcile node routes: [^\n]{1,200}/,
+      /route_controller\.go:\d+\] (?:Unable to (?:create|delete) route|error listing routes)[^\n]{1,160}/,
+    ),
     who: 'the route controller of a cloud provider',
     meaning: "the cloud has no route to the range of this node's pods: other nodes do not reach them",
     causes: [

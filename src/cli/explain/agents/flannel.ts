@@ -31,8 +31,10 @@ export const flannelErrors: readonly KnownError[] = [
       /both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found/,
       /usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR|no remaining CIDRs left to allocate|CIDRNotAvailable/,
       /Couldn't determine any Pod CIDRs for the \S+ node|CIDR allocation failed;/,
+      /timed? ?out waiting for PodCIDR (?:allocation|assignment)|failed to wait for PodCIDR assignment/,
+      /cni config needs ipRanges but no PodCIDR set/,
     ),
-    who: 'flanneld, kube-router, kubenet, calico with usePodCidr',
+    who: 'flanneld, kube-router, kubenet, kube-proxy, calico with usePodCidr',
     meaning: 'the node has no range for pods: its spec.podCIDR is empty',
     causes: [
       'kubeadm init ran without --pod-network-cidr, or the controller manager without --allocate-node-cidrs',
@@ -54,15 +56,20 @@ export const flannelErrors: readonly KnownError[] = [
       /unable to find default (?:v6 )?route|error looking up interface|No interface with given IP(?:v6)? found/,
       /v6 interface \S+ must be the same with v4 interface/,
       /failed to get (?:default v6|ifcanreach based) interface|invalid public IP(?:v6)? address: /,
+      /interface \S+ does not have a correct global unicast ip[^\n]{0,100}|can't find ip for interface \S+/,
     ),
-    who: 'flanneld',
+    who: 'flanneld, also inside of k3s and rke2',
     meaning: 'flanneld did not find the interface over which this node reaches the others',
     causes: [
       'the node has no default route (a network without a way out), and no --iface says which interface it is',
-      '--iface, --iface-regex or --ip-autodetection of its DaemonSet names an interface that this node does not have',
+      '--iface, --iface-regex or --ip-autodetection of its DaemonSet (k3s: --flannel-iface) names an interface that ' +
+        'this node does not have',
+      'the interface is of a VPN (tailscale0, wg0) and was not up, or had no address yet, when the program started',
     ],
     look: ['ip route show default', 'ip -br addr', 'kubectl -n kube-flannel get ds -o yaml | grep -A12 args'],
-    cure: 'give the DaemonSet --iface=NAME (more than once where nodes differ), or the node a default route',
+    cure:
+      'give the DaemonSet --iface=NAME (more than once where nodes differ; k3s: --flannel-iface), or the node a ' +
+      'default route; let the unit of k3s start after that of the VPN',
   },
   {
     id: 'flannel-network-config',
@@ -71,7 +78,11 @@ export const flannelErrors: readonly KnownError[] = [
       /Network must be able to accommodate at least four|Error fetching network config|No valid Mode configured/,
       /Couldn't fetch network config|flannel config not found in etcd/,
       /please define a correct (?:IPv6)?Network parameter in the flannel config/,
-      /Key not found \(\/coreos\.com[^\n]{0,40}/,
+      /Key not found \(\/coreos\.com[^\n]{0,40}|SubnetManager: 100: Key not found[^\n]{0,60}/,
+      /network config: 100: Key not found[^\n]{0,60}|error decoding \w+ [Bb]ackend config: [^\n]{1,100}/,
+      /invalid VXLAN backend config[^\n]{0,120}|subnet\/kube: prefix [^\n]{1,60}|config error, password is too short/,
+      /unknown flannel[- ]backend|flannel backend '[^']*'(?: for Windows)?|incorrect netMode for flannel/,
+      /your PublicIP differs from interface IP[^\n]{0,120}/,
       /error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}/,
       /failed to read net conf[^\n]{0,80}/,
       /(?:IPv6)?Subnet(?:Min|Max) is not (?:on a SubnetLen boundary|in the range of the (?:IPv6)?Network)/,
@@ -136,6 +147,26 @@ export const flannelErrors: readonly KnownError[] = [
     ],
     look: ['ETCDCTL_API=3 etcdctl get --prefix --keys-only /coreos.com/network/subnets'],
     cure: 'remove leases of nodes that are gone, or take a larger Network or a larger SubnetLen (smaller ranges)',
+  },
+  {
+    id: 'flannel-lease-lost',
+    pattern: oneOf(
+      /Lease has been revoked\. Shutting down daemon|requested lease not found(?<=flannel[^\n]{0,400})/,
+      /Error renewing lease \(trying again in 1 min\): (?:etcdserver: requested lease not found|100: Key not found|subnet not found)[^\n]{0,40}/,
+    ),
+    who: 'flanneld',
+    meaning: "flanneld ended: the entry of this node's range was removed from etcd while it ran",
+    causes: [
+      'it could not renew the entry in time (24 hours): etcd was down, or the clock of a machine jumped',
+      'somebody removed the entry below /coreos.com/network/subnets, or restored etcd from an older copy',
+    ],
+    look: [
+      'ETCDCTL_API=3 etcdctl get --prefix --keys-only /coreos.com/network/subnets',
+      'cat /run/flannel/subnet.env; timedatectl',
+    ],
+    cure:
+      'start flanneld again: it takes the range of subnet.env where that is still free. With another range make ' +
+      'the bridge and the pods of this node anew',
   },
   {
     id: 'etcd-unreachable',

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of pods that are virtual machines (Kata, Firecracker, KubeVirt): the devices between the pod's interface and theirs.
+// Of pods that are virtual machines (Kata, Firecracker, KubeVirt) or have a kernel of their own (gVisor): the devices
+// between the pod's interface and theirs.
 
 import { type KnownError, oneOf } from '../known/known-error.ts'
 
@@ -8,9 +9,12 @@ export const machineErrors: readonly KnownError[] = [
   {
     id: 'tap-refused',
     pattern: oneOf(
-      /Open tap device failed: [^\n]{1,160}|\bTapOpen\([^\n]{1,120}/,
+      /Open tap device failed: ?[^\n]{1,160}|\bTapOpen\([^\n]{1,120}/,
       /Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}/,
       /Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/,
+      /Cannot open(?:\/create the)? TAP device[.:] [^\n]{1,160}|Could not configure tap device: [^\n]{1,80}/,
+      /\b(?:Tap|CreateTap|OpenTun|TapOpen)\((?:CreateTap|OpenTun|Os \{|IoctlError|IfreqExecuteError)[^\n]{0,120}/,
+      /(?:The )?host device name \S+ is already in use/,
     ),
     who: 'Firecracker, Cloud Hypervisor, Kata, KubeVirt',
     meaning: 'the virtual machine of the pod could not open the tap device that is its network card',
@@ -41,5 +45,79 @@ export const machineErrors: readonly KnownError[] = [
     ],
     cure: "load it, now and at boot; or set disable_vhost_net = true in Kata's configuration",
     run: 'modprobe vhost_net; echo vhost_net >/etc/modules-load.d/vhost_net.conf',
+  },
+  {
+    id: 'vm-interface-kind',
+    pattern: oneOf(
+      /\w+ network interfaces? (?:are )?not supported by the microvm provider/,
+      /Unsupported network interface: \S+|tuntap network \S+ mode unsupported|Macvtap\w* does not support Hot \w+/i,
+      /tun networking device not yet supported|unsupported link type: \S+|Unexpected endpoint ?type \S+/,
+      /(?:rx|tx) rate limiter is unsupported for [\w -]{1,40} endpoint|Unsupported endpoint ?type \S+[^\n]{0,60}/,
+      /needs network device hotplug but the configured hypervisor does not support it/,
+    ),
+    who: 'Kata, flintlock',
+    meaning: 'the virtual machine cannot get a network card of the kind that the pod or its definition has',
+    causes: [
+      'the hypervisor has no such card: Firecracker knows tap alone, no macvtap, and adds none to a running machine',
+      'a plugin gives the pod an interface that Kata does not know (a tun, another kind of tunnel)',
+      'disable_new_netns or the network model in configuration.toml does not fit the plugin',
+    ],
+    look: [
+      'grep -n -e internetworking_model -e "^path" /etc/kata-containers/configuration.toml',
+      'ip -n NETNS -d link show',
+    ],
+    cure:
+      'use a plugin that makes a veth, macvlan or ipvlan (Kata) or a tap (Firecracker, flintlock), or another ' +
+      'hypervisor',
+  },
+  {
+    id: 'gvisor-route',
+    pattern: oneOf(
+      /default route with no gateway "[^"]*"[^\n]{0,120}/,
+      /more than one default route found[,:]? (?:interface: |")[^\n]{0,160}|unexpected address size for gateway: [^\n]{1,60}/,
+      /invalid interface name "[^"]*" for default route/,
+    ),
+    who: 'gVisor (runsc)',
+    meaning: 'gVisor has a network stack of its own, and cannot take over the default route that the pod has',
+    causes: [
+      'the default route has no gateway: it leads to a tunnel or a point-to-point link (wg0, tun0)',
+      'the pod has two default routes: a second network brings one, or a VPN',
+      'the container shares the network of the host, whose routes are then the ones that count',
+    ],
+    look: ['ip -n NETNS route; ip -n NETNS -6 route', 'trestle lint'],
+    cure:
+      'give the default route a gateway, and keep it out of the second network; where the routes of the host are ' +
+      'needed run runsc with --network=host',
+  },
+  {
+    id: 'gvisor-network',
+    pattern: oneOf(
+      /urpc method "Network\.\w+" failed: [^\n]{1,120}|getting GSO for interface "[^"]*": [^\n]{1,60}/,
+      /unable to enable the PACKET_VNET_HDR option[^\n]{0,60}|cannot run with network enabled in root network namespace/,
+      /(?:unable|failed) to create AF_XDP socket[^\n]{0,60}|inconsistent gsoMaxSize[^\n]{0,80}/,
+      /creating interfaces from net namespace "[^"]*": (?:unable to (?:create raw socket|bind to)|failed to createSocket)[^\n]{1,80}/,
+      /failed to (?:save existing|restore) (?:rules with error|iptables error) \([^\n]{1,80}/,
+    ),
+    who: 'gVisor (runsc)',
+    meaning: 'gVisor did not get its network stack onto the interface of the pod',
+    causes: [
+      '"failed: EOF": its sandbox process died just then: the kernel is too old for what it asks (GSO before 4.14), ' +
+        'or a limit killed it',
+      '"root network namespace": the container has the network of the host, which gVisor does not take over',
+      'it may open no raw socket: it runs without CAP_NET_RAW, or rootless',
+    ],
+    look: ['uname -r; runsc --version', 'ls -t /tmp/runsc* /var/log/runsc* 2>/dev/null | head', 'dmesg | tail'],
+    cure:
+      'take --debug --debug-log=/tmp/runsc/ into the runtime arguments: the log of boot says more. On an old kernel ' +
+      'give --gso=false; for the network of the host --network=host',
+  },
+  {
+    id: 'vm-mac-used',
+    pattern: /The (?:guest )?MAC address:? \S+ is already in use|The MAC address is already in use: \S+/i,
+    who: 'Firecracker',
+    meaning: 'two network cards of one virtual machine were given one MAC address',
+    causes: ['a card was added twice, under two names', 'the MAC is copied from another card of the machine'],
+    look: ['curl --unix-socket FIRECRACKER-SOCKET http://localhost/vm/config'],
+    cure: 'give each card a guest_mac of its own, or leave it out',
   },
 ]

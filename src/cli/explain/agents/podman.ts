@@ -42,14 +42,17 @@ export const podmanErrors: readonly KnownError[] = [
     pattern: oneOf(
       /could not find (?:slirp4netns|pasta)[^\n]{0,80}/,
       /(?:slirp4netns|pasta)\b[^\n]{0,40}(?:executable file not found|failed(?: with exit code \d+)?|exited with status \d+|command not found)[^\n]{0,160}/,
+      /bypass4netnsd not running\?|do_slirp(?: is exiting| failed)|\bcreate_sandbox failed|child failed\(\d+\) (?:WARNING: Support for|parent failed)|bess: (?:connect|bind)\b/,
       /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/,
     ),
     who: 'podman, nerdctl, rootlesskit',
-    meaning: 'a network without root needs slirp4netns or pasta, and that is missing or does not start',
+    meaning: 'a network without root needs slirp4netns, pasta or bypass4netns, and that is missing or does not start',
     causes: [
       'the package (passt or slirp4netns) is not installed',
       '/dev/net/tun is not there: the module tun is not loaded, or the container has no such device',
       'AppArmor or SELinux forbids it',
+      '"cannot mount tmpfs", "create_sandbox failed": --enable-sandbox of slirp4netns needs mounts that it may ' +
+        'not make there (a container, a chroot, a root that is a ramdisk)',
     ],
     look: ['which pasta slirp4netns; ls -l /dev/net/tun', 'journalctl -k --grep "apparmor|avc" | tail'],
     cure: 'install passt or slirp4netns; modprobe tun; in a container give it --device /dev/net/tun',
@@ -57,7 +60,7 @@ export const podmanErrors: readonly KnownError[] = [
   {
     id: 'rootless-port',
     pattern:
-      /rootlessport (?:cannot expose privileged port \d+|[^\n]{0,60}permission denied)|cannot expose privileged port \d+/i,
+      /cannot expose port \d+, you might need to add|rootlessport (?:cannot expose privileged port \d+|[^\n]{0,60}permission denied)|cannot expose privileged port \d+/i,
     who: 'podman, rootlesskit',
     meaning: 'without root no port below net.ipv4.ip_unprivileged_port_start (1024) can be taken',
     causes: ['the host port is smaller than that'],

@@ -137,19 +137,22 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'delete-without-record',
-    pattern:
-      /Err in\s+reading the delegates[^\n]{0,200}|failed to (?:read container data in the path|get the cached delegates file)[^\n]{0,200}|failed to read container data from old[^\n]{0,120}/,
-    who: 'Multus, sriov, ovs',
+    pattern: oneOf(
+      /Err in\s+reading the delegates[^\n]{0,200}|failed to read container data from old[^\n]{0,120}/,
+      /failed to (?:read container data in the path|get the cached delegates file)[^\n]{0,200}/,
+      /open \/var\/lib\/cni\/flannel\/\S+: no such file or directory/,
+    ),
+    who: 'Multus, sriov, ovs, flannel',
     meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',
     causes: [
       'the ADD before it failed early: its error counts',
-      'the directory (/var/lib/cni/multus, /var/lib/cni/sriov) was emptied, or the agent has another one mounted',
+      'the directory (/var/lib/cni/multus, sriov or flannel) was emptied, or the agent has another one mounted',
     ],
     look: [
-      'ls /var/lib/cni/multus /var/lib/cni/sriov',
+      'ls /var/lib/cni/multus /var/lib/cni/sriov /var/lib/cni/flannel',
       'kubectl get events -A --field-selector reason=FailedCreatePodSandBox',
     ],
-    cure: 'look for the error of the ADD; update Multus, of which newer releases go on without the notes',
+    cure: 'look for the error of the ADD; update the plugin: newer releases of these go on without the notes',
   },
   {
     id: 'multus-no-delegate',

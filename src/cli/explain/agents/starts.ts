@@ -101,9 +101,13 @@ export const startErrors: readonly KnownError[] = [
   },
   {
     id: 'node-no-default-route',
-    pattern:
-      /no default routes found in "?\/proc\/net\/route"?[^\n]{0,60}|failed to select a host interface[^\n]{0,60}|unable to select an IP from default routes|Unable to find suitable network address/i,
-    who: 'kube-proxy, kubeadm, kubelet or the API server (also inside of k3s and microk8s)',
+    pattern: oneOf(
+      /no default routes found in "?\/proc\/net\/route"?[^\n]{0,60}|failed to select a host interface[^\n]{0,60}/,
+      /unable to select an IP from (?:default routes|lo network interface)|Unable to find suitable network address/,
+      /can't get ip address of node \S+ error: [^\n]{1,80}|error: No default routes\b/,
+      /malformed "ip route list default" output|Error setting up network: no default interface found/,
+    ),
+    who: 'kube-proxy, kubeadm, kubelet or the API server (also inside of k3s and microk8s), runsc',
     meaning: 'the node has no default route, by which these programs find out which address is its own',
     causes: [
       'a network without a way out (a lab, an air gap, an --internal network of docker)',

@@ -12,6 +12,7 @@ export const windowsErrors: readonly KnownError[] = [
       /hcn\w+(?:::| failed)[^\n]{0,200}|hcnCreate(?:Endpoint|Network|LoadBalancer)[^\n]{0,160}/,
       /(?:HNS|hcn|hns) ?(?:network|endpoint|namespace)s?\b[^\n]{0,120}(?:not found|already exist\w*|failed|error|lost)/,
       /(?:Unable|failed|Error)[^\n]{0,40}\b(?:hns|hcn) ?(?:network|endpoint|namespace)[^\n]{0,160}/,
+      /hot attach (?:shared )?endpoint [^\n]{0,200}|A Compute System with the specified identifier does not exist/,
       /Host(?:Compute)?Network\S* \S+ (?:is )?(?:already existed|not found)|HNS network lost its management IP/,
     ),
     who: 'the host networking service of Windows, asked by a plugin',

@@ -11,6 +11,7 @@ import { flannelErrors } from '../agents/flannel.ts'
 import { machineErrors } from '../agents/machines.ts'
 import { meshErrors } from '../agents/meshes.ts'
 import { nodeAgentErrors } from '../agents/node-agents.ts'
+import { orchestratorErrors } from '../agents/orchestrators.ts'
 import { otherAgentErrors } from '../agents/other-agents.ts'
 import { ovnErrors } from '../agents/ovn.ts'
 import { podmanErrors } from '../agents/podman.ts'
@@ -61,6 +62,7 @@ export const knownErrors: readonly KnownError[] = [
   ...calicoClusterErrors,
   ...nodeAgentErrors,
   ...startErrors,
+  ...orchestratorErrors,
   ...otherAgentErrors,
   ...ovnErrors,
   ...meshErrors,

@@ -16,7 +16,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
       /(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command/,
       /configuration list: invalid cniVersions?\b[^\n]{0,60}|result type supports \S+ but unmarshalled/,
       /decoding version info: missing field supportedVersions/,
-      /failed to convert (?:major|minor|micro) version part "[^"]*"|invalid version "[^"]+": too many parts/,
+      /failed to convert (?:major|minor|micro) version part "[^"]+"|invalid version "[^"]+": too many parts/,
       /failed to convert cached result to config version|cannot convert version "?[\d.x]+"? to/,
     ),
     who: 'a plugin, libcni, CRI-O, podman',
@@ -35,8 +35,11 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   },
   {
     id: 'version-empty',
-    pattern:
-      /missing required config cniVersion|does not support config version ""|cniVersion is (?:missing|empty)|missing (?:field )?cniVersion|invalid version "": the version is empty/,
+    pattern: oneOf(
+      /missing required config cniVersion|does not support config version ""|cniVersion is (?:missing|empty)/,
+      /missing (?:field )?cniVersion|invalid version "": the version is empty/,
+      /failed to convert major version part ""/,
+    ),
     who: 'libcni',
     meaning: 'the configuration has no cniVersion: the ADD works, DEL and CHECK fail',
     causes: [
@@ -103,8 +106,10 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   },
   {
     id: 'cidr-invalid',
-    pattern:
-      /invalid CIDR address:(?! ?Device)(?: [^\s"]+)?|(?:expected to be|NOT) in CIDR notation|invalid CIDR (?:in (?:exclude list|addresses)|\(do you)[^\n]{0,80}/,
+    pattern: oneOf(
+      /invalid CIDR address:(?! ?Device)(?: [^\s"]+)?|(?:expected to be|NOT) in CIDR notation/,
+      /invalid CIDR (?:in (?:exclude list|addresses)|\(do you)[^\n]{0,80}/,
+    ),
     who: 'Go, in a plugin or libcni',
     meaning: 'a subnet or an address with its length (10.1.2.0/24) was expected, and this is none',
     causes: [

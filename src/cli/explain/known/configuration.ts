@@ -85,6 +85,7 @@ export const configurationErrors: readonly KnownError[] = [
       /no networks? (?:config )?found in|no valid networks found in|no net configurations? found/,
       /No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/,
       /no CNI network config found/,
+      /(?:update CNI config|updating CNI config|plugin returns error|Networks? not ready|CNI monitoring)[^\n]{0,60}Missing CNI default network/,
     ),
     who: 'containerd, CRI-O, cnitool, Multus',
     meaning: 'the directory has no configuration that the runtime takes',
@@ -126,13 +127,18 @@ export const configurationErrors: readonly KnownError[] = [
   },
   {
     id: 'kubelet-flag-gone',
-    pattern: /unknown flag: --(?:network-plugin|cni-(?:bin|conf|cache)-dir)/,
+    pattern:
+      /unknown flag: --(?:network-plugin|cni-(?:bin|conf|cache)-dir|(?:configure|reconcile)-c[bi][rd]r?\w*|hairpin-mode|non-masquerade-cidr|pod-cidr|babysit-daemons|experimental-flannel-overlay)/,
     who: 'kubelet',
-    meaning: 'kubelet has had no part in the network since 1.24 and does not start with the flags of that time',
-    causes: ['a unit file, KUBELET_EXTRA_ARGS or kubeadm-flags.env still holds the flag'],
+    meaning: 'kubelet does not start: it no longer has this flag, with which older releases set up the network of pods',
+    causes: [
+      'a unit file, KUBELET_EXTRA_ARGS or kubeadm-flags.env still holds the flag: --network-plugin and --cni-* went ' +
+        'with 1.24, --configure-cbr0 with 1.5',
+      'the tool that wrote the flag (kops, kubeadm, an image) is older than the kubelet',
+    ],
     look: [
-      'grep -rn -e --network-plugin -e --cni- /var/lib/kubelet/kubeadm-flags.env /etc/systemd/system ' +
-        '/etc/default/kubelet',
+      'grep -rn -e --network-plugin -e --cni- -e cbr0 /var/lib/kubelet/kubeadm-flags.env /etc/systemd/system ' +
+        '/etc/default/kubelet /etc/sysconfig/kubelet',
     ],
     cure:
       "remove the flag, `systemctl daemon-reload`, restart kubelet; the directories are in the runtime's " +

@@ -108,6 +108,24 @@ export const deviceErrors: readonly KnownError[] = [
     cure: 'give the VRF one table in all networks of the pod, and each interface to one VRF',
   },
   {
+    id: 'vrf-addresses',
+    pattern: oneOf(
+      /failed getting (?:local\/host addresses|routes) for \S+ (?:in )?table \d+[^\n]{0,100}/,
+      /failed getting global ipv6 addresses (?:before|after) slaving interface[^\n]{0,100}/,
+      /could not restore address \S+ to \S+ @ \S+: [^\n]{1,60}|failed getting all routes for \S+/,
+    ),
+    who: 'the vrf plugin',
+    meaning: 'an IPv6 address was lost when the interface went into the VRF, and did not come back in time',
+    causes: [
+      'the kernel still checks the address for duplicates (DAD), or the interface has no carrier',
+      'many pods start at once, and the node is slow',
+    ],
+    look: ['ip -n NETNS -6 addr; ip -n NETNS -6 route show table all', 'ip -br link'],
+    cure:
+      'put the tuning plugin before vrf with "net.ipv6.conf.IFNAME.keep_addr_on_down": "1" (and accept_dad 0), ' +
+      'bring up the interface below, update the plugins',
+  },
+  {
     id: 'vlan-taken',
     pattern: /failed to create vlan: file exists/,
     who: 'the vlan plugin',

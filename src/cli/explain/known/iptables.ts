@@ -17,7 +17,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /ip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)/,
       /error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es/,
       /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
-      /neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found/,
+      /iptables is not available on this host|neither iptables nor ip6tables is usable|\bip6?tables: (?:command )?not found/,
       /command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
     ),
     who: 'a plugin',
@@ -120,7 +120,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-extension',
     pattern: oneOf(
-      /Couldn't load (?:match|target) [`'"][\w-]+/,
+      /Couldn't (?:load|find) (?:match [`'"][\w-]+|target [`'"][A-Za-z\d]+['"])/,
       /unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)/,
       /Extension \w+ revision \d+ not supported|unable to append rule '-j MARK/,
       /\bip6?tables[^\n]{0,200} unknown option "?--[\w-]+/,
@@ -144,8 +144,11 @@ export const iptablesErrors: readonly KnownError[] = [
   },
   {
     id: 'iptables-no-such',
-    pattern:
-      /No chain\/target\/match by that name|Bad rule \(does a matching rule exist|\(nf_tables\): Chain ['"](?!CNI-)[\w-]+['"] does not exist|Chain ['"]KUBE-MARK-MASQ['"] does not exist/,
+    pattern: oneOf(
+      /No chain\/target\/match by that name|Bad rule \(does a matching rule exist/,
+      /\(nf_tables\): Chain ['"](?!CNI-)[\w-]+['"] does not exist|Chain ['"]KUBE-MARK-MASQ['"] does not exist/,
+      /Couldn't (?:load|find) target [`'"](?!CNI-)\w+-[\w-]+/,
+    ),
     who,
     meaning: 'a rule names a chain, a target or a match that the kernel does not have',
     causes: [

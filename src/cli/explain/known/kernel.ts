@@ -57,7 +57,7 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'namespace-refused',
     pattern: oneOf(
       /(?:failed to (?:create|setup) (?:new )?(?:network namespace|netns|namespace)|(?:error creating|(?:could not|unable to) create) (?:new )?(?:network namespace|netns))[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/,
-      /failed to create network for alloc: open \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}/,
+      /failed to create network for alloc: (?:open|mkdir|l?stat) \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}/,
       /mount --(?:make-rshared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,
       /error from unshare: (?:operation not permitted|no space left on device|invalid argument)/,
       /failed to mount netns from pid \d+[^\n]{0,80}/,
@@ -131,7 +131,7 @@ export const kernelErrors: readonly KnownError[] = [
       /(?:create|add|replace) (?:ingress |ifb )?(?:qdisc|filter): (?:operation not supported|no such file or directory)/,
       /Specified qdisc kind is unknown|Unknown qdisc "/,
       /modprobe: ERROR: could not insert '(?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)[\w-]*'/,
-      /Running modprobe [^\n]{1,60} failed with message: [^\n]{1,160}/,
+      /Running modprobe [^\n]{1,60} failed with message: (?![^\n]{0,80}executable file not found)[^\n]{1,160}/,
       /insmod: (?:ERROR: )?could not insert module \S*\/net\/\S+/,
       /modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}/,
       /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
@@ -174,10 +174,14 @@ export const kernelErrors: readonly KnownError[] = [
       /bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
     ),
     who: 'flannel, kubeadm',
-    meaning: 'the module br_netfilter is not loaded',
-    causes: ['nothing loads it at boot'],
-    look: ['lsmod | grep br_netfilter'],
-    cure: 'load it, now and at boot',
+    meaning:
+      'the module br_netfilter is not loaded, or switched off, so that iptables does not see what a bridge passes',
+    causes: [
+      'nothing loads it at boot ("does not exist", "no such file")',
+      'a file of /etc/sysctl.d, or a program that started later, sets bridge-nf-call-iptables 0 ("not set to 1")',
+    ],
+    look: ['lsmod | grep br_netfilter', 'sysctl net.bridge; grep -rn bridge-nf /etc/sysctl.conf /etc/sysctl.d'],
+    cure: 'load it, now and at boot, and keep the setting in a file of /etc/sysctl.d',
     run:
       'modprobe br_netfilter; echo br_netfilter >/etc/modules-load.d/br_netfilter.conf; sysctl -w ' +
       'net.bridge.bridge-nf-call-iptables=1',

@@ -73,14 +73,16 @@ export const linkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use/,
       /set interface flannel\.\d+ to UP state: address already in use/,
+      /(?:failed to add|adding|create) (?:a )?vxlan (?:interface |device |link )?\S+: file exists/,
       /device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use/,
       /ip link set (?:dev )?(?:\w*(?:vxlan|geneve)\w*|flannel\.\d+) up\b[^\n]{0,80}RTNETLINK answers: Address already in use/,
     ),
-    who: 'docker, flannel, Cilium',
-    meaning: 'the UDP port of the tunnel is taken, so that its interface cannot come up',
+    who: 'docker, flannel, Cilium, meshnet',
+    meaning: 'the UDP port or the number (VNI) of the tunnel is taken, so that its interface cannot be made or come up',
     causes: [
       'another network of the node tunnels over the same port (4789, 8472) with other settings: two add-ons, swarm',
-      'the tunnel interface of an earlier network is left, in a namespace of its own',
+      'the tunnel interface of an earlier network or pod is left, perhaps in a namespace of its own',
+      '"file exists": the node has a VXLAN interface of this VNI already; there can be one for each port',
     ],
     look: ['ss -Hlnup', 'ip -d link show type vxlan; ls /run/docker/netns'],
     cure: 'remove the interface that is left, or give one of the networks another port (swarm init --data-path-port)',
@@ -98,7 +100,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'interface-exists',
     pattern: oneOf(
-      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists/,
+      /(?:creat\w*|add(?:ing)?|mak\w*) (?:the |a |new )?(?:container |host |pod )?(?:veth|interface|tap(?! ingress)|macvlan|link)\b(?: pair)?[^\n]{0,80}: file exists/,
       /create (?:bridge|veth|macvlan|ipvlan) interface: Netlink error: File exists/,
       /container veth name (?:provided )?\([^)]*\)[^\n]{0,60} already exists|interface name \S+ already exists/,
       /failed to rename (?:link|veth|macvlan|ipvlan|vlan|tap|container interface) [^\n]{0,60}file exists/,

@@ -89,8 +89,12 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'program-missing',
-    pattern:
-      /exec: "[\w./-]+": executable file not found in \$PATH|FileExisting-[\w-]+\]: [\w-]+ not found in system path|requires conntrack to be installed[^\n]{0,40}/,
+    pattern: oneOf(
+      /exec: "[\w./-]+": executable file not found in \$PATH|requires conntrack to be installed[^\n]{0,40}/,
+      /FileExisting-[\w-]+\]: [\w-]+ not found in system path|Charon daemon not found: [^\n]{1,80}/,
+      /get(?:ting)? ipset version[^\n]{0,20}: executable file not found in \$PATH/,
+      /could not find (?:sysctl|nsenter|ethtool|conntrack) binary|failed to find (?:nsenter|socat|conntrack) binary/,
+    ),
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node, or not in the PATH of the runtime',
     causes: ['its package is not installed', 'the unit of the runtime sets a PATH without it'],
@@ -103,7 +107,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'program-failed',
     pattern:
-      /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+|failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))/,
+      /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+|failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))|setting up network: failed to run "[^"\n]{1,200}": exit status (?!127\b)\d+/,
     who: 'a plugin that runs other programs',
     meaning: 'a program or script that the plugin runs failed, and the plugin tells no more than its exit status',
     causes: [
@@ -152,6 +156,7 @@ export const programErrors: readonly KnownError[] = [
     id: 'answer-not-json',
     pattern: oneOf(
       /(?:network|failed \(\w+\)|network (?:for sandbox )?"[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})/,
+      /cnitool\b[^\n]{0,160}: (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
       /decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
     ),
     who: 'libcni',

@@ -171,7 +171,7 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'network-plugin-unknown',
-    pattern: /didn't find compatible (?:CNI|network) plugin with given settings/,
+    pattern: /didn't find compatible (?:CNI|network) plugin with given settings|\bnetwork plugin "[^"]*" not found\b/i,
     who: 'cri-dockerd, older kubelets',
     meaning: '--network-plugin names something that is none of "cni", "kubenet" and nothing',
     causes: ['the name of an add-on (calico, flannel) was given: they all are "cni"'],

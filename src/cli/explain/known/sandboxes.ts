@@ -63,6 +63,8 @@ export const sandboxErrors: readonly KnownError[] = [
       /(?<!cannot )open (?:container netns|\S*netns\S*|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory/,
       /error switching to ns \S+: (?:no such|bad file)/,
       /network namespace: (?:l?stat|open) \S+: no such file or directory/,
+      /may not access \/proc\/\d+\/ns\/net: No such file or directory|joining net namespace "[^"]*": [^\n]{0,60}no such file/,
+      /Failed to join network namespace: netns: (?:No such file|Bad file|Invalid argument)[^\n]{0,20}/,
     ),
     who: 'a plugin',
     meaning: 'the network namespace of the pod is gone or no namespace',
@@ -101,7 +103,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'netns-busy',
     pattern:
-      /failed to (?:remove|umount) netns[^\n]{0,160}|(?:unlinkat|remove|unlink|umount|unmount\w*)(?: NS)?:?(?: at)? \/(?:var\/)?run\/\S*netns\/\S+:? (?:device or resource busy|target is busy)/,
+      /failed to (?:remove|umount) netns[^\n]{0,160}|rm: cannot remove ['"]?\/(?:var\/)?run\/\S*netns\/\S+: Device or resource busy|(?:unlinkat|remove|unlink|umount|unmount\w*)(?: NS)?:?(?: at)? \/(?:var\/)?run\/\S*netns\/\S+:? (?:device or resource busy|target is busy)/,
     who: 'containerd, CRI-O',
     meaning: "the pod's network namespace is still mounted somewhere, so its file cannot be removed",
     causes: [

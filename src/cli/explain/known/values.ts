@@ -21,6 +21,8 @@ export const valueErrors: readonly KnownError[] = [
       /driver needs at least one subnet specified|ipam driver (?:is )?set but (?:no )?subnets are given/,
       /cannot set option "\w+" with driver|option is only supported with the bridge driver/,
       /internal is not supported with macvlan|cannot set vlan and vlanTrunk at the same time/,
+      /hostname (?:cannot be set|is not currently supported) on (?:task group|driver)[^\n]{0,60}/,
+      /task \S+ does not support "[^"]*" networking mode|want to initiate networking but only one driver can/,
       /subnets and \w+ cannot be both specified/,
       /ipam driver dhcp (?:set but subnets are set|is not supported with)|conflicts with an IPv[46] subnet/,
     ),
