@@ -54,7 +54,11 @@ const aboutNetworks = oneOf(
   /\bnetlink\b|vxlan|\bdocker0\b/,
   /\bKUBE-(?:MARK|SVC|SEP|SERVICES|FORWARD|POSTROUTING|FIREWALL|CLUSTER-IP|NODE-?PORT|LOAD-BALANCER|EXTERNAL-IP|LOOP-BACK)/,
   /\bkube-?proxy\b|\bproxier\b|MASQUERADE\b|\bDNAT\b|slirp4netns|rootlesskit|conntrack|userland proxy/,
-  /external connectivity|pair interfaces/,
+  /external connectivity|pair interfaces|pasta failed|\bpasst\b|docker-proxy|libnetwork|\blxcbr0\b|\blxdbr\d|\bincusbr\d/,
+  /(?:list|delete|add|flush) (?:table|chain|set|element) (?:inet|ip6?|bridge|netdev|arp) |unused IPv[46] subnet/,
+  /Error response from daemon: Address already in use|overlaps with another network or NIC|network with name \S+ already/,
+  /\blibnftables\b|on another NIC|does not belong to the pool|container networking|set gateway\b/,
+  /\b(?:lxc|lxd|incus)[^\n]{0,200}\bnetwork\b|gateway while updating gateway|ingress network|lxc-(?:net|user-nic)/,
 )
 
 /** Everything known in a text. */

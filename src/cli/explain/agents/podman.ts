@@ -3,6 +3,18 @@
 
 import { type KnownError, oneOf } from '../known/known-error.ts'
 
+const helperFailed =
+  /(?:slirp4netns|pasta)\b[^\n]{0,40}(?:executable file not found|failed(?: with exit code \d+)?|exited with status \d+|command not found)/
+
+/** What pasta and slirp4netns say of a cause that has an entry of its own; without their first word. */
+const ownEntries = oneOf(
+  /External interface not usable|Couldn't pick external interface|netlink: Too many routes/,
+  /Couldn't (?:open|create|enter) (?:network|user) namespace(?!\s\S*rootless-netns)|Couldn't switch to pasta namespaces/,
+  /to (?:join network namespace|clone process with detached namespaces|detach isolating namespaces)/,
+  /Couldn't set IPv[46] (?:routes?|address)|to bind (?:any )?port|L4 socket: Address family/,
+  /add_hostfwd failed|setns\(CLONE_NEW/,
+)
+
 /** Errors of netavark, aardvark-dns, slirp4netns, pasta and rootlessport. */
 export const podmanErrors: readonly KnownError[] = [
   {
@@ -12,6 +24,7 @@ export const podmanErrors: readonly KnownError[] = [
       /(?:netavark|aardvark-dns)\S* (?:binary )?(?:not found|was not found|is not installed)/,
       /exec: "?\S*(?:netavark|aardvark-dns)"?: (?:executable file not found|stat \S+ no such file or directory)/,
       /fork\/exec \S*(?:netavark|aardvark-dns): no such file or directory/,
+      /dns disabled because aardvark-dns path does not exists?/,
     ),
     who: 'podman',
     meaning: 'podman wants netavark (or aardvark-dns) for its networks, and does not find it',
@@ -24,26 +37,41 @@ export const podmanErrors: readonly KnownError[] = [
   },
   {
     id: 'aardvark-dns',
-    pattern:
-      /(?:IO error: )?aardvark-dns (?:failed to start|exited)[^\n]{0,240}|Error starting server failed to bind (?:udp|tcp) listener on \S+[^\n]{0,80}|aardvark pid not found[^\n]{0,40}/i,
+    pattern: oneOf(
+      /(?:IO error: )?aardvark-dns (?:failed to start|exited)[^\n]{0,240}/,
+      /(?:Error starting server )?failed to bind (?:udp|tcp) listener on \S+[^\n]{0,80}/,
+      /aardvark pid not found[^\n]{0,40}|failed to get aardvark pid[^\n]{0,80}|remove aardvark entries: [^\n]{1,80}/,
+      /error while applying dns entries(?: [^\n]{1,160})?|failed to create aardvark-dns directory[^\n]{0,80}/,
+      /start aardvark-dns: \[[^\]]{0,400}\] (?:Failed to (?:connect to bus|start transient)|Running scope as unit)[^\n]{0,80}/,
+      /unable to start container[^\n]{0,200}\bFailed to connect to bus: No medium found/,
+      /has no usable IP addresses\. Aardvark-dns requires at least one address[^\n]{0,60}/,
+    ),
     who: 'podman',
     meaning: 'aardvark-dns, which answers names on the networks of podman, does not run',
     causes: [
       'another program listens on port 53 of every address (dnsmasq, systemd-resolved, a DNS container)',
       'the bridge or its address is gone: the rules or the network were reset while containers ran',
+      '"Failed to connect to bus": the user has no systemd of its own, by which podman starts it (a session by su or ' +
+        'sudo, a user without linger)',
     ],
     look: ['ss -Hlntup "sport = :53"', 'podman network inspect NETWORK | grep -i -A3 dns'],
     cure:
       'let the other program listen on its own addresses only, set dns_bind_port in containers.conf, or make the ' +
-      'network with --disable-dns',
+      'network with --disable-dns; where the bus is missing log in as that user, and loginctl enable-linger USER',
   },
   {
     id: 'rootless-helper',
     pattern: oneOf(
       /could not find (?:slirp4netns|pasta)[^\n]{0,80}/,
-      /(?:slirp4netns|pasta)\b[^\n]{0,40}(?:executable file not found|failed(?: with exit code \d+)?|exited with status \d+|command not found)[^\n]{0,160}/,
+      new RegExp(`${helperFailed.source}(?![\\s\\S]{0,500}?(?:${ownEntries.source}))[^\\n]{0,160}`),
       /bypass4netnsd not running\?|do_slirp(?: is exiting| failed)|\bcreate_sandbox failed|child failed\(\d+\) (?:WARNING: Support for|parent failed)|bess: (?:connect|bind)\b/,
       /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/,
+      /(?:slirp4netns|pasta|vpnkit) binary "[^"]*" is not installed|got empty (?:slirp4netns|pasta) binary/,
+      /slirp4netns seems older than v[\d.]+|this version of slirp4netns does not support --[\w-]+/,
+      /unsupported slirp4netns version: lacks \w+|slirp4netns support has been removed[^\n]{0,80}/,
+      /slirp4netns has to be compiled against \w+ [\d.]+|TUNSETIFF ioctl on \/dev\/net\/tun failed[^\n]{0,60}/,
+      /waiting for slirp4n?ets to create the api socket[^\n]{0,120}/,
+      /apparmor="DENIED"[^\n]{0,80}profile="(?:passt|pasta|slirp4netns)\b(?![^\n]{0,120}(?:netns|\/ns\/(?:net|user)))[^\n]{0,120}/,
     ),
     who: 'podman, nerdctl, rootlesskit',
     meaning: 'a network without root needs slirp4netns, pasta or bypass4netns, and that is missing or does not start',
@@ -53,14 +81,20 @@ export const podmanErrors: readonly KnownError[] = [
       'AppArmor or SELinux forbids it',
       '"cannot mount tmpfs", "create_sandbox failed": --enable-sandbox of slirp4netns needs mounts that it may ' +
         'not make there (a container, a chroot, a root that is a ramdisk)',
+      'it is of another age than podman: "unrecognized option"; podman 6 has no slirp4netns any more',
     ],
     look: ['which pasta slirp4netns; ls -l /dev/net/tun', 'journalctl -k --grep "apparmor|avc" | tail'],
     cure: 'install passt or slirp4netns; modprobe tun; in a container give it --device /dev/net/tun',
   },
   {
     id: 'rootless-port',
-    pattern:
-      /cannot expose port \d+, you might need to add|rootlessport (?:cannot expose privileged port \d+|[^\n]{0,60}permission denied)|cannot expose privileged port \d+/i,
+    pattern: oneOf(
+      /cannot expose port \d+, you might need to add|rootlessport (?:cannot expose privileged port \d+|[^\n]{0,60}permission denied)|cannot expose privileged port \d+/,
+      /cannot listen on the (?:TCP|UDP) port: listen \S+ \S* ?bind: permission denied/,
+      /to bind port \d+ \(Permission denied\) for option[^\n]{0,40}/,
+      /Failed to bind any port for '-[tu] (?:[\d.]+\/)?\d{1,3}(?![\d.])[^\n]{0,40}/,
+      /(?:PortManager\.AddPort|failed to expose port)[^\n]{0,160}: permission denied/,
+    ),
     who: 'podman, rootlesskit',
     meaning: 'without root no port below net.ipv4.ip_unprivileged_port_start (1024) can be taken',
     causes: ['the host port is smaller than that'],

@@ -106,8 +106,9 @@ export const startErrors: readonly KnownError[] = [
       /unable to select an IP from (?:default routes|lo network interface)|Unable to find suitable network address/,
       /can't get ip address of node \S+ error: [^\n]{1,80}|error: No default routes\b/,
       /malformed "ip route list default" output|Error setting up network: no default interface found/,
+      /pasta failed[\s\S]{0,200}?(?:External interface not usable|Couldn't pick external interface)/,
     ),
-    who: 'kube-proxy, kubeadm, kubelet or the API server (also inside of k3s and microk8s), runsc',
+    who: 'kube-proxy, kubeadm, kubelet or the API server (also in k3s and microk8s), runsc, pasta of podman',
     meaning: 'the node has no default route, by which these programs find out which address is its own',
     causes: [
       'a network without a way out (a lab, an air gap, an --internal network of docker)',
@@ -116,7 +117,7 @@ export const startErrors: readonly KnownError[] = [
     look: ['ip route show default; ip -6 route show default', 'systemctl is-enabled systemd-networkd-wait-online'],
     cure:
       'give the node a default route (one to an address that nobody has will do: ip route add default via ADDRESS), ' +
-      'or tell the program its address: --node-ip, --bind-address, --advertise-address',
+      'or tell the program its address: --node-ip, --bind-address, --advertise-address, --network=pasta:-i,NAME',
   },
   {
     id: 'node-unknown',

@@ -8,6 +8,7 @@ import { calicoErrors } from '../agents/calico.ts'
 import { calicoClusterErrors } from '../agents/calico-cluster.ts'
 import { cloudErrors } from '../agents/clouds.ts'
 import { flannelErrors } from '../agents/flannel.ts'
+import { lxcErrors } from '../agents/lxc.ts'
 import { machineErrors } from '../agents/machines.ts'
 import { meshErrors } from '../agents/meshes.ts'
 import { nodeAgentErrors } from '../agents/node-agents.ts'
@@ -57,6 +58,7 @@ export const unknownOwnError: KnownError = {
 export const knownErrors: readonly KnownError[] = [
   ...engineErrors,
   ...machineErrors,
+  ...lxcErrors,
   ...flannelErrors,
   ...calicoErrors,
   ...calicoClusterErrors,

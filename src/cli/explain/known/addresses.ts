@@ -66,15 +66,22 @@ export const addressErrors: readonly KnownError[] = [
   },
   {
     id: 'host-local-outside',
-    pattern: /failed to allocate all requested IPs: [^\n]{1,120}/,
-    who: 'host-local',
+    pattern: oneOf(
+      /failed to allocate all requested IPs: [^\n]{1,120}/,
+      /no configured subnet (?:or ip-range )?contains? (?:the )?IP address [^\s"]+/,
+      /Invalid address \S+ It does not belong to any of this network's subnets/,
+      /requested static ip \S+ not in any subnet on network[^\n]{0,40}/,
+      /(?:response from daemon|IPAM|failed to allocate)[^\n]{0,160}Requested address is out of range/,
+      /Device IP address "[^"]*" not within network "[^"]*" subnet/,
+    ),
+    who: 'host-local, docker, podman, Incus',
     meaning: 'the address that was asked for (--ip, an annotation) is in none of the ranges of the network',
     causes: [
       'the wrong network: without its name the default one is taken',
       'rangeStart and rangeEnd leave the address out',
       'more addresses of one family are asked for than there are ranges of it',
     ],
-    look: ['grep -r -A8 ipam /etc/cni/net.d', 'podman network inspect NETWORK'],
+    look: ['grep -r -A8 ipam /etc/cni/net.d', 'podman network inspect NETWORK; docker network inspect NETWORK'],
     cure: 'name the network that has the address, ask for one within its ranges, or widen them',
   },
   {
@@ -91,6 +98,11 @@ export const addressErrors: readonly KnownError[] = [
       /unexpected subnet "[^"]*", maybe you meant/,
       /(?:gateway|range (?:start|end) ip|static ip) \S+ not in (?:any )?subnet/,
       /no matching subnet (?:"[^"]*" )?for (?:gateway|ip-range|aux-address)/,
+      /could not create gateway for subnet \S+|calculated ip address \S+ is not within given subnet/,
+      /invalid (?:gateway|secondary) address (?:\S+ )?\(\S+\) does not belong to the pool|must belong to the master pool/,
+      /container subnet must be a subset of bridge network|default gateway ip must be part of the network/,
+      /no matching subnet for|invalid subnet \S+: it should be \S+|IP range "[^"]*" does not fall within/,
+      /'[^']*' clashes with the Link-Local prefix|(?:overlapping|duplicate) subnets detected: \S+/,
       /invalid range (?:start|end) "[^"]*" for subnet|missing field "[^"]*" in IPAM configuration/,
     ),
     who: 'host-local, nerdctl, weave',
@@ -109,6 +121,8 @@ export const addressErrors: readonly KnownError[] = [
     id: 'address-in-use',
     pattern: oneOf(
       /has already been used by host with MAC/,
+      /Error response from daemon: (?:[\w ]{1,60}: )?Address already in use(?=\.?\s*(?:["'\\]|$))/,
+      /IP address "?\S+"? (?:already defined on another NIC|in use on parent network|is assigned to parent managed network)/,
       /\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by/,
       /address \S+ is already (?:owned|allocated)|with an? conflicting ip|is located at [\da-f:]{17}/,
       /AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use/,
@@ -144,6 +158,8 @@ export const addressErrors: readonly KnownError[] = [
       /Network is already in use by interface \S+|host-only cidr conflicts with the network address/,
       /could not find free subnet\b|no more subnets left/,
       /predefined address pools have been fully subnetted|could not find free subnet from subnet pools/,
+      /Failed to automatically find an unused IPv[46] subnet[^\n]{0,60}|overlaps with another (?:OVN )?network or NIC/,
+      /network with name \S+ already exists/,
       /(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/,
     ),
     who: 'podman, nerdctl, docker, minikube, weave',
@@ -161,7 +177,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'bridge-other-address',
     pattern:
-      /"[^"]+" already has an IP address(?: different from \S+)?|failed to set bridge addr: "?[\w.-]+"? already has an (?:IP )?address/,
+      /"[^"]+" already has an IP address(?: different from \S+)?|failed to set bridge addr: "?[\w.-]+"? already has an (?:IP )?address|bridge IPv[46] (?:\(\S+\) does|addresses do) not match (?:the expected|requested)/,
     who: 'the bridge plugin (mostly below flannel)',
     meaning: 'the bridge has the gateway of another range than the node has now',
     causes: [

@@ -26,6 +26,13 @@ export const engineErrors: readonly KnownError[] = [
       /failed to update (?:the )?store for object type \*?libnetwork\.\w+[^\n]{0,120}/,
       /failed to init\w* (?:vxlan id manager|bit sequence handler|libkv)[^\n]{0,120}(?:not found in store|timeout|unexpected)/,
       /could not (?:find|get) endpoint count for network \S+[^\n]{0,80}/,
+      /getNetworkFromStore for nid (?:\S+ )?failed while trying to build sandbox[^\n]{0,80}/,
+      /failed getting network for ep (?:\S+ )?during sandbox (?:\S+ )?delete[^\n]{0,60}/,
+      /could not cleanup all the endpoints in container \S+ ?\/ sandbox|Failed to cleanup up stale network sandbox/,
+      /(?:datastore|store) (?:for scope "\w+" is )?not initialized|boltdb file \S+ is already open/,
+      /failed to (?:save|update) (?:bridge|ipvlan|macvlan) (?:endpoint|store|network)[^\n]{0,100}/,
+      /failed to perform atomic write \([^)\n]*\)|Unable to complete atomic operation, key modified/,
+      /error (?:deleting|marking|rolling back) (?:network|endpoint|id) [^\n]{0,60}(?:from (?:data)?store|for deletion)/,
     ),
     who: 'docker',
     meaning: "docker's own list of networks (local-kv.db) contradicts itself, or cannot be read or written",
@@ -47,7 +54,9 @@ export const engineErrors: readonly KnownError[] = [
     pattern: oneOf(
       /failed to get network during CreateEndpoint: [^\n]{1,100}/,
       /failed to get (?:network|endpoint) from store during \w+: [^\n]{1,100}/,
-      /(?:Error response from daemon|set up container networking): network \S+ not found/,
+      /(?:Error response from daemon|set up container networking|Cannot start service \S+|start container \S+): network \S+ not found/,
+      /(?<!CNI )\bnetwork "?(?=[a-z]{0,63}\d)[\da-z]{8,64}"? not found|unknown network \S+ id [\da-z]{8,64}/,
+      /could not find a network matching network mode \S+|could not find network \S+ while trying to leave/,
       /network \S+ declared as external, but could not be found/,
       /could not attach to network \S+: [^\n]{0,80}not found/,
     ),
@@ -65,8 +74,46 @@ export const engineErrors: readonly KnownError[] = [
       'NAME first',
   },
   {
+    id: 'docker-ip-needs-subnet',
+    pattern: oneOf(
+      /user[- ]specified IP address is supported (?:on|only when)[^\n]{0,80}/,
+      /network-scoped alias(?:es)? (?:is|are) (?:only )?supported (?:only )?for[^\n]{0,60}/,
+    ),
+    who: 'docker',
+    meaning:
+      'docker gives an address or alias that is asked for only on a network that was made by you, with a --subnet',
+    causes: [
+      'no --network was given, or bridge: the default network does not have it',
+      'the network was made without --subnet: docker chose the range itself',
+    ],
+    look: ['docker network ls', "docker network inspect -f '{{json .IPAM}}' NETWORK"],
+    cure: 'docker network create --subnet 10.89.1.0/24 NAME, then run with --network NAME --ip 10.89.1.5',
+  },
+  {
+    id: 'docker-swarm-scope',
+    pattern: oneOf(
+      /network \S+ not manually attachable|cannot create a swarm scoped network when swarm is not active/,
+      /(?:This node is not a swarm manager|Cannot create a multi-host network from a worker node)[^\n]{0,120}network/,
+      /Cannot create a multi-host network from a worker node|Only networks scoped to the swarm can be used/,
+      /cannot be used with services\. Only networks|Multi-Host overlay networking requires cluster-advertise/,
+    ),
+    who: 'docker',
+    meaning: 'the network belongs to the swarm, or does not, and the command wants the other',
+    causes: [
+      'a container of its own cannot join an overlay network that was made without --attachable',
+      'a service takes overlay networks only, which managers of the swarm make; this node is a worker, or in no swarm',
+    ],
+    look: ["docker info -f '{{json .Swarm}}'", 'docker network ls'],
+    cure: 'make the network on a manager: docker network create -d overlay --attachable NAME',
+  },
+  {
     id: 'docker-endpoint-left',
-    pattern: /endpoint with name \S+ already exists in network|network \S+ (?:id \S+ )?has active endpoints/i,
+    pattern: oneOf(
+      /endpoint with name \S+ already exists(?: in network)?|network \S+ (?:id \S+ )?has active endpoints?/,
+      /endpoint with name \S+ (?:id \S+ )?has active containers|container \S+ is already present in sandbox/,
+      /a(?:nother)? container (?:has already joined the|is attached to the same network) endpoint/,
+      /\(Only one endpoint allowed\)/,
+    ),
     who: 'docker',
     meaning: 'docker still has an endpoint of a container that is gone, on this network',
     causes: [
@@ -88,7 +135,7 @@ export const engineErrors: readonly KnownError[] = [
   {
     id: 'podman-ipam',
     pattern:
-      /IPAM error: (?:failed to (?:get|find) (?:ips?|addresses) for container|failed to open database)[^\n]{0,160}/i,
+      /IPAM error: (?:failed to (?:get|find) (?:ips?|addresses) for |failed to (?:open database|(?:create\/)?get \w+ bucket|store|unmarshal|remove))[^\n]{0,160}/i,
     who: 'podman, with netavark',
     meaning: 'podman does not find the addresses of a container in its own list (ipam.db)',
     causes: [
@@ -102,6 +149,7 @@ export const engineErrors: readonly KnownError[] = [
   {
     id: 'rootless-netns',
     pattern: oneOf(
+      /rootless netns: (?!setup network: pasta)[^\n]{1,160}|rootless netns ref counter out of sync[^\n]{0,60}/,
       /failed to (?:mount|create|write|set ?up|open) [^\n]{0,60}\brootless[- ](?:netns|cni)\b[^\n]{0,160}/,
       /(?:error|failed) (?:creating|to create|reading|to (?:open|join|enter)) (?:the )?rootless[- ](?:cni |network )?(?:netns|namespace|network)\b[^\n]{0,160}/,
     ),

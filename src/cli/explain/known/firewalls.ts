@@ -6,15 +6,39 @@ import { type KnownError, oneOf } from './known-error.ts'
 /** Errors of firewalld and nft. */
 export const firewallErrors: readonly KnownError[] = [
   {
-    id: 'firewalld-refused',
-    pattern:
-      /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1|(?:to|from|in) \S+ zone: [A-Z]+_[A-Z_]+/,
-    who: 'firewalld, asked by the firewall plugin',
-    meaning: 'firewalld refused to put the address of the pod into a zone',
+    id: 'firewalld-unreachable',
+    pattern: oneOf(
+      /Error retrieving dbus connection for requested firewall backend[^\n]{0,160}/,
+      /DBus error: (?:I\/O error|Connection refused|Failed to connect)[^\n]{0,80}|\bFirewallD is not running\b/,
+      /ServiceUnknown: The name "?org\.fedoraproject\.FirewallD1"? was not provided by any \.service files/,
+      /firewalld[^\n]{0,60}Failed to connect to D-?Bus system bus[^\n]{0,80}|Failed to connect to D-Bus system bus: dial unix[^\n]{0,80}/,
+    ),
+    who: 'netavark, docker, firewall-cmd',
+    meaning: 'rules are to be made by firewalld, and it does not answer: no D-Bus, or firewalld does not run',
     causes: [
-      'the zone (trusted, or firewalldZone) does not exist',
-      'the address is in another zone, from an earlier pod or by hand',
-      'firewalld was just restarted',
+      'firewalld is not installed or not started, and the settings want it (firewall_driver = "firewalld")',
+      'there is no D-Bus: a container, a chroot or a minimal system without /run/dbus/system_bus_socket',
+    ],
+    look: ['systemctl status firewalld dbus', 'ls -l /run/dbus/system_bus_socket', 'podman info | grep -i firewall'],
+    cure:
+      'start firewalld (and dbus); or let netavark make its rules by itself: firewall_driver = "nftables" below ' +
+      '[network] in containers.conf',
+  },
+  {
+    id: 'firewalld-refused',
+    pattern: oneOf(
+      /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1/,
+      /(?:to|from|in) \S+ zone: [A-Z]+_[A-Z_]+/,
+      /NAME_CONFLICT: new_policy_object\(\)[^\n]{0,60}|Failed to update firewalld policy \S+[^\n]{0,80}/,
+      /Error (?:creating (?:policy|zone) \S+|adding source subnets to zone \S+)(?:: [^\n]{1,80})?/,
+      /firewalld: (?:interface "[^"]*" not found|unable to find interface \S+) in \S+ zone/,
+    ),
+    who: 'firewalld, asked by the firewall plugin, netavark or docker',
+    meaning: 'firewalld refused what was asked of it: mostly to put an address or interface into a zone',
+    causes: [
+      'the zone (trusted, docker, netavark_zone, or firewalldZone) does not exist',
+      'the address or interface is in another zone, from an earlier pod or by hand',
+      'firewalld was just restarted, or its files contradict each other (firewall-cmd --check-config)',
     ],
     look: [
       'firewall-cmd --get-zones',
@@ -31,7 +55,10 @@ export const firewallErrors: readonly KnownError[] = [
       /Error: Could not process rule: (?!Operation not permitted)[A-Z][a-z ]+/,
       /failed to run nft: (?:< )?(?!Error: Could not process rule: Operation not permitted)Error: [A-Z][a-z ]+/,
       /nftables: couldn't (?:initialise table|setup (?:masq|forward) rules)(?![^\n]{0,200}Operation not permitted)[^\n]{0,160}/,
-      /\bnft\b[^\n]{0,200}Error: syntax error, unexpected/,
+      /\bnft\b[^\n]{0,200}Error: syntax error, unexpected|internal:0:0-0: Error: [^\n]{1,80}/,
+      /nftables error: (?!unable to (?:execute|run))[^\n]{1,160}|libnftables: failed to apply commands[^\n]{0,160}/,
+      /(?:\/dev\/stdin|<cmdline>|\bnft\b[^\n]{0,80}):\d+:\d+-\d+: Error: [^\n]{1,80}/,
+      /Error: (?:No such file or directory|conflicting intervals specified|interval overlaps with an existing one)[^\n]{0,60} (?:list|delete|add|flush|create) (?:table|chain|set|element|rule) (?:inet|ip6?|bridge|netdev|arp) /,
     ),
     who: 'nft, run by a plugin',
     meaning: 'the kernel refused a rule of nftables',

@@ -85,7 +85,7 @@ export const iptablesErrors: readonly KnownError[] = [
     id: 'iptables-table',
     pattern: oneOf(
       /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'/,
-      /Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
+      /kernel doesn't support the ebtables '\w+' table|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
       /'ip6?tables-(?:save|restore)'[^\n]{0,80}returned non-zero exit status \d|custom chain [\w-]+: exit status 3\b/,
       /\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
     ),
@@ -104,7 +104,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-chain-gone',
     pattern:
-      /Couldn't load target [`'"]CNI-\S+|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
+      /Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
     who,
     meaning: 'a rule or chain that a plugin wants to remove is gone already',
     causes: [
@@ -172,7 +172,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status (?!3\b)\d|ip6?tables: Chain already exists/,
       /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)/,
       /(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
-      /-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|tables: Resource temporarily unavailable/,
+      /-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|(?<!fork\/exec \S{1,40})tables: Resource temporarily unavailable/,
       /\bip6?tables: (?:Too many links|Directory not empty)/,
     ),
     who: 'iptables',
@@ -180,11 +180,13 @@ export const iptablesErrors: readonly KnownError[] = [
     causes: [
       'plugins that use iptables run in parallel with kube-proxy or with each other',
       'iptables has so many rules that each call takes seconds',
+      '"Chain already exists" each time: the program does not see the chain that it made before, mostly since ' +
+        'iptables was changed between its legacy and nft kind',
     ],
     look: ['iptables-save | wc -l', 'fuser -v /run/xtables.lock'],
     cure:
       'the next try mostly works; with many rules kube-proxy in nftables or ipvs mode helps. `trestle convert` ' +
-      'makes a list without iptables of it',
+      'makes a list without iptables of it. A chain that stays goes with a restart of the machine',
   },
   {
     id: 'iptables-refused',
@@ -193,7 +195,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
       /(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed/,
       /unable to run ip6?tables-(?:restore|save) \([^)\n]*\): exit status \d/,
-      /\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Unknown error \d+)/,
+      /\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Index of insertion too big|Unknown error \d+)/,
     ),
     who: 'iptables, mostly of the nft kind',
     meaning: 'the kernel refused a rule or a chain',

@@ -51,6 +51,7 @@ export const limitErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:fork\/exec \/(?:opt|usr)\/\S*cni\S*|pthread_create failed|failed to create new OS thread)[^\n]{0,80}(?:resource temporarily unavailable|have \d+ already|cannot allocate memory)/,
       /fork\/exec \/\S*cni\S*: (?:resource temporarily unavailable|cannot allocate memory)/,
+      /fork\/exec \/\S*(?:ip6?tables|docker-proxy|nft|modprobe|ipset|conntrack|slirp4netns|pasta|netavark|\/ip)\S*: resource temporarily unavailable/,
     ),
     who: 'the kernel',
     meaning: 'no further process or thread can be started',

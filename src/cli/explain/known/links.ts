@@ -16,7 +16,8 @@ export const linkErrors: readonly KnownError[] = [
       /failed to (?:find|lookup) (?:the )?(?:master|host) (?:interface|device)[^\n]{0,80}/,
       /error with host device: [^\n]{0,40}|no default route interface found/,
       /requested parent interface \S+ was not found|failed to get default route interface/,
-      /unable to find (?:parent|master) interface/,
+      /unable to find (?:parent|master) interface|Parent (?:device|interface) ['"][^'"]*['"] doesn't exist/,
+      /error occurred looking up the (?:ip|mac)vlan parent iface \S+ error/,
       /type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found/,
       /(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/,
     ),
@@ -57,6 +58,8 @@ export const linkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?<!vxlan[^\n]{0,120})failed to set (?:the )?(?:link|macvlan|interface|ipvlan)(?: "?[\w.-]+"?)? up: (?:device or resource busy|address already in use)/,
       /(?:error adding container to network "[^"]*"|failed to create (?:macvlan|ipvlan|macvtap)[^\n]{0,40}): address already in use/,
+      /Address already in use - Failed to (?:perform ioctl|set(?:up)? (?:hw|mac) ?addr)[^\n]{0,200}/,
+      /MAC address "[^"]*" already defined on another NIC|Failed to setup hw address for [^\n]{1,80}Address already in use/,
     ),
     who: 'the kernel',
     meaning: 'another macvlan on the same master has the MAC address that was asked for (ipvlan: the address)',
@@ -116,11 +119,12 @@ export const linkErrors: readonly KnownError[] = [
       'two networks of the pod want the same name: two entries, or a default network that is named again in the ' +
         'annotation',
       'a plugin was called with the name lo or eth0 of another one',
+      'docker overlay ("creating vxlan interface"): the vx-… or namespace of an earlier overlay is left on the node',
     ],
     look: ['crictl inspectp POD | grep -i netns', 'ip -n NETNS -br link', 'trestle lint'],
     cure:
       'delete the pod: it gets a new namespace. With cnitool run `del` first; give each network of the pod an ' +
-      'interface name of its own',
+      'interface name of its own. What docker overlay left goes with ip link delete vx-…, or a restart of the machine',
   },
   {
     id: 'multus-interface-gone',

@@ -50,10 +50,13 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'host-port-taken',
     pattern: oneOf(
-      /rootlessport[^\n]{0,120}address already in use/,
+      /(?:rootlessport|bind host port|PortManager\.AddPort|failed to expose port|docker-proxy)[^\n]{0,200}address already in use/,
+      /to bind port \d+ \(Address already in use\)[^\n]{0,60}|slirp_add_hostfwd failed/,
+      /Failed to bind any port for '-[tu] (?:[\d.]+\/)?\d{4,5}[^\n]{0,40}/,
+      /cannot expose port \d+[^\n]{0,80}address already in use/,
       /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
       /can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use/,
-      /bind for \S+ failed: port is already allocated|all ports in range \S+ are already allocated/,
+      /bind for \S+ failed: port is already allocated|(?:external connectivity|userland proxy)[^\n]{0,200}(?:EADDRINUSE|all ports are allocated)|all ports in range \S+ are already allocated/,
       /cannot reserve the port [^\n]{0,160}address already in use/,
     ),
     who: 'CRI-O, docker, podman',
@@ -69,8 +72,10 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'host-address-missing',
-    pattern:
-      /(?:cannot open hostport|hostport mapping|userland proxy|external connectivity|rootlessport|failed to bind (?:host )?port|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}cannot assign requested address/i,
+    pattern: oneOf(
+      /(?:cannot open hostport|hostport mapping|userland proxy|external connectivity|rootlessport|failed to bind (?:host )?port|cannot listen on the (?:TCP|UDP) port|PortManager\.AddPort|docker-proxy)[^\n]{0,240}(?:cannot assign requested address|EADDRNOTAVAIL)/,
+      /to bind port \d+ \(Cannot assign requested address\)[^\n]{0,60}/,
+    ),
     who: 'CRI-O, docker, podman',
     meaning: 'a port is to be published at an address that the node does not have',
     causes: [
@@ -105,13 +110,16 @@ export const runtimeErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
       /failed to \w+ (?:a )?sandbox (?:container )?for pod "[^"]*": operation timeout: context deadline exceeded/,
+      /attaching to network failed, make sure your network options are correct[^\n]{0,60}: context deadline exceeded/,
       /failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
     ),
-    who: 'kubelet, containerd, CRI-O',
+    who: 'kubelet, containerd, CRI-O, docker with swarm',
     meaning: 'a call took longer than its caller waits',
     causes: [
       'the node is loaded, or its disk is slow',
       'a plugin waits: for its agent, the API server, a lock',
+      '"attaching to network failed": docker asked the managers of the swarm for the network, and none gave it: ' +
+        'their log says why (no leader, port 2377 or 7946 closed)',
       'iptables has very many rules',
     ],
     look: ['ps -eo pid,etime,args | grep /opt/cni', 'uptime', 'iptables-save | wc -l'],
