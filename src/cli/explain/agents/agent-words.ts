@@ -30,4 +30,8 @@ export const agentWords = oneOf(
   /appropriate master "|may not access \/proc\/\d+\/ns\/net|in sandbox interface because it conflicts/,
   /could not find free subnet|free private network subnets|to find free subnet|shim task: [^\n]{0,160}update_?\s?routes?/,
   /Charon daemon not found|\badd_routes: |network policy controller|setting up network: |\bkubelet\b[^\n]{0,80}node IP/,
+  /SetNetworkStatus|SetPodNetworkStatus|in out of cluster comm|no available ip addresses on network/,
+  /\b(?:Trunk|Branch) ?ENI|vpc-resource-controller|device-number of eni|\bENIs?\b[^\n]{0,120}EC2Metadata|rpc\/rpc\.pb\.go/,
+  /(?:instance metadata|network\/interfaces\/macs)[^\n]{0,160}EC2Metadata|aws-ebpf-sdk|maps\/loader\.go|ebpf\/bpf_client\.go/,
+  /\bdanm|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
 )

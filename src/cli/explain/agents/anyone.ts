@@ -12,7 +12,7 @@ export const anyonesErrors: readonly KnownError[] = [
       /\b(?:no|not enough|insufficient) (?:more|free|available|unallocated|unused) (?:(?:pod|IP|IPv[46]) )?(?:IPs?|address(?:es)?|address blocks?|CIDRs?)\b/,
       /\b(?:no|insufficient) (?:(?:pod|IP|IPv[46]) )?(?:IPs?|address(?:es)?|address blocks?|CIDRs?) (?:is |are )?(?:available|left|remaining|free|to allocate)\b/,
       /\bout of (?:free |available )?(?:(?:pod|IP|IPv[46]) )?(?:IPs|addresses|address space|blocks)\b/,
-      /all (?:IP )?addresses (?:are|have been) (?:allocated|used|assigned)/,
+      /all (?:IP )?addresses (?:are|have been) (?:allocated|used|assigned|reserved)/,
       /\b(?:IPs?|pool|subnet|range|CIDR|address space)(?: ["\w./:-]{1,60})? (?:(?:is|are|has been) )?(?:exhausted|used up|full)\b/,
       /\bIPs? exhausted\b/,
     ),
@@ -33,8 +33,10 @@ export const anyonesErrors: readonly KnownError[] = [
   },
   {
     id: 'agent-file-missing',
-    pattern:
-      /(?:failed \(\w+\)|network(?: for sandbox "[^"]*")?|to network "[^"]*"|to CNI network "[^"]*"): [^\n]{0,200}?\b(?:open|stat|lstat|read) "?\/(?:var\/)?(?:run|lib)\/(?!netns\b|cni\b|containerd|docker|crio|kubelet|secrets|systemd|user\b|xtables|modules|x86_64)[\w.-]+\/[^\s:"]+"?: no such file or directory/i,
+    pattern: oneOf(
+      /(?:to network "[^"\n]*"|configuration load failed): (?:[^\n]{0,60}: )?config file not found/,
+      /(?:failed \(\w+\)|network(?: for sandbox "[^"]*")?|to network "[^"]*"|to CNI network "[^"]*"): [^\n]{0,200}?\b(?:open|stat|lstat|read) "?\/(?:var\/)?(?:run|lib)\/(?!netns\b|cni\b|containerd|docker|crio|kubelet|secrets|systemd|user\b|xtables|modules|x86_64)[\w.-]+\/[^\s:"]+"?: no such file or directory/,
+    ),
     who: 'a plugin with an agent',
     meaning: 'a file that the agent of the plugin writes on each node is not there',
     causes: [

@@ -6,42 +6,6 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 /** Errors of aws-cni, azure-vnet, terway and their like. */
 export const cloudErrors: readonly KnownError[] = [
   {
-    id: 'aws-ipamd',
-    pattern: oneOf(
-      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}/,
-      /127\.0\.0\.1:50051[^\n]{0,60}/,
-      /"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
-      /aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
-      /(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}/,
-      /failed to connect to backend server for container[^\n]{0,60}/,
-      /(?:Checking for IPAM connectivity|Retrying waiting for IPAM-?D)[^\n]{0,60}/,
-    ),
-    who: 'the aws-cni plugin',
-    meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
-    causes: [
-      'aws-node starts still, crashes or fails its probe: it cannot reach the EC2 API or the API server, or its ' +
-        'role lacks AmazonEKS_CNI_Policy',
-    ],
-    look: ['kubectl -n kube-system get pods -o wide -l k8s-app=aws-node', 'tail /var/log/aws-routed-eni/ipamd.log'],
-    cure: 'make aws-node run on this node: ipamd.log says what it cannot reach',
-    // The port is anybody's: kube-egress-gateway has its agent there, too.
-    unless: /plugin type="(?!aws-cni|egress-cni|multus)[\w-]+"/,
-  },
-  {
-    id: 'aws-delete-refused',
-    pattern: /del cmd: (?:failed to process delete request|error received from DelNetwork gRPC call)/i,
-    who: 'the aws-cni plugin',
-    meaning: 'ipamd, the agent in the aws-node pod of this node, did not take the DEL of a pod, so it is tried again',
-    causes: [
-      'it does not know the pod (any more): it lost its state with a restart, or the pod never got an address',
-      'it does not answer: see its log',
-    ],
-    look: ['tail /var/log/aws-routed-eni/plugin.log /var/log/aws-routed-eni/ipamd.log'],
-    cure:
-      'update the plugin: newer ones answer a DEL for a pod that they do not know as done. Until then only the log ' +
-      'fills',
-  },
-  {
     id: 'rule-exists',
     pattern:
       /failed to (?:add|set ?up)(?: [\w']+){0,2} ?rule\b[^\n]{0,120}: file exists|UpdateRuleListBySrc: (?!Success|empty)[^\n]{1,60}/i,
@@ -58,7 +22,7 @@ export const cloudErrors: readonly KnownError[] = [
     pattern: oneOf(
       /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange/,
       /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available/,
-      /no available (?:IP )?address(?:es)?\b(?! pools)|IPAM pool is (?:full|exhausted)/,
+      /no available (?:IP )?address(?:es)?\b(?! (?:pools|on (?:this )?network))|IPAM pool is (?:full|exhausted)/,
       /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP/,
       /DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)/,
       /no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet/,
@@ -66,7 +30,14 @@ export const cloudErrors: readonly KnownError[] = [
       /No more IP addresses available on network|IpAddressGenerationFailure\w*/,
       /no IPs available on any interfaces|No slot available for a trunk ENI/,
       /no valid subnets available for ENI creation|Insufficient available addresses in subnet/,
-      /Subnet(?:Is)?Full(?:Error)?\b|IP_?SPACE_?EXHAUSTED|too many adapters on this instance/,
+      /Subnet(?:Is)?Full(?:Error)?\b|IP_?SPACE_?EXHAUSTED\w*|too many adapters on this instance/,
+      /InsufficientSubnetSize|Pre-allocated IPs \d+ exceeds IPs available \d+|InsufficientVSwitchIP/,
+      /subnet does not have enough free cidr blocks|does not have enough capacity for \d+ IP addresses/,
+      /does not have available private IP space in \S+ to reserve|IP space of '[^'\n]+' is exhausted/,
+      /(?:AllocateIPConfig|RequestIPConfigs?) failed: no IPs? available|no IPs available, waiting on Azure CNS/,
+      /SecondaryPrivateIpAddresses\w*(?:LimitExceeded|Quota)|EniPerInstanceLimitExceeded|QuotaExceeded\.(?:PrivateIp|Eni)\w*/,
+      /add ip addresses exceeds? the limit|failed to increase IP address pool[^\n]{0,80}|NetworkInterfaceLimitExceeded/,
+      /Insufficient(?:IP|Free(?:IP|Private)\w*)\b|awsGetFreeDeviceNumber: no available device number/,
     ),
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',
@@ -86,39 +57,6 @@ export const cloudErrors: readonly KnownError[] = [
       '(Azure)',
   },
   {
-    id: 'aws-policy-agent',
-    pattern:
-      /127\.0\.0\.1:50052[^\n]{0,60}|failed to connect to network policy agent[^\n]{0,60}|failed to setup (?:default )?network policy[^\n]{0,80}/i,
-    who: 'the aws-cni plugin',
-    meaning: 'the agent for network policies (aws-eks-nodeagent in the aws-node pod) of this node does not answer',
-    causes: [
-      'it crashes or starts still: an old kernel without its BPF, a port 8162 or 50052 that is taken',
-      'strict mode is on (NETWORK_POLICY_ENFORCING_MODE), and the agent is not',
-    ],
-    look: [
-      'kubectl -n kube-system logs ds/aws-node -c aws-eks-nodeagent --tail=30',
-      'tail /var/log/aws-routed-eni/network-policy-agent.log',
-    ],
-    cure: 'make that container run; where no policies are wanted switch enableNetworkPolicy of the add-on off',
-  },
-  {
-    id: 'aws-controller',
-    pattern:
-      /pod does not have label vpc\.amazonaws\.com\/\S+|failed to allocate branch ENI to pod[^\n]{0,120}|Failed to get pod ENI config|pod-?ENI annotation[^\n]{0,60}(?:not found|missing|empty)/i,
-    who: "the plugin for VPCs, by what AWS's vpc-resource-controller tells it",
-    meaning: 'the controller has not written into the pod which address or branch interface it gets',
-    causes: [
-      'a pod with a security group: the machine type has no branch interfaces, or they are used up',
-      'the role of the cluster lacks AmazonEKSVPCResourceController',
-      'Windows: enable-windows-ipam is not set in amazon-vpc-cni, or the old controller and its webhook do not run',
-    ],
-    look: [
-      'kubectl get events -A | grep -i -e eni -e SecurityGroup',
-      'kubectl get node NODE -o yaml | grep -i pod-eni',
-    ],
-    cure: 'do what the event of the controller says; use a machine type with branch interfaces (ENABLE_POD_ENI)',
-  },
-  {
     id: 'azure-cns',
     pattern: oneOf(
       /(?:RequestIPConfigs?|AllocateIPConfig|RequestIPAddress\w*) failed/,
@@ -126,6 +64,10 @@ export const cloudErrors: readonly KnownError[] = [
       /failed to get (?:IP address|network container\w*)[^\n]{0,40} from (?:Azure )?CNS/,
       /no NCs? found in (?:the )?CNS|CNS (?:client|IPAM)[^\n]{0,80}(?:failed|error|refused|deadline)/,
       /(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
+      /Failed to (?:request|release) IP address from CNS[^\n]{0,160}|failed to (?:initialize|create) CNS ?client[^\n]{0,60}/i,
+      /Failed to start CNS, err[^\n]{0,120}|Failed to start CRD Controller, err[^\n]{0,120}/,
+      /failed to (?:reconcile|initialize) CNS (?:IPAM )?state[^\n]{0,120}|\bCNS\b[^\n]{0,80}NodeNetworkConfig[^\n]{0,80}not found/,
+      /no network containers found in NNC status|Asynchronous CNS delete failed[^\n]{0,80}/,
     ),
     who: 'the azure-vnet plugin',
     meaning: 'azure-cns, the agent for addresses of this node, does not answer',
@@ -186,6 +128,9 @@ export const cloudErrors: readonly KnownError[] = [
       /RouteController failed to create a route|Node created without a route|FailedToCreateRoute/,
       /Could not create route \S+ \S+ for node \S+[^\n]{0,160}|Couldn't reconcile node routes: [^\n]{1,200}/,
       /route_controller\.go:\d+\] (?:Unable to (?:create|delete) route|error listing routes)[^\n]{1,160}/,
+      /hcloud\/(?:\w+\.)?(?:CreateRoute|DeleteRoute|ListRoutes|newRoutes)\b[^\n]{0,160}/,
+      /This node is not attached to Network \S+|network with id \d+ not attached to this server/,
+      /routes are only supported for cloud servers|using Routes with Robot is not supported/,
     ),
     who: 'the route controller of a cloud provider',
     meaning: "the cloud has no route to the range of this node's pods: other nodes do not reach them",
@@ -193,6 +138,7 @@ export const cloudErrors: readonly KnownError[] = [
       "the table of routes is full (AWS: 50 of a VPC's table), or has no tag of this cluster",
       'the role of the controller may not make routes, or the cloud does not know the machine by this name',
       'two nodes have one podCIDR, or a route of an earlier node has it',
+      'Hetzner: HCLOUD_NETWORK names no network, the machine is not attached to it, or the range of pods is not in it',
     ],
     look: ['kubectl describe node NODE | grep -i -A3 NetworkUnavailable', 'kubectl get events -A | grep -i route'],
     cure:
@@ -206,6 +152,7 @@ export const cloudErrors: readonly KnownError[] = [
       /EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}/,
       /failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))/,
       /IMDS client is not available|EC2RoleRequestError|Aliyun Metadata API Error[^\n]{0,60}|metadata: error get [^\n]{1,80}/,
+      /get instance metadata: failed to (?:retrieve|read)[^\n]{0,120}|failed to retrieve region data[^\n]{0,80}/,
     ),
     who: "the agent of a cloud provider's network",
     meaning: "the agent does not reach the cloud's metadata service, from which it learns its machine and interfaces",

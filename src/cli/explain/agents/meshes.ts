@@ -11,6 +11,8 @@ export const meshErrors: readonly KnownError[] = [
       /no ztunnel connection|failed to wait for ztunnel connection/,
       /ztunnel (?:connection broken|protocol error|responded with an ack error)/,
       /(?:partial add error|failed to add pod to ztunnel)[^\n]{0,120}/,
+      /(?:add-workload|snap-sent|del-workload): got ack error[^\n]{0,120}|failed to add workload: [^\n]{1,120}/,
+      /Unable to send pod to ztunnel[^\n]{0,160}|timed out waiting for valid ztunnel response[^\n]{0,80}/,
     ),
     who: 'the istio-cni plugin, in ambient mode',
     meaning: 'istio-cni of this node could not hand the pod to ztunnel',
@@ -51,7 +53,9 @@ export const meshErrors: readonly KnownError[] = [
     pattern: oneOf(
       /linkerd-cni: could not configure firewall[^\n]{0,160}|nsenterRedirect failed[^\n]{0,80}/,
       /redirect failed[^\n]{0,120}|unable to (?:setup|set up|apply) (?:traffic )?redirect\w*[^\n]{0,80}/,
-      /pod redirection[^\n]{0,40}failed[^\n]{0,60}/,
+      /pod redirection[^\n]{0,40}failed[^\n]{0,60}|failed to reconcile inpod rules for pod[^\n]{0,120}/,
+      /linkerd-cni: could not (?:create a Firewall Configuration|retrieve (?:overridden annotations|ports))[^\n]{0,160}/,
+      /failed to (?:set up transparent proxy|inject iptables rules)[^\n]{0,160}|(?:program|failed to setup) redirection\b[^\n]{0,120}/,
     ),
     who: 'the istio-cni, linkerd-cni or kuma-cni plugin',
     meaning: "the mesh's plugin could not write the rules that lead the pod's traffic to its proxy",
@@ -64,6 +68,50 @@ export const meshErrors: readonly KnownError[] = [
     cure: "load the modules; choose the kind of iptables in the mesh's own options; correct the annotation",
     needsNetwork: true,
     wraps: true,
+  },
+  {
+    id: 'mesh-rules-missing',
+    pattern: oneOf(
+      /Failed to validate networking configuration\b[^\n]{0,120}/,
+      /iptables validation failed; workload is not ready for Istio|Validation failed: validation timeout/,
+      /Error connecting to 127\.0\.0\.\d+:15002[^\n]{0,80}|failed to run validation: validation timeout/,
+      /client failed to connect to the verification server[^\n]{0,80}|functionality verification failed/,
+    ),
+    who: 'linkerd-network-validator, istio-validation (a first container of the pod)',
+    meaning:
+      "the pod's traffic is not led to its proxy: the rules that the mesh's plugin should have made are not there",
+    causes: [
+      'the pod was made before the plugin of the mesh stood in the list of the node: a new node, a restart of both',
+      'the network wrote its list anew, and the entry of the mesh is gone',
+      'another program takes the traffic before the rules (Cilium without socketLB.hostNamespaceOnly)',
+    ],
+    look: [
+      'grep -l -e istio-cni -e linkerd-cni -e kuma-cni /etc/cni/net.d/*',
+      'ip netns exec NETNS iptables-save -t nat | grep -i -e istio -e proxy_init -e mesh',
+      'kubectl get pods -A -o wide | grep -e istio-cni -e linkerd-cni -e kuma-cni',
+    ],
+    cure:
+      'see that the entry of the mesh is in the list, and delete the pod: a new one gets the rules. The repair ' +
+      'controllers of Istio and Linkerd do that by themselves',
+  },
+  {
+    id: 'mesh-rules-exist',
+    pattern: oneOf(
+      /-N (?:ISTIO|PROXY_INIT|LINKERD|KUMA|MESH|OSM|CONSUL)_\w+[^\n]{0,100}Chain already exists/,
+      /Chain [`'"](?:ISTIO|PROXY_INIT|LINKERD|KUMA|MESH|OSM|CONSUL)_\w+['"] already exists/,
+      /iptables-restore[^\n]{0,120}(?:ISTIO|PROXY_INIT|KUMA_MESH|MESH)_\w+[^\n]{0,60}already exists/,
+    ),
+    who: "the mesh's first container or plugin",
+    meaning: 'the rules that lead the traffic to the proxy are in the pod already, so making them fails',
+    causes: [
+      'istio-init (or linkerd-init) ran a second time in one pod: docker prune removed its ended container, the ' +
+        'machine was restarted',
+      'both the plugin and the first container make them: the pod was injected before the plugin was installed',
+    ],
+    look: ["kubectl get pod POD -o jsonpath='{.spec.initContainers[*].name}'", 'kubectl describe pod POD'],
+    cure:
+      'delete the pod: a new one begins with no rules. Keep ended first containers (no docker prune on nodes), or ' +
+      'use the plugin of the mesh alone; newer releases do not mind',
   },
   {
     id: 'chaining-mode',
@@ -103,7 +151,10 @@ export const meshErrors: readonly KnownError[] = [
       /from primary CNI config is missing in Istio CNI config/,
       /(?:kuma|linkerd)-cni plugin is missing in the chained config/,
       /cni config file does not exist at the specified path/,
-      /CNI config file(?: \S+)? removed(?: during configuration|:)/,
+      /CNI config file(?: \S+)? (?:removed(?: during configuration|:)|preempted by)/,
+      /cannot find existing CNI network config[^\n]{0,120}|No active CNI configuration files? found/,
+      /Configuration has been reconciled multiple times in a short period|failed to find kuma-cni plugin in chained config/,
+      /Istio owned CNI config \S+ has lower priority than/,
     ),
     who: 'the installer of istio-cni, linkerd-cni or kuma-cni',
     meaning: "the mesh's entry is not (or no longer) in the list of the network that it stands behind",

@@ -124,4 +124,47 @@ export const otherAgentErrors: readonly KnownError[] = [
     look: ['kubectl -n kube-system get pods,svc -o wide | grep romana', 'ls /etc/cni/net.d'],
     cure: 'make romana-daemon and its etcd run first, then the agent. Romana has no maintainer any more: plan to leave',
   },
+  {
+    id: 'vpp-not-running',
+    pattern: oneOf(
+      /(?:Cannot|cannot) connect to VPP\b[^\n]{0,200}|Cannot create VPP client: [^\n]{1,120}/,
+      /VPP API socket file \S+ does not exist|Cannot connect to VPP stats segment[^\n]{0,120}/,
+      /Vpp [Mm]anager not (?:started|ready)[^\n]{0,80}|\bVPP(?:\(\S*\))? run failed with [^\n]{1,120}/,
+      /EAL: (?:Cannot get hugepage information|No (?:available|free) (?:\d+ kB )?hugepages)[^\n]{0,80}/,
+      /Cannot create interface: Out of buffers[^\n]{0,120}|Error (?:creating|configuring) uplink interface[^\n]{0,120}/,
+    ),
+    who: 'calico-vpp-node',
+    meaning: 'VPP, which carries the packets of this node in place of the kernel, does not run or ended',
+    causes: [
+      'the node has no hugepages, or fewer than VPP is given',
+      'the interface in CALICOVPP_INTERFACES is not there, or its driver does not let VPP have it (vfio-pci, uio)',
+      'it crashed: the log of the container vpp says where',
+    ],
+    look: [
+      'kubectl -n calico-vpp-dataplane logs ds/calico-vpp-node -c vpp --tail=40',
+      'grep -i huge /proc/meminfo; ip -br link',
+    ],
+    cure:
+      'correct the interface and its driver in calico-vpp-config; sysctl -w vm.nr_hugepages=512 (keep it in ' +
+      '/etc/sysctl.d) and restart kubelet, which counts them at its start',
+  },
+  {
+    id: 'danm-network',
+    pattern: oneOf(
+      /there are no network connections defined[^\n]{0,60}no suitable default network configured/,
+      /failed to get network object for Pod:[^\n]{1,160}|none of DANM APIs have a suitable default network/,
+      /no network management APIs are installed in the cluster|DANM annotation (?:cannot be parsed|is invalid)[^\n]{0,120}/,
+      /there were no Devices allocated for the Pod|failed to pop devices due to:[^\n]{0,120}/,
+    ),
+    who: 'DANM',
+    meaning: 'the pod names no network of DANM, or one that is not there',
+    causes: [
+      'the annotation danm.k8s.io/interfaces is missing, and there is no network with the name default',
+      'the DanmNet, TenantNetwork or ClusterNetwork is in another namespace or was removed',
+      'a network of SR-IOV, and the pod does not request its device_pool',
+    ],
+    look: ['kubectl get danmnets,tenantnetworks -A; kubectl get clusternetworks', 'kubectl get danmeps -A'],
+    cure: 'correct the annotation, or make the network that it names; then delete the pod',
+    wraps: true,
+  },
 ]

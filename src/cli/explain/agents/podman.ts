@@ -65,6 +65,7 @@ export const podmanErrors: readonly KnownError[] = [
       /could not find (?:slirp4netns|pasta)[^\n]{0,80}/,
       new RegExp(`${helperFailed.source}(?![\\s\\S]{0,500}?(?:${ownEntries.source}))[^\\n]{0,160}`),
       /bypass4netnsd not running\?|do_slirp(?: is exiting| failed)|\bcreate_sandbox failed|child failed\(\d+\) (?:WARNING: Support for|parent failed)|bess: (?:connect|bind)\b/,
+      /(?<!open: No such device )\[rootlesskit:parent\] error: failed to setup network[^\n]{1,900}/,
       /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/,
       /(?:slirp4netns|pasta|vpnkit) binary "[^"]*" is not installed|got empty (?:slirp4netns|pasta) binary/,
       /slirp4netns seems older than v[\d.]+|this version of slirp4netns does not support --[\w-]+/,
@@ -100,5 +101,22 @@ export const podmanErrors: readonly KnownError[] = [
     causes: ['the host port is smaller than that'],
     look: ['sysctl net.ipv4.ip_unprivileged_port_start'],
     cure: 'use a port from 1024 on, or lower the limit: sysctl -w net.ipv4.ip_unprivileged_port_start=80',
+  },
+  {
+    id: 'rootlesskit-api-mismatch',
+    pattern: oneOf(
+      /failed to call info API, probably RootlessKit binary is too old[^\n]{0,160}/,
+      /error while connecting to RootlessKit API socket[^\n]{0,200}/,
+      /error while calling PortManager\.\w+\(\): [^\n]{0,60}(?:unexpected HTTP status|404 page|EOF|connection refused|no such file)[^\n]{0,60}/,
+    ),
+    who: 'rootlesskit-docker-proxy, which docker without root runs for each published port',
+    meaning:
+      'the RootlessKit that runs is of another release than the program that asks it for a port, or does not answer',
+    causes: [
+      'docker was updated, and the daemon of the user still runs below the old rootlesskit',
+      'two are installed: one of the distribution in /usr/bin, another in ~/bin',
+    ],
+    look: ['rootlesskit --version; which -a rootlesskit rootlesskit-docker-proxy', 'systemctl --user status docker'],
+    cure: 'install docker-rootless-extras of the same release as docker, then systemctl --user restart docker',
   },
 ]

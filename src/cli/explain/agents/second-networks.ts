@@ -66,6 +66,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /error (?:listing DP features|connecting OVSDB)[^\n]{0,80}|ovs-vswitchd (?:is not running|process is not running)/,
       /ovs-(?:ofctl|appctl|dpctl): [^\n]{1,100}(?:failed to connect to socket|cannot (?:connect to|read pidfile))[^\n]{0,100}/,
       /ovs-ofctl: \S+ is not a bridge or a socket|Error connecting to OVS\b[^\n]{0,60}/,
+      /Given ovs-socket "[^"]*" was not found/,
     ),
     who: 'the ovs plugin, or an agent with Open vSwitch',
     meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',
@@ -159,7 +160,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /at least one delegate(?:\/clusterNetwork)? must be specified/,
       /must have either Kubernetes config or delegates|failed to get clusterNetwork \S+ in namespace/,
-      /cannot find valid master CNI config/,
+      /cannot find (?:valid )?master CNI (?:config|file)[^\n]{0,120}|no master plugin was found|has been deleted\. (?:waiting|Allowing)[^\n]{0,30} (?:for its )?restoration/,
+      /Att?empt?ing to find master plugin configuration|failed to find the (?:primary|cluster master) CNI plugin[^\n]{0,120}/,
       /failed to (?:load|read) the primary CNI (?:configuration|plugin config)[^\n]{0,100}/,
       /could not find a plugin configuration in \S+/,
       /couldn't get (?:cni config|cni version|top level cni version)[^\n]{0,40}/,
@@ -197,7 +199,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /bonding requires at least two links|bonding mode \(\S+\) is not supported/,
       /failed to (?:find bonded link|create bonded link|attach\w* links to bond|confirm that link)[^\n]{0,120}/,
-      /requested MTU for bond is bigger|FailOverMac mode should be/,
+      /requested MTU for bond is bigger|FailOverMac mode should be|invalid bond MTU value|tlbDynamicLb (?:is|should)/,
+      /failed to (?:move the links|retrieve link objects|lookup physical functions links|handle duplicated macs)[^\n]{0,160}/,
+      /failed to set link: \S+ (?:NO)?MASTER|xmitHashPolicy is not supported|allSlavesActive should be|bond is not a suitable IPAM/,
     ),
     who: 'the bond plugin',
     meaning: 'the bond of the pod could not be made of its links',

@@ -85,6 +85,8 @@ export const startErrors: readonly KnownError[] = [
       /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}/,
       /chdir to cwd \("\/(?:opt|etc)\/cni\/[^"\n]{0,60}"\) set in config\.json failed: [a-z ]+/,
       /bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
+      /couldn't find key \S+ in (?:ConfigMap|Secret) \S{0,60}\/(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\S+|kube-router-cfg|weave-net|antrea-\S+|ovn-config|istio-cni-config|linkerd-cni-config|kuma-cni\S*|amazon-vpc-cni|eni-config|azure-\S*cns\S*)/,
+      /(?:configmap|secret) "(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni|eni-config)" not found/,
     ),
     who: 'kubelet, of the DaemonSet of a network',
     meaning:
@@ -147,6 +149,8 @@ export const startErrors: readonly KnownError[] = [
       /Either IPv4 or IPv6 addressing must be enabled|unknown IPAM mode|Invalid IPAM mode/,
       /Failed to parse config (?:parameter|environment)[^\n]{1,120}|Invalid \(required\) config value/,
       /IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/,
+      /(?:multus-(?:bin|conf)-file|cni-(?:bin|conf)-dir) is not found: [^\n]{1,120}/,
+      /the CNI version is a mandatory parameter when the '-multus-config-file=auto'/,
     ),
     who: 'the agent of a network',
     meaning: 'the agent ends at its start: it refuses an option, or two that do not go together',
@@ -180,28 +184,6 @@ export const startErrors: readonly KnownError[] = [
     cure:
       'do what the last words name; a slow node: raise startupProbe.failureThreshold and the CPU limit; an ENI that ' +
       'is late comes by itself',
-    wraps: true,
-  },
-  {
-    id: 'aws-start',
-    pattern: oneOf(
-      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}/,
-      /(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}/,
-      /waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to validate configuration/,
-    ),
-    who: 'ipamd, in the aws-node pod',
-    meaning: 'ipamd ended while it started, so pods of this node get no addresses',
-    causes: [
-      'it does not reach the EC2 API, the metadata service or the API server: no route, a proxy, IMDS with a hop ' +
-        'limit of 1',
-      'its role lacks AmazonEKS_CNI_Policy',
-      'an interface is listed that the machine does not have (yet): attached a moment ago, or detached by hand',
-    ],
-    look: [
-      'tail -n 30 /var/log/aws-routed-eni/ipamd.log',
-      'kubectl -n kube-system logs ds/aws-node -c aws-node --previous --tail=20',
-    ],
-    cure: 'do what the last error in ipamd.log names; a machine whose metadata are wrong is replaced',
     wraps: true,
   },
 ]

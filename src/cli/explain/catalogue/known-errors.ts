@@ -40,6 +40,9 @@ import { runtimeErrors } from '../known/runtime.ts'
 import { sandboxErrors } from '../known/sandboxes.ts'
 import { settingErrors } from '../known/settings.ts'
 import { valueErrors } from '../known/values.ts'
+import { awsErrors } from '../platforms/aws.ts'
+import { virtualFunctionErrors } from '../platforms/virtual-functions.ts'
+import { virtualMachineErrors } from '../platforms/virtual-machines.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
 export const unknownOwnError: KnownError = {
@@ -70,8 +73,11 @@ export const knownErrors: readonly KnownError[] = [
   ...meshErrors,
   ...agentErrors,
   ...agentStateErrors,
+  ...awsErrors,
   ...cloudErrors,
   ...secondNetworkErrors,
+  ...virtualFunctionErrors,
+  ...virtualMachineErrors,
   ...windowsErrors,
   ...podmanErrors,
   ...deviceErrors,

@@ -73,8 +73,9 @@ export const addressErrors: readonly KnownError[] = [
       /requested static ip \S+ not in any subnet on network[^\n]{0,40}/,
       /(?:response from daemon|IPAM|failed to allocate)[^\n]{0,160}Requested address is out of range/,
       /Device IP address "[^"]*" not within network "[^"]*" subnet/,
+      /static IP allocation failed, requested static IP:\S+ is (?:outside the network|not a valid IP)[^\n]{0,80}/,
     ),
-    who: 'host-local, docker, podman, Incus',
+    who: 'host-local, docker, podman, Incus, DANM',
     meaning: 'the address that was asked for (--ip, an annotation) is in none of the ranges of the network',
     causes: [
       'the wrong network: without its name the default one is taken',
@@ -128,6 +129,7 @@ export const addressErrors: readonly KnownError[] = [
       /AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use/,
       /requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?/,
       /IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/,
+      /static IP allocation failed[^\n]{0,80}already in use/,
     ),
     who: 'an IPAM plugin, a check for duplicates, or the kernel',
     meaning: 'the address that the pod should have is in use by another machine or pod on the same network',

@@ -129,7 +129,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
     pattern: oneOf(
       /CNI_ARGS invalid key\/value pair|invalid CNI_ARGS pair/,
       /ARGS: (?:invalid (?:key|pair)|unknown args)[^\n]{0,80}/,
-      /ARGS: (?:error parsing value of pair|cannot unmarshal into field)[^\n]{0,80}/,
+      /ARGS: (?:error parsing value of pair "IgnoreUnknown|cannot unmarshal into field)[^\n]{0,80}/,
       /boolean unmarshal error: invalid input/,
     ),
     who: 'libcni, in a plugin',

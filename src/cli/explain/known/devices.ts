@@ -10,7 +10,10 @@ export const deviceErrors: readonly KnownError[] = [
     pattern: oneOf(
       /VF pci addr(?:ess)? is required/,
       /failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))/,
-      /no (?:free )?VFs? (?:available|found)|failed to open the sriov_numfs of device[^\n]{0,120}/,
+      /no (?:free )?VFs? (?:available|found)|failed to (?:open|read) the sriov_numfs of device[^\n]{0,120}/,
+      /Insufficient (?!vpc\.amazonaws)[\w.-]+\/\S*(?:sriov|vfs?\b|vf_|mlx|mlnx|rdma|hca|dpdk|netdevice|[_-]net\b|[_-]?nics?\b|infiniband|roce|macvtap|fpga-vf|e810|x710|i40e|ixgbe)\S{0,40}/,
+      /cannot allocate unhealthy devices \S*(?:sriov|vf|mlx|mlnx|rdma|hca|nic|net)\S{0,40}/,
+      /unable to get VF ID with PF: \S+|no symbolic link (?:between virtual function and PCI|for the virtfn)[^\n]{0,60}/,
     ),
     who: 'the sriov plugin',
     meaning: 'the pod got no virtual function of a network card',
@@ -27,7 +30,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-setup',
     pattern: oneOf(
-      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b(?! \d+ to netns: "?file exists)[^\n]{0,80}/,
+      /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b(?! \d+ to netns: "?file exists| device "[^"]*": Link not)[^\n]{0,80}/,
       /error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid/,
       /(?:effective|hardware) mac address is different from requested/,
       /error setting up interface in container namespace|SRI-?OV-?\s?CNI failed to configure VF[^\n]{0,100}/,
@@ -84,6 +87,8 @@ export const deviceErrors: readonly KnownError[] = [
       /does not have a interface name or a dpdk driver/,
       /failed to find (?:network device in path|physical interface)|runtime config DeviceID \S+ not found/,
       /failed to get (?:uplink|VF) representor[^\n]{0,80}|unable to get device with hardware address/,
+      /failed to look ?up vf device \S+: "?Link not found/,
+      /(?:lstat|open|readdir\w*|stat) \/sys\/bus\/pci\/devices\/\S+(?<!sriov_num\w{1,3}): no such file or directory/,
     ),
     who: 'host-device, sriov, ovs, antrea, OVN',
     meaning: 'the PCI device that the pod got has no network interface on the node',
@@ -152,15 +157,26 @@ export const deviceErrors: readonly KnownError[] = [
   },
   {
     id: 'rdma-namespace',
-    pattern:
-      /RDMA subsystem namespace awareness mode[^\n]{0,120}|failed to move RDMA dev\w*[^\n]{0,120}|failed to get RDMA devices? for PCI[^\n]{0,100}/i,
-    who: 'the rdma or ib-sriov plugin',
-    meaning: 'the RDMA device of the function could not be given to the pod',
+    pattern: oneOf(
+      /RDMA subsystem namespace awareness mode[^\n]{0,120}|failed to move RDMA dev\w*[^\n]{0,120}/,
+      /failed to get RDMA devices? for (?:PCI|device ID)[^\n]{0,100}|RDMA-CNI is expected to be called as part/,
+      /(?:incorrect|get) RDMA subsystem network namespace|too old kernel to get RDMA subsystem/,
+      /missing RDMA device spec for device[^\n]{0,80}|RDMA resources for \S+ not found|RDMA modules are not loaded/,
+      /rdma is required in the configuration but|No RDMA devices available for|no Rdma Devices were found for resource/,
+      /\bno RDMA devices found|cannot find RDMA link from name|RDMA device "[^"]*" not found/,
+      /(?:rdma|RDMA)[^\n]{0,60}netns[^\n]{0,60}(?:device or resource busy|operation not (?:supported|permitted))/,
+    ),
+    who: 'the rdma or ib-sriov plugin, or a device plugin for RDMA',
+    meaning: 'the RDMA device of the card or function could not be given to the pod',
     causes: [
-      'the node shares RDMA devices between namespaces (rdma system netns shared): the plugin needs "exclusive"',
+      'the node shares RDMA devices between namespaces (rdma system netns shared): rdma-cni and ib-sriov need ' +
+        '"exclusive"',
+      'the other way round: k8s-rdma-shared-dev-plugin needs "shared", and the node is set to exclusive',
       'the card has no RDMA device on this function: its driver (mlx5_ib) is not loaded',
     ],
     look: ['rdma system; rdma dev', 'lsmod | grep -e mlx5_ib -e ib_core'],
-    cure: 'rdma system set netns exclusive before any pod uses it (options ib_core netns_mode=0 at boot)',
+    cure:
+      'rdma system set netns exclusive (for the shared device plugin: shared) before any pod uses it; at boot by ' +
+      'options ib_core netns_mode=0 (or 1)',
   },
 ]

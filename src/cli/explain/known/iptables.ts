@@ -104,7 +104,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-chain-gone',
     pattern:
-      /Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist)/,
+      /Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist|Couldn't load target [`'"][A-Z]+[-_])/i,
     who,
     meaning: 'a rule or chain that a plugin wants to remove is gone already',
     causes: [
@@ -147,7 +147,7 @@ export const iptablesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /No chain\/target\/match by that name|Bad rule \(does a matching rule exist/,
       /\(nf_tables\): Chain ['"](?!CNI-)[\w-]+['"] does not exist|Chain ['"]KUBE-MARK-MASQ['"] does not exist/,
-      /Couldn't (?:load|find) target [`'"](?!CNI-)\w+-[\w-]+/,
+      /Couldn't (?:load|find) target [`'"](?!CNI-)(?:\w+-[\w-]+|[a-z]+_\w+)/,
     ),
     who,
     meaning: 'a rule names a chain, a target or a match that the kernel does not have',

@@ -52,6 +52,10 @@ export const netlinkErrors: readonly KnownError[] = [
       /failed to create map \(calico_[^\n]{0,160}|\bmap create failed: [A-Z][a-z ]{1,40}|failed to (?:load|remove) XDP program from \S+/,
       /loading eBPF collection into the kernel: [^\n]{1,160}|load program: (?:permission denied|invalid argument|bad address)[^\n]{0,120}/,
       /libbpf: (?:failed|Error|prog|map|load)[^\n]{0,120}|Kernel version[^\n]{0,60}doesn't support (?:e?BPF|XDP)/,
+      /unable to (?:create\/update|delete|get|get next) map entry and ret -1 and err [a-z ]{3,40}/,
+      /Unable to create map and ret -1 and err [a-z ]{3,40}|error checking BPF FS, please make sure/,
+      /Failed to Attach (?:In|E)gress TC probe[^\n]{0,200}|Unable to load events binary[^\n]{0,200}/,
+      /(?:failed to (?:load progs|Load the prog|create map)|unable to create map:)[^\n]{0,120}|cannot add clsact qdisc: [^\n]{1,80}/,
       /\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/,
     ),
     who: 'an agent that uses BPF (Cilium, Calico eBPF, aws-cni policies)',
@@ -102,6 +106,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /bridge device with non default name \S+ must be created manually/,
       /failed to attach ['"]\S+['"] to (?:the )?bridge ['"]\S+['"](?:: No such device|, bridge interface doesn't exist)/,
       /No such device - Failed to attach "[^"]*" to bridge|Failed to retrieve ifindex for "[^"]*"/,
+      /(?:namespace|failed): route ip\+net: no such network interface/,
     ),
     who: 'a plugin',
     meaning: 'an interface that the plugin has to work on is not there',
@@ -114,6 +119,9 @@ export const netlinkErrors: readonly KnownError[] = [
     cure:
       'the next try works when it was a moment; else make the device that the message names, or correct its name in ' +
       'the configuration',
+    // A DEL that finds nothing left (azure-vnet), and links of a bond: these tell more.
+    unless:
+      /Failed to delete (?:veth pair|endpoint)[^\n]{0,120}(?:no such network interface|Link not found)|\(\[?[\w ]+\]?\)[^\n]{0,60}, error: failed to (?:look ?up|confirm)/i,
     ...common,
   },
 ]

@@ -92,6 +92,7 @@ export const programErrors: readonly KnownError[] = [
     pattern: oneOf(
       /exec: "[\w./-]+": executable file not found in \$PATH|requires conntrack to be installed[^\n]{0,40}/,
       /FileExisting-[\w-]+\]: [\w-]+ not found in system path|Charon daemon not found: [^\n]{1,80}/,
+      /fork\/exec \/?(?:[\w.-]+\/)*(?:rootlesskit[\w-]*|docker-proxy|conntrack|nsenter|modprobe|ipset|brctl|newuidmap|ovs-vsctl): no such file or directory/,
       /get(?:ting)? ipset version[^\n]{0,20}: executable file not found in \$PATH/,
       /could not find (?:sysctl|nsenter|ethtool|conntrack) binary|failed to find (?:nsenter|socat|conntrack) binary/,
     ),
@@ -123,6 +124,7 @@ export const programErrors: readonly KnownError[] = [
     pattern: oneOf(
       /failed \(delete\): [^\n]{0,300}?failed to (?:del|delete|remove)\b[^\n]{1,80}: no such (?:file or directory|process|device)/,
       /failed to get IP addresses for "[^"]*": <nil>/,
+      /Failed to delete (?:veth pair|endpoint)\b[^\n]{0,120}(?:no such network interface|Link not found|endpoint not found)/,
       /(?:destroy network for sandbox|failed to teardown pod|failed \(del\w*\)|error (?:deleting|removing) (?:pod|container)|StopPodSandbox)[^\n]{0,300}?(?:WorkloadEndpoint|IPAMHandle|CiliumEndpoint|SpiderEndpoint|OverlappingRangeIPReservation|ips\.kubeovn)\S* "[^"]*" not found/,
     ),
     who: 'a plugin',

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of AWS: the plugin aws-cni, ipamd and the agent for policies in the aws-node pod, the vpc-resource-controller.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of the network of AWS. */
+export const awsErrors: readonly KnownError[] = [
+  {
+    id: 'aws-ipamd',
+    pattern: oneOf(
+      /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}/,
+      /127\.0\.0\.1:50051[^\n]{0,60}/,
+      /"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
+      /aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
+      /(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}/,
+      /failed to connect to backend server for container[^\n]{0,60}/,
+      /(?:Checking for IPAM connectivity|Retrying waiting for IPAM-?D)[^\n]{0,60}/,
+    ),
+    who: 'the aws-cni plugin',
+    meaning: 'ipamd, the agent in the aws-node pod of this node, does not answer',
+    causes: [
+      'aws-node starts still, crashes or fails its probe: it cannot reach the EC2 API or the API server, or its ' +
+        'role lacks AmazonEKS_CNI_Policy',
+    ],
+    look: ['kubectl -n kube-system get pods -o wide -l k8s-app=aws-node', 'tail /var/log/aws-routed-eni/ipamd.log'],
+    cure: 'make aws-node run on this node: ipamd.log says what it cannot reach',
+    // The port is anybody's: kube-egress-gateway has its agent there, too.
+    unless: /plugin type="(?!aws-cni|egress-cni|multus)[\w-]+"/,
+  },
+  {
+    id: 'aws-delete-refused',
+    pattern: oneOf(
+      /del cmd: (?:failed to process delete request|error received from DelNetwork gRPC call)/,
+      /del cmd: failed (?:to delete with prevResult|on tear ?down pod network)[^\n]{0,160}/,
+      /DelNetworkReply: [^\n]{0,120}(?:unknown pod|pod not found|pod UID mismatch)/,
+      /Unassign(?:Pod)?IP\w*Address: Failed to find (?:pod|sandbox)[^\n]{0,120}/,
+      /datastore: unknown pod|Failed to process delete request for container \S+/,
+      /Failed to (?:release IP of|process DelNetwork for) container[^\n]{0,120}/,
+    ),
+    who: 'the aws-cni plugin',
+    meaning: 'ipamd, the agent in the aws-node pod of this node, did not take the DEL of a pod, so it is tried again',
+    causes: [
+      'it does not know the pod (any more): it lost its state with a restart, or the pod never got an address',
+      'it does not answer: see its log',
+    ],
+    look: ['tail /var/log/aws-routed-eni/plugin.log /var/log/aws-routed-eni/ipamd.log'],
+    cure:
+      'update the plugin: newer ones answer a DEL for a pod that they do not know as done. Until then only the log ' +
+      'fills',
+  },
+  {
+    id: 'aws-policy-agent',
+    pattern: oneOf(
+      /127\.0\.0\.1:50052[^\n]{0,60}|failed to connect to network policy agent[^\n]{0,60}/,
+      /failed to setup (?:default )?network policy[^\n]{0,80}|failed to delete pod network policy for Pod[^\n]{0,80}/,
+      /(?:Failed to get network policy configs|Failed to connect to ipamd at)[^\n]{0,120}/,
+      /One of the policy reconcilers is not ready|grpc-socket check failed[^\n]{0,80}/,
+    ),
+    who: 'the aws-cni plugin',
+    meaning: 'the agent for network policies (aws-eks-nodeagent in the aws-node pod) of this node does not answer',
+    causes: [
+      'it crashes or starts still: an old kernel without its BPF, a port 8162 or 50052 that is taken',
+      'strict mode is on (NETWORK_POLICY_ENFORCING_MODE), and the agent is not',
+    ],
+    look: [
+      'kubectl -n kube-system logs ds/aws-node -c aws-eks-nodeagent --tail=30',
+      'tail /var/log/aws-routed-eni/network-policy-agent.log',
+    ],
+    cure: 'make that container run; where no policies are wanted switch enableNetworkPolicy of the add-on off',
+  },
+  {
+    id: 'aws-controller',
+    pattern: oneOf(
+      /pod does not have label vpc\.amazonaws\.com\/\S+|failed to allocate branch ENI to pod[^\n]{0,120}/,
+      /Failed to get pod ENI config|pod-?ENI annotation[^\n]{0,60}(?:not found|missing|empty)/,
+      /failed to get Branch ENI resource|failed to annotate pod with branch ENI details[^\n]{0,160}/,
+      /No trunk ENI (?:Link Index )?found, cannot add a pod ENI|(?:node|interface) failed initializing trunk interface/,
+      /(?:Failed to create trunk interface: Error Code|initializing trunk,)(?![^\n]{0,60}(?:Unauthorized|AccessDenied|Throttl|LimitExceeded))[^\n]{1,120}/,
+      /Warm pool for resource \S+ is currently empty, will retry|Resource vpc\.amazonaws\.com\/\S+ are being cooled down/,
+      /Insufficient vpc\.amazonaws\.com\/[\w-]+|EniConfigNameNotFound|couldn't find custom networking eniconfig name/,
+      /The instance type \S+ is not supported[^\n]{0,60}(?:trunk|Windows|ENI|security groups?)/,
+    ),
+    who: "the plugin for VPCs, by what AWS's vpc-resource-controller tells it",
+    meaning: 'the controller has not written into the pod which address or branch interface it gets',
+    causes: [
+      'a pod with a security group: the machine type has no branch interfaces, the node has no trunk yet, or all of ' +
+        'them are used',
+      'the controller could not write into the pod: a webhook or the API server refused the change',
+      'the role of the cluster lacks AmazonEKSVPCResourceController',
+      'Windows: enable-windows-ipam is not set in amazon-vpc-cni, or the old controller and its webhook do not run',
+    ],
+    look: [
+      'kubectl get events -A | grep -i -e eni -e SecurityGroup',
+      'kubectl get node NODE -o yaml | grep -i pod-eni',
+    ],
+    cure: 'do what the event of the controller says; use a machine type with branch interfaces (ENABLE_POD_ENI)',
+  },
+  {
+    id: 'aws-start',
+    pattern: oneOf(
+      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}/,
+      /(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}/,
+      /waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to [a-z ]{1,60}/,
+      /Failed to increase pool size(?: for network card \d+)?: [^\n]{0,60}Unable to discover attached ENI[^\n]{0,120}/,
+      /(?:host network setup|setupENINetwork|failed to SetupHostNetwork)[:,] [^\n]{1,160}/,
+      /Failed to install CNI binaries|Failed to generate 10-awsconflist|No ENI found at all in metadata/,
+    ),
+    who: 'ipamd, in the aws-node pod',
+    meaning: 'ipamd ended while it started, so pods of this node get no addresses',
+    causes: [
+      'it does not reach the EC2 API, the metadata service or the API server: no route, a proxy, IMDS with a hop ' +
+        'limit of 1',
+      'its role lacks AmazonEKS_CNI_Policy',
+      'an interface is listed that the machine does not have (yet): attached a moment ago, or detached by hand',
+    ],
+    look: [
+      'tail -n 30 /var/log/aws-routed-eni/ipamd.log',
+      'kubectl -n kube-system logs ds/aws-node -c aws-node --previous --tail=20',
+    ],
+    cure: 'do what the last error in ipamd.log names; a machine whose metadata are wrong is replaced',
+    wraps: true,
+  },
+]

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of virtual functions before a pod gets one: the driver makes them, an operator configures them, a device plugin
+// offers them to kubelet.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of making, configuring and offering virtual functions. */
+export const virtualFunctionErrors: readonly KnownError[] = [
+  {
+    id: 'sriov-vfs-not-made',
+    pattern: oneOf(
+      /Failed to enable (?:PCI )?SR-?IOV\b[^\n]{0,200}|interrupts available for SR-?IOV[^\n]{0,120}/,
+      /(?:pci_enable_sriov|mlx\d_sriov_enable|enable_sriov)\b[^\n]{0,60}fail\w*[^\n]{0,40}|not enough MMIO resources for SR-?IOV/,
+      /can't enable \d+ VFs[^\n]{0,80}|SR-?IOV: bus number out of range|SR-?IOV (?:is )?not supported by[^\n]{0,60}/,
+      /NumVfs \(\d+\) is larger than TotalVfs|fail to (?:set|reset) NumVfs|TotalVfs configured on the system is lower/,
+      /\/sriov_numvfs"?: (?!no such file)(?:write error: )?[a-z ]{5,60}|write error: [a-z ]{5,50}[^\n]{0,80}\/sriov_numvfs\b/,
+      /(?:VF BAR|BAR \d+)[^\n]{0,60}no (?:compatible bridge window|space) for[^\n]{0,60}|BAR \d+: failed to assign \[mem[^\n]{0,60}/,
+      /(?:configSriovPFDevice|configSriovVFDevices|configSriovInterfaces\w*|ConfigSriovDevice\w*)\(\): fail[^\n]{0,160}/,
+      /cannot (?:configure|config|reset) sriov (?:interfaces|device)(?![^\n]{0,10}NumVfs)[^\n]{0,80}/,
+      /(?:VFIsReady|SetSriovNumVfs|BindDpdkDriver|bindDriver|RebindVfToDefaultDriver)\(\):? (?:fail|unable|cannot)[^\n]{0,160}/,
+      /mellanox device detected when in lockdown mode|can't set eSwitch mode to \[\w+\] on device[^\n]{0,120}/,
+      /Device (?:\S+ )?VF (?:enable|creation) failed|VFs? (?:are )?not supported (?:on|by) (?:this|the) (?:device|card|NIC)/,
+    ),
+    who: 'the driver of the network card, or sriov-network-operator',
+    meaning: 'the node could not make the virtual functions of a network card',
+    causes: [
+      'SR-IOV is off in the firmware of the machine or of the card, or the card can have fewer functions',
+      'the machine has no room for them: memory below the PCI bridge (MMIO), bus numbers or interrupts',
+      'functions of before are still in use: the number changes only by way of 0',
+      'Secure Boot (kernel lockdown) keeps the operator from the firmware of the card',
+    ],
+    look: [
+      'journalctl -k | grep -i -e sriov -e "sr-iov" -e VF -e BAR | tail -20',
+      'grep . /sys/class/net/*/device/sriov_totalvfs /sys/class/net/*/device/sriov_numvfs',
+      'lspci -vvv | grep -A8 SR-IOV',
+    ],
+    cure:
+      'switch SR-IOV, VT-d and "above 4G decoding" on in the firmware; start the kernel with intel_iommu=on iommu=pt ' +
+      '(pci=realloc where memory is short); ask for fewer functions',
+  },
+  {
+    id: 'sriov-policy-refused',
+    pattern: oneOf(
+      /admission webhook "operator-webhook\.sriovnetwork\.[\w.]+" denied the request[^\n]{0,240}/,
+      /no (?:supported NIC|matched node) is selected by the (?:nic|node)Selector in CR|vendor and device ID is not in supported list/,
+      /VF index range in \S+ is overlapped with existing policy|root device \S+ is overlapped with existing policy/,
+      /'deviceType: [\w-]+' conflicts with '|(?:vdpa|software bridge management) requires the device to be configured in switchdev/,
+      /\.Spec\.NetworkNamespace field can't be specified if the resource is not in/,
+    ),
+    who: 'sriov-network-operator',
+    meaning: 'the SriovNetworkNodePolicy (or SriovNetwork) is none that the operator takes',
+    causes: [
+      'no node has a card that nicSelector names, or its vendor and device are not in the list of the operator',
+      'it covers functions that another policy has: each range of a card (ens1f0#0-3) belongs to one',
+      'keys of it contradict each other: vfio-pci and isRdma, vdpa without switchdev',
+    ],
+    look: [
+      'kubectl get sriovnetworknodestates -A -o yaml | grep -A6 -e name: -e deviceID',
+      'kubectl get sriovnetworknodepolicies -A; kubectl get cm -A | grep supported-nic-ids',
+    ],
+    cure:
+      'correct the selector by what SriovNetworkNodeState shows; a card that is not listed goes into ' +
+      'supported-nic-ids',
+  },
+  {
+    id: 'sriov-device-plugin',
+    pattern: oneOf(
+      /no resource configuration; exiting|Exiting\.\. one or more invalid configuration\(s\) given/,
+      /\/etc\/pcidp\/config\.json[^\n]{0,60}: no such file or directory|\/k8s-rdma-shared-dev-plugin\/config\.json[^\n]{0,60}: no such/,
+      /no devices in device pool, (?:skipping creating|creating empty) resource server|discoverHostDevices\(\): no PCI network device found/,
+      /(?:initServers|InitServers)\(\): (?:error|unable)[^\n]{0,160}|error (?:initializing|starting) resource servers[^\n]{0,120}/,
+      /failed to be registered at Kubelet: [^\n]{0,160}|device plugin unable (?:connect to|to register with) Kubelet[^\n]{0,120}/,
+      /vhost-net is required in the configuration for \S+ but|vDPA is required in the configuration but device/,
+      /Failed to parse \S+ PF \(name\|address\) selector|excluding interface \S+: +default route found/,
+      /configuration mis+match\. (?:neither|Cannot specify)[^\n]{0,120}/,
+    ),
+    who: 'sriov-network-device-plugin or k8s-rdma-shared-dev-plugin',
+    meaning: 'the device plugin offers kubelet no function or device on this node',
+    causes: [
+      'its selectors (vendors, devices, drivers, pfNames) fit no device here: functions are not made yet, or have ' +
+        'another driver',
+      'its ConfigMap is missing, empty or no JSON',
+      'the card carries the default route of the node: such a one is left out',
+      'kubelet was restarted, or its directory of sockets is elsewhere or not mounted',
+    ],
+    look: [
+      "kubectl get node NODE -o jsonpath='{.status.allocatable}'",
+      'lspci -nn | grep -i -e ethernet -e infiniband',
+      'kubectl get cm -A | grep -i -e sriov -e rdma',
+      'ls /var/lib/kubelet/device-plugins /var/lib/kubelet/plugins_registry',
+    ],
+    cure:
+      'make the functions, correct the selectors in the ConfigMap, and restart the pod of the device plugin on the ' +
+      'node',
+  },
+]
