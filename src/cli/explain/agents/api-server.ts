@@ -75,7 +75,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'proxy-in-the-way',
     pattern:
-      /Get "?\[?https:\/\/[^\n]{1,240}: (?:Service Unavailable|Bad Gateway|Gateway Time-?out|proxyconnect[^\n]{0,80}|Proxy Authentication Required|Tunnel Connection Failed)/i,
+      /connection to "[^"]*" uses proxy "[^"]*"|Get "?\[?https:\/\/[^\n]{1,240}: (?:Service Unavailable|Bad Gateway|Gateway Time-?out|proxyconnect[^\n]{0,80}|Proxy Authentication Required|Tunnel Connection Failed)/i,
     who: 'a plugin that asks the API server',
     meaning: 'a proxy answers in place of the API server: plugins inherit HTTP_PROXY and HTTPS_PROXY of the runtime',
     causes: ['NO_PROXY of containerd or CRI-O lacks the service range'],

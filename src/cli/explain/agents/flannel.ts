@@ -25,7 +25,7 @@ export const flannelErrors: readonly KnownError[] = [
     id: 'node-no-podcidr',
     pattern: oneOf(
       /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node/,
-      /node\S* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned/,
+      /node(?:\S| "[^"]*")* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned/,
       /pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)/,
       /PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available/,
       /both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found/,
@@ -172,7 +172,7 @@ export const flannelErrors: readonly KnownError[] = [
     id: 'etcd-unreachable',
     pattern: oneOf(
       /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader/,
-      /Failed to acquire subnet: 50\d:[^\n]{0,100}/,
+      /(?:Failed to (?:acquire subnet|retrieve network config|create SubnetManager)|network config|subnet leases?[^\n]{0,40}): 50\d: [^\n]{0,100}/,
       /(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)/,
       /Calico datastore error=context deadline exceeded/,
       /(?:plugin type="[^"]*"|failed \(\w+\):|network:|network for sandbox "[^"]*":|CNI network "[^"]*"|\[(?:FATAL|ERROR)\]\[\d+\]|\bcni\b)[^\n]{0,400}dial tcp \S+:(?:2379|4001): [^\n]{1,60}/,

@@ -14,6 +14,7 @@ export const machineErrors: readonly KnownError[] = [
       /Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/,
       /Cannot open(?:\/create the)? TAP device[.:] [^\n]{1,160}|Could not configure tap device: [^\n]{1,80}/,
       /\b(?:Tap|CreateTap|OpenTun|TapOpen)\((?:CreateTap|OpenTun|Os \{|IoctlError|IfreqExecuteError)[^\n]{0,120}/,
+      /could not (?:configure|open) \/dev\/net\/tun(?: \([^)\n]*\))?: [^\n]{1,60}/,
       /(?:The )?host device name \S+ is already in use/,
     ),
     who: 'Firecracker, Cloud Hypervisor, Kata, KubeVirt',
@@ -94,6 +95,7 @@ export const machineErrors: readonly KnownError[] = [
     pattern: oneOf(
       /urpc method "Network\.\w+" failed: [^\n]{1,120}|getting GSO for interface "[^"]*": [^\n]{1,60}/,
       /unable to enable the PACKET_VNET_HDR option[^\n]{0,60}|cannot run with network enabled in root network namespace/,
+      /CreateNIC(?:WithOptions)?\([^\n]{1,200}\) failed|AddProtocolAddress\([^\n]{1,160}\) failed/,
       /(?:unable|failed) to create AF_XDP socket[^\n]{0,60}|inconsistent gsoMaxSize[^\n]{0,80}/,
       /creating interfaces from net namespace "[^"]*": (?:unable to (?:create raw socket|bind to)|failed to createSocket)[^\n]{1,80}/,
       /failed to (?:save existing|restore) (?:rules with error|iptables error) \([^\n]{1,80}/,

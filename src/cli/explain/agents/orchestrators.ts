@@ -35,6 +35,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       /failed to validate (?:cluster|service)-cidr\b[^\n]{0,100}|(?:pod|service)Subnet: Invalid value: [^\n]{1,200}/,
       /expected one \(IPv4 or IPv6\) CIDR or two CIDRs from each family/,
       /service IP family "[^"]*" must match public address family "[^"]*"/,
+      /is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,
       /New CIDR set failed; the node CIDR size is too big|the size of pod subnet with mask \d+ is smaller than/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
       /(?:must be|not) configured (?:as|for) dual-?stack|number of (?:cluster|service)[ -]?cidrs?[^\n]{0,60}/,
@@ -59,6 +60,7 @@ export const orchestratorErrors: readonly KnownError[] = [
     id: 'resolv-conf-missing',
     pattern: oneOf(
       /\/run\/systemd\/resolve\/(?:stub-)?resolv\.conf"?: no such file or directory/,
+      /(?:copy|stat|read|open) (?:the )?(?:host's |host )?resolv\.conf\b[^\n]{0,120}: no such file or directory/,
       /Could not open resolv conf file|ResolvConfPath "?[^"\n]{1,80}"? does not exist/,
     ),
     who: 'kubelet',

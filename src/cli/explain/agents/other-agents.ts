@@ -73,17 +73,25 @@ export const otherAgentErrors: readonly KnownError[] = [
       /failed to (?:create|add|update|delete) (?:an? |the )?(?:stale )?ipvs (?:service|server|destination)\b[^\n]{0,200}/,
       /failed to (?:create new|update (?:the )?scheduler(?: flags)? for(?: the)?|set persistence for|update persistence flags for) service [^\n]{1,120} due to:? [^\n]{1,80}/,
       /failed to update ipvs (?:persistence|scheduler flags)[^\n]{0,160}|failed get list of ipvs services due to/,
+      /Failed to (?:add|update|list|get|delete|sync) (?:the )?IPVS (?:service|destination)s?\b[^\n]{0,160}|parseIP Error ip=\[[^\]\n]*\]/,
+      /error syncing IPVS service[^\n]{0,100}|Failed to sync endpoint for service[^\n]{0,160}/,
+      /Failed to (?:create a new service|add real server \S+|delete (?:a new )?(?:service|real server \S*)) for vip \S+ fwmark \d+[^\n]{0,100}/,
+      /error bind address: \S+ to interface: kube-ipvs0[^\n]{0,80}|Can't (?:initialize ipvs|get ipvs)[^\n]{0,80}/,
       /Failed to (?:add|update|delete) (?:IPVS|virtual|real) (?:service|server)"? [^\n]{0,160}/,
     ),
-    who: 'kube-router or kube-proxy, of IPVS in the kernel',
+    who: 'kube-router, kube-proxy or docker swarm, of IPVS in the kernel',
     meaning: 'the kernel refused a virtual service or one of its servers, so that service does not work on this node',
     causes: [
       '"file exists": it is there already: kube-proxy and kube-router both do services here, or one was replaced',
-      '"no such file", "protocol not supported": the module ip_vs, or that of the scheduler, is not loaded',
+      '"no such file", "no such process", "protocol not supported": the module ip_vs, or that of the scheduler, is ' +
+        'not loaded',
+      '"parseIP Error": the kernel (3.10 of CentOS 7) is older than what kube-proxy of 1.18 and later reads',
       'a node port on an address that came or went in that moment',
     ],
     look: ['ipvsadm -Ln | head -40', 'kubectl get ds -A | grep -e kube-proxy -e kube-router', 'lsmod | grep ip_vs'],
-    cure: 'let one program do services; when the other one is gone, ipvsadm --clear, and restart the one that stays',
+    cure:
+      'load ip_vs and ip_vs_rr (modprobe); let one program do services; when the other one is gone, ipvsadm --clear, ' +
+      'and restart the one that stays; on an old kernel use iptables mode',
     needsNetwork: true,
   },
   {

@@ -165,7 +165,8 @@ export const addressErrors: readonly KnownError[] = [
       /(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/,
     ),
     who: 'podman, nerdctl, docker, minikube, weave',
-    meaning: 'the range of a new network is in use: by another network, an interface or a route of the host',
+    meaning:
+      'the range (or the name) of a new network is in use: by another network, an interface or a route of the host',
     causes: [
       'a network of that range is left from before',
       'a VPN or the LAN has the same range',

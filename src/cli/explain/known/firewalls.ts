@@ -90,6 +90,19 @@ export const firewallErrors: readonly KnownError[] = [
       'kube-proxy run in iptables mode',
   },
   {
+    id: 'forward-policy',
+    pattern: /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP/i,
+    who: 'microk8s inspect and other checks',
+    meaning:
+      'the FORWARD chain of iptables drops what no rule lets through, so pods may not reach other nodes or the world',
+    causes: ['docker sets this policy when it starts', 'ufw, or a hardening script, sets it'],
+    look: ['iptables -S FORWARD | head', 'nft list chain ip filter FORWARD'],
+    cure:
+      'let the range of the pods through (a network add-on mostly has rules for it), or set the policy to ACCEPT; ' +
+      'docker leaves it so with "ip-forward-no-drop": true',
+    run: 'iptables -P FORWARD ACCEPT',
+  },
+  {
     id: 'conntrack-refused',
     pattern: oneOf(
       /conntrack v[\d.]+ \(conntrack-tools\): (?!0 flow|\d+ flow)[^\n]{1,100}/,

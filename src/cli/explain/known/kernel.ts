@@ -117,7 +117,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'state-permission',
     pattern:
-      /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|open \/etc\/cni\/\S*: permission denied/,
+      /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|(?:open|l?stat|mkdir|read) \/etc\/cni\b\S*: permission denied/,
     who: 'host-local, libcni',
     meaning: 'the state of the network belongs to root, and the caller is not root or may not write there',
     causes: ['it runs rootless, or without sudo', 'SELinux: files were copied or restored with another label'],
@@ -150,6 +150,8 @@ export const kernelErrors: readonly KnownError[] = [
       /modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}/,
       /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
       /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
+      /Failed to load kernel module \S+ with modprobe/,
+      /failed \(\w+\): (?:[\w :]{0,60}: )?(?:failed to )?(?:add|list|delete)\w* (?:all )?rules?\b[^\n]{0,80}: (?:operation|address family) not supported/,
       /failed to detect bridge kernel module|modinfo: ERROR: Module (?:openvswitch|geneve|vxlan|ip_\w+|nf_\w+|xt_\w+) not found/,
       /Error while (?:creating|initializing) daemon" error="protocol not supported|requires support for xfrm state/,
       /(?:Open vSwitch|OVS) kernel module (?:is (?:probably )?not loaded|from the container)|family 'ovs_\w+' does not exist/,
@@ -208,7 +210,7 @@ export const kernelErrors: readonly KnownError[] = [
       /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
       /(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error/,
       /\/sys\/module\/nf_conntrack\/parameters\/hashsize: [a-z -]+|Sysctl \S+ is not allowed\. Only/,
-      /invalid net sysctl key: \S+/,
+      /invalid net sysctl key: \S+|can't set sysctl \S+ kernel version must be at least [\d.]+/,
       /Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)/,
       /sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}/,
       /set sysctl \S+: [^\n]{0,60}Read-only file system|accept_dad: read-only file system/,
@@ -221,7 +223,7 @@ export const kernelErrors: readonly KnownError[] = [
     meaning: 'a sysctl cannot be set (or read) in the pod',
     causes: [
       'no such file: the module behind it is not loaded (nf_conntrack), or it is one that only the node has',
-      'invalid argument: a value out of its bounds',
+      'invalid argument: a value out of its bounds; "kernel version must be": the kernel has it not yet',
       'read-only, permission denied: it runs in a container that is not privileged, or a new runc inside of an old ' +
         'LXC or AppArmor profile ("reopen fd", "unsafe procfs")',
       'with --network=host a container has no network of its own whose sysctls it could set',

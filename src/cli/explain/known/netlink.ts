@@ -107,6 +107,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /failed to attach ['"]\S+['"] to (?:the )?bridge ['"]\S+['"](?:: No such device|, bridge interface doesn't exist)/,
       /No such device - Failed to attach "[^"]*" to bridge|Failed to retrieve ifindex for "[^"]*"/,
       /(?:namespace|failed): route ip\+net: no such network interface/,
+      /Hairpin setup failed for pod[^\n]{0,200}(?:no such (?:file or directory|device)|Link not found)/,
     ),
     who: 'a plugin',
     meaning: 'an interface that the plugin has to work on is not there',

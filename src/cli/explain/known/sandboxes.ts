@@ -104,7 +104,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'netns-busy',
     pattern:
-      /failed to (?:remove|umount) netns[^\n]{0,160}|rm: cannot remove ['"]?\/(?:var\/)?run\/\S*netns\/\S+: Device or resource busy|(?:unlinkat|remove|unlink|umount|unmount\w*)(?: NS)?:?(?: at)? \/(?:var\/)?run\/\S*netns\/\S+:? (?:device or resource busy|target is busy)/,
+      /failed to (?:remove|umount) netns[^\n]{0,160}|network namespace "[^"]*" is not fully closed|rm: cannot remove ['"]?\/(?:var\/)?run\/\S*netns\/\S+: Device or resource busy|(?:unlinkat|remove|unlink|umount|unmount\w*)(?: NS)?:?(?: at)? \/(?:var\/)?run\/\S*netns\/\S+:? (?:device or resource busy|target is busy)/,
     who: 'containerd, CRI-O',
     meaning: "the pod's network namespace is still mounted somewhere, so its file cannot be removed",
     causes: [

@@ -23,6 +23,8 @@ export const valueErrors: readonly KnownError[] = [
       /internal is not supported with macvlan|cannot set vlan and vlanTrunk at the same time/,
       /hostname (?:cannot be set|is not currently supported) on (?:task group|driver)[^\n]{0,60}/,
       /task \S+ does not support "[^"]*" networking mode|want to initiate networking but only one driver can/,
+      /cannot set gateway or ip-range without subnet|IPv6-only network requires an IPv6 subnet/,
+      /conflicting options: [^\n]{0,60}--network=container|mixed network types: \S+ and \S+/,
       /subnets and \w+ cannot be both specified/,
       /networks and static ip\/mac address can only be used with Bridge mode networking/,
       /cannot set (?:multiple networks|extra network names)[^\n]{0,40}(?:without bridge network mode|selected mode)/,
