@@ -9,6 +9,7 @@ export const agentStateErrors: readonly KnownError[] = [
     id: 'kube-ovn-gateway',
     pattern: oneOf(
       /network \S+ with gateway \S+ is not ready for interface[^\n]{0,100}|no packets received from gateway \S+/,
+      /network not ready after \d+ ping[^\n]{0,60}/,
       /gateway check of \S+ (?:canceled|failed)[^\n]{0,60}|resolve MAC address of \S+ timeout[^\n]{0,60}/,
     ),
     who: 'the plugin of Kube-OVN',
@@ -56,6 +57,23 @@ export const agentStateErrors: readonly KnownError[] = [
     ],
     look: ['ls /var/lib/weave', 'ip -d link show weave'],
     cure: 'drain the node, weave reset (removes its data and the bridge), and let its pod start again',
+  },
+  {
+    id: 'weave-hairpin',
+    pattern: oneOf(
+      /Captured frame from MAC \([^)\n]{1,40}\) to \([^)\n]{1,40}\) associated with another peer/,
+      /Vetoed installation of hairpin flow/,
+      /Hairpin mode may have been enabled by other software/,
+    ),
+    who: 'weave',
+    meaning:
+      'weave got back from its own bridge a frame that it had put there: something on the node sends frames round',
+    causes: [
+      'a port of the bridge weave has hairpin mode: kubelet (--hairpin-mode=hairpin-veth) or another program set it',
+      'the bridge has a second way to the other nodes: a network card or another bridge is a port of it',
+    ],
+    look: ['bridge -d link show | grep -B1 "hairpin on"', 'ip -br link show master weave'],
+    cure: 'switch it off (bridge link set dev PORT hairpin off), and take other cards out of the bridge weave',
   },
   {
     id: 'weave-peer',

@@ -109,11 +109,11 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-unreachable',
     pattern: oneOf(
-      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)/,
+      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|(?:connect|getsockopt): (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)/,
       /dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}/,
       /Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)/,
       /etcdserver: (?:request timed out|leader changed|no leader)|the server is currently unable to handle/,
-      /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|connect: (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)/,
+      /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|(?:connect|getsockopt): (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)/,
       /failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}/,
       /unexpected error when reading response body|http2: client connection lost/,
       /(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect(?: to)?|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}/,
@@ -187,7 +187,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'informer-not-synced',
     pattern:
-      /(?:timed out waiting for|failed to (?:wait for|sync))[^\n]{0,60}\b(?:caches?|informer(?: cache)?s?)\b(?: to sync| sync\w*)?[^\n]{0,40}/i,
+      /(?:timed out waiting for|failed to (?:wait for|sync)|error in syncing)[^\n]{0,60}\b(?:caches?|informer(?: cache)?s?)\b(?: to sync| sync\w*)?[^\n]{0,40}/i,
     who: 'the agent of a network',
     meaning: 'the agent did not get the lists that it watches from the API server in time',
     causes: [

@@ -168,7 +168,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'terway-agent',
     pattern:
-      /cmdAdd: (?:error )?alloc ip[^\n]{0,120}|error alloc ip from grpc call[^\n]{0,120}|error get ip from terway[^\n]{0,120}|eth0 config is missing/,
+      /cmdAdd: (?:error )?alloc ip[^\n]{0,120}|error alloc ip from grpc call[^\n]{0,120}|error get ip from terway[^\n]{0,120}|eth0 config is missing|no eni can handle the allocation|local delegate init failed|nodes\.network\.alibabacloud\.com \S+ has not been initialized|failed connect to daemon\b/,
     who: 'the terway plugin',
     meaning: 'the terway agent of this node answered without an address for the pod; its words say why',
     causes: ['the vSwitch or the quota of interfaces is used up', 'its role lacks a right', 'it starts still'],

@@ -63,7 +63,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha/,
       /Typha\S*[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake|\btls: )/,
       /typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha/,
-      /Typha discovery[^\n]{0,40}failed|Connection to Typha failed/,
+      /Typha discovery[^\n]{0,40}failed|error connecting to typha endpoint|any ready Typha instances|Connection to Typha failed/,
       /ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed/,
       /(?:iptables|nftables) command failed after retries|Failed to program (?:iptables|nftables)[^\n]{0,60}/,
       /Failed to update IP sets after multiple retries/,

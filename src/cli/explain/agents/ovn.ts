@@ -83,7 +83,7 @@ export const ovnErrors: readonly KnownError[] = [
       /Received (?:OpenFlow ?(?:1\.\d )?|Vendor )error(?: msg)?:[^\n]{0,160}|OFPT_ERROR \(OF1\.\d\)[^\n]{0,120}|OpenFlow error: OFP[^\n]{0,160}/,
       /\bOFP(?:BRC|BAC|BIC|BMC|FMFC|GMFC|MMFC|TFFC|BPC|BFC|RRFC|BDC)_[A-Z_]+\b/,
       /bundle reply is (?:canceled|timeout)|BundleControlMessage reply message accept timeout|unsupported bundle error/,
-      /failed to connect to OpenFlow switch after|OFSwitch is disconnected/,
+      /failed to connect to OpenFlow switch after|required OVS DP feature '[^']*' (?:is not supported|support is unknown)|OFSwitch is disconnected/,
     ),
     who: 'Open vSwitch, to the agent of a network',
     meaning: 'Open vSwitch of this node refused a flow, a group or a meter that the agent wants, or broke off',

@@ -64,7 +64,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /cannot lock file because (?:it is already locked by pid|this process has already)|failed to lock lockfile/,
       /ovs\S*: already running as pid \d+, aborting|another ovs-vswitchd process is running/,
       /error (?:listing DP features|connecting OVSDB)[^\n]{0,80}|ovs-vswitchd (?:is not running|process is not running)/,
-      /ovs-(?:ofctl|appctl|dpctl): [^\n]{1,100}(?:failed to connect to socket|cannot (?:connect to|read pidfile))[^\n]{0,100}/,
+      /ovs-(?:ofctl|appctl|dpctl): (?![^\n]*\/ovn\/)[^\n]{0,100}(?:failed to connect to socket|cannot (?:connect to|read pidfile))[^\n]{0,100}/,
       /ovs-ofctl: \S+ is not a bridge or a socket|Error connecting to OVS\b[^\n]{0,60}/,
       /Given ovs-socket "[^"]*" was not found/,
     ),
@@ -92,7 +92,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'spiderpool-agent',
     pattern:
-      /postIpamIpFailure|getCoordinatorConfigFailure|(?:serviceCIDR|podCIDR|overlayPodCIDR) in body is required|spiderpool IP allocation error:/,
+      /postIpamIpFailure|getCoordinatorConfigFailure|(?:serviceCIDR|podCIDR|overlayPodCIDR) in body is required|spiderpool IP allocation error:|no pool selection rules of any type|exhaust all retries \(\d+ times\)|forbid releasing IPs for state\w+ workload|coordinator config not found|no matched multus object for NIC|no IPv[46] IPPool specified for NIC/,
     who: 'spiderpool',
     meaning: 'the spiderpool agent of this node answered, and refused: its words say why',
     causes: [
@@ -126,7 +126,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'spiderpool-check',
     pattern:
-      /failed to ip checking[^\n]{0,160}|failed to (?:detect|check) gateway(?! API)[^\n]{0,120}|gateway \S+ is unreachable|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
+      /failed to ip checking(?![^\n]{0,120}conflict)[^\n]{0,160}|failed to (?:detect|check) gateway(?! API)[^\n]{0,120}|gateway \S+ is unreachable|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
     who: 'spiderpool (its coordinator plugin)',
     meaning: 'the check of the new address, or of its gateway, failed',
     causes: [

@@ -28,6 +28,9 @@ export const startErrors: readonly KnownError[] = [
       /multiple gateway interfaces detected|failed to find IPv[46] address on interface \S+/,
       /No active interface found which satisfies|primary node IP \S+ is not assigned to any interface/,
       /failed to find interface with specified node ip|Error while detecting network interface \S+ during fingerprinting/,
+      /failed to get local IPNet device with|unable to find local IPs? and device/,
+      /error get node ipv[46] address\.This may due to|failed to find network interface with IP: \S+/,
+      /invalid encap IP \S+: does not exist|error looking up gw interface: [^\n]{1,80}|could not get MTU for the interface with address/,
       /IPv[46] (?:was|is) enabled,? but no IPv[46] address was found on (?:the )?node/,
       /no InternalIP \(v4 or v6\) found in node|failed to determine default (?:gateway|interface)/,
       /unable to (?:detect|find) (?:a |the )?(?:default )?(?:network )?interface (?:for|of) (?:the )?(?:node|tunnel|underlay)/,
@@ -48,7 +51,7 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'agent-mtu',
     pattern:
-      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
+      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|interface MTU \(\d+\) is too small for specified overlay MTU|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
     who: 'the agent of OVN-Kubernetes, flannel or Calico',
     meaning: 'the interface of the node carries too small packets for the tunnel and the MTU of pods',
     causes: [
@@ -126,6 +129,8 @@ export const startErrors: readonly KnownError[] = [
     id: 'node-unknown',
     pattern: oneOf(
       /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found/,
+      /failed to identify the node by NODE_NAME[^\n]{0,60}|identify the node by (?:NODE_NAME|hostname)/,
+      /failed to get node "[^"]*" from API: nodes "[^"]*" not found/,
       /(?:failed to get Node with name \S+ from K8s|Failed to retrieve node info): nodes "[^"]+" not found/,
     ),
     who: 'the agent of a network',
@@ -148,6 +153,7 @@ export const startErrors: readonly KnownError[] = [
       /(?:both enabled|both disabled)[^\n]{0,20}VPC CNI[^\n]{0,60}/,
       /allocator is not supported by this version of cilium-operator|invalid daemon configuration: [^\n]{1,120}/,
       /Either IPv4 or IPv6 addressing must be enabled|unknown IPAM mode|Invalid IPAM mode/,
+      /(?:Traffic\w+Mode|AuthenticationMode|LoadBalancerMode|HostNetworkMode|tunnel type|OVS datapath type) \S+ (?:is unknown|requires|may only|is not supported|is invalid)/,
       /Failed to parse config (?:parameter|environment)[^\n]{1,120}|Invalid \(required\) config value/,
       /IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/,
       /(?:multus-(?:bin|conf)-file|cni-(?:bin|conf)-dir) is not found: [^\n]{1,120}/,

@@ -32,7 +32,7 @@ export const clusterAddressErrors: readonly KnownError[] = [
   {
     id: 'cilium-full',
     pattern: oneOf(
-      /postIpamFailure[^\n]{0,120}|unable to allocate IP via local cilium agent/,
+      /postIpamFailure[^\n]{0,120}|IPs to become available in CRD-backed allocation pool|unable to allocate IP via local cilium agent/,
       /cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/,
     ),
     who: 'the cilium plugin',

@@ -86,7 +86,7 @@ export const iptablesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'/,
       /kernel doesn't support the ebtables '\w+' table|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
-      /'ip6?tables-(?:save|restore)'[^\n]{0,80}returned non-zero exit status \d|custom chain [\w-]+: exit status 3\b/,
+      /'ip6?tables-(?:save|restore)'[^\n]{0,80}returned non-zero exit status \d|custom chain [\w-]+: exit status 3\b|Cilium ip6?tables chain" error="exit status 3"/,
       /\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
     ),
     who: 'iptables of the legacy kind',
@@ -120,6 +120,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-extension',
     pattern: oneOf(
+      /Can't find library for (?:match|target) [`'"]\w+/,
       /Couldn't (?:load|find) (?:match [`'"][\w-]+|target [`'"][A-Za-z\d]+['"])/,
       /unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)/,
       /Extension \w+ revision \d+ not supported|unable to append rule '-j MARK/,

@@ -9,7 +9,7 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'ipv6-disabled',
     pattern: oneOf(
       /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)/,
-      /IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))/,
+      /IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|geneve requires ipv6, please add ipv6\.disable=0/,
       /failed to enable IPv6 (?:for|on|in) [^\n]{0,120}/,
       /disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)/,
       /(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied/,
@@ -149,6 +149,7 @@ export const kernelErrors: readonly KnownError[] = [
       /insmod: (?:ERROR: )?could not insert module \S*\/net\/\S+/,
       /modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}/,
       /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
+      /wireguard (?:is )?not supported(?: (?:by|in) the kernel)?/,
       /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
       /Failed to load kernel module \S+ with modprobe/,
       /failed \(\w+\): (?:[\w :]{0,60}: )?(?:failed to )?(?:add|list|delete)\w* (?:all )?rules?\b[^\n]{0,80}: (?:operation|address family) not supported/,

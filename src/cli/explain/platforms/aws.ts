@@ -25,7 +25,7 @@ export const awsErrors: readonly KnownError[] = [
     look: ['kubectl -n kube-system get pods -o wide -l k8s-app=aws-node', 'tail /var/log/aws-routed-eni/ipamd.log'],
     cure: 'make aws-node run on this node: ipamd.log says what it cannot reach',
     // The port is anybody's: kube-egress-gateway has its agent there, too.
-    unless: /plugin type="(?!aws-cni|egress-cni|multus)[\w-]+"/,
+    unless: /kube-router|gobgp|plugin type="(?!aws-cni|egress-cni|multus)[\w-]+"/,
   },
   {
     id: 'aws-delete-refused',
