@@ -78,7 +78,7 @@ export const flannelErrors: readonly KnownError[] = [
       /Network must be able to accommodate at least four|Error fetching network config|No valid Mode configured/,
       /Couldn't fetch network config|flannel config not found in etcd/,
       /please define a correct (?:IPv6)?Network parameter in the flannel config/,
-      /Key not found \(\/coreos\.com[^\n]{0,40}|SubnetManager: 100: Key not found[^\n]{0,60}/,
+      /Key not found \((?:\/coreos\.com|\/[\w/.-]*\bnetwork\/(?:config|subnets))[^\n]{0,40}|SubnetManager: 100: Key not found[^\n]{0,60}/,
       /network config: 100: Key not found[^\n]{0,60}|error decoding \w+ [Bb]ackend config: [^\n]{1,100}/,
       /invalid VXLAN backend config[^\n]{0,120}|subnet\/kube: prefix [^\n]{1,60}|config error, password is too short/,
       /unknown flannel[- ]backend|flannel backend '[^']*'(?: for Windows)?|incorrect netMode for flannel/,
@@ -172,6 +172,7 @@ export const flannelErrors: readonly KnownError[] = [
     id: 'etcd-unreachable',
     pattern: oneOf(
       /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader/,
+      /(?:flannel|coreos\.com\/network)[^\n]{0,120}\bgo-etcd[^\n]{0,80}(?:network error: Get|Connecting to etcd: attempt)[^\n]{0,100}/,
       /(?:Failed to (?:acquire subnet|retrieve network config|create SubnetManager)|network config|subnet leases?[^\n]{0,40}): 50\d: [^\n]{0,100}/,
       /(?:flannel|calico|felix|confd|cilium|subnet|kvstore)[^\n]{0,240}:(?:2379|4001)\b[^\n]{0,60}(?:connection refused|i\/o timeout|no route to host|deadline exceeded|certificate)/,
       /Calico datastore error=context deadline exceeded/,

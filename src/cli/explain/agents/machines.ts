@@ -15,6 +15,7 @@ export const machineErrors: readonly KnownError[] = [
       /Cannot open(?:\/create the)? TAP device[.:] [^\n]{1,160}|Could not configure tap device: [^\n]{1,80}/,
       /\b(?:Tap|CreateTap|OpenTun|TapOpen)\((?:CreateTap|OpenTun|Os \{|IoctlError|IfreqExecuteError)[^\n]{0,120}/,
       /could not (?:configure|open) \/dev\/net\/tun(?: \([^)\n]*\))?: [^\n]{1,60}/,
+      /TapSet(?:Offload|VnetHdrSize|Interface)\(\w[^\n]{1,100}|Error while setting the offload flags: [^\n]{1,60}/,
       /(?:The )?host device name \S+ is already in use/,
     ),
     who: 'Firecracker, Cloud Hypervisor, Kata, KubeVirt',
@@ -29,6 +30,18 @@ export const machineErrors: readonly KnownError[] = [
     cure:
       'end the machine that still has it, or remove the device (ip tuntap del NAME mode tap); load tun, and name it ' +
       'in /etc/modules-load.d',
+  },
+  {
+    id: 'tap-down',
+    pattern: /Failed to (?:write to|read from) tap: [^\n]{1,120}/i,
+    who: 'Firecracker',
+    meaning: 'the tap device that is the network card of the virtual machine is not up: its packets are lost',
+    causes: [
+      'the tap was not there, so Firecracker made one of that name, which it leaves down',
+      'the tap was made in another network namespace than the one Firecracker (jailer, netns) runs in',
+    ],
+    look: ['ip -d tuntap list; ip -br link', 'lsns -t net'],
+    cure: 'make the tap before the machine starts, in its namespace, and bring it up: ip link set TAP up',
   },
   {
     id: 'vhost-net',

@@ -74,6 +74,7 @@ export const otherAgentErrors: readonly KnownError[] = [
       /failed to (?:create new|update (?:the )?scheduler(?: flags)? for(?: the)?|set persistence for|update persistence flags for) service [^\n]{1,120} due to:? [^\n]{1,80}/,
       /failed to update ipvs (?:persistence|scheduler flags)[^\n]{0,160}|failed get list of ipvs services due to/,
       /Failed to (?:add|update|list|get|delete|sync) (?:the )?IPVS (?:service|destination)s?\b[^\n]{0,160}|parseIP Error ip=\[[^\]\n]*\]/,
+      /could not get IPVS (?:services|destinations): [^\n]{1,60}|proxier\.go:\d+\] "?Failed to sync service"? ?(?:, error: |err=)[^\n]{0,100}/,
       /error syncing IPVS service[^\n]{0,100}|Failed to sync endpoint for service[^\n]{0,160}/,
       /Failed to (?:create a new service|add real server \S+|delete (?:a new )?(?:service|real server \S*)) for vip \S+ fwmark \d+[^\n]{0,100}/,
       /error bind address: \S+ to interface: kube-ipvs0[^\n]{0,80}|Can't (?:initialize ipvs|get ipvs)[^\n]{0,80}/,

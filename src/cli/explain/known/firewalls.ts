@@ -90,6 +90,22 @@ export const firewallErrors: readonly KnownError[] = [
       'kube-proxy run in iptables mode',
   },
   {
+    id: 'nft-crash',
+    pattern: oneOf(
+      /\bnft\b(?:[^\n]{0,120}Assertion [`'][^'\n]{1,120}' failed|[^\n]{0,60}signal: (?:aborted|segmentation fault))[^\n]{0,40}/,
+      /\b(?:evaluate|expression|netlink(?:_delinearize)?|datatype|mnl|rule|segtree)\.c:\d+: \w+: Assertion [`'][^'\n]{1,120}' failed/,
+    ),
+    who: 'nft, run by kube-proxy or a plugin',
+    meaning: 'nft itself crashed over a rule set that it read from the kernel',
+    causes: [
+      'the nft of the image is older (1.0.4 to 1.0.6) than the one that wrote another table of this node, and does ' +
+        'not understand it',
+      'a fault of this release of nft',
+    ],
+    look: ['nft --version; nft list tables', 'kubectl -n kube-system get ds kube-proxy -o yaml | grep image:'],
+    cure: 'update the image (kube-proxy: one with nft 1.0.6.1), or remove the table that only the newer nft can write',
+  },
+  {
     id: 'forward-policy',
     pattern: /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP/i,
     who: 'microk8s inspect and other checks',

@@ -189,7 +189,7 @@ export const kernelErrors: readonly KnownError[] = [
       /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
       /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
       /ensure that (?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,
-      /bridge-nf-call-ip6?tables (?:contents are not|does not exist)/,
+      /bridge-nf-call-ip6?tables (?:contents are not|does not exist|is disabled|sysctl not set)/,
     ),
     who: 'flannel, kubeadm, docker',
     meaning:

@@ -60,6 +60,7 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'value-unknown',
     pattern: oneOf(
+      /option "[^"]*" specified for HairpinMode|is not a valid hairpin-mode value/,
       /unknown (?:macvlan|ipvlan|macvtap|ipvtap) mode: "?[^"\n]{0,40}|unrecognized backend "[^"]*"/,
       /unknown ingress policy: "[^"]*"|unknown ipmasq backend "[^"]*"|unknown device_type "[^"]*"/,
       /invalid dataplane type: \S+|invalid link_state value: \S+|unknown --overlay-encap\S* option/,
