@@ -119,4 +119,20 @@ export const agentStateErrors: readonly KnownError[] = [
     look: ['kubectl -n kube-system get pods -o wide -l name=weave-net', 'ip addr show weave'],
     cure: 'wait until weave says that it is ready; else restart its pod, and remove peers that are gone (weave rmpeer)',
   },
+  {
+    id: 'ovs-refused',
+    pattern: oneOf(
+      /OVS [Tt]ransaction failed[^\n]{0,120}|ovs-vsctl: cannot create a (?:port|bridge) named \S+ because[^\n]{0,120}/,
+      /cannot (?:attach|detach) port \S+ (?:to|from) mirror[^\n]{0,120}|cannot (?:create|delete|check if) mirror \S+[^\n]{0,120}/,
+      /mirror producer must have either|(?:port|mirror) not created by ovs-cni/,
+    ),
+    who: 'Open vSwitch, asked by the ovs plugin or an agent',
+    meaning: 'Open vSwitch did not take what was to be written into its database',
+    causes: [
+      'a port of that name is left from a pod before, on this bridge or another one',
+      'a mirror has another output port already, or was made by somebody else',
+    ],
+    look: ['ovs-vsctl show', 'ovs-vsctl list mirror; ovs-vsctl find interface error!=[]'],
+    cure: 'remove the port that no pod has: ovs-vsctl --if-exists del-port NAME; the next try works',
+  },
 ]

@@ -35,5 +35,6 @@ export const agentWords = oneOf(
   /SetNetworkStatus|SetPodNetworkStatus|in out of cluster comm|no available ip addresses on network/,
   /\b(?:Trunk|Branch) ?ENI|vpc-resource-controller|device-number of eni|\bENIs?\b[^\n]{0,120}EC2Metadata|rpc\/rpc\.pb\.go/,
   /(?:instance metadata|network\/interfaces\/macs)[^\n]{0,160}EC2Metadata|aws-ebpf-sdk|maps\/loader\.go|ebpf\/bpf_client\.go/,
+  /AZURE-NPM|azure-npm|\bhcloud\/|168\.63\.129\.16|istio-cni|linkerd-cni|kuma-cni|mesh dataplane|host addressSet|ambient nodeagent/,
   /\bdanm|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
 )

@@ -34,7 +34,7 @@ export const anyonesErrors: readonly KnownError[] = [
   {
     id: 'agent-file-missing',
     pattern: oneOf(
-      /(?:to network "[^"\n]*"|configuration load failed): (?:[^\n]{0,60}: )?config file not found/,
+      /(?:to network "[^"\n]*"|configuration load failed): (?:[^\n]{0,60}: )?(?:config file not found|error opening flat configuration file @)/,
       /(?:failed \(\w+\)|network(?: for sandbox "[^"]*")?|to network "[^"]*"|to CNI network "[^"]*"): [^\n]{0,200}?\b(?:open|stat|lstat|read) "?\/(?:var\/)?(?:run|lib)\/(?!netns\b|cni\b|containerd|docker|crio|kubelet|secrets|systemd|user\b|xtables|modules|x86_64)[\w.-]+\/[^\s:"]+"?: no such file or directory/,
     ),
     who: 'a plugin with an agent',

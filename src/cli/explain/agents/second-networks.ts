@@ -8,7 +8,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'kubelet-pod-resources',
     pattern:
-      /failed to list pod resources[^\n]{0,160}|(?:GetResourceClient(?!: using)|getKubeletClient|failed to get a ResourceClient instance)[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister/,
+      /failed to list pod resources[^\n]{0,160}|(?:GetResourceClient(?!: using)|getKubeletClient|failed to get a ResourceClient instance)[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister|failed to get resourceMap from \w+Client[^\n]{0,160}|GetPodResourceMap: (?:claim|resource claim|failed|extended)[^\n]{1,160}/,
     who: 'Multus',
     meaning: 'kubelet did not tell Multus which devices the pod got: it asks by kubelet/pod-resources/kubelet.sock',
     causes: [
@@ -42,7 +42,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
   },
   {
     id: 'ovs-bridge-missing',
-    pattern: /failed to find bridge \S+|bridge \S+ is not found in OVS|failed to get bridge name - [^\n]{1,80}/,
+    pattern:
+      /ovs-vsctl: no bridge named \S+|failed to get (?:link info|parent link) for uplink[^\n]{0,80}|failed to find bridge \S+|bridge \S+ is not found in OVS|failed to get bridge name - [^\n]{1,80}/,
     who: 'the ovs plugin',
     meaning: 'Open vSwitch on this node has no bridge of the name in `bridge`',
     causes: [
@@ -183,7 +184,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /no IP ranges in whereabouts config|net mask is too short, subnet \S+ has no usable IP/,
       /could not parse exclude range|invalid range start(?: IP| for CIDR \S+)?:[^\n]{0,60}/,
       /found IPAM conf mismatch for network-attachment-definitions|netCIDR is not a valid network address/,
-      /subnetMaskSize must be greater/,
+      /subnetMaskSize must be greater|couldn't parse gateway IP: |ip \[\S+\] is NOT in range/,
     ),
     who: 'whereabouts',
     meaning: 'the range of whereabouts is none',
@@ -198,6 +199,8 @@ export const secondNetworkErrors: readonly KnownError[] = [
     id: 'bond-refused',
     pattern: oneOf(
       /bonding requires at least two links|bonding mode \(\S+\) is not supported/,
+      /failed to (?:find link \(|down link interface|look ?up link interface|move link interface|set bond(?:ed)? link|deattached links|delete bonded link|validate deattached|refetch bond)[^\n]{0,160}/,
+      /failed set links \([^\n]{1,120}|failed to add link \([^)]*\) to the netNsHandle[^\n]{0,120}|failed to convert bondMiimon/,
       /failed to (?:find bonded link|create bonded link|attach\w* links to bond|confirm that link)[^\n]{0,120}/,
       /requested MTU for bond is bigger|FailOverMac mode should be|invalid bond MTU value|tlbDynamicLb (?:is|should)/,
       /failed to (?:move the links|retrieve link objects|lookup physical functions links|handle duplicated macs)[^\n]{0,160}/,

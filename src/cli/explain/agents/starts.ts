@@ -193,4 +193,26 @@ export const startErrors: readonly KnownError[] = [
       'is late comes by itself',
     wraps: true,
   },
+  {
+    id: 'multus-start',
+    pattern: oneOf(
+      /failed to (?:create|start) (?:the )?(?:configuration|config) manager[^\n]{0,160}|failed to start the CNI server using socket[^\n]{0,160}/,
+      /failed to (?:generated?|persist|regenerate|gather) the multus configuration[^\n]{0,160}/,
+      /cannot (?:create|save|close|flush|encode|write|open|replace|get)[^\n]{0,40}(?:multus cni|multus\.d|multus-cni-conf-dir|master CNI config)[^\n]{0,160}/,
+      /failed to (?:create pod info socket directory|listen on pod info socket|unmarshall the daemon configuration)[^\n]{0,160}/,
+      /failed to (?:load|reload|read) bootstrap kube(?:config|) ?[^\n]{0,120}|failed to create client from per-node kubeconfig/,
+      /failed to (?:create|update) multus (?:config|kubeconfig)[^\n]{0,160}|failed at (?:multus copy|copy multus conf file)[^\n]{0,160}/,
+      /certificate was not signed, last cert store err|error getting perNodeClient[^\n]{0,120}/,
+    ),
+    who: 'Multus',
+    meaning: 'the Multus pod of this node ended while it started, so pods get no network here',
+    causes: [
+      'the default network has not written its file, or it is none that Multus reads',
+      'a directory of the node is read-only, or not mounted into the pod',
+      'certificates of the node (perNodeCertificate): the request was not signed',
+    ],
+    look: ['kubectl -n kube-system logs ds/kube-multus-ds --previous --tail=20', 'ls -l /etc/cni/net.d /opt/cni/bin'],
+    cure: 'do what the words behind it name; the pod starts again by itself',
+    wraps: true,
+  },
 ]

@@ -128,7 +128,7 @@ export const linkErrors: readonly KnownError[] = [
   },
   {
     id: 'multus-interface-gone',
-    pattern: /cannot set "[^"]*" interface name to "[^"]*": validateIfName: no net namespace[^\n]{0,200}/,
+    pattern: /(?:cannot set "[^"]*" interface name to "[^"]*": )?validateIfName: no net namespace[^\n]{0,200}/,
     who: 'Multus',
     meaning: "the Multus daemon does not see the pod's network namespace",
     causes: [

@@ -87,7 +87,8 @@ export const settingErrors: readonly KnownError[] = [
   {
     id: 'check-failed',
     pattern: oneOf(
-      /network namespace already exists but was misconfigured/,
+      /network namespace already exists but was misconfigured|(?:BrName|DeviceID|IPAM|SocketFile) mismatch\. cache=/,
+      /(?:vlan (?:mode|tag)|trunk) mismatch\. (?:expected|ovs)=/,
       /error (?:while )?checking pod \S* ?(?:for|to) CNI network "[^"]*"/,
       /(?:Bridge )?Interface \S+ Mac doesn't match|Interface \S+ Mac \S+ doesn't match container Mac/,
       /Sandbox in prevResult \S+ doesn't match/,

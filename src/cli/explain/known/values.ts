@@ -8,7 +8,8 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'keys-contradict',
     pattern: oneOf(
-      /cannot set hairpin mode and promisc\w* mode at the same time/,
+      /cannot set hairpin mode and promisc\w* mode at the same time|requires vfioPciMode to be enabled/,
+      /vfioPciMode is enabled but device \S+ is not bound|cannot specify \S+ to prevent recursive config load/,
       /minID and maxID should be configured simultaneously[^\n]{0,40}|minID is greater than maxID/,
       /incorrect trunk \w+ parameter|cannot use IPAM when DisableContainerInterface/,
       /if (?:rate|burst) is set, (?:rate|burst) must also be set/,

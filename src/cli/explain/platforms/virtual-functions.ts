@@ -14,7 +14,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /can't enable \d+ VFs[^\n]{0,80}|SR-?IOV: bus number out of range|SR-?IOV (?:is )?not supported by[^\n]{0,60}/,
       /NumVfs \(\d+\) is larger than TotalVfs|fail to (?:set|reset) NumVfs|TotalVfs configured on the system is lower/,
       /\/sriov_numvfs"?: (?!no such file)(?:write error: )?[a-z ]{5,60}|write error: [a-z ]{5,50}[^\n]{0,80}\/sriov_numvfs\b/,
-      /(?:VF BAR|BAR \d+)[^\n]{0,60}no (?:compatible bridge window|space) for[^\n]{0,60}|BAR \d+: failed to assign \[mem[^\n]{0,60}/,
+      /VF BAR[^\n]{0,60}(?:no (?:compatible bridge window|space)|failed to assign|can't assign)[^\n]{0,60}/,
       /(?:configSriovPFDevice|configSriovVFDevices|configSriovInterfaces\w*|ConfigSriovDevice\w*)\(\): fail[^\n]{0,160}/,
       /cannot (?:configure|config|reset) sriov (?:interfaces|device)(?![^\n]{0,10}NumVfs)[^\n]{0,80}/,
       /(?:VFIsReady|SetSriovNumVfs|BindDpdkDriver|bindDriver|RebindVfToDefaultDriver)\(\):? (?:fail|unable|cannot)[^\n]{0,160}/,

@@ -20,7 +20,7 @@ export const virtualMachineErrors: readonly KnownError[] = [
       /MAC address is reserved for the in-pod bridge|interface's state "\w*" is (?:not supported|supported only)/,
       /(?:InterfaceNotLiveMigratable|cannot migrate VMI which does not use masquerade)[^\n]{0,160}/,
       /portRanges (?:are only supported on masquerade|is specified on interface but)|macvtap feature gate is not enabled/i,
-      /undefined binding method: |requested MAC address is (?:invalid|too long)|uses model \S+ that is not supported/,
+      /interface \S+ uses model \S+ that is not supported/,
     ),
     who: "KubeVirt (its webhook), of a virtual machine's interfaces and networks",
     meaning: 'the virtual machine has an interface or a network that KubeVirt does not take, or not together',
