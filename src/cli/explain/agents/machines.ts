@@ -15,6 +15,7 @@ export const machineErrors: readonly KnownError[] = [
       /Cannot open(?:\/create the)? TAP device[.:] [^\n]{1,160}|Could not configure tap device: [^\n]{1,80}/,
       /\b(?:Tap|CreateTap|OpenTun|TapOpen)\((?:CreateTap|OpenTun|Os \{|IoctlError|IfreqExecuteError)[^\n]{0,120}/,
       /could not (?:configure|open) \/dev\/net\/tun(?: \([^)\n]*\))?: [^\n]{1,60}/,
+      /failed to create tap device: (?:device or resource busy|operation not permitted|no such (?:file|device)|invalid argument)[^\n]{0,20}/,
       /TapSet(?:Offload|VnetHdrSize|Interface)\(\w[^\n]{1,100}|Error while setting the offload flags: [^\n]{1,60}/,
       /(?:The )?host device name \S+ is already in use/,
     ),
@@ -63,7 +64,7 @@ export const machineErrors: readonly KnownError[] = [
   {
     id: 'vm-interface-kind',
     pattern: oneOf(
-      /\w+ network interfaces? (?:are )?not supported by the microvm provider/,
+      /\w+ network interfaces? (?:are )?not supported by the microvm provider|unknown network interface type \S+ for \S+/,
       /Unsupported network interface: \S+|tuntap network \S+ mode unsupported|Macvtap\w* does not support Hot \w+/i,
       /tun networking device not yet supported|unsupported link type: \S+|Unexpected endpoint ?type \S+/,
       /(?:rx|tx) rate limiter is unsupported for [\w -]{1,40} endpoint|Unsupported endpoint ?type \S+[^\n]{0,60}/,
@@ -125,6 +126,22 @@ export const machineErrors: readonly KnownError[] = [
     cure:
       'take --debug --debug-log=/tmp/runsc/ into the runtime arguments: the log of boot says more. On an old kernel ' +
       'give --gso=false; for the network of the host --network=host',
+  },
+  {
+    id: 'vm-result-without-tap',
+    pattern: oneOf(
+      /failed to parse VM network configuration from CNI output[^\n]{0,160}/,
+      /expected to find (?:1 IP for vm interface|at most 1 interface (?:in sandbox|with name)) "[^"]*", but instead found[^\n]{0,80}/,
+    ),
+    who: 'the Go SDK of Firecracker',
+    meaning:
+      'the result of the plugins does not have the one tap, with one address, that the virtual machine is to get',
+    causes: [
+      'tc-redirect-tap is not in the list, or not the last of it',
+      'the plugin before it gave no address, or more than one (dual stack)',
+    ],
+    look: ['cat /etc/cni/conf.d/*.conflist', 'ls -l /opt/cni/bin/tc-redirect-tap'],
+    cure: 'put {"type": "tc-redirect-tap"} last in "plugins", behind one that gives a single IPv4 address (ptp)',
   },
   {
     id: 'vm-mac-used',

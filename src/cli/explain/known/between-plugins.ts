@@ -82,9 +82,9 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   {
     id: 'chained-without-interface',
     pattern:
-      /\bno interfaces provided\b|PrevResult lacks a single named interface|cannot find contVethName \S* in prevResult/,
-    who: 'the bandwidth plugin',
-    meaning: 'the plugin before it told no interface in its result, so there is none to limit',
+      /\bno interfaces provided\b|PrevResult lacks a single named interface|cannot find contVethName \S* in prevResult|failed to find redirect interface "[^"]*"/,
+    who: 'the bandwidth or tc-redirect-tap plugin',
+    meaning: 'the plugin before it told no interface in its result, so there is none to work on',
     causes: [
       'cniVersion of the list is 0.1.0 or 0.2.0, or missing: results of these have no `interfaces`',
       'the plugin before it never tells any (weave-net)',

@@ -55,6 +55,8 @@ export const firewallErrors: readonly KnownError[] = [
       /Error: Could not process rule: (?!Operation not permitted)[A-Z][a-z ]+/,
       /failed to run nft: (?:< )?(?!Error: Could not process rule: Operation not permitted)Error: [A-Z][a-z ]+/,
       /nftables: couldn't (?:initialise table|setup (?:masq|forward) rules)(?![^\n]{0,200}Operation not permitted)[^\n]{0,160}/,
+      /failed to (?:ensure nftables chains|clean up nftables hostport maps): (?![^\n]{0,160}(?:executable file not found|not permitted))[^\n]{1,120}/,
+      /nftables mode requires kernel [\d.]+ or later/,
       /\bnft\b[^\n]{0,200}Error: syntax error, unexpected|internal:0:0-0: Error: [^\n]{1,80}/,
       /nftables error: (?!unable to (?:execute|run))[^\n]{1,160}|libnftables: failed to apply commands[^\n]{0,160}/,
       /(?:\/dev\/stdin|<cmdline>|\bnft\b[^\n]{0,80}):\d+:\d+-\d+: Error: [^\n]{1,80}/,
@@ -76,10 +78,11 @@ export const firewallErrors: readonly KnownError[] = [
     pattern: oneOf(
       /JSON support not compiled-in/,
       /\bnft\b[^\n]{0,120}(?:unknown|unrecognized|invalid) option[^\n]{0,20}(?:-j\b|json)/,
-      /could not parse nft output|could not find supported json_schema_version/,
+      /could not parse nft output|could not find (?:supported json_schema_version|result|metadata) in nft output/,
+      /nft version must be v?[\d.]+ or later|nftables mode requires nft[^\n]{1,60}or later|`nft destroy` is not available/,
     ),
     who: 'nft, run by kube-proxy or a plugin',
-    meaning: 'the nft that was run cannot print JSON, in which the caller wants its lists',
+    meaning: 'the nft that was run is too old, or cannot print JSON, in which the caller wants its lists',
     causes: [
       'it was built without JSON: a small image or distribution, an nft of before 0.9',
       'a program brings an nft of its own, and another one comes first in its PATH',

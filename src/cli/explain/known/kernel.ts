@@ -132,7 +132,7 @@ export const kernelErrors: readonly KnownError[] = [
       /(?<!must already exist on the host: )Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))/,
       /(?:netlink|socket|handle)[^\n]{0,60}protocol not supported/,
       /(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported/,
-      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host(?! side)|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)/,
+      /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host(?! side|port)|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)/,
       /(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported/,
       /create ifb qdisc: no such file|Error registering network: operation not supported/,
       /flannel exited: operation not supported/,
@@ -185,7 +185,7 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'br-netfilter',
     pattern: oneOf(
       /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}/,
-      /br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
+      /Failed to load br_netfilter|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
       /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
       /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
       /ensure that (?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,

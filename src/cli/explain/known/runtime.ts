@@ -56,13 +56,15 @@ export const runtimeErrors: readonly KnownError[] = [
       /cannot expose port \d+[^\n]{0,80}address already in use/,
       /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
       /can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use/,
+      /network: (?:reserved )?port collision[^\n]{0,40}|\bhostport is occupied|there is not enough \d+ free ports/,
       /bind for \S+ failed: port is already allocated|(?:external connectivity|userland proxy)[^\n]{0,200}(?:EADDRINUSE|all ports are allocated)|all ports in range \S+ are already allocated/,
       /cannot reserve the port [^\n]{0,160}address already in use/,
     ),
     who: 'CRI-O, docker, podman',
     meaning: 'a process of the node listens on the host port that the pod wants',
     causes: [
-      'another program, or kube-proxy for a NodePort of the same number',
+      'another program, or kube-proxy for a NodePort of the same number; with Nomad another allocation, or the ' +
+        'reserved_ports of the client',
       'a pod of before on this node whose port was not given back: the runtime still holds its socket',
     ],
     look: ['ss -Hlntup | grep :PORT'],

@@ -39,6 +39,7 @@ export const settingErrors: readonly KnownError[] = [
       /Route(?:Add|Replace) [^\n]{0,300}(?:file exists|network is unreachable|no route to host|invalid argument)/,
       /Route(?:Add|Replace|Append)\b[^\n]{0,240}(?:file exists|network (?:is )?unreachable|no route to host|invalid argument|no such process)/,
       /\badd(?:ing)? (?:(?:the|a|an|default|host|pod|new|static|IP v[46]) ){0,3}routes?\b[^\n]{0,200}: invalid argument/,
+      /reconcil\w+ (?:node )?routes[^\n]{0,120}(?:file exists|network is unreachable|no route to host|invalid argument)/,
       /\b(?:add_routes?|update_?routes?|update routes)\b[^\n]{0,160}(?:File exists|Network is unreachable|Invalid argument|No route to host)/,
       /failed to set (?:IPv[46] |default )?(?:gateway|default route)\b[^\n]{0,160}: (?:network is unreachable|no route to host|file exists|invalid argument)/,
       /failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/,
@@ -64,7 +65,8 @@ export const settingErrors: readonly KnownError[] = [
   },
   {
     id: 'qdisc-exists',
-    pattern: /(?:create (?:ingress )?qdisc|add qdisc for network index|add tap ingress)[^\n]{0,80}file exists/i,
+    pattern:
+      /(?:create (?:ingress )?qdisc|add qdisc for network index|add tap ingress|add ingress qdisc to device)[^\n]{0,80}file exists/i,
     who: 'the bandwidth plugin, Kata',
     meaning: 'the interface of the pod has a queue at its entrance already',
     causes: ['an agent with eBPF (Cilium, an observer) put clsact there', 'an ADD before it failed half way'],

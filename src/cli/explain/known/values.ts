@@ -24,6 +24,9 @@ export const valueErrors: readonly KnownError[] = [
       /internal is not supported with macvlan|cannot set vlan and vlanTrunk at the same time/,
       /hostname (?:cannot be set|is not currently supported) on (?:task group|driver)[^\n]{0,60}/,
       /task \S+ does not support "[^"]*" networking mode|want to initiate networking but only one driver can/,
+      /cannot provide both CNIConfiguration and StaticConfiguration|must (?:not )?specify (?:both|either) NetworkName (?:and|or) NetworkConfig/,
+      /CNIConfiguration or IPConfiguration (?:cannot be specified )?when |HostDevName must be provided if StaticNetworkConfiguration/,
+      /a parent network device name is required for|you must supply at least one of parent interface, bridge name/,
       /cannot set gateway or ip-range without subnet|IPv6-only network requires an IPv6 subnet/,
       /conflicting options: [^\n]{0,60}--network=container|mixed network types: \S+ and \S+/,
       /subnets and \w+ cannot be both specified/,
@@ -61,7 +64,8 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'value-unknown',
     pattern: oneOf(
-      /option "[^"]*" specified for HairpinMode|is not a valid hairpin-mode value/,
+      /failed to parse (?:ingress|egress) bandwidth|resource is unreasonably (?:large|small)|unsupported cni driver "[^"]*"/,
+      /unsupported "\w+" network option "[^"]*"|option "[^"]*" specified for HairpinMode|is not a valid hairpin-mode value/,
       /unknown (?:macvlan|ipvlan|macvtap|ipvtap) mode: "?[^"\n]{0,40}|unrecognized backend "[^"]*"/,
       /unknown ingress policy: "[^"]*"|unknown ipmasq backend "[^"]*"|unknown device_type "[^"]*"/,
       /invalid dataplane type: \S+|invalid link_state value: \S+|unknown --overlay-encap\S* option/,
