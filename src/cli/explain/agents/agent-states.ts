@@ -78,10 +78,10 @@ export const agentStateErrors: readonly KnownError[] = [
   {
     id: 'weave-peer',
     pattern: oneOf(
-      /->\[\S{1,80}\]:? (?:error during connection attempt|connection shutting down due to error during handshake): [^\n]{1,120}/,
+      /->\[\S{1,80}\]:? (?:error during connection attempt|connection shutting down due to error during handshake): (?!cannot connect to ourself)[^\n]{1,120}/,
       /no password specifi(?:c)?ed, but peer requested an encrypted|password specified, but peer requested an unencrypted/,
       /remote protocol header not recognised|remote version range \[\d+,\d+\] is incompatible with ours/,
-      /-> \S{1,60}:6783 (?:failed|retrying)\b (?!Received)[^\n]{1,160}|Connection limit reached \(\d+\)/,
+      /-> \S{1,60}:6783 (?:failed|retrying)\b (?!Received|cannot connect to ourself)[^\n]{1,160}/,
     ),
     who: 'weave',
     meaning: 'weave of this node has no connection to weave of another node, so pods of both do not reach each other',

@@ -66,7 +66,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /Typha discovery[^\n]{0,40}failed|error connecting to typha endpoint|any ready Typha instances|Connection to Typha failed/,
       /ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed/,
       /(?:iptables|nftables) command failed after retries|Failed to program (?:iptables|nftables)[^\n]{0,60}/,
-      /Failed to update IP sets after multiple retries/,
+      /Failed to update IP sets after multiple retries(?![^\n]{0,200}ipset v\d)/,
       /Failed to (?:configure BPF devices|create BPF endpoint manager)/,
       /(?:Felix|calico-node)[^\n]{0,60}Exiting immediately/,
     ),
@@ -101,5 +101,25 @@ export const nodeAgentErrors: readonly KnownError[] = [
     ],
     look: ['ss -Hlntup', 'ip -d link show type vxlan', 'kubectl get ds -A'],
     cure: 'end what has the port, or give the agent another one; keep one network add-on on a node',
+  },
+  {
+    id: 'kernel-too-old',
+    pattern: oneOf(
+      /nsenter: cannot open \S*\/ns\/(?:cgroup|time)\b[^\n]{0,40}/,
+      /Linux kernel version [\d.]+ or newer is required|kernel version [\d.-]+ has a nat related bug/,
+      /(?:your|this|the running|linux) kernel(?: version)? (?:\S+ )?is too old\b[^\n]{0,80}/,
+      /BPF dataplane mode enabled but not supported by the kernel[^\n]{0,80}/,
+    ),
+    who: 'the agent of a network',
+    meaning: 'the kernel of the node is older than what the agent needs: cgroup namespaces, for one, came with 4.6',
+    causes: [
+      'a distribution with a kernel 3.10 (CentOS 7), or one of its time',
+      'the agent was updated, and its release asks for a newer kernel than the one before',
+    ],
+    look: ['uname -r; ls /proc/1/ns'],
+    cure:
+      'update the kernel (or the system) of the node; until then a release of the network that supports it, or for ' +
+      'Cilium cgroup.autoMount.enabled=false',
+    needsNetwork: true,
   },
 ]

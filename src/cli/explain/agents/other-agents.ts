@@ -23,7 +23,7 @@ export const otherAgentErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Error creating EP; Err: [^\n]{1,60}|\b(?:Add|Del)Endpoint returned \d{3}\b|\bEP create failed for pod: \S+/,
       /Endpoint (?:\S+ |operation )?(?:create|delete)(?: operation)? failed\. Error: |CreateEndpoint failure for ep: /,
-      /Error (?:creating|deleting) endpoint:? [^\n]{1,300}\. Err: [^\n]{1,80}|Couldnt find network \S+ in docker/,
+      /Error (?:creating|deleting) endpoint:? [{&][^\n]{1,300}\. Err: [^\n]{1,80}|Couldnt find network \S+ in docker/,
       /Error (?:creating|adding|deleting) (?:ofnet|VTEP port|local port|uplink|host ?port)\b[^\n]{0,160}\bErr: [^\n]{1,80}/,
     ),
     who: 'the plugin of Contiv',

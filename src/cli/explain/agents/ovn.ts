@@ -61,8 +61,8 @@ export const ovnErrors: readonly KnownError[] = [
     pattern: oneOf(
       /ovn-(?:[ns]bctl|ic-[ns]bctl): [^\n]{1,120}\b(?:already exists|duplicate)\b|already has encap ip '[^']*' and/,
       /Transaction causes multiple rows in [^\n]{1,40} table to have identical values[^\n]{0,120}/,
-      /(?:\bov[ns]|ovsdb|OVN_|[ns]bdb|logical[ _])[^\n]{0,300}(?:referential integrity|constraint) violation\b[^\n]{0,80}/,
-      /(?:referential integrity|constraint) violation\b[^\n]{0,200}(?:Encap|Chassis|Logical_|Port_Binding|ov[ns]\b|ovsdb)/,
+      /(?:\bov[ns]|ovsdb|OVN_|[ns]bdb|Logical_(?:Switch|Router))[^\n]{0,300}(?:referential integrity|constraint) violation\b[^\n]{0,80}/,
+      /(?:referential integrity|constraint) violation\b[^\n]{0,200}(?:"?(?:Encap|Chassis(?:_Private)?)"? table|Logical_(?:Switch|Router)|Port_Binding|\bov[ns]\b|ovsdb)/,
       /cannot delete \w+ row \S+ because of \d+ remaining|database contains duplicate (?:chassis name|port binding)/,
     ),
     who: 'OVN, of its databases',
@@ -76,6 +76,23 @@ export const ovnErrors: readonly KnownError[] = [
     cure:
       'compare the row that the message names with what there is now. A chassis of a node that is gone: ovn-sbctl ' +
       'chassis-del ID; else restart the control plane, which writes its rows anew',
+  },
+  {
+    id: 'ovs-database-damaged',
+    pattern: oneOf(
+      /\bov(?:s|n)[^\n]{0,160}\.db: (?:cannot identify file type|unexpected file format|parse error at offset|unexpected end of file)[^\n]{0,120}/,
+      /\.db: \d+ bytes starting at offset \d+ (?:have SHA-1 hash|are not)[^\n]{0,120}|ovsdb_log\|WARN\|[^\n]{1,160}/,
+    ),
+    who: 'ovsdb-server',
+    meaning: 'the file of a database of Open vSwitch or OVN is damaged, so ovsdb-server does not start with it',
+    causes: [
+      'the machine lost power, or its disk was full, while the file was written',
+      'the file is of another kind: one of a cluster where a plain one is wanted, or from a newer release',
+    ],
+    look: ['ls -l /etc/openvswitch/conf.db /etc/ovn/*.db', 'df -h /etc; dmesg | grep -i "i/o error" | tail'],
+    cure:
+      'move the file away and start Open vSwitch again: it makes a new conf.db, and the agent of the network fills ' +
+      'it. One of an OVN cluster joins anew; of a single OVN database take the backup',
   },
   {
     id: 'openflow-refused',

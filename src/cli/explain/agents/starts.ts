@@ -130,6 +130,7 @@ export const startErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:acquire lease|flannel|calico|cilium|kube-router|kindnet|ovn|antrea|felix|weave|spiderpool)[^\n]{0,200}\b(?:cilium)?nodes?(?:\.cilium\.io)? "[^"]+" not found/,
       /failed to identify the node by NODE_NAME[^\n]{0,60}|identify the node by (?:NODE_NAME|hostname)/,
+      /\bciliumnodes?\.cilium\.io "[^"]+" not found/,
       /failed to get node "[^"]*" from API: nodes "[^"]*" not found/,
       /(?:failed to get Node with name \S+ from K8s|Failed to retrieve node info): nodes "[^"]+" not found/,
     ),
@@ -174,7 +175,7 @@ export const startErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath/,
       /Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI \S+/,
-      /Agent pipe unexpectedly closed|Failed to start hive|Start hook failed|failed to start: daemon creation failed/,
+      /Agent pipe unexpectedly closed|msg="?(?:Failed to start hive|Start hook failed)|failed to start: daemon creation failed/,
     ),
     who: 'the cilium agent',
     meaning: 'the agent of this node ended while it started: the words after it say at which step',

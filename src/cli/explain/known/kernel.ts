@@ -95,26 +95,6 @@ export const kernelErrors: readonly KnownError[] = [
       'it in the profile of the runtime',
   },
   {
-    id: 'kernel-too-old',
-    pattern: oneOf(
-      /nsenter: cannot open \S*\/ns\/(?:cgroup|time)\b[^\n]{0,40}/,
-      /Linux kernel version [\d.]+ or newer is required|kernel version [\d.-]+ has a nat related bug/,
-      /(?:your|this|the running|linux) kernel(?: version)? (?:\S+ )?is too old\b[^\n]{0,80}/,
-      /BPF dataplane mode enabled but not supported by the kernel[^\n]{0,80}/,
-    ),
-    who: 'the agent of a network',
-    meaning: 'the kernel of the node is older than what the agent needs: cgroup namespaces, for one, came with 4.6',
-    causes: [
-      'a distribution with a kernel 3.10 (CentOS 7), or one of its time',
-      'the agent was updated, and its release asks for a newer kernel than the one before',
-    ],
-    look: ['uname -r; ls /proc/1/ns'],
-    cure:
-      'update the kernel (or the system) of the node; until then a release of the network that supports it, or for ' +
-      'Cilium cgroup.autoMount.enabled=false',
-    needsNetwork: true,
-  },
-  {
     id: 'state-permission',
     pattern:
       /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|(?:open|l?stat|mkdir|read) \/etc\/cni\b\S*: permission denied/,
@@ -149,7 +129,8 @@ export const kernelErrors: readonly KnownError[] = [
       /insmod: (?:ERROR: )?could not insert module \S*\/net\/\S+/,
       /modprobe: can't load module (?:ip|nf|xt|x_tables|eb|arp|br|veth|vxlan|geneve|gre|tun|tap|vhost|macv|8021q|bond|dummy|ifb|sch_|cls_|act_|em_|wireguard|vrf|sctp|openvswitch|sit|mlx|rdma)\S*[^\n]{0,100}/,
       /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
-      /wireguard (?:is )?not supported(?: (?:by|in) the kernel)?/,
+      /wireguard (?:is )?not supported (?:by|in) (?:the |this )?kernel/,
+      /failed to (?:enumerate system datapaths|create datapath \S+): (?:No such (?:file|device)|Operation not supported)[a-z ]*/,
       /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
       /Failed to load kernel module \S+ with modprobe/,
       /failed \(\w+\): (?:[\w :]{0,60}: )?(?:failed to )?(?:add|list|delete)\w* (?:all )?rules?\b[^\n]{0,80}: (?:operation|address family) not supported/,
