@@ -14,7 +14,7 @@ export const anyonesErrors: readonly KnownError[] = [
       /\bout of (?:free |available )?(?:(?:pod|IP|IPv[46]) )?(?:IPs|addresses|address space|blocks)\b/,
       /all (?:IP )?addresses (?:are|have been) (?:allocated|used|assigned|reserved)/,
       /\b(?:IPs?|pool|subnet|range|CIDR|address space)(?: ["\w./:-]{1,60})? (?:(?:is|are|has been) )?(?:exhausted|used up|full)\b/,
-      /\bIPs? exhausted\b/,
+      /\bIPs? exhausted\b|no available addresses on this pool|could not find an available IP\b/,
     ),
     who: 'an IPAM plugin, or the agent behind it',
     meaning: 'the pool of this network has no address for a further pod',

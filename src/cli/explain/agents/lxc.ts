@@ -50,13 +50,15 @@ export const lxcErrors: readonly KnownError[] = [
       /Network "[^"]*" (?:is )?unavailable on this server/,
       /(?:lvl=eror|level=\w+) [^\n]{0,80}Failed (?:initializing|starting|to (?:bring up|start|initialize)) network\b[^\n]{0,200}/,
       /Failed to setup (?:lxc-net|lxd-bridge)/,
+      /(?:device|validation failed for) "[^"]*"[^\n]{0,80}: (?:Network "[^"]*" not found|Network not found|Requested network doesn't exist)/,
     ),
     who: 'LXD, Incus, lxc-net',
-    meaning: 'the managed network of the host did not start, so nothing can be connected to it',
+    meaning: 'the managed network of the host did not start or is not there, so nothing can be connected to it',
     causes: [
       'its dnsmasq did not start: another one has port 53 of the address',
       'the range of the network is on another interface of the host, or its uplink was not up at boot',
       'the firewall (nft, iptables, ebtables) refused its rules',
+      '"not found": the profile names a network of another host, or of another project',
     ],
     look: [
       'journalctl -b -u lxd -u incus -u snap.lxd.daemon -u lxc-net | grep -i network | tail',

@@ -9,6 +9,7 @@ export const machineErrors: readonly KnownError[] = [
   {
     id: 'tap-refused',
     pattern: oneOf(
+      /ioctl\(TUNSETIFF\): (?:Device or resource busy|Operation not permitted|Invalid argument)/,
       /Open tap device failed: ?[^\n]{1,160}|\bTapOpen\([^\n]{1,120}/,
       /Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}/,
       /Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/,

@@ -72,6 +72,7 @@ export const podmanErrors: readonly KnownError[] = [
       /slirp4netns seems older than v[\d.]+|this version of slirp4netns does not support --[\w-]+/,
       /unsupported slirp4netns version: lacks \w+|slirp4netns support has been removed[^\n]{0,80}/,
       /slirp4netns has to be compiled against \w+ [\d.]+|TUNSETIFF ioctl on \/dev\/net\/tun failed[^\n]{0,60}/,
+      /ip tuntap add name \w+ mode tap\][^\n]{0,300}exit status \d+/,
       /waiting for slirp4n?ets to create the api socket[^\n]{0,120}/,
       /apparmor="DENIED"[^\n]{0,80}profile="(?:passt|pasta|slirp4netns)\b(?![^\n]{0,120}(?:netns|\/ns\/(?:net|user)))[^\n]{0,120}/,
     ),

@@ -163,7 +163,7 @@ export const addressErrors: readonly KnownError[] = [
       /could not find free subnet\b|no more subnets left|exhausted attempts trying to find a non-overlapping subnet/,
       /predefined address pools have been fully subnetted|could not find free subnet from subnet pools/,
       /Failed to automatically find an unused IPv[46] subnet[^\n]{0,60}|overlaps with another (?:OVN )?network or NIC/,
-      /network with name \S+ already exists/,
+      /network with name \S+ already exists|network \S+ already (?:exists|used): network already exists/,
       /(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/,
     ),
     who: 'podman, nerdctl, docker, minikube, weave',

@@ -56,6 +56,7 @@ export const engineErrors: readonly KnownError[] = [
       /failed to get (?:network|endpoint) from store during \w+: [^\n]{1,100}/,
       /(?:Error response from daemon|set up container networking|Cannot start service \S+|start container \S+): network \S+ not found/,
       /(?<!CNI )\bnetwork "?(?=[a-z]{0,63}\d)[\da-z]{8,64}"? not found|unknown network \S+ id [\da-z]{8,64}/,
+      /\bnetwork (?=[a-z]{0,63}\d)[\da-z]{8,64} does not exist|desc = network \S+ not found/,
       /could not find a network matching network mode \S+|could not find network \S+ while trying to leave/,
       /network \S+ declared as external, but could not be found/,
       /could not attach to network \S+: [^\n]{0,80}not found/,
@@ -90,6 +91,20 @@ export const engineErrors: readonly KnownError[] = [
     cure: 'docker network create --subnet 10.89.1.0/24 NAME, then run with --network NAME --ip 10.89.1.5',
   },
   {
+    id: 'docker-link',
+    pattern: /Cannot link to (?:a non running container|\S+, as it does not belong to the default network)[^\n]{0,60}/i,
+    who: 'docker',
+    meaning: 'a container is linked (--link) to one that does not run, or that is on another network',
+    causes: [
+      'the other container ended, or was made later',
+      'links work on the default bridge only: the other one is on a network of its own (compose makes one)',
+    ],
+    look: ['docker ps -a', "docker inspect -f '{{json .HostConfig.Links}} {{.HostConfig.NetworkMode}}' CONTAINER"],
+    cure:
+      'put both on one network that you made (docker network create) and use the name of the other one; no link is ' +
+      'needed there',
+  },
+  {
     id: 'docker-swarm-scope',
     pattern: oneOf(
       /network \S+ not manually attachable|cannot create a swarm scoped network when swarm is not active/,
@@ -112,9 +127,9 @@ export const engineErrors: readonly KnownError[] = [
       /endpoint with name \S+ already exists(?: in network)?|network \S+ (?:id \S+ )?has active endpoints?/,
       /endpoint with name \S+ (?:id \S+ )?has active containers|container \S+ is already present in sandbox/,
       /a(?:nother)? container (?:has already joined the|is attached to the same network) endpoint/,
-      /\(Only one endpoint allowed\)/,
+      /\(Only one endpoint allowed\)|"[\w.-]{1,80}" has associated containers with it/,
     ),
-    who: 'docker',
+    who: 'docker, podman',
     meaning: 'docker still has an endpoint of a container that is gone, on this network',
     causes: [
       'the daemon or the machine ended while the container ran',
@@ -135,7 +150,7 @@ export const engineErrors: readonly KnownError[] = [
   {
     id: 'podman-ipam',
     pattern:
-      /IPAM error: (?:failed to (?:get|find) (?:ips?|addresses) for |failed to (?:open database|(?:create\/)?get \w+ bucket|store|unmarshal|remove))[^\n]{0,160}/i,
+      /failed to parse ipam options: no static ips provided|IPAM error: (?:failed to (?:get|find) (?:ips?|addresses) for |failed to (?:open database|(?:create\/)?get \w+ bucket|store|unmarshal|remove))[^\n]{0,160}/i,
     who: 'podman, with netavark',
     meaning: 'podman does not find the addresses of a container in its own list (ipam.db)',
     causes: [

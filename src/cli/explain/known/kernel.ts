@@ -19,6 +19,7 @@ export const kernelErrors: readonly KnownError[] = [
       /ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/,
       /(?:userland proxy|external connectivity|rootlessport|PortManager\.AddPort|docker-proxy|host ?port)[^\n]{0,200}(?:tcp6|udp6|\[::\d?\])[^\n]{0,60}address family not supported by protocol/,
       /L4 socket: Address family not supported|to bind port \d+ \(Address family not supported by protocol\)[^\n]{0,40}/,
+      /(?:Permission denied|Operation not supported) - Failed to setup ipv6 (?:address|gateway|route)/,
       /Couldn't set IPv6 (?:routes?|address)(?:\(e?s\))? in (?:guest|namespace): (?:Operation not supported|Permission denied|Invalid argument)/,
       /\bip (?:-6 )?a(?:ddr(?:ess)?)? (?:add|replace) [\da-f]*:[\da-f:]*(?:\/\d+)? dev \S+[^\n]{0,80}RTNETLINK answers: (?:Permission denied|Operation not supported)/,
     ),
@@ -40,6 +41,7 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'netlink-permission',
     pattern: oneOf(
       /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted/,
+      /Operation not permitted - Failed to (?:create|attach|move|setup|set) (?:veth|macvlan|ipvlan|vlan|network|ip|")/,
       /(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted/,
       /kube-router needs to be run with privileges to execute/,
       /(?:open netns|Statfs) "[^"]*(?:netns|\/ns\/net)[^"]*"[^\n]{0,200}(?:permission denied|operation not permitted)/,
@@ -56,16 +58,17 @@ export const kernelErrors: readonly KnownError[] = [
       'run the runtime, or the Multus daemon, as root and privileged; rootless needs rootlesskit or pasta, not CNI ' +
       'alone',
     needsNetwork: true,
-    unless: /kill network process/,
+    unless: /kill network process|newuidmap|newgidmap/,
   },
   {
     id: 'namespace-refused',
     pattern: oneOf(
       /(?:failed to (?:create|setup) (?:new )?(?:network namespace|netns|namespace)|(?:error creating|(?:could not|unable to) create) (?:new )?(?:network namespace|netns))[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/,
       /failed to create network for alloc: (?:open|mkdir|l?stat) \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}/,
-      /mount --(?:make-rshared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,
+      /mount --(?:make-r?shared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,
       /error from unshare: (?:operation not permitted|no space left on device|invalid argument)/,
-      /failed to mount netns from pid \d+[^\n]{0,80}/,
+      /failed to mount netns from pid \d+[^\n]{0,80}|failed to bind mount ns at \S+: [a-z ]+/,
+      /setting the network namespace "[^"]*" failed: (?:Operation not permitted|Permission denied)/,
       /(?:setns\([^)\n]*CLONE_NEW(?:NET|USER)[^)\n]*\)|reassociate to namespace 'ns\/net' failed): (?:operation not permitted|permission denied|invalid argument)/,
       /Couldn't (?:open|create|enter) (?:network|user) namespace(?: (?!\S*rootless-netns)\S+)?: (?!No such)[A-Z][^\n]{1,40}/,
       /Couldn't switch to pasta namespaces: [^\n]{1,40}|Failed to (?:clone process with detached|detach isolating) namespaces[^\n]{0,60}/,
@@ -108,8 +111,10 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'kernel-module',
     pattern: oneOf(
       /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported/,
-      /Failed to open TUN device/,
-      /(?<!must already exist on the host: )Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))/,
+      /Failed to open TUN device|(?:Operation not supported|No such device) - Failed to create (?:veth|macvlan|ipvlan|vlan)\b/,
+      /(?:network|bridge|veth|vxlan|netlink)\b[^\n]{0,80}: package not installed/,
+      /could not insert module (?:\S*\/)?(?:vxlan|veth|bridge|br_netfilter|macvlan|ipvlan|wireguard|openvswitch|nf_|ip6?_?t|x_?t)\w*\.ko/,
+      /(?<!must already exist on the host: |(?:delete|remove) [^\n]{0,80})Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))/,
       /(?:netlink|socket|handle)[^\n]{0,60}protocol not supported/,
       /(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported/,
       /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host(?! side|port)|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)/,
@@ -139,7 +144,7 @@ export const kernelErrors: readonly KnownError[] = [
       /(?:Open vSwitch|OVS) kernel module (?:is (?:probably )?not loaded|from the container)|family 'ovs_\w+' does not exist/,
       /\b(?:ip6?tables|xt_socket|xt_set|ipset) (?:kernel )?modules? could not be (?:initialized|loaded)[^\n]{0,120}/,
       /could not load (?:kernel )?module (?:ip6?_|ip6?table|nf_|xt_|x_tables|vxlan|geneve|wireguard|openvswitch)\w*/,
-      /ipvs is not enabled in your kernel|Can't initialize ipvs: [^\n]{1,40}/,
+      /ipvs is not enabled in your kernel|unable to create ipvs handle|Failed to load kernel module ip_vs|Can't initialize ipvs: [^\n]{1,40}/,
       /\b(?:ip tunnel|add tunnel "[^"]*" failed): (?:No such device|Operation not supported|No buffer space available)/,
       /\bxfrm (?:state|policy|interface)s?\b[^\n]{0,120}(?:protocol not supported|operation not supported|function not implemented)/,
     ),
@@ -161,70 +166,5 @@ export const kernelErrors: readonly KnownError[] = [
     cure:
       'restart after a kernel update; install the package with the modules; load those that are needed on the node ' +
       'itself, and name them in /etc/modules-load.d',
-  },
-  {
-    id: 'br-netfilter',
-    pattern: oneOf(
-      /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}/,
-      /Failed to load br_netfilter|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
-      /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
-      /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
-      /ensure that (?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,
-      /bridge-nf-call-ip6?tables (?:contents are not|does not exist|is disabled|sysctl not set)/,
-    ),
-    who: 'flannel, kubeadm, docker',
-    meaning:
-      'the module br_netfilter is not loaded, or switched off, so that iptables does not see what a bridge passes',
-    causes: [
-      'nothing loads it at boot ("does not exist", "no such file")',
-      'a file of /etc/sysctl.d, or a program that started later, sets bridge-nf-call-iptables 0 ("not set to 1")',
-    ],
-    look: ['lsmod | grep br_netfilter', 'sysctl net.bridge; grep -rn bridge-nf /etc/sysctl.conf /etc/sysctl.d'],
-    cure: 'load it, now and at boot, and keep the setting in a file of /etc/sysctl.d',
-    run:
-      'modprobe br_netfilter; echo br_netfilter >/etc/modules-load.d/br_netfilter.conf; sysctl -w ' +
-      'net.bridge.bridge-nf-call-iptables=1',
-  },
-  {
-    id: 'sysctl-refused',
-    pattern: oneOf(
-      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)/,
-      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
-      /(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error/,
-      /\/sys\/module\/nf_conntrack\/parameters\/hashsize: [a-z -]+|Sysctl \S+ is not allowed\. Only/,
-      /invalid net sysctl key: \S+|can't set sysctl \S+ kernel version must be at least [\d.]+/,
-      /Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)/,
-      /sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}/,
-      /set sysctl \S+: [^\n]{0,60}Read-only file system|accept_dad: read-only file system/,
-      /open sysctl \S+ file: [^\n]{0,80}(?:permission denied|read-only file system|no such file or directory|operation not permitted|unsafe procfs)/,
-      /sysctl "?net\.\S+ (?:is )?(?:not allowed in host network namespace|not in a separate kernel namespace)/,
-      /sysctl net\.\S+ can't be set since Network Namespace set to host/,
-      /Error (?:reading|setting) net sysctl \S+: [^\n]{1,80}/,
-    ),
-    who: 'the tuning plugin and others',
-    meaning: 'a sysctl cannot be set (or read) in the pod',
-    causes: [
-      'no such file: the module behind it is not loaded (nf_conntrack), or it is one that only the node has',
-      'invalid argument: a value out of its bounds; "kernel version must be": the kernel has it not yet',
-      'read-only, permission denied: it runs in a container that is not privileged, or a new runc inside of an old ' +
-        'LXC or AppArmor profile ("reopen fd", "unsafe procfs")',
-      'with --network=host a container has no network of its own whose sysctls it could set',
-      'input/output error: a program serves /proc/sys there (sysbox-fs) and fails',
-    ],
-    look: ['sysctl -a --pattern NAME', 'nsenter --net=NETNS sysctl -a --pattern NAME'],
-    cure: 'take it out of `sysctl`, correct its value, or load the module on the node',
-  },
-  {
-    id: 'martian-source',
-    pattern: /martian (?:source|destination)/i,
-    who: 'the kernel',
-    meaning: 'a packet was dropped because its source address is not to be expected on its interface',
-    causes: [
-      'rp_filter is 1 and the route to the source leads elsewhere',
-      'an address of the pods is also outside: overlapping subnets',
-    ],
-    look: ['sysctl -a --pattern "\\.rp_filter"', 'ip route get SOURCE'],
-    cure: 'sysctl -w net.ipv4.conf.all.rp_filter=2, and of the interface in the message; check for overlapping subnets',
-    checks: ['subnets-overlap'],
   },
 ]

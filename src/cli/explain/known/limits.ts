@@ -1,10 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of limits: the kernel or a disk has no more room for something.
+// Of limits and sysctls: the kernel or a disk has no more room for something, a sysctl cannot be set or is wrong.
 
 import { type KnownError, oneOf } from './known-error.ts'
 
-/** Errors whose cause is a limit that is reached. */
+/** Errors whose cause is a sysctl, or a limit that is reached. */
 export const limitErrors: readonly KnownError[] = [
+  {
+    id: 'br-netfilter',
+    pattern: oneOf(
+      /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}/,
+      /Failed to load br_netfilter|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
+      /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
+      /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
+      /ensure that (?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,
+      /bridge-nf-call-ip6?tables (?:contents are not|does not exist|is disabled|sysctl not set)/,
+    ),
+    who: 'flannel, kubeadm, docker',
+    meaning:
+      'the module br_netfilter is not loaded, or switched off, so that iptables does not see what a bridge passes',
+    causes: [
+      'nothing loads it at boot ("does not exist", "no such file")',
+      'a file of /etc/sysctl.d, or a program that started later, sets bridge-nf-call-iptables 0 ("not set to 1")',
+    ],
+    look: ['lsmod | grep br_netfilter', 'sysctl net.bridge; grep -rn bridge-nf /etc/sysctl.conf /etc/sysctl.d'],
+    cure: 'load it, now and at boot, and keep the setting in a file of /etc/sysctl.d',
+    run:
+      'modprobe br_netfilter; echo br_netfilter >/etc/modules-load.d/br_netfilter.conf; sysctl -w ' +
+      'net.bridge.bridge-nf-call-iptables=1',
+  },
+  {
+    id: 'sysctl-refused',
+    pattern: oneOf(
+      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)/,
+      /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
+      /(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error/,
+      /(?:opening|writ(?:e|ing)|open)(?: file| to)? [`'"]?\/proc\/sys\/net\/(?!ipv6|bridge)[^\s`'"]+[`'"]?: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
+      /sysctl [`'"]?net\.[^\s`'"]+[`'"]? is not namespaced|forbidden sysctl: "net\.[^"]*"|sysctl: permission denied on key ['"]net\.[^\n]{1,80}/,
+      /\/sys\/module\/nf_conntrack\/parameters\/hashsize: [a-z -]+|Sysctl \S+ is not allowed\. Only/,
+      /invalid net sysctl key: \S+|can't set sysctl \S+ kernel version must be at least [\d.]+/,
+      /Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)/,
+      /sysctl: (?:(?:error )?setting key|permission denied on key) ['"]net\.(?!ipv6|bridge)[^\n]{0,120}/,
+      /set sysctl \S+: [^\n]{0,60}Read-only file system|accept_dad: read-only file system/,
+      /open sysctl \S+ file: [^\n]{0,80}(?:permission denied|read-only file system|no such file or directory|operation not permitted|unsafe procfs)/,
+      /sysctl "?net\.\S+ (?:is )?(?:not allowed in host network namespace|not in a separate kernel namespace)/,
+      /sysctl net\.\S+ can't be set since Network Namespace set to host/,
+      /Error (?:reading|setting) net sysctl \S+: [^\n]{1,80}/,
+    ),
+    who: 'the tuning plugin and others',
+    meaning: 'a sysctl cannot be set (or read) in the pod',
+    causes: [
+      'no such file: the module behind it is not loaded (nf_conntrack), or it is one that only the node has',
+      'invalid argument: a value out of its bounds; "kernel version must be": the kernel has it not yet',
+      'read-only, permission denied: it runs in a container that is not privileged, or a new runc inside of an old ' +
+        'LXC or AppArmor profile ("reopen fd", "unsafe procfs")',
+      'with --network=host a container has no network of its own whose sysctls it could set',
+      'input/output error: a program serves /proc/sys there (sysbox-fs) and fails',
+    ],
+    look: ['sysctl -a --pattern NAME', 'nsenter --net=NETNS sysctl -a --pattern NAME'],
+    cure: 'take it out of `sysctl`, correct its value, or load the module on the node',
+  },
+  {
+    id: 'martian-source',
+    pattern: /martian (?:source|destination)/i,
+    who: 'the kernel',
+    meaning: 'a packet was dropped because its source address is not to be expected on its interface',
+    causes: [
+      'rp_filter is 1 and the route to the source leads elsewhere',
+      'an address of the pods is also outside: overlapping subnets',
+    ],
+    look: ['sysctl -a --pattern "\\.rp_filter"', 'ip route get SOURCE'],
+    cure: 'sysctl -w net.ipv4.conf.all.rp_filter=2, and of the interface in the message; check for overlapping subnets',
+    checks: ['subnets-overlap'],
+  },
   {
     id: 'bridge-full',
     pattern: /exchange full|Xchange full/i,

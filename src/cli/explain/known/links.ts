@@ -38,7 +38,8 @@ export const linkErrors: readonly KnownError[] = [
     id: 'master-busy',
     pattern: oneOf(
       /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|ensure there are no \w+ networks using the same [^\n]{0,20}: |error adding container to network "[^"]*": )device or resource busy/,
-      /is already using parent interface \S+/,
+      /is already using parent interface \S+|Device or resource busy - Failed to create (?:mac|ip)vlan interface/,
+      /create (?:mac|ip)vlan interface: Netlink error: Device or resource busy/,
     ),
     who: 'macvlan, ipvlan',
     meaning: 'the master interface serves something else that excludes it',
@@ -93,7 +94,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'mac-invalid',
     pattern:
-      /failed to (?:create macvlan|set (?:the )?mac|add mac)[^\n]{0,80}cannot assign requested address|invalid args \S* for MAC addr|address \S*: invalid MAC address|failed to parse MAC address/i,
+      /Failed setting MAC [^\n]{1,160}Cannot assign requested address|Cannot assign requested address - Failed to perform ioctl|failed to (?:create macvlan|set (?:the )?mac|add mac)[^\n]{0,80}cannot assign requested address|invalid args \S* for MAC addr|address \S*: invalid MAC address|failed to parse MAC address/i,
     who: 'the kernel',
     meaning: 'the MAC address that was asked for is none that an interface can have',
     causes: ['it is a multicast one: the second hexadecimal digit has to be even', 'it is all zeros'],
@@ -110,7 +111,7 @@ export const linkErrors: readonly KnownError[] = [
       /failed to create (?:macvlan|ipvlan|dummy|tap|macvtap): file exists/,
       /failed to move vf \d+ to netns: "?file exists/,
       /(?:failed to|could not) (?:rename|move) (?!(?:the )?(?:link )?vf\b)[^\n]{0,160}: "?file exists/,
-      /creating vxlan interface: file exists/,
+      /creating vxlan interface: file exists|ip link add [^\n]{1,120}RTNETLINK answers: File exists/,
     ),
     who: 'a plugin',
     meaning: 'the pod has an interface of this name already',
@@ -167,7 +168,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'link-busy',
     pattern: oneOf(
-      /(?:failed to|could not|unable to|cannot) (?:rename|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/,
+      /(?:failed to|could not|unable to|cannot|can't) (?:rename|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/,
       /RTNETLINK answers: Device or resource busy|could not add network device \S+ to \S+ \(Device or resource busy\)/,
     ),
     who: 'the kernel',
@@ -179,6 +180,22 @@ export const linkErrors: readonly KnownError[] = [
     look: ['ip -d link show INTERFACE', 'bridge link; ovs-vsctl show'],
     cure: 'take the interface out of what holds it (ip link set INTERFACE nomaster); keep udev and others off it',
     needsNetwork: true,
+  },
+  {
+    id: 'bridge-port-refused',
+    pattern: oneOf(
+      /Device does not allow enslaving to a bridge|Can not enslave a bridge to a bridge/,
+      /can't add \S+ to bridge \S+: (?:Operation not supported|Invalid argument|Too many levels of symbolic links)/,
+      /(?:to|with) bridge [^\n]{1,80}: too many levels of symbolic links/,
+    ),
+    who: 'the kernel',
+    meaning: 'the kernel does not take this interface as a port of a bridge',
+    causes: [
+      'it is a Wi-Fi card that is a client of an access point: it may send from its own MAC only',
+      'it is a bridge itself, a loopback, an ipvlan, or a macvlan on that bridge',
+    ],
+    look: ['ip -d link show INTERFACE', 'bridge link'],
+    cure: 'use a wired card or a VLAN of it; over Wi-Fi let the node route or masquerade (bridge without a port, ptp)',
   },
   {
     id: 'bridge-port-down',

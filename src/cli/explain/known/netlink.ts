@@ -108,7 +108,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /could not find an appropriate master "[^"]*" for "[^"]*"|in unmanaged mode, the bridge must already exist on the host/,
       /bridge device with non default name \S+ must be created manually/,
       /failed to attach ['"]\S+['"] to (?:the )?bridge ['"]\S+['"](?:: No such device|, bridge interface doesn't exist)/,
-      /No such device - Failed to attach "[^"]*" to bridge|Failed to retrieve ifindex for "[^"]*"/,
+      /No such device - Failed to (?:attach|move network device)|failed to get link by name[^\n]{0,120}Link \S+ not found|Failed to retrieve ifindex for "[^"]*"/,
       /(?:namespace|failed): route ip\+net: no such network interface/,
       /Hairpin setup failed for pod[^\n]{0,200}(?:no such (?:file or directory|device)|Link not found)/,
     ),

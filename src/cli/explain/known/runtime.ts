@@ -57,6 +57,7 @@ export const runtimeErrors: readonly KnownError[] = [
       /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
       /can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use/,
       /network: (?:reserved )?port collision[^\n]{0,40}|\bhostport is occupied|there is not enough \d+ free ports/,
+      /Ports are not available: [^\n]{0,160}(?:address already in use|Only one usage of each socket|port is already allocated)/,
       /bind for \S+ failed: port is already allocated|(?:external connectivity|userland proxy)[^\n]{0,200}(?:EADDRINUSE|all ports are allocated)|all ports in range \S+ are already allocated/,
       /cannot reserve the port [^\n]{0,160}address already in use/,
     ),
@@ -190,7 +191,7 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'cache-missing',
-    pattern: /network "[^"]*" not found in CNI cache|Missing CNI cache file/i,
+    pattern: /network "?[^\s"]+"? not found in CNI cache|Missing CNI cache file/i,
     who: 'CRI-O, podman',
     meaning: 'libcni has no note of how this container was connected, so its configuration of now is used: harmless',
     causes: [

@@ -62,7 +62,7 @@ export const sandboxErrors: readonly KnownError[] = [
       /unknown FS magic on "[^"]*"/,
       /(?<!cannot )open (?:container netns|\S*netns\S*|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory/,
       /error switching to ns \S+: (?:no such|bad file)/,
-      /Couldn't open (?:network|user) namespace \S+: No such[a-z ]{1,30}|container netns not found: [^\n]{1,60}/,
+      /Couldn't open (?:network|user) namespace \S+: No such[a-z ]{1,30}|container netns not found: [^\n]{1,60}|Peer netns reference is invalid/,
       /network namespace: (?:l?stat|open) \S+: no such file or directory/,
       /may not access \/proc\/\d+\/ns\/net: No such file or directory|joining net namespace "[^"]*": [^\n]{0,60}no such file/,
       /Failed to join network namespace: netns: (?:No such file|Bad file|Invalid argument)[^\n]{0,20}/,

@@ -43,6 +43,7 @@ export const settingErrors: readonly KnownError[] = [
       /\b(?:add_routes?|update_?routes?|update routes)\b[^\n]{0,160}(?:File exists|Network is unreachable|Invalid argument|No route to host)/,
       /failed to set (?:IPv[46] |default )?(?:gateway|default route)\b[^\n]{0,160}: (?:network is unreachable|no route to host|file exists|invalid argument)/,
       /failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/,
+      /(?:Network is unreachable|No route to host|File exists|Invalid argument) - Failed to (?:setup|add) ipv[46] (?:gateway|route|dest|address route)/,
       /Couldn't set IPv[46] routes?(?:\(s\))? in guest: (?!Operation not supported|Permission denied)[A-Z][a-z ]{1,40}/,
       /netlink: Too many routes to duplicate|route for the gateway \S+ could not be found(?:: [a-z ]{1,40})?/,
       /Nexthop (?:has invalid gateway|device is not up)|RTNETLINK answers: Network is unreachable/,
