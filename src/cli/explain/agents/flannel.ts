@@ -149,6 +149,21 @@ export const flannelErrors: readonly KnownError[] = [
     cure: 'remove leases of nodes that are gone, or take a larger Network or a larger SubnetLen (smaller ranges)',
   },
   {
+    id: 'flannel-harmless',
+    pattern: oneOf(
+      /fdb already populated with: \S+[^\n]{0,40}/,
+      /Watch of subnet leases failed because etcd index outside history window/,
+    ),
+    who: 'flanneld',
+    meaning: 'flanneld found what it wanted to make, or begins to watch anew: harmless',
+    causes: [
+      'it was restarted, and its device and routes were still there',
+      'etcd had forgotten the changes since the last look, so flanneld reads all of them again',
+    ],
+    look: ['kubectl -n kube-flannel logs ds/kube-flannel-ds --tail=30', 'ip route | grep -i flannel'],
+    cure: 'nothing for this line; where pods do not reach each other look for another error in the log',
+  },
+  {
     id: 'flannel-lease-lost',
     pattern: oneOf(
       /Lease has been revoked\. Shutting down daemon|requested lease not found(?<=flannel[^\n]{0,400})/,

@@ -32,7 +32,7 @@ export const orchestratorErrors: readonly KnownError[] = [
     id: 'cluster-ranges',
     pattern: oneOf(
       /cluster-cidr: [^\n]{1,120} and (?:service-cidr|node-ip): [^\n]{1,120} must share the same IP version/,
-      /failed to validate (?:cluster|service)-cidr\b[^\n]{0,100}|(?:pod|service)Subnet: Invalid value: [^\n]{1,200}/,
+      /failed to validate (?:cluster|service)-cidr\b[^\n]{0,100}|(?:pod|service)Subnet: Invalid value: (?![^\n]{0,160}(?:couldn't parse|invalid CIDR))[^\n]{1,200}/,
       /expected one \(IPv4 or IPv6\) CIDR or two CIDRs from each family/,
       /service IP family "[^"]*" must match public address family "[^"]*"/,
       /is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,

@@ -107,6 +107,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   {
     id: 'cidr-invalid',
     pattern: oneOf(
+      /(?:pod|service)Subnet: Invalid value: [^\n]{0,160}couldn't parse subnet/,
       /invalid CIDR address:(?! ?Device)(?: [^\s"]+)?|(?:expected to be|NOT) in CIDR notation/,
       /invalid CIDR (?:in (?:exclude list|addresses)|\(do you)[^\n]{0,80}/,
     ),

@@ -24,6 +24,7 @@ export const netlinkErrors: readonly KnownError[] = [
     id: 'no-memory',
     pattern: oneOf(
       /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)/,
+      /Add(?:V6)?(?:FDB|ARP) failed: (?:no buffer space available|cannot allocate memory)/,
       /fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory/,
       /\bip6?tables: Memory allocation problem/,
     ),
