@@ -15,6 +15,7 @@ export const anyonesErrors: readonly KnownError[] = [
       /all (?:IP )?addresses (?:are|have been) (?:allocated|used|assigned|reserved)/,
       /\b(?:IPs?|pool|subnet|range|CIDR|address space)(?: ["\w./:-]{1,60})? (?:(?:is|are|has been) )?(?:exhausted|used up|full)\b/,
       /\bIPs? exhausted\b|no available addresses on this pool|could not find an available IP\b/,
+      /failed to get (?:an )?available (?:IPv6 )?ip from the db/,
     ),
     who: 'an IPAM plugin, or the agent behind it',
     meaning: 'the pool of this network has no address for a further pod',

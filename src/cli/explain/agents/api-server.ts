@@ -170,7 +170,7 @@ export const apiServerErrors: readonly KnownError[] = [
     id: 'api-webhook',
     pattern: oneOf(
       /(?:plugin type="[^"]*"|CNI network "[^"]*"|network for sandbox|failed \(\w+\):|SetNetworkStatus|annotat\w+ (?:the )?pod)[^\n]{0,400}(?:failed calling webhook "[^"]*"|failed to call webhook|admission webhook "[^"]*" denied the request)[^\n]{0,160}/,
-      /failed calling webhook "[^"]*(?:spider|multus|kube-?ovn|cilium|calico|antrea|net-?attach|sriov|whereabouts|hybridnet|nsx)[^"]*"[^\n]{0,400}/,
+      /failed calling webhook "[^"]*(?:spider|multus|kube-?ovn|cilium|calico|antrea|net-?attach|sriov|whereabouts|hybridnet|nsx|kubemacpool)[^"]*"[^\n]{0,400}/,
     ),
     who: 'the API server, to a plugin that writes to it',
     meaning:

@@ -109,6 +109,7 @@ export const cloudErrors: readonly KnownError[] = [
       /AuthorizationFailed[^\n]{0,120}|Forbidden\.RAM|ErrorCode: Throttling\S*/,
       /googleapi: Error (?:401|403|429)[^\n]{0,160}|LinkedAuthorizationFailed/,
       /(?:api error|ErrorCode:) \w*(?:Unauthorized|Forbidden|AccessDenied|InvalidClientTokenId|ExpiredToken)\w*/,
+      /Required 'compute\.(?:subnetworks|networks|routes|addresses|firewalls)\.\w+' permission/,
       /no EC2 IMDS role found|hcloud\/[^\n]{1,120}\(unauthorized\)|unable to authenticate \(unauthorized\)/,
     ),
     who: "the cloud provider's API, asked by the agent of a plugin",

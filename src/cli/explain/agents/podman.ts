@@ -66,6 +66,7 @@ export const podmanErrors: readonly KnownError[] = [
       new RegExp(`${helperFailed.source}(?![\\s\\S]{0,500}?(?:${ownEntries.source}))[^\\n]{0,160}`),
       /setting up tap \S+: executing [^\n]{1,240}exit status \d+|failed to setup network &\{[^\n]{1,200}(?:executable file not found|exit status \d+)/,
       /bypass4netnsd not running\?|do_slirp(?: is exiting| failed)|\bcreate_sandbox failed|child failed\(\d+\) (?:WARNING: Support for|parent failed)|bess: (?:connect|bind)\b/,
+      /\[rootlesskit:child ?\] error: executing \[\[ip (?:tuntap|link|addr|route)[^\n]{1,300}/,
       /(?<!open: No such device )\[rootlesskit:parent\] error: failed to setup network[^\n]{1,900}/,
       /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/,
       /(?:slirp4netns|pasta|vpnkit) binary "[^"]*" is not installed|got empty (?:slirp4netns|pasta) binary/,

@@ -202,6 +202,6 @@ export const agentErrors: readonly KnownError[] = [
     cure: `make the agent run: ${why}`,
     needsNetwork: true,
     unless:
-      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api/,
+      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api|RootlessKit API socket/,
   },
 ]

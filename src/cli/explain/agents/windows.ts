@@ -18,7 +18,7 @@ export const windowsErrors: readonly KnownError[] = [
       /Invoke-HNSRequest ?: ?[^\n]{1,160}|(?:Get|New|Remove|Attach|Set)-Hns\w+ ?: [^\n]{1,120}/,
       /"ErrorCode" ?: ?21513\d{5}\b|ErrorCode=21513\d{5}\b|\(0x803b00[\da-f]{2}\)|hostnetsvc\.dll/,
       /\bhcs(?:shim)?::[\w:]+ [^\n]{0,160}(?:attach namespace|network|adapter)[^\n]{0,60}/,
-      /requested operation for attach namespace failed|timed out calling hns|Cannot find network with Management IP/,
+      /requested operation for attach namespace failed|timed out calling hns|No MSFT_NetAdapter objects found|Cannot find network with Management IP/,
       /(?:Source Vip endpoint|Remote endpoint|(?:HNS )?LoadBalancer policy) creation failed[^\n]{0,160}/,
       /(?:could not|failed to|unable to|cannot)[^\n]{0,60}(?:\bHNS\b|Management IP from HNS)[^\n]{0,160}/,
     ),

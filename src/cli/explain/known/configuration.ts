@@ -8,7 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern: oneOf(
-      /could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path/,
+      /Corresponding binary for user requested plugin \S+ is not present|could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path/,
       /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?/,
       /(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory/,
       /(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?/,
@@ -84,7 +84,7 @@ export const configurationErrors: readonly KnownError[] = [
       /no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)/,
       /no networks? (?:config )?found in|no valid networks found in|no net configurations? found/,
       /No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/,
-      /no CNI network config found/,
+      /no CNI network config found|Unable to select default cluster network\. No valid configuration file/,
       /(?:update CNI config|updating CNI config|plugin returns error|Networks? not ready|CNI monitoring)[^\n]{0,60}Missing CNI default network/,
     ),
     who: 'containerd, CRI-O, cnitool, Multus',
@@ -105,7 +105,7 @@ export const configurationErrors: readonly KnownError[] = [
       /unable to find network with name or ID[^\n]{0,80}|network "?[\w.-]+"? (?:is )?not found in CNI(?! cache)/,
       /no net configuration with name "[^"]*" in|Missing CNI default network/,
       /failed to find requested network name|getNetDelegate: cannot find network/,
-      /CNI network config not found for name|no such network: "[^"]*"/,
+      /Configuration file is missing from cni directory|CNI network config not found for name|no such network: "[^"]*"/,
       /no CNI network could be loaded from the provided network names|IPAM error: could not find network/,
     ),
     who: 'cnitool, Multus, CRI-O',

@@ -13,7 +13,8 @@ export const deviceErrors: readonly KnownError[] = [
       /All virtual functions on parent device "[^"]*" (?:seem to be|are already) in use|Couldn't find a free virtual function/,
       /no (?:free )?VFs? (?:available|found)|failed to (?:open|read) the sriov_numfs of device[^\n]{0,120}/,
       /Insufficient (?!vpc\.amazonaws|devices\.kubevirt|\S*gpu)[\w.-]+\/\S*(?:sriov|vfs?\b|vf_|mlx|mlnx|rdma|hca|dpdk|netdevice|[_-]net\b|[_-]?nics?\b|infiniband|roce|macvtap|fpga-vf|e810|x710|i40e|ixgbe)\S{0,40}/,
-      /cannot allocate unhealthy devices \S*(?:sriov|vf|mlx|mlnx|rdma|hca|nic|net)\S{0,40}/,
+      /(?:can(?:no|')t allocate unhealthy devices|requested number of devices unavailable for) \S*(?:sriov|vf|mlx|mlnx|rdma|hca|nic|net)\S{0,40}/,
+      /failed to create PCI address pool[^\n]{0,160}|PCIDEVICE_\w+[^\n]{0,60}(?:not (?:set|found|present|defined)|is empty)/,
       /can't (?:get|read) the symbolic link of (?:the device|virtfn)|unable to get VF ID with PF: \S+|no symbolic link (?:between virtual function and PCI|for the virtfn)[^\n]{0,60}/,
     ),
     who: 'the sriov plugin',
@@ -161,7 +162,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'rdma-namespace',
     pattern: oneOf(
-      /RDMA subsystem namespace awareness mode[^\n]{0,120}|failed to move RDMA dev\w*[^\n]{0,120}/,
+      /(?:RDMA subsystem namespace awareness|failed to (?:get|set) RDMA subsystem) mode[^\n]{0,120}|failed to move RDMA dev\w*[^\n]{0,120}/,
       /failed to get RDMA devices? for (?:PCI|device ID)[^\n]{0,100}|RDMA-CNI is expected to be called as part/,
       /(?:incorrect|get) RDMA subsystem network namespace|too old kernel to get RDMA subsystem/,
       /missing RDMA device spec for device[^\n]{0,80}|RDMA resources for \S+ not found|RDMA modules are not loaded/,

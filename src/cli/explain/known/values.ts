@@ -125,7 +125,7 @@ export const valueErrors: readonly KnownError[] = [
       /ipAddrs(?:NoIpam)? is not compatible with configured IPAM/,
       /requested feature is not (?:enabled|supported for this runtime): \w+/,
       /multiple IPv[46] addresses in \S+ annotation|invalid IP "[^"]*" in \S+ annotation/,
-      /failed to parse pod-ENI annotation/,
+      /failed to parse pod-ENI annotation|User requested for unsupported plugin type \S+/,
     ),
     who: 'Multus, Calico, Antrea',
     meaning: 'an annotation of the pod cannot be read, or asks for what the configuration of the node does not allow',

@@ -9,7 +9,7 @@ export const awsErrors: readonly KnownError[] = [
     id: 'aws-ipamd',
     pattern: oneOf(
       /error received from AddNetwork gRPC call: rpc error: code = (?:Unavailable|DeadlineExceeded|Canceled)(?![^\n]{0,300}:5005[0-2])[^\n]{0,100}/,
-      /127\.0\.0\.1:50051[^\n]{0,60}/,
+      /127\.0\.0\.1:50051[^\n]{0,60}|grpc-health-probe -addr=:50051[^\n]{0,120}timed out/,
       /"msg": ?"(?:timeout|error): failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
       /aws-(?:node|k8s-cni|vpc-cni)[^\n]{0,300}failed to connect service (?:at )?"[^"\n]*:50051"[^\n]{0,40}/,
       /(?:add|del) cmd: failed to connect to backend server[^\n]{0,60}/,

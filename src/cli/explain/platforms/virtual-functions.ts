@@ -18,6 +18,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /(?:configSriovPFDevice|configSriovVFDevices|configSriovInterfaces\w*|ConfigSriovDevice\w*)\(\): fail[^\n]{0,160}/,
       /cannot (?:configure|config|reset) sriov (?:interfaces|device)(?![^\n]{0,10}NumVfs)[^\n]{0,80}/,
       /(?:VFIsReady|SetSriovNumVfs|BindDpdkDriver|bindDriver|RebindVfToDefaultDriver)\(\):? (?:fail|unable|cannot)[^\n]{0,160}/,
+      /\b(?:mst|mlx)(?:config|fwreset)\b[^\n]{0,160}(?:failed|-E-)[^\n]{0,80}/,
       /mellanox device detected when in lockdown mode|can't set eSwitch mode to \[\w+\] on device[^\n]{0,120}/,
       /Device (?:\S+ )?VF (?:enable|creation) failed|VFs? (?:are )?not supported (?:on|by) (?:this|the) (?:device|card|NIC)/,
     ),

@@ -66,4 +66,23 @@ export const virtualMachineErrors: readonly KnownError[] = [
     // Of a tap device tap-refused says more, where its words are known.
     unless: /\btap device\b/,
   },
+  {
+    id: 'mac-pool',
+    pattern: oneOf(
+      /kubemacpool\.io" denied the request[^\n]{0,240}|Failed to allocate mac to the vm object[^\n]{0,160}/,
+      /failed to allocate requested mac address[^\n]{0,80}|Failed to (?:create|update) virtual machine allocation error[^\n]{0,160}/,
+      /\bMACCollision\b[^\n]{0,120}|MAC [\da-f:]{17}: Collision between|duplicate MAC address \S+ found on interfaces/,
+    ),
+    who: 'kubemacpool, which gives MAC addresses to virtual machines',
+    meaning: 'the virtual machine gets no MAC address, so it is not made',
+    causes: [
+      'the MAC that it asks for is in use by another machine, or by one that was deleted a moment ago',
+      'the range is full, or two clusters were given one range',
+    ],
+    look: [
+      'kubectl get cm -A | grep kubemacpool; kubectl get pods -A -o wide | grep kubemacpool',
+      "kubectl get vm -A -o yaml | grep -i 'macAddress:' | sort | uniq -d",
+    ],
+    cure: 'leave macAddress out, or take a free one; a larger range: RANGE_START and RANGE_END of kubemacpool',
+  },
 ]
