@@ -51,6 +51,15 @@ export const calicoClusterErrors: readonly KnownError[] = [
     cure: 'give the Installation (or CALICO_IPV4POOL_CIDR) a range within that of the cluster, and that no pool has',
   },
   {
+    id: 'calico-version',
+    pattern: /version mismatch\.\s+Client Version: +\S+ Cluster Version: +\S+|Use --allow-version-mismatch to override/,
+    who: 'calicoctl',
+    meaning: 'calicoctl is of another release than Calico in the cluster, and does nothing then',
+    causes: ['Calico was updated, and the program on this machine was not, or the other way round'],
+    look: ['calicoctl version --allow-version-mismatch'],
+    cure: 'install the calicoctl of the release that the message names; --allow-version-mismatch only to look',
+  },
+  {
     id: 'calico-bird-config',
     pattern: oneOf(
       /\bbird6?: \S*bird6?\S*\.cfg, line \d+: [^\n]{1,100}|\bbird6?: \S*bird6?\S*\.cfg:\d+:\d+ [^\n]{1,100}/,

@@ -108,6 +108,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /nsenter: cannot open \S*\/ns\/(?:cgroup|time)\b[^\n]{0,40}/,
       /Linux kernel version [\d.]+ or newer is required|kernel version [\d.-]+ has a nat related bug/,
       /(?:your|this|the running|linux) kernel(?: version)? (?:\S+ )?is too old\b[^\n]{0,80}/,
+      /Minimum kernel version to run Calico is[^\n]{0,60}/,
       /BPF dataplane mode enabled but not supported by the kernel[^\n]{0,80}/,
     ),
     who: 'the agent of a network',

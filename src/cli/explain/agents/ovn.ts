@@ -78,6 +78,27 @@ export const ovnErrors: readonly KnownError[] = [
       'chassis-del ID; else restart the control plane, which writes its rows anew',
   },
   {
+    id: 'ovn-certificate',
+    pattern: oneOf(
+      /(?:(?:tcp|ssl):\S{1,60}:664\d|stream_ssl)(?![^\n]{0,200}https:)[^\n]{0,200}(?:x509: |remote error: tls: )[^\n]{1,120}/,
+      /stream_ssl\|(?:WARN|ERR)\|[^\n]{0,160}(?:certificate|unknown ca|alert|private key)[^\n]{0,80}/,
+      /(?:Private key|Certificate|CA certificate) must be configured to use SSL/,
+    ),
+    who: "OVN's programs, of each other",
+    meaning: "a program of OVN and its database do not trust each other's certificate, so they have no connection",
+    causes: [
+      'the certificates were made anew, and not every pod was restarted since',
+      'a certificate expired, or names another address; the clock of the node is wrong',
+    ],
+    look: [
+      'kubectl get secrets -A | grep -i ovn; timedatectl',
+      'ovs-vsctl get-ssl',
+      'openssl x509 -noout -issuer -dates -in FILE',
+    ],
+    cure: 'make the certificates anew from one CA, and restart the databases, then the agents of the nodes',
+    innermost: true,
+  },
+  {
     id: 'ovs-database-damaged',
     pattern: oneOf(
       /\bov(?:s|n)[^\n]{0,160}\.db: (?:cannot identify file type|unexpected file format|parse error at offset|unexpected end of file)[^\n]{0,120}/,

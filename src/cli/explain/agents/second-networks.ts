@@ -62,6 +62,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet/,
       /unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)/,
       /failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}|cannot (?:open|read PID from) ovs-vswitchd pidfile[^\n]{0,160}/,
+      /dial unix \S*openvswitch\/db\.sock: (?:connect: )?[a-z][a-z /]{1,40}/,
       /\.~lock~: cannot lock file because[^\n]{0,60}|(?:\bov[ns]|\.db)[^\n]{0,120}failed to lock lockfile/,
       /ovs\S*: already running as pid \d+, aborting|another ovs-vswitchd process is running/,
       /error (?:listing DP features|connecting OVSDB)[^\n]{0,80}|(?:ovs-vswitchd|ovsdb-server) (?:process )?is not running/,
@@ -127,7 +128,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'spiderpool-check',
     pattern:
-      /failed to ip checking(?![^\n]{0,120}conflict)[^\n]{0,160}|failed to (?:detect|check) gateway(?! API)[^\n]{0,120}|gateway \S+ is unreachable|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
+      /failed to ip checking(?![^\n]{0,120}conflict)[^\n]{0,160}|failed to (?:detect|check) gateway(?! API)[^\n]{0,120}|gateway \S+ is unreachable|failed to detect IPv[46] address conflict|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
     who: 'spiderpool (its coordinator plugin)',
     meaning: 'the check of the new address, or of its gateway, failed',
     causes: [

@@ -118,7 +118,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'weave-agent',
     pattern:
-      /weave ipam not available|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
+      /weave ipam not available|weave is not running; unable to|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
     who: 'the weave plugin',
     meaning: 'the weave router of this node does not answer',
     causes: ['its pod crashes, or waits for its peers', 'Weave was removed, and 10-weave.conflist was left'],
@@ -153,7 +153,8 @@ export const agentErrors: readonly KnownError[] = [
       /ovn-[ns]bctl: (?:[^\s(]+ |[^\n]{0,60})(?:database connection failed|connection refused)[^\n]{0,40}/,
       /pod OVN annotations (?:changed|deleted)/,
       /(?:\bov[ns]\b|ovn-[ns]bctl|ovs-\w+|distributed router|logical (?:switch|router|port)|br-int)[^\n]{0,240}signal: alarm clock/,
-      /(?:tcp|ssl):\S{1,60}:664[0-5]: connection (?:attempt (?:failed|timed out)|dropped|closed by peer)[^\n]{0,40}/,
+      /(?:tcp|ssl):\S{1,60}:664[0-5]: connection (?:attempt (?:failed|timed out)|timed out|dropped|closed by peer)[^\n]{0,40}/,
+      /(?:failed to connect to (?:tcp|ssl):|dial tcp )\S{1,60}:664[0-5]\b(?![^\n]{0,160}(?:x509|\btls:))[^\n]{0,160}(?:refused|timeout|timed out|no route|unreachable|deadline|reset by|EOF)/,
       /while waiting on OVS\.Interface|timed out while waiting for OVS\b/,
       /ov[ns]-appctl[^\n]{0,60}: [^\n]{0,40}\/ovn\/[^\n]{1,120}|unix:\S*\/ovn[ns]b_db\.sock: connection attempt failed[^\n]{0,40}|failed waiting for OVN northbound database/,
       /failed while waiting on patch port[^\n]{0,80}|error setting OVS e(?:ncap-port|xternal IDs): [^\n]{1,80}/,

@@ -94,7 +94,7 @@ export const addressErrors: readonly KnownError[] = [
       /(?:IP|address|gateway|RangeStart|RangeEnd) \S+ (?:is )?not in network/,
       /no ranges? (?:specified|configured)|no IP ranges specified|IPAM config missing 'ipam' key/,
       /Network has host bits set|range set[^\n]{0,80}overlaps with|mixed address families|empty range set/,
-      /aux-address reservations leave no allocatable IPs|invalid subnet - bits after network prefix are not all zero: \S+/,
+      /aux-address reservations leave no allocatable IPs|invalid subnet - (?:bits after network prefix are not all zero|smaller than minimum size \d+): \S+/,
       /IP \S+ not v4 nor v6|IPNet IP and Mask version mismatch|does not support more than 1 address per family/,
       /unexpected subnet "[^"]*", maybe you meant/,
       /(?:gateway|range (?:start|end) ip|static ip) \S+ not in (?:any )?subnet/,

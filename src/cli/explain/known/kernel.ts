@@ -136,6 +136,7 @@ export const kernelErrors: readonly KnownError[] = [
       /add qdisc for network index \d+ ?: (?:no such file or directory|operation not supported)/,
       /wireguard (?:is )?not supported (?:by|in) (?:the |this )?kernel/,
       /failed to (?:enumerate system datapaths|create datapath \S+): (?:No such (?:file|device)|Operation not supported)[a-z ]*/,
+      /Unable to detect the \w+ module\b[^\n]{0,60}|one of more kernel modules missing/,
       /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
       /Failed to load kernel module \S+ with modprobe/,
       /failed \(\w+\): (?:[\w :]{0,60}: )?(?:failed to )?(?:add|list|delete)\w* (?:all )?rules?\b[^\n]{0,80}: (?:operation|address family) not supported/,
