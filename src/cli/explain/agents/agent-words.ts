@@ -28,7 +28,7 @@ export const agentWords = oneOf(
   /\binvalid CIDR [\d.a-f:]+: invalid CIDR address|Error allocating IP:|range set \d+ overlaps with \d+/,
   /bits after network prefix are not all zero|add qdisc for network index|failed to set gateway\b|Error adding network: /,
   /appropriate master "|may not access \/proc\/\d+\/ns\/net|in sandbox interface because it conflicts/,
-  /could not find free subnet|non-overlapping subnet|free private network subnets|to find free subnet|shim task: [^\n]{0,160}update_?\s?routes?/,
+  /could not find free subnet|non-overlapping subnet|no matching subnet |secondary ip address |free private network subnets|to find free subnet|shim task: [^\n]{0,160}update_?\s?routes?/,
   /\b(?:cluster|service) CIDR\b|(?:pod|service)Subnet: |HTTPProxy(?:CIDR)?\]|Network is already in use by interface|during fingerprinting|Hairpin setup failed/,
   /Failed to sync endpoint for service|kube-ipvs0|\bIPVS\b|fwmark \d+|network with name \S+ already exists/,
   /Charon daemon not found|\badd_routes: |network policy controller|setting up network: |\bkubelet\b[^\n]{0,80}node IP/,

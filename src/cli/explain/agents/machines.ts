@@ -67,7 +67,7 @@ export const machineErrors: readonly KnownError[] = [
     pattern: oneOf(
       /\w+ network interfaces? (?:are )?not supported by the microvm provider|unknown network interface type \S+ for \S+/,
       /Unsupported network interface: \S+|tuntap network \S+ mode unsupported|Macvtap\w* does not support Hot \w+/i,
-      /tun networking device not yet supported|unsupported link type: \S+|Unexpected endpoint ?type \S+/,
+      /tun networking device not yet supported|endpoint is not supported: \S+|attach is unsupported for VFIO endpoint/,
       /(?:rx|tx) rate limiter is unsupported for [\w -]{1,40} endpoint|Unsupported endpoint ?type \S+[^\n]{0,60}/,
       /needs network device hotplug but the configured hypervisor does not support it/,
     ),

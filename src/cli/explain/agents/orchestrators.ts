@@ -38,7 +38,6 @@ export const orchestratorErrors: readonly KnownError[] = [
       /is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,
       /New CIDR set failed; the node CIDR size is too big|the size of pod subnet with mask \d+ is smaller than/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
-      /(?:must be|not) configured (?:as|for) dual-?stack|number of (?:cluster|service)[ -]?cidrs?[^\n]{0,60}/,
     ),
     who: 'kubeadm, k3s, rke2, the API server, the controller manager',
     meaning:

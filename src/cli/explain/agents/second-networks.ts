@@ -144,8 +144,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /Err in\s+reading the delegates[^\n]{0,200}|failed to read container data from old[^\n]{0,120}/,
       /failed to (?:read container data in the path|get the cached delegates file)[^\n]{0,200}/,
       /open \/var\/lib\/cni\/flannel\/\S+: no such file or directory/,
+      /failed to find original ifname for "[^"]*" \(alias is not set\)/,
     ),
-    who: 'Multus, sriov, ovs, flannel',
+    who: 'Multus, sriov, ovs, flannel, host-device',
     meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',
     causes: [
       'the ADD before it failed early: its error counts',

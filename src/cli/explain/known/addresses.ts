@@ -126,6 +126,7 @@ export const addressErrors: readonly KnownError[] = [
       /IP address "?\S+"? (?:already defined on another NIC|in use on parent network|is assigned to parent managed network)/,
       /\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by/,
       /address \S+ is already (?:owned|allocated)|with an? conflicting ip|is located at [\da-f:]{17}/,
+      /failed to allocate secondary ip address \([^)\n]*\): Address already in use/,
       /AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use/,
       /requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?/,
       /IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/,

@@ -106,7 +106,8 @@ export const deviceErrors: readonly KnownError[] = [
   },
   {
     id: 'vrf-conflict',
-    pattern: /VRF \S+ already exist with different routing table|interface \S+ has already a master set/,
+    pattern:
+      /VRF \S+ already exist with different routing table|Netlink \S+ is not a VRF|failed to find \S+ associated to vrf \S+|interface \S+ has already a master set/,
     who: 'the vrf plugin',
     meaning: 'the VRF or the interface is set otherwise already',
     causes: [

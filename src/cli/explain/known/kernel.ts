@@ -138,7 +138,7 @@ export const kernelErrors: readonly KnownError[] = [
       /failed to (?:enumerate system datapaths|create datapath \S+): (?:No such (?:file|device)|Operation not supported)[a-z ]*/,
       /Unable to detect the \w+ module\b[^\n]{0,60}|one of more kernel modules missing/,
       /required kernel modules are not loaded: \[[^\]\n]*\]|module \S+ not in \/lib\/modules/,
-      /Failed to load kernel module \S+ with modprobe/,
+      /Failed to load kernel module (?!overlay|configfs)\S+ with modprobe/,
       /failed \(\w+\): (?:[\w :]{0,60}: )?(?:failed to )?(?:add|list|delete)\w* (?:all )?rules?\b[^\n]{0,80}: (?:operation|address family) not supported/,
       /failed to detect bridge kernel module|modinfo: ERROR: Module (?:openvswitch|geneve|vxlan|ip_\w+|nf_\w+|xt_\w+) not found/,
       /Error while (?:creating|initializing) daemon" error="protocol not supported|requires support for xfrm state/,

@@ -23,7 +23,7 @@ export const valueErrors: readonly KnownError[] = [
       /cannot set option "\w+" with driver|option is only supported with the bridge driver/,
       /internal is not supported with macvlan|cannot set vlan and vlanTrunk at the same time/,
       /hostname (?:cannot be set|is not currently supported) on (?:task group|driver)[^\n]{0,60}/,
-      /task \S+ does not support "[^"]*" networking mode|want to initiate networking but only one driver can/,
+      /driver \S+ does not implement network management RPCs|task \S+ does not support "[^"]*" networking mode|want to initiate networking but only one driver can/,
       /cannot provide both CNIConfiguration and StaticConfiguration|must (?:not )?specify (?:both|either) NetworkName (?:and|or) NetworkConfig/,
       /CNIConfiguration or IPConfiguration (?:cannot be specified )?when |HostDevName must be provided if StaticNetworkConfiguration/,
       /a parent network device name is required for|you must supply at least one of parent interface, bridge name/,
@@ -64,6 +64,7 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'value-unknown',
     pattern: oneOf(
+      /network hostname "[^"]*" is not a valid DNS name|unparsable ipam option \S+|mtu -?\d+ is less than zero/,
       /failed to parse (?:ingress|egress) bandwidth|resource is unreasonably (?:large|small)|unsupported cni driver "[^"]*"/,
       /unsupported "\w+" network option "[^"]*"|option "[^"]*" specified for HairpinMode|is not a valid hairpin-mode value/,
       /unknown (?:macvlan|ipvlan|macvtap|ipvtap) mode: "?[^"\n]{0,40}|unrecognized backend "[^"]*"/,
@@ -98,7 +99,7 @@ export const valueErrors: readonly KnownError[] = [
       /required env variables \[[^\]]*\] missing|unknown CNI_COMMAND: ?\S*|unexpected or missing CNI_COMMAND/,
       /missing CNI_(?:ARGS|NETNS|CONTAINERID)|required CNI variable missing|invalid characters in containerID/,
       /plugin's netns and netns from CNI_NETNS should not be the same|missing K8S_POD_NAME(?:SPACE)?\b/,
-      /interface name (?:is empty|is \. or \.\.|contains \/ or : or whitespace)/,
+      /interface name (?:\S+ contains an invalid character|is empty|is \. or \.\.|contains \/ or : or whitespace)/,
       /network name and namespace are required|(?:failed|error)[^\n]{0,200}: missing containerID/,
       /CNI_COMMAND is not (?:ADD|DEL)|required env variables missing/,
       /error parsing value of pair "(?!IgnoreUnknown)[^"\n]{1,120}"[^\n]{0,80}/,
