@@ -113,7 +113,16 @@ function allElementsOf(source: RuleSource): readonly Op[] {
   const own = [...elementOps(acceptElements(source.networks)), ...elementsOf(source)]
   // Without pods or networks there is no table, and nothing that the cluster's elements could be for.
   if (own.length === 0 || source.cluster === undefined) return own
-  return [...elementOps(clusterElements(source.cluster)), ...own]
+  return [...clusterOps(source.cluster), ...own]
+}
+
+/** Of each cluster: an agent asks for the same one every minute, and it has thousands of elements. */
+const knownOps = new WeakMap<Cluster, readonly Op[]>()
+
+function clusterOps(cluster: Cluster): readonly Op[] {
+  const ops = knownOps.get(cluster) ?? elementOps(clusterElements(cluster))
+  knownOps.set(cluster, ops)
+  return ops
 }
 
 function elementsOf({ networks, attachments }: RuleSource): readonly Op[] {

@@ -6,11 +6,16 @@ import { decodeCluster, encodeCluster } from '../../plan/state/stored-cluster.ts
 import { readText, replaceText } from '../files/files.ts'
 import { setAside, stateRoot } from '../files/state.ts'
 
+/** What was read last: an agent reads the same again and again. */
+let last: { readonly text: string; readonly cluster: Cluster | undefined } | undefined
+
 /** The cluster as it was written last; undefined where there is none, or what is there cannot be read. */
 export function readCluster(): Cluster | undefined {
   const found = readText(clusterFile())
   if (found === undefined) return undefined
-  const cluster = found === 'unreadable' ? undefined : decodeCluster(found.text)
+  if (found !== 'unreadable' && found.text !== last?.text)
+    last = { text: found.text, cluster: decodeCluster(found.text) }
+  const cluster = found === 'unreadable' ? undefined : last?.cluster
   if (cluster === undefined) setAside(clusterFile())
   return cluster
 }

@@ -5,14 +5,14 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * For a few milliseconds of CPU more when the cluster is read: V8 collects the old part of the heap sooner, and gives
- * the young one back, which it would let grow to 64 MB and seldom shrink (v8/src/flags/flag-definitions.h,
- * optimize_for_size and semi_space_growth_factor). Nothing here is computed for long enough to be worth the optimizing
- * compiler, whose own code alone is 7 MB of the program's file; the baseline one does.
+ * V8 gives the young part of the heap back, which it would let grow to 64 MB and seldom shrink
+ * (v8/src/flags/flag-definitions.h, semi_space_growth_factor). Nothing here is computed for long enough to be worth the
+ * optimizing compiler, whose own code alone is 7 MB of the program's file; the baseline one does. Not
+ * --optimize-for-size: an event of the watch costs half as much again with it, and the peak is the same
+ * (docs/benchmarks.md).
  */
 export function keepHeapSmall(): void {
-  for (const flag of ['--optimize-for-size', '--semi-space-growth-factor=1', '--no-opt', '--sparkplug'])
-    setFlagsFromString(flag)
+  for (const flag of ['--semi-space-growth-factor=1', '--no-opt', '--sparkplug']) setFlagsFromString(flag)
 }
 
 let collect: (() => void) | undefined

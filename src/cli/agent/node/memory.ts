@@ -14,16 +14,20 @@ export interface KeptMemory {
   readonly text: string
 }
 
-/** What the last agent remembered; nothing where there is none, or it cannot be read. */
-export function readMemory(): KeptMemory {
+/**
+ * What the last agent remembered; nothing where there is none, or it cannot be read. `before`: is given back where the
+ * file says the same.
+ */
+export function readMemory(before?: KeptMemory): KeptMemory {
   const found = readText(file())
   if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
-  return { memory: decodeMemory(found.text), text: found.text }
+  return found.text === before?.text ? before : { memory: decodeMemory(found.text), text: found.text }
 }
 
-/** Writes it, where its text differs from the one before. */
+/** Writes it, and returns it, where its text differs from the one before; else that one. */
 export function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
   const text = encodeMemory(memory)
-  if (text !== before.text) replaceText(file(), text)
+  if (text === before.text) return before
+  replaceText(file(), text)
   return { memory, text }
 }

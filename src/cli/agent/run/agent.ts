@@ -108,7 +108,6 @@ function follow(life: Life): void {
   const look = setInterval(() => {
     ask(life, 'all')
     collectMetrics(life)
-    shrinkHeap()
   }, settings.lookMs)
   const collect = () =>
     void collectGarbage(life).catch((error: Error) => life.log('error', 'gc', { error: error.message }))
@@ -155,7 +154,6 @@ async function round(life: Life): Promise<void> {
   const { settings, signal, log, metrics, watch } = life
   const isWhole = life.asked === 'all'
   if (life.asked !== 'cluster') Object.assign(life.known, { routes: undefined })
-  if (isWhole) Object.assign(life.known, { memory: undefined })
   life.asked = undefined
   life.startedMs = performance.now()
   const nodes = watch.state.isListed ? watch.nodes : undefined

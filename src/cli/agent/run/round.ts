@@ -15,18 +15,20 @@ import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.t
 import type { NodeRoute } from '../../../plan/agent/node-route.ts'
 import { type MtuWanted, mtuProblems } from '../../../plan/agent/pod-mtu.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
-import { planRoutes } from '../../../plan/agent/routes.ts'
+import { planRoutes, type RoutePlan } from '../../../plan/agent/routes.ts'
 import { routesAfter } from '../../../plan/agent/routes-after.ts'
 import { templateMtu } from '../../../plan/agent/template.ts'
 import { modeOf } from '../../../plan/modes/modes.ts'
+import type { Cluster } from '../../../plan/rules/cluster-elements.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
-import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
+import { changeRoutes, type LookedRoutes, lookAtRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { KeptTemplate } from '../settings/template.ts'
 import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files-step.ts'
 import type { Log } from './log.ts'
+import { type Made, madeFrom } from './made.ts'
 import type { Metrics } from './metrics.ts'
 
 /**
@@ -36,6 +38,11 @@ import type { Metrics } from './metrics.ts'
 export interface Known {
   memory?: KeptMemory | undefined
   routes?: readonly NodeRoute[] | undefined
+  looked?: LookedRoutes
+  view?: Made<ClusterView>
+  cluster?: Made<Cluster>
+  plan?: Made<RoutePlan>
+  remembered?: Made<Memory>
   mtu?: { readonly wanted: MtuWanted; readonly problems: readonly Problem[] }
   template?: KeptTemplate
 }
@@ -72,7 +79,8 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
     }
   }
-  const memory = input.known.memory ?? readMemory()
+  const kept = input.isWhole ? undefined : input.known.memory
+  const memory = kept ?? readMemory(input.known.memory)
   // A list without this node is of another cluster, or of one that has lost its nodes: pods keep what they have.
   const isListed = input.nodes?.has(input.settings.node) === true
   const view = isListed && input.nodes !== undefined ? viewOf(input, input.nodes, memory.memory) : undefined
@@ -81,7 +89,7 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
     // The routes first: `ip` is at work on them while the rest is computed. Where nobody waits for one node's change
     // it ends before nft begins: with thousands of nodes each of the two has as much memory as all of them have here.
     const routes = input.settings.isCloudRouted ? undefined : attempt('routes', () => settleRoutes(input, view))
-    if (input.known.memory === undefined) await routes
+    if (kept === undefined) await routes
     await Promise.all([
       routes,
       attempt('rules', () => settleRules(input, view)),
@@ -115,10 +123,14 @@ function waitingFor({ nodes, settings }: RoundInput, view: ClusterView | undefin
   return view === undefined || view.own.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
 }
 
-function viewOf({ settings }: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memory: Memory): ClusterView {
-  const today = nodes.get(settings.node)?.podCidrs ?? []
+function viewOf({ settings, known }: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memory: Memory): ClusterView {
+  const [self, today] = [settings.node, nodes.get(settings.node)?.podCidrs ?? []]
   const earlierPods = rangesInUse(memory, today, liveAddresses(memory, today))
-  return clusterView({ self: settings.node, nodes: [...nodes.values()], remembered: memory.peers, earlierPods })
+  const all = [...nodes.values()]
+  known.view = madeFrom(known.view, [memory, earlierPods.join(), ...all], () =>
+    clusterView({ self, nodes: all, remembered: memory.peers, earlierPods }),
+  )
+  return known.view.value
 }
 
 /** Addresses of attachments; not read where the node never had another range. */
@@ -127,24 +139,39 @@ function liveAddresses(memory: Memory, today: readonly string[]): readonly strin
   return allRecords().flatMap(({ record }) => record.spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
 }
 
-function keepMemory({ known }: RoundInput, { peers, own }: ClusterView, before: KeptMemory): readonly Problem[] {
+function keepMemory({ known }: RoundInput, view: ClusterView, before: KeptMemory): readonly Problem[] {
+  const nowMs = Math.round(uptime() * 1000)
+  // Nodes that are gone are forgotten after a time.
+  const isWaiting = before.memory.peers.some(({ goneSinceMs }) => goneSinceMs !== undefined)
+  const { peers, own } = view
+  known.remembered = madeFrom(known.remembered, [view, before.memory, isWaiting && nowMs], () =>
+    remember(before.memory, { peers, own, nowMs }),
+  )
   known.memory = undefined
-  known.memory = writeMemory(remember(before.memory, { peers, own, nowMs: Math.round(uptime() * 1000) }), before)
+  known.memory = writeMemory(known.remembered.value, before)
   return []
 }
 
-async function settleRules(input: RoundInput, { pods, peers }: ClusterView): Promise<readonly Problem[]> {
+async function settleRules(input: RoundInput, view: ClusterView): Promise<readonly Problem[]> {
+  const { known } = input
+  known.cluster = madeFrom(known.cluster, [view], () => clusterOf(view))
+  await setCluster(contextOf(input), known.cluster.value)
+  return []
+}
+
+function clusterOf({ pods, peers }: ClusterView): Cluster {
   const ranges = peers.flatMap((peer) => peer.ranges)
   const addresses = peers.flatMap((peer) => peer.addresses)
-  await setCluster(contextOf(input), { pods, peers: [...ranges].sort(), addresses: [...new Set(addresses)].sort() })
-  return []
+  return { pods, peers: [...ranges].sort(), addresses: [...new Set(addresses)].sort() }
 }
 
-async function settleRoutes(input: RoundInput, { peers, pods }: ClusterView): Promise<readonly Problem[]> {
+async function settleRoutes(input: RoundInput, view: ClusterView): Promise<readonly Problem[]> {
   const { settings, metrics, log, known } = input
   const { run } = contextOf(input)
-  const routes = known.routes ?? (await lookAtRoutes(run))
-  const plan = planRoutes({ self: settings.node, peers, pods, routes, isRouted: modeOf(settings).isRouted })
+  if (known.routes === undefined) known.looked = await lookAtRoutes(run, known.looked)
+  const routes = known.routes ?? known.looked?.routes ?? []
+  known.plan = madeFrom(known.plan, [view, routes], () => planOf(settings, view, routes))
+  const plan = known.plan.value
   metrics.routes.set(plan.wanted)
   // Known beforehand: the kernel tells of the first change before the last one is made.
   known.routes = routesAfter(routes, plan.changes)
@@ -158,6 +185,10 @@ async function settleRoutes(input: RoundInput, { peers, pods }: ClusterView): Pr
     })
   }
   return [...plan.problems, ...refused]
+}
+
+function planOf(settings: Settings, { peers, pods }: ClusterView, routes: readonly NodeRoute[]): RoutePlan {
+  return planRoutes({ self: settings.node, peers, pods, routes, isRouted: modeOf(settings).isRouted })
 }
 
 /** Pods with addresses of an earlier range are gone: what is left of it on the node would keep it from another one. */

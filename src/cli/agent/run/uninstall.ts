@@ -84,7 +84,7 @@ async function removeRoutes(
   { run }: CallContext,
   self: string,
 ): Promise<{ readonly removed: number; readonly refused?: string }> {
-  const routes = await lookAtRoutes(run)
+  const { routes } = await lookAtRoutes(run)
   const { changes } = planRoutes({ self, peers: [], pods: [], routes, isRouted: false })
   const [refused] = await changeRoutes(run, changes, self)
   return { removed: changes.length, ...(refused === undefined ? {} : { refused: refused.text }) }
