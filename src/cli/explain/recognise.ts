@@ -57,7 +57,7 @@ const aboutNetworks = oneOf(
   /external connectivity|pair interfaces|pasta failed|\bpasst\b|docker-proxy|libnetwork|\blxcbr0\b|\blxdbr\d|\bincusbr\d/,
   /(?:list|delete|add|flush) (?:table|chain|set|element) (?:inet|ip6?|bridge|netdev|arp) |unused IPv[46] subnet/,
   /Error response from daemon: Address already in use|overlaps with another network or NIC|network with name \S+ already/,
-  /Nexthop has invalid|addresses on this pool|network IP for task|bridge device with|Network Namespace|newly created netns/,
+  /Nexthop has invalid|IP address to advertise|addresses on this pool|network IP for task|bridge device with|Network Namespace|newly created netns/,
   /\blibnftables\b|on another NIC|does not belong to the pool|container networking|set gateway\b/,
   /\b(?:lxc|lxd|incus)[^\n]{0,200}\bnetwork\b|gateway while updating gateway|ingress network|lxc-(?:net|user-nic)/,
 )

@@ -25,6 +25,7 @@ export const startErrors: readonly KnownError[] = [
       /unable to (?:determine|find) (?:direct routing device|the direct routing device|node addressing|devices)[^\n]{0,100}/,
       /failed to detect devices|direct routing device[^\n]{0,40}not (?:found|specified)/,
       /direct routing device required|unable to find default gateway and none provided/,
+      /could not choose an IP address to advertise since this system has multiple addresses[^\n]{0,120}/,
       /multiple gateway interfaces detected|failed to find IPv[46] address on interface \S+/,
       /No active interface found which satisfies|primary node IP \S+ is not assigned to any interface/,
       /failed to find interface with specified node ip|Error while detecting network interface \S+ during fingerprinting/,
@@ -45,7 +46,7 @@ export const startErrors: readonly KnownError[] = [
     look: ['ip route show default; ip -br addr', 'kubectl get nodes -o wide'],
     cure:
       'name the interface in the settings of the network (Cilium: devices and directRoutingDevice; OVN: ' +
-      'gateway-interface; Kube-OVN: IFACE), or give the node a default route; correct --node-ip of kubelet',
+      'gateway-interface; Kube-OVN: IFACE; swarm: --advertise-addr), add a default route, or correct --node-ip',
     needsNetwork: true,
   },
   {

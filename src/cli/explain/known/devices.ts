@@ -10,7 +10,7 @@ export const deviceErrors: readonly KnownError[] = [
     pattern: oneOf(
       /VF pci addr(?:ess)? is required/,
       /failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))/,
-      /All virtual functions on parent device "[^"]*" (?:seem to be|are already) in use|Couldn't find a free virtual function/,
+      /All virtual functions on parent device "[^"]*" (?:seem to be|are already) in use|find a free virtual function/,
       /no (?:free )?VFs? (?:available|found)|failed to (?:open|read) the sriov_numfs of device[^\n]{0,120}/,
       /Insufficient (?!vpc\.amazonaws|devices\.kubevirt|\S*gpu)[\w.-]+\/\S*(?:sriov|vfs?\b|vf_|mlx|mlnx|rdma|hca|dpdk|netdevice|[_-]net\b|[_-]?nics?\b|infiniband|roce|macvtap|fpga-vf|e810|x710|i40e|ixgbe)\S{0,40}/,
       /(?:can(?:no|')t allocate unhealthy devices|requested number of devices unavailable for) \S*(?:sriov|vf|mlx|mlnx|rdma|hca|nic|net)\S{0,40}/,

@@ -57,6 +57,7 @@ export const engineErrors: readonly KnownError[] = [
       /(?:Error response from daemon|set up container networking|Cannot start service \S+|start container \S+): network \S+ not found/,
       /(?<!CNI )\bnetwork "?(?=[a-z]{0,63}\d)[\da-z]{8,64}"? not found|unknown network \S+ id [\da-z]{8,64}/,
       /\bnetwork (?=[a-z]{0,63}\d)[\da-z]{8,64} does not exist|desc = network \S+ not found/,
+      /joining network namespace of container: No such container|service binding for [^\n]{1,200}network \S+ not found/,
       /could not find a network matching network mode \S+|could not find network \S+ while trying to leave/,
       /network \S+ declared as external, but could not be found/,
       /could not attach to network \S+: [^\n]{0,80}not found/,
@@ -89,6 +90,41 @@ export const engineErrors: readonly KnownError[] = [
     ],
     look: ['docker network ls', "docker network inspect -f '{{json .IPAM}}' NETWORK"],
     cure: 'docker network create --subnet 10.89.1.0/24 NAME, then run with --network NAME --ip 10.89.1.5',
+  },
+  {
+    id: 'docker-dns',
+    pattern: oneOf(
+      /\[resolver\] (?:failed to (?:query|read from) (?:external )?DNS server|connect failed)[^\n]{0,240}/,
+      /\[resolver\] more than \d+ concurrent queries[^\n]{0,60}/,
+    ),
+    who: 'docker',
+    meaning: 'the name server that docker gives containers (127.0.0.11) got no answer from the one behind it',
+    causes: [
+      'the name server in /etc/resolv.conf of the host (or of --dns) does not answer, or not to this address',
+      'the container is on an --internal network, or a VPN or firewall drops its queries',
+      'the network of the host came up after docker, and resolv.conf changed since',
+    ],
+    look: ['cat /etc/resolv.conf; resolvectl dns 2>/dev/null', 'docker exec CONTAINER cat /etc/resolv.conf'],
+    cure: 'name a server that answers ("dns" in /etc/docker/daemon.json, --dns), let port 53 pass, restart it',
+  },
+  {
+    id: 'docker-swarm-gossip',
+    pattern: oneOf(
+      /\bbulk sync (?:to|on|failed on) node \S+ (?:timed out|failed)[^\n]{0,160}|periodic bulk sync failure for network[^\n]{0,200}/,
+      /NetworkDB stats [^\n]{0,80}healthscore:\d+ \(connectivity issues\)|failed to send a TCP message during bulk sync[^\n]{0,120}/,
+      /Failed to join the cluster at neigh(?:bor)? IP[^\n]{0,120}/,
+    ),
+    who: 'docker, in a swarm',
+    meaning: 'nodes of the swarm do not tell each other which containers are on their overlay networks',
+    causes: [
+      'port 7946 (TCP and UDP) does not pass between all nodes in both directions',
+      'a node advertises an address that the others do not reach: a second card, NAT, a VPN',
+      'a node is down or overloaded, so that it answers late',
+    ],
+    look: ['docker node ls', 'ss -Hlntup "sport = :7946"; nc -vz NODE 7946'],
+    cure:
+      'open 7946 (TCP, UDP) and 4789/udp between the nodes; join a node anew with --advertise-addr where its address ' +
+      'is the wrong one',
   },
   {
     id: 'docker-link',

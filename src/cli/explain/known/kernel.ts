@@ -58,7 +58,7 @@ export const kernelErrors: readonly KnownError[] = [
       'run the runtime, or the Multus daemon, as root and privileged; rootless needs rootlesskit or pasta, not CNI ' +
       'alone',
     needsNetwork: true,
-    unless: /kill network process|newuidmap|newgidmap/,
+    unless: /kill network process|newuidmap|newgidmap|namespace creation reexec/,
   },
   {
     id: 'namespace-refused',
@@ -68,6 +68,7 @@ export const kernelErrors: readonly KnownError[] = [
       /mount --(?:make-r?shared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,
       /error from unshare: (?:operation not permitted|no space left on device|invalid argument)/,
       /failed to mount netns from pid \d+[^\n]{0,80}|failed to bind mount ns at \S+: [a-z ]+/,
+      /namespace creation reexec command failed: (?![^\n]{0,80}cannot allocate memory)[^\n]{1,80}|bind-mount \/proc\/\S+\/ns\/net -> \S+ [a-z ]+/,
       /setting the network namespace "[^"]*" failed: (?:Operation not permitted|Permission denied)/,
       /(?:setns\([^)\n]*CLONE_NEW(?:NET|USER)[^)\n]*\)|reassociate to namespace 'ns\/net' failed): (?:operation not permitted|permission denied|invalid argument)/,
       /Couldn't (?:open|create|enter) (?:network|user) namespace(?: (?!\S*rootless-netns)\S+)?: (?!No such)[A-Z][^\n]{1,40}/,
@@ -113,6 +114,7 @@ export const kernelErrors: readonly KnownError[] = [
       /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported/,
       /Failed to open TUN device|(?:Operation not supported|No such device) - Failed to create (?:veth|macvlan|ipvlan|vlan)\b/,
       /(?:network|bridge|veth|vxlan|netlink)\b[^\n]{0,80}: package not installed/,
+      /failed to create \S+ vlan link: (?:operation not supported|no such device)|minimum \w+ kernel requirement of [\d.]+/,
       /could not insert module (?:\S*\/)?(?:vxlan|veth|bridge|br_netfilter|macvlan|ipvlan|wireguard|openvswitch|nf_|ip6?_?t|x_?t)\w*\.ko/,
       /(?<!must already exist on the host: |(?:delete|remove) [^\n]{0,80})Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))/,
       /(?:netlink|socket|handle)[^\n]{0,60}protocol not supported/,

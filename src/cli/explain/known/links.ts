@@ -198,6 +198,18 @@ export const linkErrors: readonly KnownError[] = [
     cure: 'use a wired card or a VLAN of it; over Wi-Fi let the node route or masquerade (bridge without a port, ptp)',
   },
   {
+    id: 'bridge-loop',
+    pattern: /received packet on \S+ with own address as source address/i,
+    who: 'the kernel',
+    meaning: 'a bridge received a frame from its own MAC address: it came back by a loop, or another one has that MAC',
+    causes: [
+      'a loop: two ports of the bridge lead to the same network, a switch or hypervisor sends the frame back',
+      'a copied machine or container, or two links, have the same MAC',
+    ],
+    look: ['bridge link; bridge fdb show', 'ip -d -br link | sort -k3'],
+    cure: 'take one of the two ways out, or switch STP on (ip link set BRIDGE type bridge stp_state 1); change the MAC',
+  },
+  {
     id: 'bridge-port-down',
     pattern: /bridge port in error state: \S+/,
     who: 'the bridge plugin',
