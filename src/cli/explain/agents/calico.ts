@@ -45,7 +45,7 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-nodename',
-    pattern: /\/var\/lib\/calico\/(?:nodename|mtu)\b(?! exists)(?:: no such file or directory)?/,
+    pattern: /\/var\/lib\/calico\/(?:nodename|mtu)\b(?! exists|: permission denied)(?:: no such file or directory)?/,
     who: 'the calico plugin',
     meaning: 'calico-node has not started on this node: it writes its name there when it is up',
     causes: [

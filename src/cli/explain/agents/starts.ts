@@ -68,7 +68,7 @@ export const startErrors: readonly KnownError[] = [
     pattern: oneOf(
       /env(?:ironment)? variables? \S+ and \S+ must be set|cannot identify node name from MULTUS_NODE_NAME/,
       /env var for WHEREABOUTS_NAMESPACE not set|KUBERNETES_NODE_NAME not specified|Must set node name via/,
-      /no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>/,
+      /NODENAME environment is not set|no MULTUS_NODE_NAME|environment variable (?:\S+ )?(?:must|should) be set|error getting host IP: <nil>/,
       /unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)/,
       /(?:NODE_NAME|POD_NAME|POD_NAMESPACE)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/,
     ),
