@@ -69,6 +69,8 @@ export const machineErrors: readonly KnownError[] = [
       /Unsupported network interface: \S+|tuntap network \S+ mode unsupported|Macvtap\w* does not support Hot \w+/i,
       /tun networking device not yet supported|endpoint is not supported: \S+|attach is unsupported for VFIO endpoint/,
       /(?:rx|tx) rate limiter is unsupported for [\w -]{1,40} endpoint|Unsupported endpoint ?type \S+[^\n]{0,60}/,
+      /Host networking requested, not supported by runtime|Network device mode not determined correctly/,
+      /\w+Endpoint does not support (?:Attach|Hot \w+)[^\n]{0,60}|unable to add PhysicalEndpoint \S+ because[^\n]{0,60}|unknown DAN device type/,
       /needs network device hotplug but the configured hypervisor does not support it/,
     ),
     who: 'Kata, flintlock',
@@ -76,6 +78,7 @@ export const machineErrors: readonly KnownError[] = [
     causes: [
       'the hypervisor has no such card: Firecracker knows tap alone, no macvtap, and adds none to a running machine',
       'a plugin gives the pod an interface that Kata does not know (a tun, another kind of tunnel)',
+      '"Host networking requested": a virtual machine cannot share the network of the host (hostNetwork, --net=host)',
       'disable_new_netns or the network model in configuration.toml does not fit the plugin',
     ],
     look: [

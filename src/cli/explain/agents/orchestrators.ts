@@ -35,7 +35,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       /failed to validate (?:cluster|service)-cidr\b[^\n]{0,100}|(?:pod|service)Subnet: Invalid value: (?![^\n]{0,160}(?:couldn't parse|invalid CIDR))[^\n]{1,200}/,
       /expected one \(IPv4 or IPv6\) CIDR or two CIDRs from each family/,
       /service IP family "[^"]*" must match public address family "[^"]*"/,
-      /is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,
+      /pod cidrs should be IPv4\/IPv6 only or dualstack|is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,
       /New CIDR set failed; the node CIDR size is too big|the size of pod subnet with mask \d+ is smaller than/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
     ),
