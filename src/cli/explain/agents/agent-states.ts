@@ -135,4 +135,21 @@ export const agentStateErrors: readonly KnownError[] = [
     look: ['ovs-vsctl show', 'ovs-vsctl list mirror; ovs-vsctl find interface error!=[]'],
     cure: 'remove the port that no pod has: ovs-vsctl --if-exists del-port NAME; the next try works',
   },
+  {
+    id: 'multus-status',
+    pattern: oneOf(
+      /error (?:un)?setting the networks status(?:es)?(?!, pod was already deleted)[^\n]{0,240}/,
+      /Set(?:Pod)?NetworkStatus(?:Annotation)?: (?:failed to (?:query|update) the pod|update failed)[^\n]{0,240}/,
+    ),
+    who: 'Multus',
+    meaning: 'the network of the pod is made, and Multus could not write its state into the pod (network-status)',
+    causes: [
+      '"object has been modified": another controller changed the pod at that moment; the next try goes through',
+      'its role may not change pods/status, or a webhook refuses it',
+      'the annotations of the pod are too long together',
+    ],
+    look: ["kubectl get pod POD -o jsonpath='{.metadata.annotations}'", 'kubectl get clusterrole multus -o yaml'],
+    cure: 'do what the words behind it name; apply the manifest of the same release as the image',
+    wraps: true,
+  },
 ]

@@ -37,5 +37,6 @@ export const agentWords = oneOf(
   /(?:instance metadata|network\/interfaces\/macs)[^\n]{0,160}EC2Metadata|aws-ebpf-sdk|maps\/loader\.go|ebpf\/bpf_client\.go/,
   /AZURE-NPM|azure-npm|\bhcloud\/|168\.63\.129\.16|istio-cni|linkerd-cni|kuma-cni|mesh dataplane|host addressSet|ambient nodeagent/,
   /ServiceCidr|IPCidrRange|compute\.(?:subnetworks|networks|routes|addresses|firewalls)\.|ebpf-client|ecs-ipam|aborting firewall configuration/,
+  /ENIConfig|imds metadata|(?:WARM|MINIMUM)_(?:IP|ENI|PREFIX)_TARGET/,
   /\bdanm|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
 )

@@ -124,7 +124,7 @@ export const sandboxErrors: readonly KnownError[] = [
       /expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch/,
       /error (?:waiting for|getting) pod: pods? "[^"]*" not found/,
       /failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not\b/,
-      /pod not found during Multus GetPod/,
+      /pod not found during Multus GetPod|setting the networks status, pod was already deleted/,
       /(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
     ),
     who: 'Multus, OVN-Kubernetes, aws-cni',

@@ -71,6 +71,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /no devices in device pool, (?:skipping creating|creating empty) resource server|discoverHostDevices\(\): no PCI network device found/,
       /(?:initServers|InitServers)\(\): (?:error|unable)[^\n]{0,160}|error (?:initializing|starting) resource servers[^\n]{0,120}/,
       /failed to be registered at Kubelet: [^\n]{0,160}|device plugin unable (?:connect to|to register with) Kubelet[^\n]{0,120}/,
+      /listAndWatch ended unexpectedly for device plugin \S*(?:sriov|mlx|mlnx|rdma|hca|nic|net)\S*[^\n]{0,120}/,
       /vhost-net is required in the configuration for \S+ but|vDPA is required in the configuration but device/,
       /Failed to parse \S+ PF \(name\|address\) selector|excluding interface \S+: +default route found/,
       /configuration mis+match\. (?:neither|Cannot specify)[^\n]{0,120}/,
