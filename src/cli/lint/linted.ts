@@ -6,6 +6,7 @@ import type { NodeRuntime } from '../node/runtime-directories.ts'
 import { readInputText } from '../shell/read-input.ts'
 import type { Finding } from './checks/finding.ts'
 import { lintDirectory } from './directory/directory.ts'
+import { hasPluginFiles } from './directory/network-folder.ts'
 import { extensionOf, type Prediction } from './directory/predict.ts'
 import { lintFile } from './rules/attachment.ts'
 import { type Chain, chainsOf } from './rules/chains.ts'
@@ -51,8 +52,10 @@ export function look(name: string | undefined, node: NodeView, binDirs?: readonl
 
 function lookAtFile(name: string, { runtimes }: NodeView, binDirs = binDirsFor(name, runtimes)): Linted {
   const programs = programsIn(binDirs, runtimes)
-  const lints = lintFile(name, readInputText(name), programs)
-  const findings = lints.flatMap((lint) => lint.findings)
+  const text = readInputText(name)
+  const lints = lintFile(name, text, programs)
+  const all = lints.flatMap((lint) => lint.findings)
+  const findings = hasPluginFiles(name, text) ? all.filter(({ id }) => id !== 'plugins-missing') : all
   const looked = { files: [name], findings, chains: chainsOf(lints), lints, programs: [programs], runtimes }
   return { name, isDirectory: false, directories: [], couldNotLook: false, isNodeShown: false, ...looked }
 }

@@ -10,6 +10,7 @@ import { type FileLint, lintText } from '../rules/file.ts'
 import type { Programs } from '../rules/programs.ts'
 import { directoryFindings, type LookedAt } from './directory-findings.ts'
 import { type Loaded, loadList, loadSingle, type NotLoaded } from './libcni.ts'
+import { pluginFilesOf } from './network-folder.ts'
 import { byBytes, type Candidate, extensionOf, type Prediction, predict, type RuntimeSettings } from './predict.ts'
 import { notWatching } from './watch.ts'
 
@@ -99,7 +100,7 @@ function lookAt(directory: string, name: string, programs: Programs): LookedAt {
   }
   const lint = lintText(file, read.text, programs)
   const load = extensionOf(name) === '.conflist' ? loadList(read.text) : loadSingle(read.text)
-  const folder = folderOf(directory, load)
+  const folder = pluginFilesOf(directory, load)
   if ('problem' in load || folder.length === 0) return { lint, candidate: candidateOf(name, load, programs) }
   const findings = lint.findings.filter(({ id }) => id !== 'plugins-missing')
   return { lint: { ...lint, findings }, candidate: candidateOf(name, withFolder(load, folder), programs) }
@@ -125,18 +126,6 @@ function textOf(file: string): Read {
     if (code === 'EACCES' || code === 'EPERM') return { problem: 'permission denied', isDenied: true }
     return { problem: code === 'ENOENT' ? 'it is a link to nothing' : message }
   }
-}
-
-/**
- * Where the plugins of a list are that has none or more of them: .conf files of the folder named after the network
- * (libcni 1.3, NetworkPluginConfsFromFiles).
- */
-function folderOf(directory: string, load: Loaded | NotLoaded): readonly string[] {
-  if ('problem' in load || load.isWhole || load.name.includes('/')) return []
-  const folder = join(directory, load.name)
-  const listed = namesIn(folder)
-  const names = 'problem' in listed ? [] : listed.names.filter((name) => extensionOf(name) === '.conf')
-  return names.map((name) => join(folder, name))
 }
 
 function withFolder(load: Loaded, files: readonly string[]): Loaded | NotLoaded {

@@ -120,10 +120,13 @@ describe('which file a runtime uses (cni#258: the wrong file is chosen)', () => 
     ])
   })
 
-  it('plugins in the folder of the network belong to it', () => {
+  it('plugins in the folder of the network belong to it', async () => {
     const files = { '10-a.conflist': '{"cniVersion":"1.1.0","name":"a"}', 'a/10-trestle.conf': single('a') }
     expect(look(files).uses[0]).toBe('containerd uses 10-a.conflist (network a)')
     expect(look({}).about).toEqual([])
+    // Also where the file alone is named; standard input has no folder.
+    const ids = async (name: string) => (await runCli(['lint', '--bin-dir', join(root, 'bin'), name])).stdout
+    expect(await ids(join(dir, '10-a.conflist'))).not.toContain('plugins-missing')
     const { about } = look({ 'a/10-trestle.conf': broken, '20-b.conflist': list('b') })
     expect(about).toEqual([
       'containerd-stops 10-a.conflist',
@@ -133,6 +136,7 @@ describe('which file a runtime uses (cni#258: the wrong file is chosen)', () => 
     ])
     rmSync(join(dir, 'a'), { recursive: true })
     rmSync(join(dir, '20-b.conflist'))
+    expect(await ids(join(dir, '10-a.conflist'))).toContain('plugins-missing')
     expect(look({}).uses[0]).toMatch(/^containerd uses nothing: 10-a\.conflist: no 'plugins' key/)
   })
 })
