@@ -15,7 +15,7 @@ export const settingErrors: readonly KnownError[] = [
       /vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long/,
       /interface name (?:must be less than|should be less than)|failed to parse MTU/,
       /vlan id must be between 1-4094|\bInterface name \S+ too long\b/,
-      /\b(?:bridge|veth|vlan|link|interface|device|RTNETLINK)\b[^\n]{0,120}numerical result out of range/,
+      /\b(?:bridge|veth|vlan|link|interface|RTNETLINK)\b[^\n]{0,120}numerical result out of range/,
       /(?:setting interface|configure|add|set)[^\n]{0,60} (?:IPv6|address)[^\n]{0,20} [\da-f]{0,4}:[\da-f:]*\/\d+: invalid argument/,
       /argument "[^"]*" is wrong: "(?:name|dev)" not a valid ifname|"(?:name|dev)" not a valid ifname/,
       /Invalid (?:MTU|VLAN ID) (?:specified )?"[^"]*"|invalid MTU number: -?\d+|Network name too long for tunnel interface/,

@@ -42,7 +42,7 @@ export const valueErrors: readonly KnownError[] = [
       /cannot (?:dis)?connect container (?:from|to) host network|container cannot be (?:dis)?connected (?:from|to) host network/,
       /container (?:sharing network namespace [^\n]{1,60}|cannot be connected to multiple networks)[^\n]{0,80}(?:any other network|\(none\) mode)/,
       /(?:ip|mac)vlan (?:driver does not support port|interfaces do not support custom mac)/,
-      /Cannot use "?[\w.]+"? property in conjunction with "?[\w.]+"? property|Cannot specify "[\w.]+" when "[\w.]+" is not set/,
+      /Cannot use "?[\w.]+"? property in conjunction with "?[\w.]+"? property|Cannot specify "(?:vlan|ipv[46]|security|parent|network|host)[\w.]*" when "[\w.]+" is not set/,
       /Cannot use manually specified ipv[46]\.address when using unmanaged parent bridge/,
       /Cannot have ipv[46]\.address as none unless|IPv[46] filtering requires a manually specified/,
       /\bipv[46]\.routes requires ipv[46]\.address to be set|IP filtering cannot be used with VLAN filtering/,
