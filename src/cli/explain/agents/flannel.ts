@@ -80,7 +80,7 @@ export const flannelErrors: readonly KnownError[] = [
       /Couldn't fetch network config|flannel config not found in etcd/,
       /please define a correct (?:IPv6)?Network parameter in the flannel config/,
       /Key not found \((?:\/coreos\.com|\/[\w/.-]*\bnetwork\/(?:config|subnets))[^\n]{0,40}|SubnetManager: 100: Key not found[^\n]{0,60}/,
-      /UDP backend is not supported on this architecture|Failed to (?:find|match)[^\n]{0,60}none defined stack/,
+      /UDP backend is not supported on this architecture/,
       /network config: 100: Key not found[^\n]{0,60}|error decoding \w+ [Bb]ackend config: [^\n]{1,100}/,
       /invalid VXLAN backend config[^\n]{0,120}|subnet\/kube: prefix [^\n]{1,60}/,
       /unknown flannel[- ]backend|flannel backend '[^']*'(?: for Windows)?|incorrect netMode for flannel/,

@@ -75,7 +75,6 @@ export const orchestratorErrors: readonly KnownError[] = [
     cure:
       'start systemd-resolved, or set resolvConf: /etc/resolv.conf in /var/lib/kubelet/config.yaml and restart ' +
       'kubelet',
-    run: 'systemctl enable --now systemd-resolved',
   },
   {
     id: 'nomad-network-missing',

@@ -117,9 +117,8 @@ export const firewallErrors: readonly KnownError[] = [
     causes: ['docker sets this policy when it starts', 'ufw, or a hardening script, sets it'],
     look: ['iptables -S FORWARD | head', 'nft list chain ip filter FORWARD'],
     cure:
-      'let the range of the pods through (a network add-on mostly has rules for it), or set the policy to ACCEPT; ' +
-      'docker leaves it so with "ip-forward-no-drop": true',
-    run: 'iptables -P FORWARD ACCEPT',
+      'let the range of the pods through (a network add-on mostly has rules for it), or, where nothing relies on the ' +
+      'policy, iptables -P FORWARD ACCEPT; docker leaves it so with "ip-forward-no-drop": true',
   },
   {
     id: 'conntrack-refused',
