@@ -63,9 +63,9 @@ export const calicoClusterErrors: readonly KnownError[] = [
     id: 'calico-bird-config',
     pattern: oneOf(
       /\bbird6?: \S*bird6?\S*\.cfg, line \d+: [^\n]{1,100}|\bbird6?: \S*bird6?\S*\.cfg:\d+:\d+ [^\n]{1,100}/,
-      /\S*\/bird6?(?:_\w+)?\.cfg, line \d+:? [^\n]{1,100}/,
+      /\/bird6?(?:_\w+)?\.cfg, line \d+:? [^\n]{1,100}/,
       /Error from (?:checkcmd|reloadcmd)(?: "[^"]*")?: ?"[^\n]{0,160}|(?:confd|bird)[^\n]{0,200}Template processing error/,
-      /(?:cannot|unable to) process template (?:resource )?\S*(?:confd|bird|peerings|cidr)\S*[^\n]{0,120}|Only internal neighbor can be RR client/,
+      /(?:cannot|unable to) process template (?:resource )?\S*(?:confd|bird|peerings|cidr)[^\n]{0,120}|Only internal neighbor can be RR client/,
       /Problem parsing (?:global )?AS number|Bad value for (?:BGP Configuration key|BGPPeer resource|BGPConfiguration)/,
     ),
     who: 'BIRD or confd, in calico-node',

@@ -61,7 +61,7 @@ export const cloudErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:RequestIPConfigs?|AllocateIPConfig|RequestIPAddress\w*) failed/,
       /failed to request IPs? (?:address(?:es)? )?from CNS/,
-      /failed to get (?:IP address|network container\w*)[^\n]{0,40} from (?:Azure )?CNS/,
+      /failed to get (?:IP address|network container)[^\n]{0,40} from (?:Azure )?CNS/,
       /no NCs? found in (?:the )?CNS|CNS (?:client|IPAM)[^\n]{0,80}(?:failed|error|refused|deadline)/,
       /(?:localhost|127\.0\.0\.1):10090[^\n]{0,100}(?:refused|deadline|timeout|EOF)/,
       /Failed to (?:request|release) IP address from CNS[^\n]{0,160}/i,
@@ -149,11 +149,11 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-metadata',
     pattern: oneOf(
-      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)\S*[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)/,
+      /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)/,
       /EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}/,
       /failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))/,
       /IMDS client is not available|EC2RoleRequestError|Aliyun Metadata API Error[^\n]{0,60}|metadata: error get [^\n]{1,80}/,
-      /168\.63\.129\.16\S*[^\n]{0,160}?(?:i\/o timeout|refused|deadline exceeded|unreachable)|wireserver call failed/,
+      /168\.63\.129\.16[^\n]{0,160}?(?:i\/o timeout|refused|deadline exceeded|unreachable)|wireserver call failed/,
       /get instance metadata: failed to (?:retrieve|read)[^\n]{0,120}|failed to retrieve region data[^\n]{0,80}/,
     ),
     who: "the agent of a cloud provider's network",
@@ -188,7 +188,7 @@ export const cloudErrors: readonly KnownError[] = [
     id: 'azure-endpoint',
     pattern: oneOf(
       /(?:azure-vnet|\[cni-net\]|\[net\]|azure-container-networking)[^\n]{0,120}Failed to (?:create|attach|add)\b[^\n]{1,160}/,
-      /(?:Adding|Enabling|Creating|Deleting|Setting) (?:snat|infra|IPv6|ipv6|proxy arp|vlan|ovs)\w*[^\n]{0,40} failed with[^\n]{0,120}/,
+      /(?:Adding|Enabling|Creating|Deleting|Setting) (?:snat|infra|IPv6|ipv6|proxy arp|vlan|ovs)[^\n]{0,40} failed with[^\n]{0,120}/,
     ),
     who: 'the azure-vnet plugin',
     meaning: 'the pod has an address, and its interface or the network of the node could not be made or removed',

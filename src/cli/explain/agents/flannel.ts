@@ -25,7 +25,7 @@ export const flannelErrors: readonly KnownError[] = [
     id: 'node-no-podcidr',
     pattern: oneOf(
       /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node/,
-      /node(?:\S| "[^"]*")* has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned/,
+      /node(?:\S| "[^"]{0,80}"){0,80} has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned/,
       /pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)/,
       /PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available/,
       /both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found/,

@@ -29,8 +29,8 @@ export const lxcErrors: readonly KnownError[] = [
   {
     id: 'lxc-user-nic',
     pattern: oneOf(
-      /lxc-user-nic failed to (?:configure|delete) (?:the )?requested network(?![^\n]{0,160}No such file or directory)[^\n]{0,160}|lxc.user.nic\S*[^\n]{0,80}Quota reached/,
-      /(?:lxc_user_nic|usernic)\S*[^\n]{0,60}(?:Quota reached|Failed to create new nic|Error (?:creating veth|attaching)|may not modify netns|not privileged over)[^\n]{0,80}/,
+      /lxc-user-nic failed to (?:configure|delete) (?:the )?requested network(?![^\n]{0,160}No such file or directory)[^\n]{0,160}|lxc.user.nic[^\n]{0,80}Quota reached/,
+      /(?:lxc_user_nic|usernic)[^\n]{0,60}(?:Quota reached|Failed to create new nic|Error (?:creating veth|attaching)|may not modify netns|not privileged over)[^\n]{0,80}/,
       /Networks of type \S+ are not supported by unprivileged containers|Network type \d+ not support for unprivileged use/,
       /failed to setup network &\{[^\n]{0,200}lxc-user-nic[^\n]{0,160}/,
     ),

@@ -65,12 +65,12 @@ export const machineErrors: readonly KnownError[] = [
   {
     id: 'vm-interface-kind',
     pattern: oneOf(
-      /\w+ network interfaces? (?:are )?not supported by the microvm provider|unknown network interface type \S+ for \S+/,
+      /\w network interfaces? (?:are )?not supported by the microvm provider|unknown network interface type \S+ for \S+/,
       /Unsupported network interface: \S+|tuntap network \S+ mode unsupported|Macvtap\w* does not support Hot \w+/i,
       /tun networking device not yet supported|endpoint is not supported: \S+|attach is unsupported for VFIO endpoint/,
       /(?:rx|tx) rate limiter is unsupported for [\w -]{1,40} endpoint|Unsupported endpoint ?type \S+[^\n]{0,60}/,
       /Host networking requested, not supported by runtime|Network device mode not determined correctly/,
-      /\w+Endpoint does not support (?:Attach|Hot \w+)[^\n]{0,60}|unable to add PhysicalEndpoint \S+ because[^\n]{0,60}|unknown DAN device type/,
+      /\wEndpoint does not support (?:Attach|Hot )[^\n]{0,60}|unable to add PhysicalEndpoint \S+ because[^\n]{0,60}|unknown DAN device type/,
       /needs network device hotplug but the configured hypervisor does not support it/,
     ),
     who: 'Kata, flintlock',

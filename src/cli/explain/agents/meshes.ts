@@ -52,7 +52,7 @@ export const meshErrors: readonly KnownError[] = [
     id: 'mesh-redirect',
     pattern: oneOf(
       /linkerd-cni: could not configure firewall[^\n]{0,160}|nsenterRedirect failed[^\n]{0,80}/,
-      /redirect failed[^\n]{0,120}|unable to (?:setup|set up|apply) (?:traffic )?redirect\w*[^\n]{0,80}/,
+      /redirect failed[^\n]{0,120}|unable to (?:setup|set up|apply) (?:traffic )?redirect[^\n]{0,80}/,
       /level=\w+ msg="?aborting firewall configuration|pod redirection[^\n]{0,40}failed[^\n]{0,60}|failed to reconcile inpod rules for pod[^\n]{0,120}/,
       /linkerd-cni: could not (?:create a Firewall Configuration|retrieve (?:overridden annotations|ports))[^\n]{0,160}/,
       /failed to (?:set up transparent proxy|inject iptables rules)[^\n]{0,160}|(?:program|failed to setup) redirection\b[^\n]{0,120}/,

@@ -61,7 +61,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
     pattern: oneOf(
       /felix is not live|calico\/node is not live|felix is not ready/,
       /calico\/node is not ready: (?!BIRD)[^\n]{1,120}|failed to connect to typha/,
-      /Typha\S*[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake|\btls: )/,
+      /Typha[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake|\btls: )/,
       /typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha/,
       /Typha discovery[^\n]{0,40}failed|error connecting to typha endpoint|any ready Typha instances|Connection to Typha failed/,
       /ip6?tables(?:-(?:legacy|nft))?-(?:save|restore) command failed/,
@@ -86,7 +86,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'agent-port-taken',
     pattern: oneOf(
-      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn\w*|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/,
+      /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/,
       /listen (?:tcp|udp|unix)[46]? \S{1,80}: bind: address already in use(?=[^\n]{0,40} subsys=)/,
       /listen tcp[46]? \S{0,60}:179: bind: address already in use|Another device with this VNI may already exist/,
       /\bdnsmasq(?:\[\d+\])?: failed to (?:create listening socket|bind)[^\n]{0,100}Address already in use/,

@@ -140,7 +140,7 @@ export const agentErrors: readonly KnownError[] = [
       /request ip return \d+\b(?! [^\n]{0,160}(?:no ?available|gateway (?:check )?|after \d+ ping|already been used|AddressOutOfRange|conflict|x509|is forbidden))/,
       /Nil response to CNI request|ovs-vsctl: (?:Interface|Port|Bridge) does not contain/,
       /Post "http:\/\/dummy\/api\/v1\/\w+": (?:unexpected )?EOF/,
-      /ovnkube\S*[^\n]{0,60}error waiting for node readiness|failed to ping gw \S+|init node gateway failed/,
+      /ovnkube[^\n]{0,60}error waiting for node readiness|failed to ping gw \S+|init node gateway failed/,
       /failed to initialize node gateway|ovn-controller[^\n]{0,60}not (?:running|connected)/,
       /not connected to OVN SB database|has not completed logical flows processing/,
       /ovsdb-server managing \S+ is not in contact with a majority|nbdb is not available/,

@@ -163,7 +163,7 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'rdma-namespace',
     pattern: oneOf(
-      /(?:RDMA subsystem namespace awareness|failed to (?:get|set) RDMA subsystem) mode[^\n]{0,120}|failed to move RDMA dev\w*[^\n]{0,120}/,
+      /(?:RDMA subsystem namespace awareness|failed to (?:get|set) RDMA subsystem) mode[^\n]{0,120}|failed to move RDMA dev[^\n]{0,120}/,
       /failed to get RDMA devices? for (?:PCI|device ID)[^\n]{0,100}|RDMA-CNI is expected to be called as part/,
       /(?:incorrect|get) RDMA subsystem network namespace|too old kernel to get RDMA subsystem/,
       /missing RDMA device spec for device[^\n]{0,80}|RDMA resources for \S+ not found|RDMA modules are not loaded/,

@@ -19,7 +19,7 @@ export const dhcpErrors: readonly KnownError[] = [
   {
     id: 'dhcp-daemon',
     pattern: oneOf(
-      /(?:nv-proxy|dhcp-proxy|netavark-dhcp\S*)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))/,
+      /(?:nv-proxy|dhcp-proxy|netavark-dhcp)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))/,
       /error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}|cannot access dhcp socket/,
     ),
     who: 'the dhcp plugin',

@@ -33,7 +33,7 @@ export const limitErrors: readonly KnownError[] = [
     id: 'sysctl-refused',
     pattern: oneOf(
       /Could not enable ipv[46] forwarding|cannot enable IP Forwarding via sysctl/,
-      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)\w*[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)/,
+      /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)/,
       /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
       /(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error/,
       /(?:opening|writ(?:e|ing)|open)(?: file| to)? [`'"]?\/proc\/sys\/net\/(?!ipv6|bridge)[^\s`'"]+[`'"]?: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,

@@ -18,8 +18,7 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'plugin-may-not-run',
-    pattern:
-      /(?:exec|run\w*|start\w*)[^\n]{0,40}\/cni\/bin\/[^\s:]+: permission denied|fork\/exec \S+: permission denied/,
+    pattern: /(?:exec|run|start)[^\n]{0,40}\/cni\/bin\/[^\s:]+: permission denied|fork\/exec \S+: permission denied/,
     who: 'the kernel',
     meaning: 'a plugin may not be started',
     causes: ['its mode has no x', 'its file system is mounted noexec', 'SELinux or AppArmor forbids it'],
@@ -210,8 +209,8 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'install-refused',
     pattern: oneOf(
-      /(?:cp|mkdir|mv|install|open|creat\w*|copy\w*|writ\w*|touch|renam\w*|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni\S*[^\n]{0,60}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
-      /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/\S*[^\n]{0,20}: (?:read-only file system|permission denied)/,
+      /(?:cp|mkdir|mv|install|open|creat|copy|writ|touch|renam|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni[^\n]{0,120}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
+      /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/[^\n]{0,120}: (?:read-only file system|permission denied)/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
     ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',

@@ -10,7 +10,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
     id: 'sriov-vfs-not-made',
     pattern: oneOf(
       /Failed to enable (?:PCI )?SR-?IOV\b[^\n]{0,200}|interrupts available for SR-?IOV[^\n]{0,120}/,
-      /(?:pci_enable_sriov|mlx\d_sriov_enable|enable_sriov)\b[^\n]{0,60}fail\w*[^\n]{0,40}|not enough MMIO resources for SR-?IOV/,
+      /(?:pci_enable_sriov|mlx\d_sriov_enable|enable_sriov)\b[^\n]{0,60}fail[^\n]{0,40}|not enough MMIO resources for SR-?IOV/,
       /can't enable \d+ VFs[^\n]{0,80}|SR-?IOV: bus number out of range|SR-?IOV (?:is )?not supported by[^\n]{0,60}/,
       /NumVfs \(\d+\) is larger than TotalVfs|fail to (?:set|reset) NumVfs|TotalVfs configured on the system is lower/,
       /\/sriov_numvfs"?: (?!no such file)(?:write error: )?[a-z ]{5,60}|write error: [a-z ]{5,50}[^\n]{0,80}\/sriov_numvfs\b/,
@@ -71,7 +71,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /no devices in device pool, (?:skipping creating|creating empty) resource server|discoverHostDevices\(\): no PCI network device found/,
       /(?:initServers|InitServers)\(\): (?:error|unable)[^\n]{0,160}|error (?:initializing|starting) resource servers[^\n]{0,120}/,
       /failed to be registered at Kubelet: [^\n]{0,160}|device plugin unable (?:connect to|to register with) Kubelet[^\n]{0,120}/,
-      /listAndWatch ended unexpectedly for device plugin \S*(?:sriov|mlx|mlnx|rdma|hca|nic|net)\S*[^\n]{0,120}/,
+      /listAndWatch ended unexpectedly for device plugin \S*(?:sriov|mlx|mlnx|rdma|hca|nic|net)[^\n]{0,120}/,
       /vhost-net is required in the configuration for \S+ but|vDPA is required in the configuration but device/,
       /Failed to parse \S+ PF \(name\|address\) selector|excluding interface \S+: +default route found/,
       /configuration mis+match\. (?:neither|Cannot specify)[^\n]{0,120}/,

@@ -10,7 +10,7 @@ export const virtualMachineErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:Masquerade|PasstBinding|Slirp|Macvtap) interface only implemented with pod network/,
       /(?:Slirp|Macvtap|Passt)[\w ]{0,20} (?:support )?has been (?:discontinued|deprecated)|slirp interface is (?:deprecated|not enabled)/i,
-      /(?:Bridge|Slirp) (?:on pod network configuration|interface) is not enabled|\w+ feature gate is not enabled[^\n]{0,40}interface/i,
+      /(?:Bridge|Slirp) (?:on pod network configuration|interface) is not enabled|\w feature gate is not enabled[^\n]{0,40}interface/i,
       /more than one interface is connected to a pod network|Multus CNI should only have one default network/,
       /Pod network cannot be defined when Multus default network is defined|CNI delegating plugin must have a networkName/,
       /Only one interface can be connected to one specific network|every network must have a unique name/,

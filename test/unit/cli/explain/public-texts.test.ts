@@ -8,11 +8,12 @@ import { describe, expect, it } from 'vitest'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
 import { causesOf, formsOf, namedIn, table } from './texts.ts'
 
-const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ id, source, text })
-const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text }))
+/** `a|b`: both are right. */
+const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ id, source, text, ids: id.split('|') })
+const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text, ids: [id] }))
 /** Development material alone: nothing of these searches was set aside. */
 const development = ['-7', '-8', '-9'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
-const heldOutSets = ['', '-2', '-3', '-4', '-5', '-6']
+const heldOutSets = ['', '-2', '-3', '-4', '-5', '-6', '-10']
 const threads = heldOutSets.flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const heldOut = heldOutSets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
 const others = ['other-texts.tsv', 'other-threads.tsv', 'other-threads-2.tsv', 'other-threads-3.tsv'].flatMap((name) =>
@@ -38,8 +39,12 @@ describe('a text from a public thread', () => {
     expect(heldOut.filter(({ source }) => !isHeldOut(source))).toEqual([])
   })
 
-  it.each([...earlier, ...threads, ...development])('$source: $id', ({ id, text }) => {
-    for (const form of formsOf(text)) expect({ form, causes: causesOf(form) }).toEqual({ form, causes: [id] })
+  it.each([...earlier, ...threads, ...development])('$source: $id', ({ ids, text }) => {
+    for (const form of formsOf(text)) {
+      const causes = causesOf(form)
+      const [right = ids[0]] = ids.filter((id) => id === causes[0])
+      expect({ form, causes }).toEqual({ form, causes: [right] })
+    }
   })
 
   it('wrapped by a terminal, too', () => {
@@ -59,7 +64,7 @@ describe('what a plugin or a runtime prints, by its source', () => {
 })
 
 describe('the texts that were set aside', () => {
-  // Counted once each, when the patterns were done: of 27, 22, 9, 5, 7, 41 and 54. It may become better, not worse.
+  // Counted once each, when the patterns were done: of 27, 22, 9, 5, 7, 41, 54 and 91. It may become better, not worse.
   it.each([
     { name: 'threads-held-out.tsv', right: 22, unknown: 4, wrong: 1 },
     { name: 'threads-2-held-out.tsv', right: 13, unknown: 7, wrong: 2 },
@@ -68,10 +73,11 @@ describe('the texts that were set aside', () => {
     { name: 'threads-5-held-out.tsv', right: 4, unknown: 3, wrong: 0 },
     { name: 'threads-6-held-out.tsv', right: 36, unknown: 5, wrong: 0 },
     { name: 'threads-last-held-out.tsv', right: 41, unknown: 12, wrong: 1 },
+    { name: 'threads-10-held-out.tsv', right: 55, unknown: 23, wrong: 13 },
   ])('$name: as well explained as when they were counted', (counted) => {
     const texts = table(counted.name).map(asThread)
-    const answers = texts.map(({ id, text }) => ({ id, causes: formsOf(text).map((form) => causesOf(form).join()) }))
-    const right = answers.filter(({ id, causes }) => causes.every((cause) => cause === id)).length
+    const answers = texts.map(({ ids, text }) => ({ ids, causes: formsOf(text).map((form) => causesOf(form).join()) }))
+    const right = answers.filter(({ ids, causes }) => causes.every((cause) => ids.includes(cause))).length
     const unknown = answers.filter(({ causes }) => causes.every((cause) => cause === '')).length
     expect(answers).toHaveLength(counted.right + counted.unknown + counted.wrong)
     expect(right).toBeGreaterThanOrEqual(counted.right)

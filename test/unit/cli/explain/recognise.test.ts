@@ -207,6 +207,28 @@ describe('a pasted text', () => {
   })
 })
 
+describe('a pattern', () => {
+  const patterns = knownErrors.flatMap(({ id, pattern, unless }) =>
+    [pattern, unless ?? []].flat().map((one) => ({ id, one })),
+  )
+
+  it('has no run of letters without an end before a part that may be anything', () => {
+    // Both match the same letters, in all ways to divide them: of a long word this takes its square, or worse.
+    const endless = /\\[wS]\*\[\^\\n\]\{/
+    expect(patterns.filter(({ one }) => endless.test(one.source)).map(({ id }) => id)).toEqual([])
+  })
+
+  it('is done soon with a word of its own that is said a thousand times', () => {
+    const slow = patterns.filter(({ one }) => {
+      const words = new Set(one.source.match(/[A-Za-z]{3,24}/g) ?? [])
+      const start = process.cpuUsage()
+      for (const word of words) for (const between of ['', ' ', '/']) one.test(`${word}${between}`.repeat(1000))
+      return process.cpuUsage(start).user / 1e6 > 2
+    })
+    expect(slow.map(({ id }) => id)).toEqual([])
+  })
+})
+
 describe('the table', () => {
   it('has ids of its own, and names findings that there are', () => {
     const ids = knownErrors.map(({ id }) => id)
