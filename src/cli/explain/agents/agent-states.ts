@@ -82,6 +82,7 @@ export const agentStateErrors: readonly KnownError[] = [
       /no password specifi(?:c)?ed, but peer requested an encrypted|password specified, but peer requested an unencrypted/,
       /remote protocol header not recognised|remote version range \[\d+,\d+\] is incompatible with ours/,
       /-> \S{1,60}:6783 (?:failed|retrying)\b (?!Received|cannot connect to ourself)[^\n]{1,160}/,
+      /IP ranges owned by unreachable peers\b[^\n]{0,60}/,
     ),
     who: 'weave',
     meaning: 'weave of this node has no connection to weave of another node, so pods of both do not reach each other',
@@ -109,7 +110,10 @@ export const agentStateErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-not-exposed',
-    pattern: /Bridge "?weave"? has no IP address(?:es)?|the allocator is not initialized yet/,
+    pattern: oneOf(
+      /Bridge "?weave"? has no IP address(?:es)?|the allocator is not initialized yet/,
+      /awaiting consensus(?: \(quorum: \d+, known: \d+\)|: Nodes known: \d+, Quorum size: \d+)/,
+    ),
     who: 'the weave plugin',
     meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',
     causes: [

@@ -23,7 +23,7 @@ export const agentWords = oneOf(
   /\bnsx[_-](?:node|ncp|ujo|container)/,
   /Error running agent: error (?:initializing|creating|connecting|getting|listing)|error initializing agent: |initialize IPv[46] allocator|overlaps with existing route \S+ on host/,
   /\bopenvswitch\b|ovs-vswitchd|\|bridge\|WARN\||\bhostproc\b|\bip tunnel add\b|\bipvs\b/,
-  /controller_utils\.go:\d+\] Error while processing Node|remaining CIDRs left|->\[\S+:\d+\S*\]:? |OpenFlow|ipalloc-range|network\.openshift\.io|HostSubnet|clusternetworks?\b|kube-ovn|is conflict with (?:subnet|cidr)|tigera|overlay MTU|\bantrea|conflicts with (?:host|cluster|service) network|IPNet device|local IPs? and device|node ipv[46] address\.This|\baliyun\b/,
+  /controller_utils\.go:\d+\] Error while processing Node|remaining CIDRs left|->\[\S+:\d+\S*\]:? |OpenFlow|ipalloc-range|network\.openshift\.io|HostSubnet|clusternetworks?\b|kube-ovn|is conflict with (?:subnet|cidr)|subnet \S+ cidr \S+ conflict with |tigera|overlay MTU|\bantrea|conflicts with (?:host|cluster|service) network|IPNet device|local IPs? and device|node ipv[46] address\.This|\baliyun\b/,
   /coredns\/plugin\/kubernetes|Failed to (?:list|watch) \*(?:\w+\.)?(?:Service|Endpoints|EndpointSlice|NetworkPolicy)\b/,
   /\binvalid CIDR [\d.a-f:]+: invalid CIDR address|Error allocating IP:|range set \d+ overlaps with \d+/,
   /bits after network prefix are not all zero|add qdisc for network index|failed to set gateway\b|Error adding network: /,
@@ -38,5 +38,8 @@ export const agentWords = oneOf(
   /AZURE-NPM|azure-npm|\bhcloud\/|168\.63\.129\.16|istio-cni|linkerd-cni|kuma-cni|mesh dataplane|host addressSet|ambient nodeagent/,
   /ServiceCidr|IPCidrRange|compute\.(?:subnetworks|networks|routes|addresses|firewalls)\.|ebpf-client|ecs-ipam|aborting firewall configuration/,
   /ENIConfig|imds metadata|(?:WARM|MINIMUM)_(?:IP|ENI|PREFIX)_TARGET/,
+  /https:\/\/(?:10\.\d{1,3}\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443\/[^\n]{0,160}(?:dial tcp|i\/o timeout|request canceled|deadline exceeded|TLS handshake timeout)/,
+  /dial tcp (?:10\.[1-9]\d{0,2}\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: |error connecting to datastore - retry|use 'rmpeer' if they are dead/,
+  /" for "--(?:metrics-bind-address|cluster-cidr|node-?port-addresses|detect-local-mode|proxy-mode|ipvs-[a-z-]{3,20}|iptables-[a-z-]{3,20})" flag/,
   /\bdanm|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
 )

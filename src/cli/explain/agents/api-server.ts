@@ -91,6 +91,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /the server was unable to return a response in the time allotted[^\n]{0,100}/,
       /the server has received too many requests and has asked us to try again later/,
       /Timeout: request did not complete within[^\n]{0,40}|etcdserver: too many requests/,
+      /is forbidden: not yet ready to handle request/,
     ),
     who: 'the API server, asked by a plugin or agent',
     meaning: 'the API server was reached, and did not do what was asked for in time',
@@ -121,6 +122,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /Timed out waiting for node ?controller sync/,
       /HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}/,
       /failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
+      /dial tcp (?:10\.[1-9]\d{0,2}\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: (?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable))/,
     ),
     who: 'a plugin or agent that asks the API server',
     meaning:

@@ -140,6 +140,7 @@ export const calicoErrors: readonly KnownError[] = [
       /provided IPv[46] IPPools list contains|resource already exists: (?:IPAMHandle\S*|[\da-f.:]+)/,
       /Handle already has different IP(?:\(s\)|s)? allocated/,
       /handle \S+ already has IP\(s\) allocated[^\n]{0,80}|cannot pick an IPv4 tunnel address/,
+      /Requested pool \S+ is not configured or has ?wrong attributes/,
     ),
     who: 'the calico plugin',
     meaning: 'the address or the pool that the pod asks for cannot be given',

@@ -68,6 +68,7 @@ export const cloudErrors: readonly KnownError[] = [
       /Failed to start CNS, err[^\n]{0,120}|Failed to start CRD Controller, err[^\n]{0,120}/,
       /failed to (?:reconcile|initialize) CNS (?:IPAM )?state[^\n]{0,120}|\bCNS\b[^\n]{0,80}NodeNetworkConfig[^\n]{0,80}not found/,
       /no network containers found in NNC status|Asynchronous CNS delete failed[^\n]{0,80}/,
+      /:10092\/(?:readyz|healthz|livez)"?: [^\n]{1,120}/,
     ),
     who: 'the azure-vnet plugin',
     meaning: 'azure-cns, the agent for addresses of this node, does not answer',
@@ -78,7 +79,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'azure-state-locked',
     pattern: oneOf(
-      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store/,
+      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|\bErrorMessage Store is locked\b/,
       /Failed to (?:start (?:IPAM|network) plugin|initialize (?:network manager|ipam manager|key-value store)), err: ?(?:invalid character|unexpected end of JSON)/,
     ),
     who: 'the azure-vnet plugin',
@@ -90,6 +91,26 @@ export const cloudErrors: readonly KnownError[] = [
     ],
     look: ['ls -l /var/run/azure-vnet*', 'pgrep -af azure-vnet', 'tail /var/log/azure-vnet.log'],
     cure: 'when no azure-vnet runs: rm /var/run/azure-vnet.json.lock, and an empty state file; the next try works',
+  },
+  {
+    id: 'azure-address-space',
+    pattern: oneOf(
+      /Failed to allocate (?:v6 )?pool: (?:Failed to delegate: Failed to allocate pool: )?(?:Invalid address (?:space|pool)|Invalid scope|Address pool not found)/,
+      /Failed to (?:delegate: Failed to )?(?:allocate|release) address: (?:Invalid address (?:space|pool)|Address pool not found)/,
+    ),
+    who: 'the azure-vnet-ipam plugin',
+    meaning:
+      'azure-vnet-ipam knows no subnet with addresses for the pods of this node, of the family that is asked for',
+    causes: [
+      'the host (168.63.129.16) has not told it the addresses of the interface yet, or cannot be reached',
+      '"v6 pool": the node has no IPv6 range: the cluster or this node is not dual-stack',
+      'its state is from before, of other subnets (/var/run/azure-vnet-ipam*.json)',
+    ],
+    look: [
+      'tail -n 40 /var/log/azure-vnet-ipam.log',
+      'kubectl get nodes -o custom-columns=N:.metadata.name,R:.spec.podCIDRs',
+    ],
+    cure: 'wait for the next try; where it stays, give the node the addresses or the IPv6 range, or replace the node',
   },
   {
     id: 'terway-busy',

@@ -91,8 +91,10 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /listen tcp[46]? \S{0,60}:179: bind: address already in use|Another device with this VNI may already exist/,
       /\bdnsmasq(?:\[\d+\])?: failed to (?:create listening socket|bind)[^\n]{0,100}Address already in use/,
       /The DNS and DHCP service exited prematurely[^\n]{0,300}Address already in use/,
+      /Failed to start (?:node|proxier) healthz\b[^\n]{0,60}: bind: address already in use/,
+      /listen tcp[46]? \S{0,60}:102(?:49|56): bind: address already in use/,
     ),
-    who: 'the agent of a network, dnsmasq of LXC and LXD',
+    who: 'the agent of a network, kube-proxy, dnsmasq of LXC and LXD',
     meaning: 'another program of the node has a port or device that the agent needs',
     causes: [
       'an agent of before, or a second network add-on, still runs on the node',

@@ -15,6 +15,7 @@ export const agentErrors: readonly KnownError[] = [
       /(?:unable to connect to|failed to create|configuration from) cilium[- ](?:agent|daemon)(?: client)?/,
       /dial unix \/var\/run\/cilium\/cilium\.sock[^\n]{0,60}/,
       /http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):9879\/healthz[^\n]{0,120}/,
+      /\bcilium: daemon unreachable/,
     ),
     who: 'the cilium plugin',
     meaning: 'the cilium agent of this node does not answer on its socket',
@@ -118,7 +119,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'weave-agent',
     pattern:
-      /weave ipam not available|weave is not running; unable to|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}/,
+      /weave ipam not available|weave is not running; unable to|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}|network: unable to allocate IP address: (?:Post|Get)\b(?! "?http:\/\/(?!127|localhost))/,
     who: 'the weave plugin',
     meaning: 'the weave router of this node does not answer',
     causes: ['its pod crashes, or waits for its peers', 'Weave was removed, and 10-weave.conflist was left'],
@@ -131,7 +132,7 @@ export const agentErrors: readonly KnownError[] = [
       /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed/,
       /is not ready for pod \S+ provider|no address allocated to pod/,
       /failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))/,
-      /kube-ovn-daemon\.sock[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up/,
+      /kube-ovn-daemon\.sock(?! \S{0,60}\/db\.sock)[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up/,
       /OpenFlow port is not ready yet/,
       /failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}/,
       /ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?/,
@@ -150,7 +151,7 @@ export const agentErrors: readonly KnownError[] = [
       /timed out waiting for (?:OVN|OVS)\b[^\n]{0,80}/,
       /failed (?:connecting to|to connect to) (?:OVN )?(?:NB|SB|northbound|southbound)\b[^\n]{0,60}/,
       /Failed to connect to OVN\b[^\n]{0,60}/,
-      /ovn-[ns]bctl: (?:[^\s(]+ |[^\n]{0,60})(?:database connection failed|connection refused)[^\n]{0,40}/,
+      /ovn-[ns]bct[l1]: (?:[^\s(]+ |[^\n]{0,60})(?:database connection failed|connection refused)[^\n]{0,40}/,
       /pod OVN annotations (?:changed|deleted)/,
       /(?:\bov[ns]\b|ovn-[ns]bctl|ovs-\w+|distributed router|logical (?:switch|router|port)|br-int)[^\n]{0,240}signal: alarm clock/,
       /(?:tcp|ssl):\S{1,60}:664[0-5]: connection (?:attempt (?:failed|timed out)|timed out|dropped|closed by peer)[^\n]{0,40}/,
@@ -159,6 +160,8 @@ export const agentErrors: readonly KnownError[] = [
       /ov[ns]-appctl[^\n]{0,60}: [^\n]{0,40}\/ovn\/[^\n]{1,120}|unix:\S*\/ovn[ns]b_db\.sock: connection attempt failed[^\n]{0,40}|failed waiting for OVN northbound database/,
       /failed while waiting on patch port[^\n]{0,80}|error setting OVS e(?:ncap-port|xternal IDs): [^\n]{1,80}/,
       /signal: alarm clock[^\n]{0,160}(?:\bov[ns]\b|ovn-[ns]bctl|ovs-\w+)/,
+      /Waiting for (?:process_ready|wait_for_event) \S+ to come up|\bhas no "k8s\.ovn\.org\/[\w-]{1,60}" annotation/,
+      /inc_proc_eng\|INFO\|node: \w+, recompute[^\n]{0,40} took \d{5,}ms/,
     ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
@@ -203,6 +206,6 @@ export const agentErrors: readonly KnownError[] = [
     cure: `make the agent run: ${why}`,
     needsNetwork: true,
     unless:
-      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api|RootlessKit API socket/,
+      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api|RootlessKit API socket|https:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/apis?\//,
   },
 ]

@@ -160,6 +160,7 @@ export const startErrors: readonly KnownError[] = [
       /IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/,
       /(?:multus-(?:bin|conf)-file|cni-(?:bin|conf)-dir) is not found: [^\n]{1,120}/,
       /the CNI version is a mandatory parameter when the '-multus-config-file=auto'/,
+      /invalid argument "[^"\n]{0,80}" for "--(?:metrics-bind-address|healthz-bind-address|cluster-cidr|node-?port-addresses|detect-local-mode|proxy-mode|ipvs-[a-z-]{3,20}|iptables-[a-z-]{3,20})" flag[^\n]{0,120}/,
     ),
     who: 'the agent of a network',
     meaning: 'the agent ends at its start: it refuses an option, or two that do not go together',

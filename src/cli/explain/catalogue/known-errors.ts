@@ -20,6 +20,8 @@ import { secondNetworkErrors } from '../agents/second-networks.ts'
 import { agentErrors } from '../agents/sockets.ts'
 import { startErrors } from '../agents/starts.ts'
 import { windowsErrors } from '../agents/windows.ts'
+import { nameErrors } from '../engines/names.ts'
+import { engineRequestErrors } from '../engines/requests.ts'
 import { addressErrors } from '../known/addresses.ts'
 import { betweenPluginsErrors } from '../known/between-plugins.ts'
 import { clusterAddressErrors } from '../known/cluster-addresses.ts'
@@ -60,6 +62,7 @@ export const unknownOwnError: KnownError = {
 /** All families. */
 export const knownErrors: readonly KnownError[] = [
   ...engineErrors,
+  ...engineRequestErrors,
   ...machineErrors,
   ...lxcErrors,
   ...flannelErrors,
@@ -80,6 +83,7 @@ export const knownErrors: readonly KnownError[] = [
   ...virtualMachineErrors,
   ...windowsErrors,
   ...podmanErrors,
+  ...nameErrors,
   ...deviceErrors,
   ...dhcpErrors,
   ...linkErrors,

@@ -7,7 +7,8 @@ import { type KnownError, oneOf } from './known-error.ts'
 export const clusterAddressErrors: readonly KnownError[] = [
   {
     id: 'whereabouts-full',
-    pattern: /Could not allocate IP in range: ip[^\n]{0,80}|no allocated node slice for node/i,
+    pattern:
+      /Could not allocate IP in range: ip[^\n]{0,80}|error at storage engine ?[:-] could not allocate IP in range|no allocated node slice for node/i,
     who: 'whereabouts',
     meaning: 'the IPPool of this range has no free address',
     causes: [

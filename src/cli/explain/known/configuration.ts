@@ -9,9 +9,10 @@ export const configurationErrors: readonly KnownError[] = [
     id: 'plugin-not-found',
     pattern: oneOf(
       /Corresponding binary for user requested plugin \S+ is not present|could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path/,
-      /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin "?[\w.-]+"?/,
+      /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin (?!\S{1,80} in v1 plugin registry)"?[\w.-]+"?/,
       /(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory/,
       /(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?/,
+      /failed to find plugin "(?:loopback|bridge|portmap|host-local|flannel|calico(?:-ipam)?|cilium-cni|weave-net|multus|bandwidth|firewall|tuning|macvlan|ipvlan|ptp|vlan|dhcp|aws-cni|azure-vnet)" in\b/,
       /needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)/,
       /could not locate kubenet required CNI plugins(?: \[[^\]]*\])?/,
       /(?:open|l?stat|read\w*) \/\S*cni\/bin\/?: no such file or directory/,

@@ -105,7 +105,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-chain-gone',
     pattern:
-      /Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist|Couldn't load target [`'"][A-Z]+[-_])/i,
+      /Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist|Couldn't load target [`'"](?:[A-Z]+[-_]|DOCKER['"]))/i,
     who,
     meaning: 'a rule or chain that a plugin wants to remove is gone already',
     causes: [

@@ -19,6 +19,7 @@ export const kernelErrors: readonly KnownError[] = [
       /ip6tables[^\n]{0,80}(?:Address family not supported|Protocol not supported)/,
       /(?:userland proxy|external connectivity|rootlessport|PortManager\.AddPort|docker-proxy|host ?port)[^\n]{0,200}(?:tcp6|udp6|\[::\d?\])[^\n]{0,60}address family not supported by protocol/,
       /L4 socket: Address family not supported|to bind port \d+ \(Address family not supported by protocol\)[^\n]{0,40}/,
+      /error setting interface "[^"\n]{1,20}" (?:IPv6 to|routes to)\b[^\n]{0,60}[\da-f]{0,4}:[\da-f]{0,4}:[^\n]{0,160}: permission denied/,
       /(?:Permission denied|Operation not supported) - Failed to setup ipv6 (?:address|gateway|route)/,
       /Couldn't set IPv6 (?:routes?|address)(?:\(e?s\))? in (?:guest|namespace): (?:Operation not supported|Permission denied|Invalid argument)/,
       /\bip (?:-6 )?a(?:ddr(?:ess)?)? (?:add|replace) [\da-f]*:[\da-f:]*(?:\/\d+)? dev \S+[^\n]{0,80}RTNETLINK answers: (?:Permission denied|Operation not supported)/,
@@ -169,5 +170,24 @@ export const kernelErrors: readonly KnownError[] = [
     cure:
       'restart after a kernel update; install the package with the modules; load those that are needed on the node ' +
       'itself, and name them in /etc/modules-load.d',
+  },
+  {
+    id: 'mount-not-shared',
+    pattern: oneOf(
+      /path "?\/\S{1,120} is mounted on \S{1,120} but it is not a shared(?: or slave)? mount/,
+      /mount-bpf-fs\b[^\n]{0,160}\bnot a shared(?: or slave)? mount\b/,
+    ),
+    who: 'the runtime, of a volume of an agent',
+    meaning:
+      'the agent wants mounts of the node to appear in its container, and the mount that they are in is not shared',
+    causes: [
+      'the system does not make its mounts shared at boot: no systemd (Alpine), a container as a node, WSL, k3d',
+      'the runtime runs in a mount namespace of its own (MountFlags of its unit, a snap)',
+    ],
+    look: ['findmnt -o TARGET,PROPAGATION / /sys /sys/fs/bpf', 'systemctl show containerd crio docker -p MountFlags'],
+    cure:
+      'make the mount of the message shared at each boot, before the runtime starts: mount --make-rshared / (Cilium: ' +
+      'mount bpffs at /sys/fs/bpf, and make that shared too)',
+    needsNetwork: true,
   },
 ]

@@ -15,6 +15,7 @@ export const limitErrors: readonly KnownError[] = [
       /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
       /ensure that (?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,
       /bridge-nf-call-ip6?tables (?:contents are not|does not exist|is disabled|sysctl not set)/,
+      /net[./]bridge[./]bridge-nf-call-(?:ip6?|arp)tables['"]?(?:: No such file or directory| is an unknown key|, ignoring: No such file or directory)/,
     ),
     who: 'flannel, kubeadm, docker',
     meaning:

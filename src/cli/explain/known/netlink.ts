@@ -60,6 +60,8 @@ export const netlinkErrors: readonly KnownError[] = [
       /Unable to create map and ret -1 and err [a-z ]{3,40}|error checking BPF FS, please make sure/,
       /Failed to Attach (?:In|E)gress TC probe[^\n]{0,200}|Unable to load events binary[^\n]{0,200}/,
       /(?:failed to (?:load progs|Load the prog)|unable to create map:)[^\n]{0,120}|cannot add clsact qdisc: [^\n]{1,80}/,
+      /attach(?:ing)? (?:XDP )?program \w+ (?:to \S+ )?using (?:bpf_link|tcx|netlink|legacy tc)\b: [^\n]{1,100}/,
+      /(?:PROG_ATTACH for|pin(?:ning)? link at \S+ for|updat(?:e|ing) link \S+ for) program \w+ ?: [^\n]{1,100}/,
       /\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/,
     ),
     who: 'an agent that uses BPF (Cilium, Calico eBPF, aws-cni policies)',

@@ -106,8 +106,13 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'program-failed',
-    pattern:
-      /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+|failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))|setting up network: failed to run "[^"\n]{1,200}": exit status (?!127\b)\d+/,
+    pattern: oneOf(
+      /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+/,
+      /failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))/,
+      /setting up network: failed to run "[^"\n]{1,200}": exit status (?!127\b)\d+/,
+      /(?:routes?|routing table|ip rule|external IP'?s?)\b[^\n]{0,120} due to: exit status (?!127\b)\d+/,
+      /Command '(?:\/\S{1,20}\/)?ip netns [^'\n]{0,160}' returned non-zero exit status (?!127\b)\d+/,
+    ),
     who: 'a plugin that runs other programs',
     meaning: 'a program or script that the plugin runs failed, and the plugin tells no more than its exit status',
     causes: [
@@ -157,6 +162,7 @@ export const programErrors: readonly KnownError[] = [
     id: 'answer-not-json',
     pattern: oneOf(
       /(?:network|failed \(\w+\)|network (?:for sandbox )?"[^"]*"): (?:unexpected end of JSON input|invalid ?character '[^\n]{1,80})/,
+      /NetworkPlugin cni failed to set ?up pod ?[:-] (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
       /cnitool\b[^\n]{0,160}: (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
       /decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
     ),

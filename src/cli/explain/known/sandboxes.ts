@@ -55,6 +55,8 @@ export const sandboxErrors: readonly KnownError[] = [
       /stat netns path "?[^"\n]{0,120}"?[^"\n]{0,120}: no such file or directory/,
       /(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)/,
       /nsenter: reassociate to namespace [^\n]{0,60}/,
+      /(?<!Unexpected command output )nsenter: cannot open \/proc\/\d+\/ns\/net\b[^\n]{0,30}No such file or directory/,
+      /nsenter: cannot open \/proc\/\d+\/ns\/(?:ipc|uts|mnt|pid): No such file or directory(?=[\s\S]{0,300}(?:netplugin|\bCNI\b))/,
       /failed to (?:open|get) (?:current )?(?:netns|namespace)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}/,
       /failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"(?!: (?:permission denied|operation not permitted))[^\n]{0,30}/,
       /unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"|failed get network namespace "[^"]*"/,

@@ -107,6 +107,7 @@ export const awsErrors: readonly KnownError[] = [
       /no interface found which uses mac address|setupHostNetwork: [^\n]{1,120}|Failed to get ENI limits?\b[^\n]{0,80}/,
       /Missing IP addresses from IMDS|failed ipam state recovery[^\n]{0,120}|error while trying to determine max pods/,
       /stale chain cleanup: [^\n]{1,120}|ChangeLocalRulePriority: [^\n]{1,120}|Error while reading datastore/,
+      /Starting L-IPAMD [^\n]{1,60}\s[^\n]{0,60}Testing communication with server[^\n]{0,20}\s[^\n]{0,60}Starting L-IPAMD/,
     ),
     who: 'ipamd, in the aws-node pod',
     meaning: 'ipamd ended while it started, so pods of this node get no addresses',

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of docker and podman: what was asked for that they do not have, or cannot do with this container.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of requests to container engines. */
+export const engineRequestErrors: readonly KnownError[] = [
+  {
+    id: 'docker-driver-plugin-missing',
+    pattern: oneOf(
+      /could not find plugin \S{1,80} in v1 plugin registry/,
+      /Error response from daemon: legacy plugin: plugin not found|networks\/create returned error: [^\n]{0,80}plugin not found/,
+    ),
+    who: 'docker',
+    meaning: 'docker has no network driver of the name that was asked for, and no plugin of that name either',
+    causes: [
+      'the name is misspelt, or the driver is of another system: Windows has nat, transparent and l2bridge, no bridge',
+      'this docker is older than the driver (ipvlan was experimental before 19.03), or lacks the module for it',
+      'the plugin that has the driver is not installed, or does not run',
+    ],
+    look: [
+      "docker info -f '{{json .Plugins.Network}}'",
+      'docker plugin ls; ls /run/docker/plugins /etc/docker/plugins',
+    ],
+    cure: 'use a driver that docker info lists, or install and start the plugin that has it',
+    // The same registry has drivers of volumes and logs.
+    unless: /error looking up \w+ plugin|\bvolumes?\b|logging driver|\bauthz/i,
+  },
+  {
+    id: 'host-port-address-format',
+    pattern: oneOf(
+      /\S{1,80} has invalid format, should be <ip>:\[port\]/,
+      /Invalid ip address \S{1,80}: address \S{1,80}: too many colons in address/,
+    ),
+    who: 'Docker Desktop or compose, of a published port',
+    meaning: 'the address of a host port is not understood: an IPv6 address needs brackets before its port',
+    causes: [
+      'an IPv6 address stands without brackets: ::1:8092 in place of [::1]:8092',
+      'the program that asked (an orchestrator) put address and port together without them',
+    ],
+    look: ["docker inspect -f '{{json .HostConfig.PortBindings}}' CONTAINER"],
+    cure: 'write the address in brackets; where a program writes it, give it an IPv4 address or a newer release',
+  },
+  {
+    id: 'podman-network-mode',
+    pattern: /"?[\w:./-]{1,80}"? is not supported: invalid network mo/,
+    who: 'podman',
+    meaning: 'the container has another network mode than bridge, so it can neither join nor leave a network',
+    causes: [
+      'without root podman run gives a container pasta or slirp4netns, unless --network names a network',
+      'it was made with --network host, none, or that of another container',
+    ],
+    look: ["podman inspect -f '{{.HostConfig.NetworkMode}}' CONTAINER", 'podman network ls'],
+    cure: 'make the container anew with --network NAME (several: one --network each): the mode stays as it was made',
+  },
+]
