@@ -112,7 +112,7 @@ export const agentStateErrors: readonly KnownError[] = [
     id: 'weave-not-exposed',
     pattern: oneOf(
       /Bridge "?weave"? has no IP address(?:es)?|the allocator is not initialized yet/,
-      /awaiting consensus(?: \(quorum: \d+, known: \d+\)|: Nodes known: \d+, Quorum size: \d+)/,
+      /waiting for IP range grant from peers|awaiting consensus(?: \(quorum: \d+, known: \d+\)|: Nodes known: \d+, Quorum size: \d+)/,
     ),
     who: 'the weave plugin',
     meaning: 'the bridge of weave has no address: weave of this node has not got its own yet',

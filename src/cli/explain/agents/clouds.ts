@@ -79,7 +79,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'azure-state-locked',
     pattern: oneOf(
-      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|\bErrorMessage Store is locked\b/,
+      /Failed to initialize key-value store of network plugin[^\n]{0,100}|timed out locking store|\bErrorMessage Store is locked\b|\[cni[\w-]{0,8}\] Failed to lock store/,
       /Failed to (?:start (?:IPAM|network) plugin|initialize (?:network manager|ipam manager|key-value store)), err: ?(?:invalid character|unexpected end of JSON)/,
     ),
     who: 'the azure-vnet plugin',

@@ -130,7 +130,7 @@ export const agentErrors: readonly KnownError[] = [
     id: 'ovn-agent',
     pattern: oneOf(
       /failed to get primary UDN[^\n]{0,80}|no active network found for namespace|DPU plumb failed/,
-      /is not ready for pod \S+ provider|no address allocated to pod/,
+      /is not ready for pod \S+ provider|no address allocated to pod|no chassis annotation, kube-ovn-cni not ready/,
       /failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))/,
       /kube-ovn-daemon\.sock(?! \S{0,60}\/db\.sock)[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up/,
       /OpenFlow port is not ready yet/,

@@ -157,7 +157,7 @@ export const addressErrors: readonly KnownError[] = [
       /Pool overlaps with other one on this address space|could not find an available, non-overlapping/,
       /(?:Network|Address|-{1,2}ip(?:alloc-)?range \S+|range \S+) overlaps with existing route|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/,
       /(?:cluster|node|service) IP:? \S+ conflicts with (?:host|cluster|service) network|Local networks conflict with SDN/,
-      /is conflict with (?:subnet \S+ )?cidr \S+|cidr \S+ (?:is )?conflict with/,
+      /is conflict with (?:subnet \S+ )?cidr \S+|cidr \S+ (?:(?:is )?conflict with|conflicts with k8s apiserver)/,
       /list bridge addresses failed: [^\n]{0,400}no available network|networks have overlapping IPv[46]/,
       /cannot program address \S+ in sandbox interface because it conflicts with existing route[^\n]{0,160}/,
       /no free private network subnets found|failed to find free subnet for \w+ network/,

@@ -9,7 +9,7 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'ipv6-disabled',
     pattern: oneOf(
       /add(?:ing)? (?:default |host )?route[^\n]{0,120}::[^\n]{0,200}(?:permission denied|operation not supported)/,
-      /IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|geneve requires ipv6, please add ipv6\.disable=0/,
+      /(?<!must be IPv4, )IPv6 (?:is|was) (?:disabled|not (?:enabled|supported|available))|geneve requires ipv6, please add ipv6\.disable=0/,
       /failed to enable IPv6 (?:for|on|in) [^\n]{0,120}/,
       /disable_ipv6[^\n]{0,40}: (?:no such file or directory|read-only file system|permission denied)/,
       /(?:add(?:ing)? (?:IPv?6? )?addr(?:ess)?)\b[^\n]{0,400}?(?<!netlink: )permission denied/,

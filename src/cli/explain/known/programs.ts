@@ -110,7 +110,7 @@ export const programErrors: readonly KnownError[] = [
       /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+/,
       /failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))/,
       /setting up network: failed to run "[^"\n]{1,200}": exit status (?!127\b)\d+/,
-      /(?:routes?|routing table|ip rule|external IP'?s?)\b[^\n]{0,120} due to: exit status (?!127\b)\d+/,
+      /(?:routes?|routing table|ip rule|external IP'?s?|iptables|kube-(?:bridge|dummy-if)|tunnel interface)\b[^\n]{0,120} due to:? exit status (?!127\b)\d+/,
       /Command '(?:\/\S{1,20}\/)?ip netns [^'\n]{0,160}' returned non-zero exit status (?!127\b)\d+/,
     ),
     who: 'a plugin that runs other programs',

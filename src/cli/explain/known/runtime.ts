@@ -56,7 +56,7 @@ export const runtimeErrors: readonly KnownError[] = [
       /cannot expose port \d+[^\n]{0,80}address already in use/,
       /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
       /can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use/,
-      /network: (?:reserved )?port collision[^\n]{0,40}|collision when reserving port for (?:alloc|node) [^\n]{1,160}|unexpected node port collision|\bhostport is occupied|there is not enough \d+ free ports/,
+      /network: (?:reserved )?port collision[^\n]{0,40}|collision when reserving port for (?:alloc|node|network) [^\n]{1,160}|(?:unexpected|reserved) (?:node|alloc) port collision|\bhostport is occupied|there is not enough \d+ free ports/,
       /Failed to start device "[^"]*": [^\n]{0,200}bind: address already in use/,
       /Ports are not available: [^\n]{0,160}(?:address already in use|Only one usage of each socket|port is already allocated)/,
       /bind for \S+ failed: port is already allocated|(?:external connectivity|userland proxy)[^\n]{0,200}(?:EADDRINUSE|all ports are allocated)|all ports in range \S+ are already allocated/,
