@@ -122,7 +122,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /Timed out waiting for node ?controller sync/,
       /HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}/,
       /failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
-      /dial tcp (?:10\.[1-9]\d{0,2}\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: (?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable))/,
+      /(?<!https?:\/\/[a-z][^\n]{0,300})dial tcp (?:10\.(?:3|32|43|68|96|100|233|245|254)\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: (?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable))/,
     ),
     who: 'a plugin or agent that asks the API server',
     meaning:
