@@ -117,9 +117,20 @@ function settingsIn(printed: string, keys: readonly string[]): ReadonlyMap<strin
 /** One of our nft tables with its elements, or 'absent'. One process. */
 export async function observeTable(run: Run, family: TableFamily): Promise<ObservedTable | 'absent'> {
   const output = await run({ file: 'nft', args: listArguments.ofOurs(family) })
-  if (output.code === 0) return readListing(output.stdout)
+  if (output.code === 0) return knownListing(family, output.stdout)
   if (reasonOf(output.stderr) === 'absent') return 'absent'
   throw notSeen('nft', output)
+}
+
+/** What was listed last: an agent sees the same every minute, of thousands of elements. */
+const listings = new Map<TableFamily, { readonly stdout: string; readonly table: ObservedTable }>()
+
+function knownListing(family: TableFamily, stdout: string): ObservedTable {
+  const last = listings.get(family)
+  if (last?.stdout === stdout) return last.table
+  const table = readListing(stdout)
+  listings.set(family, { stdout, table })
+  return table
 }
 
 /** nft 1.0.6 prints no JSON for a table with flags (src/json.c, table_flags): nothing in it can be counted on. */

@@ -7,12 +7,14 @@ import { runInNewContext } from 'node:vm'
 /**
  * V8 gives the young part of the heap back, which it would let grow to 64 MB and seldom shrink
  * (v8/src/flags/flag-definitions.h, semi_space_growth_factor). Nothing here is computed for long enough to be worth the
- * optimizing compiler, whose own code alone is 7 MB of the program's file; the baseline one does. Not
- * --optimize-for-size: an event of the watch costs half as much again with it, and the peak is the same
- * (docs/benchmarks.md).
+ * optimizing compiler, whose own code alone is 7 MB of the program's file; the baseline one does. The heap is marked at
+ * once, which takes 10 ms, and only where it has grown: in steps, on another thread and again after a while
+ * (v8/src/heap/memory-reducer.cc) it took a fifth of what an agent at rest does. Not --optimize-for-size: an event of
+ * the watch costs half as much again with it, and the peak is the same (docs/kubernetes.md).
  */
 export function keepHeapSmall(): void {
-  for (const flag of ['--semi-space-growth-factor=1', '--no-opt', '--sparkplug']) setFlagsFromString(flag)
+  for (const flag of ['--semi-space-growth-factor=1', '--no-opt', '--sparkplug', '--no-incremental-marking'])
+    setFlagsFromString(flag)
 }
 
 let collect: (() => void) | undefined
