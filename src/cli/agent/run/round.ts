@@ -34,6 +34,7 @@ import type { Metrics } from './metrics.ts'
 /**
  * What a round leaves to the next one, so that a node's change costs no look at the machine. Whatever tells of a change
  * by others takes it away again. `routes`: the main table as it is, or will be when the changes under way are made.
+ * `looked` and what is `Made` need not be taken away: each is used only where what it was made from is the same.
  */
 export interface Known {
   memory?: KeptMemory | undefined
