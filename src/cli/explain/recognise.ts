@@ -3,15 +3,16 @@
 // and what is left.
 
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
-import { agentWords } from './agents/agent-words.ts'
+import { speaksOfNetworks } from './about-networks.ts'
 import { knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
-import { type KnownError, oneOf, otherMatters } from './known/known-error.ts'
+import { type KnownError, otherMatters } from './known/known-error.ts'
 import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
 import { hasNoPodAddress } from './pasted-result.ts'
 import { anySpace, plainText } from './plain-text.ts'
+import { plainWords } from './plain-words.ts'
 import { remainderOf } from './remainder.ts'
 
 /** `cause`: what went wrong. `around`: what passed it on, or came with it. `after`: said while cleaning up after it. */
@@ -39,29 +40,6 @@ export interface Recognised {
   readonly hints: readonly string[]
 }
 
-/** A text that speaks of the network of pods. */
-const aboutNetworks = oneOf(
-  /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin/,
-  /networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts/,
-  /spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave/,
-  /azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel/,
-  /(?:adding|removing|deleting|checking) (?:container|pod)\b[^\n]{0,120} (?:to|from|for) network\b/,
-  /endpoint \S+ on network\b|network (?:controller|sandbox)|sandbox add|sandbox join|\bveth[\da-z]{4,}\b/,
-  /CreateNetwork(?!Interface)|default "bridge" network|pre-run hook "network"|\bnft(?:ables)?\b|address pool/,
-  /Pool overlaps with other one|\bsubnets? (?:"?[\d.a-f:]+\/\d|pools?\b)|cannot create network|\bcbr0\b/,
-  /exec: "(?:\/\S*\/)?(?:brctl|conntrack|ipset|e[bt]+ables|arptables|ethtool|tc|ip)": /,
-  /Error: Could not process rule: |\bip6?tables\b|Link not found|CNIConfig|\bipset\b|\bip set: |RTNETLINK/,
-  /\bnetlink\b|vxlan|\bdocker0\b/,
-  /\bKUBE-(?:MARK|SVC|SEP|SERVICES|FORWARD|POSTROUTING|FIREWALL|CLUSTER-IP|NODE-?PORT|LOAD-BALANCER|EXTERNAL-IP|LOOP-BACK)/,
-  /\bkube-?proxy\b|\bproxier\b|MASQUERADE\b|\bDNAT\b|slirp4netns|rootlesskit|conntrack|userland proxy/,
-  /external connectivity|pair interfaces|pasta failed|\bpasst\b|docker-proxy|libnetwork|\blxcbr0\b|\blxdbr\d|\bincusbr\d/,
-  /(?:list|delete|add|flush) (?:table|chain|set|element) (?:inet|ip6?|bridge|netdev|arp) |unused IPv[46] subnet/,
-  /Error response from daemon: Address already in use|overlaps with another network or NIC|network with name \S+ already/,
-  /Nexthop has invalid|IP address to advertise|addresses on this pool|network IP for task|bridge device with|Network Namespace|newly created netns/,
-  /\blibnftables\b|on another NIC|does not belong to the pool|container networking|set gateway\b/,
-  /\b(?:lxc|lxd|incus)[^\n]{0,200}\bnetwork\b|gateway while updating gateway|ingress network|lxc-(?:net|user-nic)/,
-)
-
 /** Everything known in a text. */
 export function recognise(text: string): Recognised {
   const plain = plainText(text)
@@ -79,7 +57,8 @@ export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'cod
 
 function lookInto(text: string): Recognised {
   const layers = layersOf(text)
-  const all = withoutOverlaps(findAll(text))
+  const byTheirWords = findAll(text)
+  const all = withoutOverlaps(byTheirWords.length > 0 ? byTheirWords : inPlainWords(text))
   const ids = idsIn(text)
   const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(ownError)
   const own = [...codesIn(text, all), ...ids]
@@ -100,18 +79,31 @@ type Match = KnownError & Span & { readonly said: string }
 /** Releases and languages differ in capitals, so none counts. */
 const patterns = knownErrors.map((known) => ({ known, pattern: new RegExp(anySpace(known.pattern), 'i') }))
 
+const plainPatterns = plainWords.map(({ id, pattern }) => ({ id, pattern: new RegExp(anySpace(pattern), 'i') }))
+
 function findAll(text: string): readonly Match[] {
   const all = patterns.flatMap(({ known, pattern }): readonly Match[] => {
     const match = pattern.exec(text)
     if (match === null || isOtherMatter(known, lineAround(text, match.index))) return []
     return [{ ...known, ...wordsOf(match) }]
   })
-  const isAboutNetworks =
-    aboutNetworks.test(text) || agentWords.test(text) || all.some((match) => distance(match) === 0)
+  const isAboutNetworks = speaksOfNetworks(text) || all.some((match) => distance(match) === 0)
   const matches = all.filter(({ needsNetwork }) => isAboutNetworks || needsNetwork !== true)
   const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
   if (bare === undefined || !hasNoPodAddress(text)) return matches
   return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
+}
+
+/** What a text that speaks of networks says in words of anybody: at most one. */
+function inPlainWords(text: string): readonly Match[] {
+  if (!speaksOfNetworks(text)) return []
+  for (const { id, pattern } of plainPatterns) {
+    const match = pattern.exec(text)
+    const known = knownErrors.find((each) => each.id === id)
+    if (match === null || known === undefined || otherMatters.test(lineAround(text, match.index))) continue
+    return [{ ...known, ...wordsOf(match) }]
+  }
+  return []
 }
 
 function isOtherMatter({ needsNetwork, unless }: KnownError, line: string): boolean {

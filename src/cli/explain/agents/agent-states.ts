@@ -45,7 +45,7 @@ export const agentStateErrors: readonly KnownError[] = [
       /seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again/,
       /IP allocation was seeded by different peers|Incompatible IP allocation ranges|Received invalid state update/,
       /Received update for IP range I own|says it owns the IP range from|Inconsistent entries for \S+: owned by/,
-      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|address \S+ is owned by other peer/,
+      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|address \S+ (?:is )?owned by other peer/,
       /Inconsistent bridge state detected|Existing bridge type "?\w+"? is different than requested/,
       /Token appears twice in ring|Entry \S+ reporting too much free space/,
     ),

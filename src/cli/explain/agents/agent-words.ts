@@ -41,5 +41,5 @@ export const agentWords = oneOf(
   /https:\/\/(?:10\.\d{1,3}\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443\/(?:apis?|version|(?:health|ready|live)z)\b[^\n]{0,160}(?:dial tcp|i\/o timeout|request canceled|deadline exceeded|TLS handshake timeout)/,
   /(?<!https?:\/\/[a-z][^\n]{0,300})dial tcp (?:10\.(?:3|32|43|68|96|100|233|245|254)\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: |error connecting to datastore - retry|use 'rmpeer' if they are dead/,
   /" for "--(?:metrics-bind-address|cluster-cidr|node-?port-addresses|detect-local-mode|proxy-mode|ipvs-[a-z-]{3,20}|iptables-[a-z-]{3,20})" flag/,
-  /\bdanm|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
+  /\bdanm|coreos\.com\/network\/|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
 )

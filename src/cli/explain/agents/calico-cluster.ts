@@ -63,6 +63,7 @@ export const calicoClusterErrors: readonly KnownError[] = [
     id: 'calico-bird-config',
     pattern: oneOf(
       /\bbird6?: \S*bird6?\S*\.cfg, line \d+: [^\n]{1,100}|\bbird6?: \S*bird6?\S*\.cfg:\d+:\d+ [^\n]{1,100}/,
+      /\bbird6?: Unable to open configuration file[^\n]{0,100}/,
       /\/bird6?(?:_\w+)?\.cfg, line \d+:? [^\n]{1,100}/,
       /Error from (?:checkcmd|reloadcmd)(?: "[^"]*")?: ?"[^\n]{0,160}|(?:confd|bird)[^\n]{0,200}Template processing error/,
       /(?:cannot|unable to) process template (?:resource )?\S*(?:confd|bird|peerings|cidr)[^\n]{0,120}|Only internal neighbor can be RR client/,

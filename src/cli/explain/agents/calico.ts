@@ -63,6 +63,7 @@ export const calicoErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Connection to the datastore is unauthorized/,
       /(?:ClusterInformation|calico)[^\n]{0,160}?connection is unauthorized: Unauthorized/,
+      /network: connection is unauthorized(?!:)/,
       /type="calico[^"]*"(?: name="[^"]*")? failed \(\w+\): Unauthorized/,
     ),
     who: 'the calico plugin',
@@ -154,7 +155,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-ipam-busy',
     pattern:
-      /update conflict: (?:IPAM|Block|WorkloadEndpoint)\S*|Hit max retries|IPAM block updated since|max retries hit[^\n]{0,60}|excessive concurrent IPAM requests/i,
+      /update conflict: (?:IPAM|Block|WorkloadEndpoint)\S*|Hit max retries|resource already exists: BlockKey\([^)\n]{1,60}\)|IPAM block updated since|max retries hit[^\n]{0,60}|excessive concurrent IPAM requests/i,
     who: "Calico's address management",
     meaning: 'so many nodes changed the same block or handle at once that this one gave up',
     causes: ['very many pods start at once, on pools with few blocks left', 'the API server or etcd is slow'],

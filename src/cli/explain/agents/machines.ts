@@ -11,7 +11,7 @@ export const machineErrors: readonly KnownError[] = [
     pattern: oneOf(
       /ioctl\(TUNSETIFF\): (?:Device or resource busy|Operation not permitted|Invalid argument)/,
       /Open tap device failed: ?[^\n]{1,160}|\bTapOpen\([^\n]{1,120}/,
-      /Could not (?:create TAP interface|setup macvtap fds \S+): [^\n]{1,160}/,
+      /Could not (?:create TAP interface|setup macvtap fds \S+): (?![^\n]{0,120}file exists)[^\n]{1,160}/,
       /Invalid TUN\/TAP Backend provided by \S+|failed to create tap device named \S+ Reason: [^\n]{1,80}/,
       /Cannot open(?:\/create the)? TAP device[.:] [^\n]{1,160}|Could not configure tap device: [^\n]{1,80}/,
       /\b(?:Tap|CreateTap|OpenTun|TapOpen)\((?:CreateTap|OpenTun|Os \{|IoctlError|IfreqExecuteError)[^\n]{0,120}/,

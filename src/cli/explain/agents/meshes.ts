@@ -148,6 +148,7 @@ export const meshErrors: readonly KnownError[] = [
       /istio-cni (?:CNI )?config file (?:modified|removed)|istio-cni plugin not found in Istio CNI config/,
       /istio owned CNI config does not exist|primary CNI config name is not specified/,
       /from primary CNI config is missing in Istio CNI config/,
+      /istio-cni CNI config (?:file )?(?:removed|modified) /,
       /(?:kuma|linkerd)-cni plugin is missing in the chained config/,
       /cni config file does not exist at the specified path/,
       /CNI config file(?: \S+)? (?:removed(?: during configuration|:)|preempted by)/,

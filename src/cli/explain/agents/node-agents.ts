@@ -12,7 +12,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /BGP (?:session|peering)s?[^\n]{0,40}(?:not established|down|failed)/,
       /BIRD[^\n]{0,40}is not (?:ready|live|running)|BIRDv?[46]? is not ready/,
       /BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file/,
-      /bird: Unable to open configuration file|unable to connect to BIRDv?[46]? socket/,
+      /unable to connect to BIRDv?[46]? socket/,
       /bird(?:v?[46])?\.ctl[^\n]{0,60}/,
       /\bbird6?: (?:Mesh|Global|Node|Local_workload)_\w+: (?:Error|Received|Socket error|Connection|Unexpected)[^\n]{0,80}/,
     ),

@@ -99,6 +99,7 @@ export const otherAgentErrors: readonly KnownError[] = [
     id: 'antrea-controller',
     pattern: oneOf(
       /configmaps? "antrea-ca" not found|\bAntrea client is not ready/,
+      /\/apis\/[\w.]{1,40}\.antrea\.(?:io|tanzu\.vmware\.com)\/[^\n]{1,240}dial tcp [^\n]{1,60}/,
       /Failed to start watch, please ensure antrea service is reachable/,
       /Didn't get (?:CA certificate|Endpoint URL for Antrea Service), skip updating/,
       /(?:error|failed to) get(?:ting)? antrea client: [^\n]{1,120}/,

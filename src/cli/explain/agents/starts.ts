@@ -87,6 +87,7 @@ export const startErrors: readonly KnownError[] = [
     pattern: oneOf(
       /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:hostPath type check failed: |mkdir |stat |open )(?:\/host)?\/(?:opt\/cni|etc\/cni|usr\/lib(?:exec)?\/cni|var\/lib\/(?:cni|calico|cilium|weave|ovn)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni|ztunnel|spire\/cni))\b[^\n]{0,120}/,
       /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}/,
+      /failed to (?:generate spec|mkdir)[^\n]{0,40}: (?:failed to )?mkdir[^\n]{0,120}\/(?:openvswitch|cni|calico|cilium|ovn|origin)\b[^\n]{0,80}read-only file system/,
       /chdir to cwd \("\/(?:opt|etc)\/cni\/[^"\n]{0,60}"\) set in config\.json failed: [a-z ]+/,
       /bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
       /couldn't find key \S+ in (?:ConfigMap|Secret) \S{0,60}\/(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\S+|kube-router-cfg|weave-net|antrea-\S+|ovn-config|istio-cni-config|linkerd-cni-config|kuma-cni\S*|amazon-vpc-cni|eni-config|azure-\S*cns\S*)/,
@@ -160,7 +161,7 @@ export const startErrors: readonly KnownError[] = [
       /IPv6 is supported only in Prefix Delegation mode|IPv4 and IPv6 are both (?:enabled|disabled)/,
       /(?:multus-(?:bin|conf)-file|cni-(?:bin|conf)-dir) is not found: [^\n]{1,120}/,
       /the CNI version is a mandatory parameter when the '-multus-config-file=auto'/,
-      /invalid argument "[^"\n]{0,80}" for "--(?:metrics-bind-address|healthz-bind-address|cluster-cidr|node-?port-addresses|detect-local-mode|proxy-mode|ipvs-[a-z-]{3,20}|iptables-[a-z-]{3,20})" flag[^\n]{0,120}/,
+      /invalid argument "[^"\n]{0,80}" for "?--(?:metrics-bind-address|healthz-bind-address|cluster-cidr|node-?port-addresses|detect-local-mode|proxy-mode|ipvs-[a-z-]{3,20}|iptables-[a-z-]{3,20})[" =][^\n]{0,120}/,
     ),
     who: 'the agent of a network',
     meaning: 'the agent ends at its start: it refuses an option, or two that do not go together',

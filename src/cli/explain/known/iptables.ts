@@ -70,7 +70,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-incompatible',
     pattern:
-      /table [`'"](?:nat|filter|mangle|raw)' is incompatible, use 'nft' tool|incompatible nft rules in the table/,
+      /table [`'"](?:nat|filter|mangle|raw)' is incompatible, use 'nft' tool|incompatible nft rules in the table|Error: cmp sreg undef/,
     who: 'iptables of the nft kind',
     meaning: 'a table of iptables holds rules that were written with nft and that iptables cannot show',
     causes: [

@@ -216,6 +216,7 @@ export const programErrors: readonly KnownError[] = [
     id: 'install-refused',
     pattern: oneOf(
       /(?:cp|mkdir|mv|install|open|creat|copy|writ|touch|renam|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni[^\n]{0,120}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
+      /failed to (?:install|copy file: write) \S{0,40}\/opt\/cni\/bin\/(?![^\n]{0,160}text file busy)[^\n]{1,160}/,
       /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/[^\n]{0,120}: (?:read-only file system|permission denied)/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
     ),
