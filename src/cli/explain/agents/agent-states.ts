@@ -79,6 +79,8 @@ export const agentStateErrors: readonly KnownError[] = [
     id: 'weave-peer',
     pattern: oneOf(
       /->\[\S{1,80}\]:? (?:error during connection attempt|connection shutting down due to error during handshake): (?!cannot connect to ourself)[^\n]{1,120}/,
+      /timed out waiting for (?:UDP|vxlan) heartbeat|no working forwarders to|no overlays in common with peer/,
+      /host clock skew of -?\d+s exceeds|Unable to find connection to relay peer/,
       /no password specifi(?:c)?ed, but peer requested an encrypted|password specified, but peer requested an unencrypted/,
       /remote protocol header not recognised|remote version range \[\d+,\d+\] is incompatible with ours/,
       /-> \S{1,60}:6783 (?:failed|retrying)\b (?!Received|cannot connect to ourself)[^\n]{1,160}/,
@@ -90,7 +92,7 @@ export const agentStateErrors: readonly KnownError[] = [
       'port 6783 (TCP and UDP) or 6784 (UDP) does not pass between the nodes, or weave does not run on the other one',
       'one of both has a password and the other one has none, or another release',
       'the other node is gone, and was not removed from the peers',
-      'more nodes than --conn-limit (CONN_LIMIT, 200) allows',
+      'more nodes than --conn-limit (CONN_LIMIT, 200) allows, or their clocks differ',
     ],
     look: ['kubectl get pods -A -o wide -l name=weave-net', 'nc -zv -w 3 ADDRESS 6783'],
     cure: 'open the ports; give all nodes one password; weave rmpeer the node that is gone; raise CONN_LIMIT',

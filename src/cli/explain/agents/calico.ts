@@ -91,7 +91,8 @@ export const calicoErrors: readonly KnownError[] = [
       /cannot allocate new block due to per host block limit|no pools match the required use/,
       /No valid IPPool\b(?! found)|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}/,
       /No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool/,
-      /No IPv[46] addresses available in pool|Unable to autoassign an address/,
+      /No IPv[46] addresses available in pool|Unable to autoassign an (?:IPv[46] )?address/,
+      /All addresses exhausted in pool|No free blocks found in any pool|blocks but blocks per host limit is/,
     ),
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',
@@ -110,7 +111,10 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-not-ready',
-    pattern: /Calico is currently not ready to process requests/,
+    pattern: oneOf(
+      /Calico is currently not ready to process requests|datastore is locked, skipping/,
+      /Upgrade may be in progress, ready flag is not set|datastore (?:stays locked|is not ready or has not been initiali[sz]ed)/,
+    ),
     who: 'the calico plugin',
     meaning: "Calico's data are locked: datastoreReady of ClusterInformation is false",
     causes: [

@@ -152,9 +152,11 @@ export const cloudErrors: readonly KnownError[] = [
       /route_controller\.go:\d+\] (?:Unable to (?:create|delete) route|error listing routes)[^\n]{1,160}/,
       /hcloud\/(?:\w+\.)?(?:CreateRoute|DeleteRoute|ListRoutes|newRoutes)\b[^\n]{0,160}/,
       /This node is not attached to Network \S+|network with id \d+ not attached to this server/,
+      /flannel[^\n]{0,120}(?:error getting EC2|ENI that matches|describing route ?tables|main route table not found)[^\n]{0,120}/,
+      /unable to find ENI that matches the [^\n]{1,60}|Error registering network: [^\n]{0,40}(?:error inserting route|insert opera\w+ failed|no suitable routing table|describe route table error|Error Describe\w+)/,
       /routes are only supported for cloud servers|using Routes with Robot is not supported/,
     ),
-    who: 'the route controller of a cloud provider',
+    who: 'the route controller of a cloud provider, flanneld with a backend for a cloud',
     meaning: "the cloud has no route to the range of this node's pods: other nodes do not reach them",
     causes: [
       "the table of routes is full (AWS: 50 of a VPC's table), or has no tag of this cluster",

@@ -88,6 +88,8 @@ export const flannelErrors: readonly KnownError[] = [
       /error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}/,
       /failed to read net conf[^\n]{0,80}/,
       /(?:IPv6)?Subnet(?:Min|Max) is not (?:on a SubnetLen boundary|in the range of the (?:IPv6)?Network)/,
+      /(?:ipsec|flannel)[^\n]{0,120}config error, password (?:is too short|should be at least)/,
+      /VNI is required to (?:be )?greater than or equal to 4096 on Windows|Windows does not support VXLANVNI < 4096/,
       /SubnetLen must be less than \/\d+|could not read network config|Invalid subnet-lease-renew-margin/,
     ),
     who: 'flanneld',
@@ -140,7 +142,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-full',
     pattern:
-      /Failed to acquire subnet: (?:out|no)|failed to acquire lease: out of subnets|max retries reached trying to acquire a subnet/,
+      /Failed to acquire subnet: (?:out|no)|failed to acquire lease: out of subnets|max retries reached trying to acquire a subnet|\bsubnet: no more tries|\bsubnet: lease already taken/,
     who: 'flanneld',
     meaning: 'no range is left for this node',
     causes: [
@@ -154,6 +156,7 @@ export const flannelErrors: readonly KnownError[] = [
     id: 'flannel-harmless',
     pattern: oneOf(
       /fdb already populated with: \S+[^\n]{0,40}/,
+      /etcd watch (?:channel )?for \S+ (?:closed|fell behind)|Watch of (?:networks|subnet leases) failed because (?:etcd index outside|header revision)/,
       /Watch of subnet leases failed because etcd index outside history window/,
     ),
     who: 'flanneld',

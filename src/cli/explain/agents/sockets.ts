@@ -119,7 +119,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'weave-agent',
     pattern:
-      /weave ipam not available|weave is not running; unable to|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}|network: unable to allocate IP address: (?:Post|Get)\b(?! "?https?:\/\/(?!127|localhost))/,
+      /weave ipam not available|weave is not running; unable to|bridge "?\w+"? not present; did you launch weave|Weave bridge not found|weave container (?:has died|is (?:not running|not present|restarting))|received status \d+ from IPAM|(?:127\.0\.0\.1|localhost):6784[^\n]{0,160}|network: unable to allocate IP address: (?:Post|Get)\b(?! "?https?:\/\/(?!127|localhost))/,
     who: 'the weave plugin',
     meaning: 'the weave router of this node does not answer',
     causes: ['its pod crashes, or waits for its peers', 'Weave was removed, and 10-weave.conflist was left'],

@@ -42,6 +42,11 @@ import { runtimeErrors } from '../known/runtime.ts'
 import { sandboxErrors } from '../known/sandboxes.ts'
 import { settingErrors } from '../known/settings.ts'
 import { valueErrors } from '../known/values.ts'
+import { calicoNodeErrors } from '../networks/calico-node.ts'
+import { calicoOperatorErrors } from '../networks/calico-operator.ts'
+import { flannelNodeErrors } from '../networks/flannel-node.ts'
+import { kubeRouterErrors } from '../networks/kube-router.ts'
+import { weaveErrors } from '../networks/weave.ts'
 import { awsErrors } from '../platforms/aws.ts'
 import { virtualFunctionErrors } from '../platforms/virtual-functions.ts'
 import { virtualMachineErrors } from '../platforms/virtual-machines.ts'
@@ -69,6 +74,11 @@ export const knownErrors: readonly KnownError[] = [
   ...calicoErrors,
   ...calicoClusterErrors,
   ...nodeAgentErrors,
+  ...calicoNodeErrors,
+  ...calicoOperatorErrors,
+  ...flannelNodeErrors,
+  ...kubeRouterErrors,
+  ...weaveErrors,
   ...startErrors,
   ...orchestratorErrors,
   ...otherAgentErrors,

@@ -40,7 +40,7 @@ export const dhcpErrors: readonly KnownError[] = [
       /got an error while the (?:discovery )?request|DHCP server (?:NACK'd own offer|did not renew lease)/,
       /(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)/,
       /unable to obtain (?:a )?(?:DHCP )?lease(?![^\n]{0,400}Netlink error)/,
-      /DHCP[^\n]{0,60}(?:timed out|timeout)|no (?:DHCP packet received|more tries)(?: within \S+)?/,
+      /DHCP[^\n]{0,60}(?:timed out|timeout)|(?<!subnet: )no (?:DHCP packet received|more tries)(?: within \S+)?/,
       /error calling DHCP\.Allocate(?!: DHCP option)|acquiring lease\b.{0,400}?resource temporarily unavailable/,
     ),
     who: 'the dhcp daemon',

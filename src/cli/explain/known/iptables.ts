@@ -17,6 +17,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /ip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)/,
       /error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es/,
       /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
+      /Failed to find ip6?tables command/,
       /iptables is not available on this host|neither iptables nor ip6tables is usable|\b(?:ip6?tables(?:-\w+)?|nft): (?:command )?not found/,
       /command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
     ),
@@ -172,6 +173,7 @@ export const iptablesErrors: readonly KnownError[] = [
     id: 'xtables-lock',
     pattern: oneOf(
       /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status (?!3\b)\d|ip6?tables: Chain already exists/,
+      /Timed out waiting for iptables 1\.\d lock|Failed to acquire iptables lock/,
       /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)/,
       /(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
       /-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|(?<!fork\/exec \S{1,40})tables: Resource temporarily unavailable/,

@@ -78,7 +78,7 @@ export const linkErrors: readonly KnownError[] = [
     id: 'vxlan-port-taken',
     pattern: oneOf(
       /vxlan[^\n]{0,200}\bset (?:the )?(?:link|interface|device)[^\n]{0,40} up: address already in use/,
-      /set interface flannel\.\d+ to UP state: address already in use/,
+      /set interface flannel\.\d+ to UP state: address already in use|Address already in use creating vxlan vport/,
       /(?:failed to add|adding|create) (?:a )?vxlan (?:interface |device |link )?\S+: file exists/,
       /device cilium_(?:vxlan|geneve): [^\n]{0,60}address already in use/,
       /ip link set (?:dev )?(?:\w*(?:vxlan|geneve)\w*|flannel\.\d+) up\b[^\n]{0,80}RTNETLINK answers: Address already in use/,

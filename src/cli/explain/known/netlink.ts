@@ -46,6 +46,8 @@ export const netlinkErrors: readonly KnownError[] = [
     id: 'bpf-refused',
     pattern: oneOf(
       /(?:load|creat|attach|pin|open|mount|replac)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf|XDP)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK|bad file descriptor)/,
+      /failed to attach connect-time load balancer|Failed to (?:initialize BPF network|mount cgroup2 filesystem|prepare mount point: )/,
+      /BPF program load failed permanently|kernel BPF verifier rejected|error creating bpf maps|Failed to create \w[\w ]{0,30} BPF map/,
       /unable to mount BPF filesystem[^\n]{0,120}|minimal supported kernel version is [\d.]+[^\n]{0,80}/,
       /bpftool -j feature probe\]?[^\n]{0,40}exit status \d+/,
       /\bmap\b[^\n]{0,30}unable to update map: [a-z ]{1,40}|\bProg section '[^']*' rejected: [^\n]{1,60}|Verifier analysis:/,

@@ -218,6 +218,8 @@ export const programErrors: readonly KnownError[] = [
       /(?:cp|mkdir|mv|install|open|creat|copy|writ|touch|renam|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni[^\n]{0,120}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
       /failed to (?:install|copy file: write) \S{0,40}\/opt\/cni\/bin\/(?![^\n]{0,160}text file busy)[^\n]{1,160}/,
       /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/[^\n]{0,120}: (?:read-only file system|permission denied)/,
+      /\/host\/\S+ is non-writeable, skipping|Failed to (?:copy|mv) [^\n]{1,120}This may be caused by selinux/,
+      /calico[^\n]{0,80}Failed to (?:install \w|copy install to|verify installed binary)[^\n]{0,80}/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
     ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',

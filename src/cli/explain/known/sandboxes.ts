@@ -57,7 +57,7 @@ export const sandboxErrors: readonly KnownError[] = [
       /nsenter: reassociate to namespace [^\n]{0,60}/,
       /(?<!Unexpected command output )nsenter: cannot open \/proc\/\d+\/ns\/net\b[^\n]{0,30}No such file or directory/,
       /nsenter: cannot open \/proc\/\d+\/ns\/(?:ipc|uts|mnt|pid): No such file or directory(?=[\s\S]{0,300}(?:netplugin|\bCNI\b))/,
-      /failed to (?:open|get) (?:current )?(?:netns|namespace)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}/,
+      /failed to (?!get namespace(?<=(?:type="calico|(?:ipam_plugin|loadbalancer_controller|component)\.go)[^\n]{0,160}))(?:open|get) (?:current )?(?:netns|namespace)(?! for LoadBalancer)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}/,
       /failed to Statfs "[^"]*(?:netns|\/ns\/net)[^"]*"(?!: (?:permission denied|operation not permitted))[^\n]{0,30}/,
       /unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"|failed get network namespace "[^"]*"/,
       /Cannot open network namespace "[^"]*"|setting the network namespace "[^"]*" failed: Invalid argument/,
@@ -86,7 +86,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'probe-times-out',
     pattern:
-      /(?:liveness|readiness|startup) probe failed[^\n]{0,300}?(?:i\/o timeout|context deadline exceeded|Client\.Timeout|connection timed out|no route to host)/i,
+      /(?:liveness|readiness|startup) probe failed(?!: Error (?:verifying datastore|reaching apiserver|initializing datastore))[^\n]{0,300}?(?:i\/o timeout|context deadline exceeded|Client\.Timeout|connection timed out|no route to host)/i,
     who: 'kubelet',
     meaning: 'the node gets no answer from a pod that may be well',
     causes: [

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of what the operator of Calico refuses, and of the way from flannel to Calico.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of tigera-operator and of calico-kube-controllers while it takes flannel's place. */
+export const calicoOperatorErrors: readonly KnownError[] = [
+  {
+    id: 'calico-operator',
+    pattern: oneOf(
+      /Existing Calico installation can not be managed by Tigera Operator[^\n]{0,120}|detected existing canal installation/,
+      /(?:Invalid Installation provided|Invalid computed config)\b[^\n]{0,160}/,
+      /spec\.(?:calicoNetwork|cni)\.\w[\w.]{0,60} (?:is|are|must|requires|\S+ is not)\b[^\n]{0,120}|spec\.cni must be defined/,
+      /spec\.kubernetesProvider \S+ is not compatible with spec\.cni\.type/,
+      /is invalid for ipPool\.(?:encapsulation|natOutgoing)|is not supported by Calico for Windows/,
+      /BIRD cluster routing mode, [^\n]{1,60} require that BGP is enabled|BGP is not supported when using non-Calico CNI/,
+      /the VPP dataplane only supports|VPP (?:requires BGP to be enabled|doesn't support disabling HostPorts)/,
+      /installation spec\.(?:ServiceCIDRs|WindowsNodes|NodeUpdateStrategy|FlexVolumePath|Logging|FIPSMode|ControlPlane)[^\n]{1,120}/,
+      /unable to set bpfEnabled: [^\n]{1,140}|cannot enable (?:bpf|nftables), already set to/,
+      /Unable to (?:enable|disable) eBPF data plane|bpfNetworkBootstrap is (?:Enabled but|enabled but)[^\n]{0,80}/,
+      /ImageSets? exist but none with the expected name|multiple APIServer CRs provided/,
+      /Operator must not be run within a Namespace managed by the operator/,
+      /no more than one node address autodetection method can be specified/,
+    ),
+    who: 'the operator of Calico',
+    meaning:
+      'the operator does nothing further: the Installation, or what it found in the cluster, does not go together',
+    causes: [
+      'two settings of the Installation exclude each other: a kind of CNI, an encapsulation, BGP, a data plane',
+      'Calico (or Canal) was installed by a manifest before, with settings that the operator has no place for',
+      'somebody changed an object by hand that the operator keeps (FelixConfiguration default, kube-proxy)',
+    ],
+    look: [
+      'kubectl get tigerastatus; kubectl get tigerastatus calico -o yaml | grep -A6 message',
+      'kubectl get installation default -o yaml',
+    ],
+    cure: 'change the field that the message names (kubectl edit installation default); the operator looks at once',
+  },
+  {
+    id: 'calico-from-flannel',
+    pattern: oneOf(
+      /flannelmigration must be the only controller|cannot run flannelmigration with other controllers/,
+      /Error running (?:ipam|network) migration|Migration controller (?:stopped|will restart)|Stopping Migration controller/,
+      /failed to (?:remove flannel network|check calico vxlan network) on node \S+|Calico node pod failed on node \S+/,
+      /(?:Failed to|Timeout) delet(?:e|ing) Flannel daemonset|vtep IP \S+ has been occupied/,
+      /node \S+ (?:missing annotation for|got wrong) Flannel (?:backend (?:type|data)|public ip)/,
+      /Failed to (?:claim IPAM blocks for node \S+, claimed|validate existing default IPv[46] IP pool)/,
+    ),
+    who: 'calico-kube-controllers, while it takes the place of flannel',
+    meaning: 'the way from flannel to Calico stopped at a node; nodes done before have Calico, the others flannel',
+    causes: [
+      'a node is not as the migration expects it: another backend than vxlan, no annotations of flannel',
+      'the node could not be drained, or calico-node does not get ready on it',
+      'an IPPool default-ipv4-ippool is there already, with another range than that of flannel',
+    ],
+    look: [
+      'kubectl get nodes -L projectcalico.org/node-network-during-migration',
+      'kubectl -n kube-system logs job/flannel-migration --tail=40',
+    ],
+    cure: 'make the node that is named right (drain it, correct the pool), and the job begins again where it stopped',
+    wraps: true,
+  },
+]

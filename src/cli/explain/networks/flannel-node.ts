@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of flanneld: where an error of the API server, of etcd or of the kernel stopped it.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of flanneld around another's. */
+export const flannelNodeErrors: readonly KnownError[] = [
+  {
+    id: 'flannel-start',
+    pattern: oneOf(
+      /Failed to create (?:SubnetManager|NetworkManager): ?|Error registering network: ?|Error fetching backend: ?/,
+      /failed to acquire lease: ?|error retrieving pod spec for '|error creating network manager: ?/,
+      /(?:fail to|unable to) create (?:kubernetes|k8s) config: ?|node name not present in pod spec/,
+      /flannel[^\n]{0,120}unable to initialize (?:inclusterconfig|client)|CompleteLease execute error/,
+      /Failed to write subnet file|Failed to (?:create|recreate) vxlan(?: device)?\b|failed to configure interface flannel/,
+      /Failed to check br_netfilter: ?/,
+    ),
+    who: 'flanneld',
+    meaning:
+      'flanneld ended, or tries again, while it registers this node: pods of it wait for /run/flannel/subnet.env',
+    causes: [
+      'the API server or etcd does not answer, or refuses its token or its role',
+      'the kernel does not make its device, or another network has it',
+      'the node has no range for pods, or one outside of the Network of net-conf.json',
+    ],
+    look: [
+      'kubectl -n kube-flannel logs ds/kube-flannel-ds --tail=30',
+      "kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'",
+    ],
+    cure: 'do what the words behind it say; flanneld tries again by itself',
+    wraps: true,
+  },
+  {
+    id: 'flannel-node',
+    pattern: oneOf(
+      /Add(?:V6)?(?:ARP|FDB) failed|Del(?:V6)?(?:ARP|FDB) failed|(?:Add L[23]|AddL3|Delete L2) failed|fail(?:ed)? to add (?:v6 )?vxlanRoute/i,
+      /(?:Error|Effor) (?:adding|deleting|deleteing|recovering) (?:v6 |ipv6 )?route to \{?[^\n]{1,120}/,
+      /Error fetching route list\. Will automatically retry|error fetching L2 table/,
+      /Failed to (?:setup|set up|ensure|bootstrap) (?:masq|iptables|IPTables|IP6Tables|ip6tables|blackhole)[^\n]{0,60}/,
+      /flannel[^\n]{0,160}(?:error setting up rules|error checking rule existence|failed to apply partial iptables-restore|unable to teardown iptables|Failed to recycle IP6?Tables rules)/,
+      /Error starting charon daemon|error adding ipsec (?:out|in|fwd)? ?policy|Failed to load PSK/,
+      /failed to (?:add|get) (?:peer|wireguard)[^\n]{0,60}|could not (?:create wireguard interface|setup wireguard)/,
+    ),
+    who: 'flanneld',
+    meaning: 'flanneld runs, and the kernel did not take a route, a neighbour or a rule that leads to other nodes',
+    causes: [
+      'the device flannel.1 went down or was removed: NetworkManager, networkd, another network',
+      'host-gw: the other node is not in the same layer 2 network, so it is no next hop',
+      'iptables is held by another program, or of another kind than its rules',
+    ],
+    look: ['ip -d addr show flannel.1; ip route | grep -i flannel', 'bridge fdb show dev flannel.1 | head'],
+    cure: 'do what the words behind it say; when flannel.1 is gone, restart the flannel pod of this node',
+    wraps: true,
+  },
+]
