@@ -20,7 +20,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-no-address',
     pattern: oneOf(
-      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress|AddressOutOfRange/,
+      /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress/,
       /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available/,
       /no available (?:IP )?address(?:es)?\b(?! (?:pools|on (?:this )?(?:network|pool)))|IPAM pool is (?:full|exhausted)/,
       /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP/,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of what brings pods further interfaces: Multus and what it asks, SR-IOV, Open vSwitch, host-device, spiderpool.
+// Of what brings pods further interfaces: Multus and what it asks, whereabouts, bond, Open vSwitch, host-device.
 
 import { type KnownError, oneOf } from '../known/known-error.ts'
 
@@ -7,13 +7,17 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'kubelet-pod-resources',
-    pattern:
+    pattern: oneOf(
       /failed to list pod resources[^\n]{0,160}|(?:GetResourceClient(?!: using)|getKubeletClient|failed to get a ResourceClient instance)[^\n]{0,160}|unknown service v1\w*\.PodResourcesLister|failed to get resourceMap from \w+Client[^\n]{0,160}|GetPodResourceMap: (?:claim|resource claim|failed|extended)[^\n]{1,160}/,
+      /getPodEntries: error (?:reading|unmarshalling)[^\n]{0,160}/,
+      /device not in any matching resource slice|missing required attribute \S+ \(must match NAD|request \S+ not found in claim \S+|has no \S+ in ResourceSlice/,
+    ),
     who: 'Multus',
     meaning: 'kubelet did not tell Multus which devices the pod got: it asks by kubelet/pod-resources/kubelet.sock',
     causes: [
       'kubelet is older than Multus expects: it serves v1 of this interface from 1.20 on',
       '/var/lib/kubelet is elsewhere, or not mounted into the Multus pod',
+      'DRA: the ResourceSlice of the driver lacks the device, or its attribute k8s.cni.cncf.io/deviceID',
     ],
     look: ['kubelet --version', 'ls -l /var/lib/kubelet/pod-resources'],
     cure:
@@ -43,7 +47,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'ovs-bridge-missing',
     pattern:
-      /ovs-vsctl: no bridge named \S+|failed to get (?:link info|parent link) for uplink[^\n]{0,80}|failed to find bridge \S+|bridge \S+ is not found in OVS|failed to get bridge name - [^\n]{1,80}/,
+      /ovs-vsctl: no bridge named \S+|failed to get (?:link info|parent link) for uplink[^\n]{0,80}|failed to find bridge \S+|bridge \S+ is not found in OVS|failed to get bridge name\b[^\n]{0,80}/,
     who: 'the ovs plugin',
     meaning: 'Open vSwitch on this node has no bridge of the name in `bridge`',
     causes: [
@@ -69,6 +73,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /ovs-(?:ofctl|appctl|dpctl): (?![^\n]*\/ovn\/)[^\n]{0,100}(?:failed to connect to socket|cannot (?:connect to|read pidfile))[^\n]{0,100}/,
       /ovs-ofctl: \S+ is not a bridge or a socket|Error connecting to OVS\b[^\n]{0,60}/,
       /Given ovs-socket "[^"]*" was not found/,
+      /failed to parse OVS \S+ socket, must be in this format|Failed to connect to ovs: [^\n]{1,80}/,
     ),
     who: 'the ovs plugin, or an agent with Open vSwitch',
     meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',
@@ -79,36 +84,6 @@ export const secondNetworkErrors: readonly KnownError[] = [
     ],
     look: ['systemctl status openvswitch-switch openvswitch', 'ls -l /run/openvswitch/db.sock'],
     cure: 'start Open vSwitch; where the socket is elsewhere name it in `socket_file`',
-  },
-  {
-    id: 'spiderpool-full',
-    pattern: /IPPool available free IPs are not enough|no IPPool available|all IP addresses used(?: out)?/,
-    who: 'spiderpool',
-    meaning: 'no SpiderIPPool that fits this pod has a free address',
-    causes: ['the pool is as large as the replicas, and the pod of before still holds one', 'addresses that leaked'],
-    look: ['kubectl get spiderippool', 'kubectl get spiderendpoint -A'],
-    cure:
-      'make the pool larger by as many addresses as pods are replaced at once; the controller frees addresses of ' +
-      'pods that are gone',
-  },
-  {
-    id: 'spiderpool-agent',
-    pattern:
-      /postIpamIpFailure|getCoordinatorConfigFailure|(?:serviceCIDR|podCIDR|overlayPodCIDR) in body is required|spiderpool IP allocation error:|no pool selection rules of any type|exhaust all retries \(\d+ times\)|forbid releasing IPs for state\w+ workload|coordinator config not found|no matched multus object for NIC|no IPv[46] IPPool specified for NIC/,
-    who: 'spiderpool',
-    meaning: 'the spiderpool agent of this node answered, and refused: its words say why',
-    causes: [
-      'the records of a StatefulSet do not fit the pod any more: its interfaces or pools were changed',
-      'SpiderCoordinator is not ready: it does not know the ranges of pods and services yet',
-      'the API server was slow, and the retries are used up',
-    ],
-    look: [
-      'kubectl get spiderendpoint,spidercoordinator -A',
-      'kubectl -n kube-system logs ds/spiderpool-agent --tail=30',
-    ],
-    cure:
-      'do what the quoted words name; a SpiderEndpoint that does not fit its pod goes when the pod is deleted and ' +
-      'is made again',
   },
   {
     id: 'multus-crd-missing',
@@ -126,25 +101,13 @@ export const secondNetworkErrors: readonly KnownError[] = [
     cure: 'apply the CRD of Multus (the first document of its manifest), and then the definitions',
   },
   {
-    id: 'spiderpool-check',
-    pattern:
-      /failed to ip checking(?![^\n]{0,120}conflict)[^\n]{0,160}|failed to (?:detect|check) gateway(?! API)[^\n]{0,120}|gateway \S+ is unreachable|failed to detect IPv[46] address conflict|failed to init (?:arp|ndp) client[^\n]{0,80}/i,
-    who: 'spiderpool (its coordinator plugin)',
-    meaning: 'the check of the new address, or of its gateway, failed',
-    causes: [
-      'the gateway does not answer from there: a VLAN, or a switch or hypervisor that drops unknown MACs',
-      'the interface that the check is made on is not there, or is down',
-    ],
-    look: ['kubectl get spidercoordinator -o yaml | grep -i -e detect', 'tcpdump -ni MASTER -e arp'],
-    cure: 'let the gateway answer, or set detectGateway and detectIPConflict of SpiderCoordinator to false',
-  },
-  {
     id: 'delete-without-record',
     pattern: oneOf(
       /Err in\s+reading the delegates[^\n]{0,200}|failed to read container data from old[^\n]{0,120}/,
       /failed to (?:read container data in the path|get the cached delegates file)[^\n]{0,200}/,
       /open \/var\/lib\/cni\/flannel\/\S+: no such file or directory/,
       /failed to find original ifname for "[^"]*" \(alias is not set\)/,
+      /error reading cached (?:Net)?Conf in \S+ with name[^\n]{0,80}/,
     ),
     who: 'Multus, sriov, ovs, flannel, host-device',
     meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',
@@ -169,6 +132,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /could not find a plugin configuration in \S+/,
       /couldn't get (?:cni config|cni version|top level cni version)[^\n]{0,40}/,
       /Multus cni version is "[^"]*" while master plugin/,
+      /access delegate CNI plugin name/,
     ),
     who: 'Multus',
     meaning: 'Multus has no network to call first: its configuration names none, or the one that it names is not there',
@@ -187,6 +151,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /could not parse exclude range|invalid range start(?: IP| for CIDR \S+)?:[^\n]{0,60}/,
       /found IPAM conf mismatch for network-attachment-definitions|netCIDR is not a valid network address/,
       /subnetMaskSize must be greater|couldn't parse gateway IP: |ip \[\S+\] is NOT in range/,
+      /IPAM configuration load failed: [^\n]{0,80}invalid gateway address/,
     ),
     who: 'whereabouts',
     meaning: 'the range of whereabouts is none',
@@ -225,12 +190,15 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /missing primary user defined network NAD|the subnet attribute must be defined for layer2/,
       /invalid name in in secondary network netconf|layer3 topology does not allow persistent IPs/,
       /localnet topology does not allow|CNI plugin chaining is not supported/,
+      /network \S+ is attempting to use ipv[46] subnets but the cluster does not|NAD \S+ can't be primary/,
+      /foreign NetworkAttachmentDefinition with the desired name|primary network "[^"]*" specified with a NetworkSelectionElement|CNI config does not match that of network/,
     ),
     who: 'OVN-Kubernetes',
     meaning: 'the NetworkAttachmentDefinition (or the user-defined network) is none that OVN-Kubernetes takes',
     causes: [
       'netAttachDefName is not NAMESPACE/NAME of the definition itself',
       'an `ipam` key: its own `subnets` gives addresses; an unknown topology, or one without subnets',
+      'a second primary network of the namespace, or a definition of the same name that somebody else made',
     ],
     look: ['kubectl get net-attach-def -A -o yaml', 'kubectl get userdefinednetwork,clusteruserdefinednetwork -A'],
     cure: 'correct the definition, then make the pods of it anew',

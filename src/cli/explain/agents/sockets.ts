@@ -34,7 +34,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'cilium-endpoint',
     pattern: oneOf(
-      /P(?:UT|ATCH) \/endpoint\/\{id\}|unable to create endpoint\b:?|endpoint\/cilium-local:\d+/,
+      /P(?:UT|ATCH) \/endpoint\/\{id\}|unable to create endpoint\b(?! resolver):?|endpoint\/cilium-local:\d+/,
       /did not synchronously regenerate|putEndpointId\w+|Cilium API client timeout exceeded/,
       /Regeneration of endpoint failed|endpoint regeneration failed|(?:Error|unable to) regenerat(?:e|ing) endpoint/,
       /generating BPF for endpoint failed|previously compiled BPF template|configuring proxy redirects/,
@@ -162,6 +162,9 @@ export const agentErrors: readonly KnownError[] = [
       /signal: alarm clock[^\n]{0,160}(?:\bov[ns]\b|ovn-[ns]bctl|ovs-\w+)/,
       /Waiting for (?:process_ready|wait_for_event) \S+ to come up|\bhas no "k8s\.ovn\.org\/[\w-]{1,60}" annotation/,
       /inc_proc_eng\|INFO\|node: \w+, recompute[^\n]{0,40} took \d{5,}ms/,
+      /cluster manager might have not allocated it yet|unable to find logical switch \S+ in NBDB|logical port (?:cache )?(?:\S+ )?for pod \S+ not found/,
+      /\blsp (?:does not exist|lost) for pod|read chassis file failed|chassis id is empty|no ovn0 address for node|OVN database echo (?:failed|timeout)/,
+      /timeout waiting for ofport for/,
     ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
@@ -198,6 +201,7 @@ export const agentErrors: readonly KnownError[] = [
       /http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/[^\n\s]{0,100}"?: (?:unexpected )?EOF\b/,
       /cannot connect to grpc dataplane[^\n]{0,60}/,
       /(?:failed \(\w+\)|network(?: for sandbox \S+)?): (?:[\w -]{1,60}: )?rpc error: code = Unavailable desc = (?:grpc: the connection is unavailable|transport is closing|all SubConns are in TransientFailure|connection closed|error reading from server)[^\n]{0,160}/,
+      /unhealthy spiderpool-agent backend/,
     ),
     who: 'a plugin that passes calls on to an agent',
     meaning: 'the agent behind the plugin does not answer on this node',

@@ -42,10 +42,15 @@ import { runtimeErrors } from '../known/runtime.ts'
 import { sandboxErrors } from '../known/sandboxes.ts'
 import { settingErrors } from '../known/settings.ts'
 import { valueErrors } from '../known/values.ts'
+import { betweenNodesErrors } from '../networks/between-nodes.ts'
 import { calicoNodeErrors } from '../networks/calico-node.ts'
 import { calicoOperatorErrors } from '../networks/calico-operator.ts'
 import { flannelNodeErrors } from '../networks/flannel-node.ts'
+import { kubeOvnErrors } from '../networks/kube-ovn.ts'
 import { kubeRouterErrors } from '../networks/kube-router.ts'
+import { openshiftErrors } from '../networks/openshift.ts'
+import { ovnKubernetesErrors } from '../networks/ovn-kubernetes.ts'
+import { spiderpoolErrors } from '../networks/spiderpool.ts'
 import { weaveErrors } from '../networks/weave.ts'
 import { awsErrors } from '../platforms/aws.ts'
 import { virtualFunctionErrors } from '../platforms/virtual-functions.ts'
@@ -89,6 +94,11 @@ export const knownErrors: readonly KnownError[] = [
   ...awsErrors,
   ...cloudErrors,
   ...secondNetworkErrors,
+  ...spiderpoolErrors,
+  ...kubeOvnErrors,
+  ...ovnKubernetesErrors,
+  ...openshiftErrors,
+  ...betweenNodesErrors,
   ...virtualFunctionErrors,
   ...virtualMachineErrors,
   ...windowsErrors,

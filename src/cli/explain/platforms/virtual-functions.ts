@@ -21,6 +21,8 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /\b(?:mst|mlx)(?:config|fwreset)\b[^\n]{0,160}(?:failed|-E-)[^\n]{0,80}/,
       /mellanox device detected when in lockdown mode|can't set eSwitch mode to \[\w+\] on device[^\n]{0,120}/,
       /Device (?:\S+ )?VF (?:enable|creation) failed|VFs? (?:are )?not supported (?:on|by) (?:this|the) (?:device|card|NIC)/,
+      /(?:checkExternallyManagedPF|resetSriov\w+|configureHWOptionsForSwitchdev|SetNetdevMTU)\(\): (?:requested|fail|unable)[^\n]{0,160}/,
+      /LoadKernelModule\(\): failed to load kernel module[^\n]{0,120}/,
     ),
     who: 'the driver of the network card, or sriov-network-operator',
     meaning: 'the node could not make the virtual functions of a network card',
@@ -29,6 +31,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       'the machine has no room for them: memory below the PCI bridge (MMIO), bus numbers or interrupts',
       'functions of before are still in use: the number changes only by way of 0',
       'Secure Boot (kernel lockdown) keeps the operator from the firmware of the card',
+      'externallyManaged: the number and the MTU that the policy asks for have to be set on the node before',
     ],
     look: [
       'journalctl -k | grep -i -e sriov -e "sr-iov" -e VF -e BAR | tail -20',
@@ -47,6 +50,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /VF index range in \S+ is overlapped with existing policy|root device \S+ is overlapped with existing policy/,
       /'deviceType: [\w-]+' conflicts with '|(?:vdpa|software bridge management) requires the device to be configured in switchdev/,
       /\.Spec\.NetworkNamespace field can't be specified if the resource is not in/,
+      /(?:eSwitchMode|linkType) must be [^\n]{1,20} to use software bridge|node is part of more then one pool/,
     ),
     who: 'sriov-network-operator',
     meaning: 'the SriovNetworkNodePolicy (or SriovNetwork) is none that the operator takes',
@@ -64,6 +68,21 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       'supported-nic-ids',
   },
   {
+    id: 'sriov-iommu',
+    pattern:
+      /GetVFIODeviceFile\(\): [^\n]{0,40}iommu[^\n]{0,120}|error getting vfio device file for device: [^\n]{1,160}/,
+    who: 'sriov-network-device-plugin',
+    meaning: 'the function is to be used with vfio-pci (DPDK, virtual machines), and has no IOMMU group on this node',
+    causes: [
+      'the IOMMU is off: in the firmware (VT-d, AMD-Vi), or the kernel was started without intel_iommu=on',
+      'the function is not bound to vfio-pci, or gone',
+    ],
+    look: ['ls /sys/kernel/iommu_groups | wc -l; cat /proc/cmdline', 'ls -l /sys/bus/pci/devices/ADDRESS/driver'],
+    cure:
+      'switch the IOMMU on in the firmware, start the kernel with intel_iommu=on iommu=pt, and restart the pod of ' +
+      'the device plugin on the node',
+  },
+  {
     id: 'sriov-device-plugin',
     pattern: oneOf(
       /no resource configuration; exiting|Exiting\.\. one or more invalid configuration\(s\) given/,
@@ -75,6 +94,8 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /vhost-net is required in the configuration for \S+ but|vDPA is required in the configuration but device/,
       /Failed to parse \S+ PF \(name\|address\) selector|excluding interface \S+: +default route found/,
       /configuration mis+match\. (?:neither|Cannot specify)[^\n]{0,120}/,
+      /error getting resources from file \S*pcidp\S*|error discovering host devices|please make sure the config is in json format/,
+      /no vdpa device (?:found|associated to pciAddress)[^\n]{0,40}|most likely Kubelet restarted/,
     ),
     who: 'sriov-network-device-plugin or k8s-rdma-shared-dev-plugin',
     meaning: 'the device plugin offers kubelet no function or device on this node',

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of what joins nodes and clusters: the tunnels of Submariner, ranges of nodes that are given twice; and of interfaces
+// that a running pod gets.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of tunnels and of what comes later. */
+export const betweenNodesErrors: readonly KnownError[] = [
+  {
+    id: 'submariner-cable',
+    pattern: oneOf(
+      /Error installing cable\b[^\n]{0,160}|error (?:creating|initializing) the cable driver[^\n]{0,120}/,
+      /Error starting the cable driver[^\n]{0,120}|error starting the Pluto process[^\n]{0,120}|Error running Pluto|Pluto exited/,
+      /Failed to add (?:endpoint|remote) peer[^\n]{0,120}/,
+    ),
+    who: 'the gateway of Submariner',
+    meaning: 'the gateway node has no tunnel to the other cluster: its driver (libreswan, WireGuard, VXLAN) failed',
+    causes: [
+      'another IPsec daemon of the node has the ports 500 and 4500, or the kernel lacks what the driver needs',
+      'UDP 4500 and 4490 do not pass to the gateway of the other cluster',
+      'both sides have different drivers or keys: the broker was made anew, and one cluster was not joined again',
+    ],
+    look: ['subctl show connections; subctl diagnose all', 'ss -Hlunp | grep -e :500 -e :4500 -e :4490'],
+    cure: 'end the other daemon on the gateway node, open the ports there, and join the cluster again (subctl join)',
+    wraps: true,
+  },
+  {
+    id: 'podcidr-duplicate',
+    pattern: /podCIDR \S+ is duplicate with Node \S+/,
+    who: 'the antrea agent',
+    meaning: 'two nodes have the same range for pods: the routes of the second one are not made',
+    causes: [
+      'a node was removed and another got its range at once: it goes when the removal is seen, within a minute',
+      'spec.podCIDR was written by hand, or by two controllers',
+    ],
+    look: ["kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR' | sort -k2"],
+    cure: 'nothing when it goes by itself; else drain one of the two nodes, delete its Node object and join it again',
+  },
+  {
+    id: 'dynamic-networks',
+    pattern: oneOf(
+      /rejecting to add interfaces for host networked pod|ListPodSandbox returned (?:\d+|more than 1) item/,
+      /path to CRI socket missing|failed to create CRI runtime[^\n]{0,120}|failed to (?:ADD|remove) delegate: [^\n]{1,160}/,
+      /failed to figure out the (?:PodSandboxID|pod's network namespace)[^\n]{0,120}|error (?:adding|removing) attachments: [^\n]{1,160}/,
+    ),
+    who: 'multus-dynamic-networks-controller',
+    meaning: 'the annotation of a running pod was changed, and the interface could not be added to it or removed',
+    causes: [
+      'Multus is not the one with a daemon (thick), or its daemon does not answer',
+      'criSocketPath of its configuration is not the socket of this runtime, or not mounted',
+      'the pod is on the network of the host, or its sandbox is gone',
+    ],
+    look: [
+      'kubectl -n kube-system logs ds/dynamic-networks-controller-ds --tail=30',
+      'ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/multus',
+    ],
+    cure: 'install Multus with its daemon, name the socket of the runtime in criSocketPath, and change the pod again',
+    wraps: true,
+  },
+]

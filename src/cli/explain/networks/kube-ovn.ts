@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of Kube-OVN: its subnets, fixed addresses, and the networks of the provider below it.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of what is configured for Kube-OVN. */
+export const kubeOvnErrors: readonly KnownError[] = [
+  {
+    id: 'kube-ovn-subnet',
+    pattern: oneOf(
+      /CIDRBlock: "[^"]*" format error|in excludeIps is not a valid|is configured with \/32 or \/128 netmask/,
+      /vpc and subnet cannot have the same name|subnet \S+ and vpc \S+ cannot have the same name/,
+      /\bgateway \S+ is not in cidr \S+|externalEgressGateway is not a valid address|is not a valid gateway type/,
+      /vip \S+ conflicts with subnet \S+ cidr|subnet cidr block \S+ v6 ip address can not contain upper case/,
+      /subnet \S+ Spec\.GatewayNode or Spec\.GatewayNodeSelectors must be specified|no gateway node exists/,
+      /logicalGateway and u2oInterconnection can't be opened at the same time/,
+    ),
+    who: 'kube-ovn-controller',
+    meaning: 'the Subnet is none that Kube-OVN takes, so no pod gets an address of it',
+    causes: [
+      'its cidrBlock, gateway or excludeIps are no addresses, or lie outside of each other',
+      'a central gateway without a gatewayNode, or with one that is not there',
+      'keys of it exclude each other, or it has the name of its VPC',
+    ],
+    look: ['kubectl get subnet; kubectl describe subnet NAME | tail -20', 'kubectl get subnet NAME -o yaml'],
+    cure: 'correct the key that is named: kubectl edit subnet NAME; its condition Validated says when it is taken',
+  },
+  {
+    id: 'kube-ovn-address',
+    pattern: oneOf(
+      /\bAddressOutOfRange\b|\bip \S+ conflicts with subnet gateway|static MAC \S+ conflicts with gateway MAC/,
+      /\b(?:ip|mac) [\da-f.:]{7,40} has been allocated to (?!\S+ duplicate)\S+|no free v[46] ip in ip pool \S+/,
+      /ValidatePodNetworkFailed[^\n]{0,160}|\b[\da-f.:]{7,40} not in cidr [\da-f.:/]+/,
+      /static ip \S+ does not match requested ip family/,
+    ),
+    who: 'Kube-OVN',
+    meaning: 'the pod may not have the address (or MAC) that it asks for in its annotations, or its pool is empty',
+    causes: [
+      'ovn.kubernetes.io/ip_address is outside of the subnet of its namespace, or the gateway of it',
+      'another pod, or a VM that is stopped, holds the address: its IP object is still there',
+      'ip_pool has as many addresses as the workload has replicas, and one more is wanted while it is replaced',
+    ],
+    look: [
+      "kubectl get pod POD -o jsonpath='{.metadata.annotations}'",
+      'kubectl get ips.kubeovn.io | grep ADDRESS; kubectl get subnet',
+    ],
+    cure: 'ask for a free address of the subnet that the pod is in, or end the pod that holds it; make the pool larger',
+    needsNetwork: true,
+  },
+  {
+    id: 'kube-ovn-provider-network',
+    pattern: oneOf(
+      /InitOVSBridgeFailed[^\n]{0,40}|Failed to initialize provider network: [^\n]{1,200}|failed to configure external bridge[^\n]{0,120}/,
+    ),
+    who: 'kube-ovn-cni, of a ProviderNetwork',
+    meaning: 'the network card of this node could not be put under the bridge of the provider network',
+    causes: [
+      'this node has no card of that name: "nic … does not exist" (customInterfaces and excludeNodes are for that)',
+      'the card belongs to a bond or bridge already, or NetworkManager takes it back',
+      'its VLAN interface has another parent or number than the network',
+    ],
+    look: ['kubectl get provider-network -o yaml | grep -B2 -A12 status', 'ip -br link; ovs-vsctl show'],
+    cure: 'name the card of this node in customInterfaces, or leave the node out (excludeNodes)',
+    wraps: true,
+  },
+]
