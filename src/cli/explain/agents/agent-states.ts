@@ -131,6 +131,7 @@ export const agentStateErrors: readonly KnownError[] = [
       /OVS [Tt]ransaction failed[^\n]{0,120}|ovs-vsctl: cannot create a (?:port|bridge) named \S+ because[^\n]{0,120}/,
       /cannot (?:attach|detach) port \S+ (?:to|from) mirror[^\n]{0,120}|cannot (?:create|delete|check if) mirror \S+[^\n]{0,120}/,
       /mirror producer must have either|(?:port|mirror) not created by ovs-cni/,
+      /cannot (?:find port in db|get existing portUuid from db)|(?:failed \(\w+\): )mirror \S+ not present/,
     ),
     who: 'Open vSwitch, asked by the ovs plugin or an agent',
     meaning: 'Open vSwitch did not take what was to be written into its database',

@@ -58,6 +58,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /the server does not allow (?:access to|this method on) the requested resource(?: \([^)\n]{1,100}\))?/,
       /\bUser "system:(?:(?:serviceaccount|node):[^"]+|anonymous)" cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b/,
       /(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/,
+      /no permission to watch resource \S+/,
     ),
     who: 'a plugin that asks the API server',
     meaning: 'the request was refused: by a proxy in between, or because its role lacks the right',
@@ -112,7 +113,7 @@ export const apiServerErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|(?:connect|getsockopt): (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)/,
       /dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}/,
-      /fail(?:ed)? to dial api-?server: [^\n]{1,80}|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)/,
+      /fail(?:ed)? to dial api-?server: [^\n]{1,80}|timed out dialing (?:api-?server|host) "[^"]*"|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)/,
       /etcdserver: (?:request timed out|leader changed|no leader)|the server is currently unable to handle/,
       /https:\/\/\[?(?:[\w.-]+|[\da-f:]+)\]?(?::\d+)?\/apis?\b[^\n]{0,200}?(?:i\/o timeout|(?:connect|getsockopt): (?:connection refused|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|cannot ?connect|: (?:unexpected )?EOF\b|no such host)/,
       /failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}/,

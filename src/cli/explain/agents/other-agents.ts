@@ -44,7 +44,10 @@ export const otherAgentErrors: readonly KnownError[] = [
   },
   {
     id: 'submariner-interface',
-    pattern: /unable to find CNI Interface on the host which has IP from [^\n]{1,80}/i,
+    pattern: oneOf(
+      /unable to find CNI Interface on the host which has IP from [^\n]{1,80}/,
+      /Error obtaining CNI IP address - health check functionality/,
+    ),
     who: 'the gateway or route agent of Submariner',
     meaning: "no interface of this node has an address from the cluster's range, by which Submariner finds the pods",
     causes: [
@@ -171,6 +174,7 @@ export const otherAgentErrors: readonly KnownError[] = [
       /failed to get network object for Pod:[^\n]{1,160}|none of DANM APIs have a suitable default network/,
       /no network management APIs are installed in the cluster|DANM annotation (?:cannot be parsed|is invalid)[^\n]{0,120}/,
       /there were no Devices allocated for the Pod|failed to pop devices due to:[^\n]{0,120}/,
+      /requested network:\S+ of type:\S+ in namespace:\S+ does not exist|\b(?:devicePool|allocatedDevices) is empty/,
     ),
     who: 'DANM',
     meaning: 'the pod names no network of DANM, or one that is not there',

@@ -83,6 +83,7 @@ export const ovnErrors: readonly KnownError[] = [
       /(?:(?:tcp|ssl):\S{1,60}:664\d|stream_ssl)(?![^\n]{0,200}https:)[^\n]{0,200}(?:x509: |remote error: tls: )[^\n]{1,120}/,
       /stream_ssl\|(?:WARN|ERR)\|[^\n]{0,160}(?:certificate|unknown ca|alert|private key)[^\n]{0,80}/,
       /(?:Private key|Certificate|CA certificate) must be configured to use SSL/,
+      /Bootstrapping \S+ CA certificate failed|(?:private key|certificate) file \S*ovn\S* not found/,
     ),
     who: "OVN's programs, of each other",
     meaning: "a program of OVN and its database do not trust each other's certificate, so they have no connection",

@@ -121,7 +121,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'address-in-use',
     pattern: oneOf(
-      /has already been used by host with MAC/,
+      /has already been used by host with MAC|provided IP is already allocated|\bIP [\d.a-f:]{4,40} is (?:already allocated|reserved and not available)\b/,
       /Error response from daemon: (?:[\w ]{1,60}: )?Address already in use(?=\.?\s*(?:["'\\]|$))/,
       /IP address "?\S+"? (?:already defined on another NIC|in use on parent network|is assigned to parent managed network)/,
       /\bIP(?: address)? \S+ (?:is )?(?:already )?(?:allocated|in use|used|owned) by/,
@@ -167,6 +167,7 @@ export const addressErrors: readonly KnownError[] = [
       /Failed to automatically find an unused IPv[46] subnet[^\n]{0,60}|overlaps with another (?:OVN )?network or NIC/,
       /network with name \S+ already exists|network \S+ already (?:exists|used): network already exists/,
       /(?:network|bridge) name \S+ (?:is )?already (?:in use|used)|overlay subnet \S+ has conflicts in the host/,
+      /illegal network configuration: [^\n]{1,80} overlaps[^\n]{1,80}|GlobalCIDR \S+ of local cluster|as subnets are overlapping/,
     ),
     who: 'podman, nerdctl, docker, minikube, weave',
     meaning:
@@ -176,6 +177,7 @@ export const addressErrors: readonly KnownError[] = [
       'a VPN or the LAN has the same range',
       '"in sandbox interface": the container shares the network of the host (a pod of Kata with docker), and is to ' +
         'get an address as well',
+      'two ranges of the settings overlap: of pods, of services, of another cluster that is joined',
     ],
     look: ['ip route', 'podman network ls; nerdctl network ls; docker network ls'],
     cure: 'choose another range (--subnet; weave: IPALLOC_RANGE), or remove the network that is left (network prune)',

@@ -65,7 +65,10 @@ export const clusterAddressErrors: readonly KnownError[] = [
   },
   {
     id: 'antrea-full',
-    pattern: /all IPPools exhausted|no valid IPPool found for configured pools/,
+    pattern: oneOf(
+      /all IPPools exhausted|no valid IPPool found for configured pools/,
+      /type="antrea"[^\n]{0,160}(?:no available IP|not enough available IPs)\b/,
+    ),
     who: 'the antrea plugin',
     meaning: 'no IPPool of Antrea that the pod or its namespace names has a free address',
     causes: ['more pods than addresses', 'the annotation ipam.antrea.io/ippools names a pool that is not there'],
@@ -84,6 +87,7 @@ export const clusterAddressErrors: readonly KnownError[] = [
       /failed to (?:list all OverLappingIPs|retrieve all IP pools|get the IPPool data|create the reconcile looper|clean ?up (?:IP for )?allocations?|remove cluster wide IP)[^\n]{0,120}/,
       /could not reconcile cluster wide IPs[^\n]{0,120}|error (?:getting|finding) node (?:slice|within node slice)[^\n]{0,120}/,
       /GetIPRange request failed with: [^\n]{1,120}|failed to create Kubernetes IPAM manager[^\n]{0,120}/,
+      /could not reconcile IP: [^\n]{1,120}|failed to garbage collect addresses for pod/,
     ),
     who: 'whereabouts',
     meaning: 'whereabouts could not read or write its pools in the API server',

@@ -63,6 +63,8 @@ export const configurationErrors: readonly KnownError[] = [
       /(?:net ?conf|network config|CNI config|IPAM config)[^\n]{0,60}: json: cannot unmarshal [^\n]{1,120}/,
       /(?:unmarshal|pars|decod|load|read)[^\n]{0,60}\b(?:Spec\.Config|conf(?:ig\w*)?|net ?conf\w*|delegates?)\b[^\n]{0,60}: (?:json: cannot unmarshal [^\n]{1,120}|invalid character .{1,30} (?:looking for|after|in )[^\n]{0,60}|unexpected end of JSON input)/,
       /configuration string is not in JSON format/,
+      /JSON Parsing Error: (?:invalid character|unexpected end|json: cannot)[^\n]{1,80}/,
+      /(?:DeviceID|CNIArgs)\w*(?:\(\))?: failed to (?:un|re-)marshal [^\n]{1,120}/,
     ),
     who: 'Go, in libcni or the runtime',
     meaning: 'a configuration is not JSON, or has a value of a wrong type',

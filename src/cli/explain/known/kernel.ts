@@ -152,6 +152,7 @@ export const kernelErrors: readonly KnownError[] = [
       /ipvs is not enabled in your kernel|unable to create ipvs handle|Failed to load kernel module ip_vs|Can't initialize ipvs: [^\n]{1,40}/,
       /\b(?:ip tunnel|add tunnel "[^"]*" failed): (?:No such device|Operation not supported|No buffer space available)/,
       /\bxfrm (?:state|policy|interface)s?\b[^\n]{0,120}(?:protocol not supported|operation not supported|function not implemented)/,
+      /wgctrl is not available on this system/,
     ),
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',

@@ -20,6 +20,7 @@ export const linkErrors: readonly KnownError[] = [
       /error occurred looking up the (?:ip|mac)vlan parent iface \S+ error/,
       /type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found/,
       /(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/,
+      /host device:\S+ is not present in the system/,
     ),
     who: 'macvlan, ipvlan, vlan, macvtap, host-device',
     meaning: 'the interface of `master` is not on this node',

@@ -165,6 +165,7 @@ export const programErrors: readonly KnownError[] = [
       /NetworkPlugin cni failed to set ?up pod ?[:-] (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
       /cnitool\b[^\n]{0,160}: (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
       /decoding version info: (?:unexpected end of JSON input|invalid character [^\n]{1,80})/,
+      /failed to unmarshal response '[^\n]{0,400}: (?:unexpected end of JSON input|invalid character '[^\n]{1,80})/,
     ),
     who: 'libcni',
     meaning: 'the answer of a plugin is no JSON: it printed nothing, or something else',

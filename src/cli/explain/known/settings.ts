@@ -76,8 +76,10 @@ export const settingErrors: readonly KnownError[] = [
   },
   {
     id: 'dad-unfinished',
-    pattern:
+    pattern: oneOf(
       /still has tentative addresses after \d+ seconds|not in preferred state|waiting for v6 addresses to be stable/,
+      /state of the local link address is still not READY/,
+    ),
     who: 'a plugin that waits for IPv6 addresses',
     meaning: 'the check for duplicates (DAD) of an IPv6 address of the pod did not end in time',
     causes: [
@@ -93,7 +95,7 @@ export const settingErrors: readonly KnownError[] = [
       /network namespace already exists but was misconfigured|(?:BrName|DeviceID|IPAM|SocketFile) mismatch\. cache=/,
       /(?:vlan (?:mode|tag)|trunk) mismatch\. (?:expected|ovs)=/,
       /error (?:while )?checking pod \S* ?(?:for|to) CNI network "[^"]*"/,
-      /(?:Bridge )?Interface \S+ Mac doesn't match|Interface \S+ Mac \S+ doesn't match container Mac/,
+      /(?:Bridge )?Interface \S+ Mac doesn't match|interface \S+ Mac (?:\S+ )?(?:doesn't|does not) match/,
       /Sandbox in prevResult \S+ doesn't match/,
       /CNI (?:created (?:bridge|interface in container)|veth created for bridge) \S+ (?:in host namespace )?(?:was )?not found/,
       /Container Interface name in prevResult: \S+ not found/,
@@ -106,6 +108,7 @@ export const settingErrors: readonly KnownError[] = [
       /configured Promisc Mode \S+ doesn't match|expected (?:\S+ )?rule [^\n]{1,200} not found\b/,
       /rule [^\n]{1,200} in chain \S+ not found in table|chain \S+ not found in iptables table/,
       /Failed to find address added by container|loopback interface (?:is down|found with non-loopback address)/,
+      /peer index doesn't match container interface|(?:interface IP \S+ does not match|peer veth interface not found for) container/,
     ),
     who: 'a plugin, by CHECK',
     meaning: 'CHECK found the network of the pod other than its ADD had made it',
