@@ -124,6 +124,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}/,
       /failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
       /(?<!https?:\/\/[a-z][^\n]{0,300})dial tcp (?:10\.(?:3|32|43|68|96|100|233|245|254)\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: (?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable))/,
+      /Heartbeat timed out, restarting client connections|Network status error received, restarting client/,
     ),
     who: 'a plugin or agent that asks the API server',
     meaning:
@@ -142,6 +143,7 @@ export const apiServerErrors: readonly KnownError[] = [
       'make the curl answer from this node (with the address of the message): start kube-proxy, open the port ' +
       '6443, or correct the route',
     ...refused,
+    unless: /\/v1-(?:k3s|rke2)\/|\/cacerts\b|Remotedialer proxy/,
   },
   {
     id: 'crd-missing',
@@ -153,6 +155,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found/,
       /(?<![\w.])(?!(?:workloadendpoint|ipamhandle|ciliumendpoint|overlappingrangeipreservation|spiderendpoint|ips\.kubeovn)s?\b)[a-z]{3,30}\.(?:[\w-]{1,30}\.){0,3}(?:projectcalico\.org|kubeovn\.io|cilium\.io|antrea\.io|cni\.cncf\.io|k8s\.aws|amazonaws\.com|openshift\.io|ovn\.org|spidernet\.io|danm\.k8s\.io|networking\.alibaba\.com) "[^"]+" not found/,
       /No ENIConfig could be found for this node/,
+      /Unable to register CRDs\b|Required GatewayAPI resources are not found|determine if CiliumEndpoint CRD is installed/,
     ),
     who: 'a plugin or agent that keeps its data in the API server',
     meaning:
@@ -190,7 +193,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'informer-not-synced',
     pattern:
-      /(?:timed out waiting for|failed to (?:wait for|sync)|error in syncing)[^\n]{0,60}\b(?:caches?|informer(?: cache)?s?)\b(?: to sync| sync\w*)?[^\n]{0,40}/i,
+      /Timed out waiting for pre-existing resources[^\n]{0,80}|Unable to start K8s watchers[^\n]{0,80}|(?:timed out waiting for|failed to (?:wait for|sync)|error in syncing)[^\n]{0,60}\b(?:caches?|informer(?: cache)?s?)\b(?: to sync| sync\w*)?[^\n]{0,40}/i,
     who: 'the agent of a network',
     meaning: 'the agent did not get the lists that it watches from the API server in time',
     causes: [

@@ -97,6 +97,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /The DNS and DHCP service exited prematurely[^\n]{0,300}Address already in use/,
       /Failed to start (?:node|proxier) healthz\b[^\n]{0,60}: bind: address already in use/,
       /listen tcp[46]? \S{0,60}:102(?:49|56): bind: address already in use/,
+      /since the user might be running with kube-proxy|kube-proxy should not be running nor listening on the same/,
     ),
     who: 'the agent of a network, kube-proxy, dnsmasq of LXC and LXD',
     meaning: 'another program of the node has a port or device that the agent needs',

@@ -37,6 +37,8 @@ export const startErrors: readonly KnownError[] = [
       /unable to (?:detect|find) (?:a |the )?(?:default )?(?:network )?interface (?:for|of) (?:the )?(?:node|tunnel|underlay)/,
       /default gateway interface: "[^"]*" does not match provided interface|failed to set ovn-encap-ip/,
       /\biface \S+ has no valid IP address|network interface \S+ not exist|Node should have an IPv[46] address if IPv[46] Pod CIDR/,
+      /Unable to automatically detect MTU|default route MTU not found|Unable to determine BPF NodePort [^\n]{1,80}|Cannot determine any device for BPF NodePort/,
+      /device wildcard expansion failed|K8s node device not found|node address could not be derived|Cilium cannot find the IPv[46] address for this node/,
     ),
     who: 'the agent of Cilium, OVN-Kubernetes, Kube-OVN, kube-router or another network',
     meaning: 'the agent found no interface or address of the node over which it is to reach the other nodes',
@@ -139,6 +141,7 @@ export const startErrors: readonly KnownError[] = [
       /\bciliumnodes?\.cilium\.io "[^"]+" not found/,
       /failed to get node "[^"]*" from API: nodes "[^"]*" not found/,
       /(?:failed to get Node with name \S+ from K8s|Failed to retrieve node info): nodes "[^"]+" not found/,
+      /(?:Calico|Flanneld?) can't start because it can't find (?:the )?node/,
     ),
     who: 'the agent of a network',
     meaning: 'the cluster has no node of the name under which the agent asks for its own',
@@ -177,6 +180,11 @@ export const startErrors: readonly KnownError[] = [
       /need to specify a mode for ovnkube|kubernetes service-cidrs (?:is required|must contain)|invalid gateway mode "[^"]*": expect/,
       /feature gates?(?: to)?(?: must)? be enabled|(?:is not|only) applicable to the \S+ mode|Node IPv[46] CIDR mask size \d+ is invalid/,
       /Failed to validate: Service CIDR (?:v6 )?\S+ is invalid|GRE tunnel type is not supported for IPv6|OVS IPsec monitor does not seem to be running/,
+      /level=fatal msg="?(?![^\n]{0,240}\b(?:kernel|Linux \d))[^\n"]{0,160}?\b(?:requires?|cannot (?:be used|use|specify|join)|not (?:compatible|supported|allowed)|only (?:supported|available)|supported only|Invalid (?:value|setting|fixed|datapath|IPv[46]|NAT46|\w+ value|IPAM)|Failed to parse|Unable to parse)\b[^\n]{0,240} subsys=(?:daemon|cmd|option|config|ipam|kpr|cilium-operator)/,
+      /unable to initialize kube-proxy replacement options(?![^\n]{0,240}\bkernel)[^\n]{0,240}|requires the agent to run (?:with|in) \S+|Node Port "[^"\n]{1,20}" mode (?:cannot|with)[^\n]{1,80}/,
+      /(?:BPF masquerade|egress gateway|BPF ip-masq-agent|EncryptedOverlay support|joining a Cilium cluster|(?:The )?host firewall|SRv6|NAT46(?:\/NAT64)?|BIG TCP)[^\n]{0,60}\b(?:requires|cannot be used|is (?:not|only)? ?(?:compatible|supported))[^\n]{0,100}/,
+      /native routing cidr must be configured with option|NodePort port range \([^)\n]{1,30}\) is not allowed|specified (?:CT|NAT|PolicyMap|AuthMap|Socket Reverse|dynamic map|max entries)[^\n]{0,60}must (?:be|not|exceed)[^\n]{0,40}/,
+      /XDP (?:acceleration cannot|mode conflict)[^\n]{0,80}|multus must be used alongside another primary cni|Failed to validate --cni flag|may only provide multiple values if multus/,
     ),
     who: 'the agent of a network',
     meaning: 'the agent ends at its start: it refuses an option, or two that do not go together',
@@ -187,30 +195,6 @@ export const startErrors: readonly KnownError[] = [
     look: ['kubectl -n NAMESPACE get ds NAME -o yaml | grep -A40 -e args: -e env:', 'kubectl -n NAMESPACE get cm'],
     cure: 'correct the option that is named; after an update apply the whole manifest or chart of that release',
     needsNetwork: true,
-  },
-  {
-    id: 'cilium-start',
-    pattern: oneOf(
-      /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath/,
-      /Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI (?!that matches)\S+/,
-      /Agent pipe unexpectedly closed|msg="?(?:Failed to start hive|Start hook failed)|failed to start: daemon creation failed/,
-    ),
-    who: 'the cilium agent',
-    meaning: 'the agent of this node ended while it started: the words after it say at which step',
-    causes: [
-      'it was killed by its startup probe while it built its programs: a slow node, a low CPU limit ("context ' +
-        'canceled", "signal: killed")',
-      'it found no device, no address for itself, or no interface of the cloud (ENI) yet',
-      'the kernel lacks what a setting wants',
-    ],
-    look: [
-      'kubectl -n kube-system logs ds/cilium -c cilium-agent --previous | grep -e level=fatal -e level=error',
-      'kubectl -n kube-system get pods -o wide -l name=cilium-operator',
-    ],
-    cure:
-      'do what the last words name; a slow node: raise startupProbe.failureThreshold and the CPU limit; an ENI that ' +
-      'is late comes by itself',
-    wraps: true,
   },
   {
     id: 'multus-start',

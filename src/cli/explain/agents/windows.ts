@@ -21,6 +21,7 @@ export const windowsErrors: readonly KnownError[] = [
       /requested operation for attach namespace failed|timed out calling hns|No MSFT_NetAdapter objects found|Cannot find network with Management IP/,
       /(?:Source Vip endpoint|Remote endpoint|(?:HNS )?LoadBalancer policy) creation failed[^\n]{0,160}/,
       /(?:could not|failed to|unable to|cannot)[^\n]{0,60}(?:\bHNS\b|Management IP from HNS)[^\n]{0,160}/,
+      /Can't find Calico_ep HNS endpoint|no source vip reserved|timed out waiting for the network interfaces to come back|Failed to execute host-local\.exe/,
     ),
     who: 'the host networking service of Windows, asked by a plugin',
     meaning: 'HNS refused to make or to find a network or an endpoint of a pod on Windows',

@@ -45,7 +45,12 @@ import { valueErrors } from '../known/values.ts'
 import { betweenNodesErrors } from '../networks/between-nodes.ts'
 import { calicoNodeErrors } from '../networks/calico-node.ts'
 import { calicoOperatorErrors } from '../networks/calico-operator.ts'
+import { ciliumClusterErrors } from '../networks/cilium-clusters.ts'
+import { ciliumNodeErrors } from '../networks/cilium-nodes.ts'
+import { ciliumPodErrors } from '../networks/cilium-pods.ts'
+import { ciliumStartErrors } from '../networks/cilium-start.ts'
 import { flannelNodeErrors } from '../networks/flannel-node.ts'
+import { smallClusterErrors } from '../networks/kindnet.ts'
 import { kubeOvnErrors } from '../networks/kube-ovn.ts'
 import { kubeRouterErrors } from '../networks/kube-router.ts'
 import { openshiftErrors } from '../networks/openshift.ts'
@@ -84,7 +89,12 @@ export const knownErrors: readonly KnownError[] = [
   ...flannelNodeErrors,
   ...kubeRouterErrors,
   ...weaveErrors,
+  ...ciliumPodErrors,
+  ...ciliumNodeErrors,
+  ...ciliumClusterErrors,
+  ...smallClusterErrors,
   ...startErrors,
+  ...ciliumStartErrors,
   ...orchestratorErrors,
   ...otherAgentErrors,
   ...ovnErrors,

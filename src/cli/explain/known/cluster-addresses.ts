@@ -35,12 +35,17 @@ export const clusterAddressErrors: readonly KnownError[] = [
     pattern: oneOf(
       /postIpamFailure[^\n]{0,120}|IPs to become available in CRD-backed allocation pool|unable to allocate IP via local cilium agent/,
       /cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/,
+      /IPAM did (?:not )?provide (?:neither )?IPv4 n?or IPv6 address|Invalid IPAM response, missing addressing|IP allocation addressing i[sn] insufficient/,
+      /cilium\.link\/ipam-range-full|pool not \(yet\) available|unable to determine IPAM pool for owner[^\n]{0,80}|cannot (?:allocate from|reuse from) non-existing pool/,
+      /skipping too-small pod CIDR|allocator \S+\/\d{1,3} full\b/,
     ),
     who: 'the cilium plugin',
     meaning: 'the agent of this node has no address for the pod',
     causes: [
       '"range is full": as many pods as the PodCIDR of the node has addresses',
       'the operator does not run, so the node gets no further range or ENI',
+      'with pools (multi-pool): the CiliumPodIPPool that the pod or its namespace names is not there, or this node ' +
+        'has no part of it yet',
     ],
     look: [
       'kubectl get ciliumnodes -o yaml | grep -A3 podCIDRs',

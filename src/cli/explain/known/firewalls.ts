@@ -80,6 +80,7 @@ export const firewallErrors: readonly KnownError[] = [
       /\bnft\b[^\n]{0,120}(?:unknown|unrecognized|invalid) option[^\n]{0,20}(?:-j\b|json)/,
       /could not parse nft output|could not find (?:supported json_schema_version|result|metadata) in nft output/,
       /nft version must be v?[\d.]+ or later|nftables mode requires nft[^\n]{1,60}or later|`nft destroy` is not available/,
+      /nft binary built without libjansson/,
     ),
     who: 'nft, run by kube-proxy or a plugin',
     meaning: 'the nft that was run is too old, or cannot print JSON, in which the caller wants its lists',
@@ -110,7 +111,8 @@ export const firewallErrors: readonly KnownError[] = [
   },
   {
     id: 'forward-policy',
-    pattern: /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP/i,
+    pattern:
+      /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP|Firewall is enabled\. Consider allowing pod traffic/i,
     who: 'microk8s inspect and other checks',
     meaning:
       'the FORWARD chain of iptables drops what no rule lets through, so pods may not reach other nodes or the world',

@@ -23,6 +23,7 @@ export const kernelErrors: readonly KnownError[] = [
       /(?:Permission denied|Operation not supported) - Failed to setup ipv6 (?:address|gateway|route)/,
       /Couldn't set IPv6 (?:routes?|address)(?:\(e?s\))? in (?:guest|namespace): (?:Operation not supported|Permission denied|Invalid argument)/,
       /\bip (?:-6 )?a(?:ddr(?:ess)?)? (?:add|replace) [\da-f]*:[\da-f:]*(?:\/\d+)? dev \S+[^\n]{0,80}RTNETLINK answers: (?:Permission denied|Operation not supported)/,
+      /ipv6 is enabled in agent but ipv6 is either disabled|IPv6 is enabled but IPv6 kernel support (?:probing failed|could not be probed)/,
     ),
     who: 'a plugin',
     meaning:
@@ -153,6 +154,8 @@ export const kernelErrors: readonly KnownError[] = [
       /\b(?:ip tunnel|add tunnel "[^"]*" failed): (?:No such device|Operation not supported|No buffer space available)/,
       /\bxfrm (?:state|policy|interface)s?\b[^\n]{0,120}(?:protocol not supported|operation not supported|function not implemented)/,
       /wgctrl is not available on this system/,
+      /iptables table is not available on this system|iptables match socket is not available|Policy routing: ?NOT OK|maybe kernel module for \S+ is not available/,
+      /wireguard not supported by the Linux kernel/,
     ),
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',

@@ -144,7 +144,8 @@ export const valueErrors: readonly KnownError[] = [
   },
   {
     id: 'cilium-chaining',
-    pattern: /CNI PrevResult supplied, but not in chaining mode/,
+    pattern:
+      /CNI PrevResult supplied, but not in chaining mode|Unknown CNI chaining configuration name|invalid chaining-mode \S+/,
     who: 'the cilium plugin',
     meaning: 'cilium stands behind another plugin in the list, and was not told that it is chained',
     causes: [

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of Cilium's agent or operator that ended, where no entry knows the reason.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** How a start of Cilium's agent or operator ended. */
+export const ciliumStartErrors: readonly KnownError[] = [
+  {
+    id: 'cilium-start',
+    pattern: oneOf(
+      /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath/,
+      /Unable to allocate router IP[^\n]{0,160}|Cilium cannot start daemon|unable to find ENI (?!that matches)\S+/,
+      /Agent pipe unexpectedly closed|msg="?(?:Failed to start hive|Start hook failed)|failed to start: daemon creation failed/,
+      /level=fatal msg=(?!"?(?:Timed out waiting for pre-existing|Unable to start K8s watchers))[^\n]{1,400}? subsys=[\w-]+/,
+      /level=fatal [^\n]{0,200}\bmodule=(?:agent|operator)\b[^\n]{0,200}/,
+      /Failed to initialize datapath, retrying later[^\n]{0,200}/,
+    ),
+    who: 'the cilium agent or operator',
+    meaning: 'the agent of this node (or the operator) ended while it started: the words of the line say at which step',
+    causes: [
+      'it was killed by its startup probe while it built its programs: a slow node, a low CPU limit ("context ' +
+        'canceled", "signal: killed")',
+      'it found no device, no address for itself, or no interface of the cloud (ENI) yet',
+      'the kernel lacks what a setting wants',
+    ],
+    look: [
+      'kubectl -n kube-system logs ds/cilium -c cilium-agent --previous | grep -e level=fatal -e level=error',
+      'kubectl -n kube-system get pods -o wide -l name=cilium-operator',
+    ],
+    cure:
+      'do what the last words name; a slow node: raise startupProbe.failureThreshold and the CPU limit; an ENI that ' +
+      'is late comes by itself',
+    wraps: true,
+  },
+]
