@@ -36,6 +36,7 @@ export const flannelErrors: readonly KnownError[] = [
       /cni config needs ipRanges but no PodCIDR set/,
       /error allocating network for node \S+: no subnets available/,
       /Could not successfully watch node and wait for podCIDR|Failed to fetch PodCIDR from K8s API server/,
+      /kubenet needs a PodCIDR to (?:set ?up|tear ?down) pods/,
     ),
     who: 'flanneld, kube-router, kubenet, kube-proxy, calico with usePodCidr',
     meaning: 'the node has no range for pods: its spec.podCIDR is empty',

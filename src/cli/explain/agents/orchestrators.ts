@@ -61,8 +61,9 @@ export const orchestratorErrors: readonly KnownError[] = [
       /\/run\/systemd\/resolve\/(?:stub-)?resolv\.conf"?: no such file or directory/,
       /(?:copy|stat|read|open) (?:the )?(?:host's |host )?resolv\.conf\b[^\n]{0,120}: no such file or directory/,
       /Could not open resolv conf file|ResolvConfPath "?[^"\n]{1,80}"? does not exist/,
+      /type="[\w-]+"[^\n]{0,60} failed \(\w+\): open \/\S{0,60}resolv\.conf: no such file or directory/,
     ),
-    who: 'kubelet',
+    who: 'kubelet, or host-local with `resolvConf`',
     meaning: 'the resolv.conf that kubelet is to give to pods is not on the node, so that pods are not made',
     causes: [
       'systemd-resolved does not run, and resolvConf of kubelet names its file: kubeadm writes it so',

@@ -108,8 +108,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /open \/var\/lib\/cni\/flannel\/\S+: no such file or directory/,
       /failed to find original ifname for "[^"]*" \(alias is not set\)/,
       /error reading cached (?:Net)?Conf in \S+ with name[^\n]{0,80}/,
+      /could not retrieve port mappings: checkpoint is not found/,
     ),
-    who: 'Multus, sriov, ovs, flannel, host-device',
+    who: 'Multus, sriov, ovs, flannel, host-device, kubelet with docker',
     meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',
     causes: [
       'the ADD before it failed early: its error counts',

@@ -22,6 +22,8 @@ export const windowsErrors: readonly KnownError[] = [
       /(?:Source Vip endpoint|Remote endpoint|(?:HNS )?LoadBalancer policy) creation failed[^\n]{0,160}/,
       /(?:could not|failed to|unable to|cannot)[^\n]{0,60}(?:\bHNS\b|Management IP from HNS)[^\n]{0,160}/,
       /Can't find Calico_ep HNS endpoint|no source vip reserved|timed out waiting for the network interfaces to come back|Failed to execute host-local\.exe/,
+      /type="(?:win-|sdn)\w+"[^\n]{0,60} failed \(\w+\): (?:network \S+ (?:is )?not found|network \S+ is of (?:an )?unexpected type|endpointMacPrefix|win-overlay )[^\n]{0,80}/,
+      /error while hcn\.\w+\([^\n]{0,160}|\[win-cni\] Failed to (?:find|delete) endpoint[^\n]{0,120}/,
     ),
     who: 'the host networking service of Windows, asked by a plugin',
     meaning: 'HNS refused to make or to find a network or an endpoint of a pod on Windows',
@@ -31,6 +33,8 @@ export const windowsErrors: readonly KnownError[] = [
       'the agent that makes the network (flanneld, calico-node) has not run since the node started',
       'an update of Windows is missing, or the network lost the adapter below it: its management address is on none',
       'the service hns does not run, or hangs: "timed out", "RPC server is unavailable"',
+      'win-bridge, win-overlay: the network of the name in the file is not made yet, or is of another type than ' +
+        'L2Bridge or Overlay',
     ],
     look: ['Get-HnsNetwork | Select Name, Type, Subnets', 'Get-HnsEndpoint | Select Name, IPAddress, State'],
     cure:

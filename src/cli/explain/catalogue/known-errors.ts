@@ -60,6 +60,8 @@ import { weaveErrors } from '../networks/weave.ts'
 import { awsErrors } from '../platforms/aws.ts'
 import { virtualFunctionErrors } from '../platforms/virtual-functions.ts'
 import { virtualMachineErrors } from '../platforms/virtual-machines.ts'
+import { kubeletWordErrors } from '../steps/kubelet-words.ts'
+import { podStepErrors } from '../steps/pod-steps.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
 export const unknownOwnError: KnownError = {
@@ -121,6 +123,8 @@ export const knownErrors: readonly KnownError[] = [
   ...valueErrors,
   ...configurationErrors,
   ...betweenPluginsErrors,
+  ...podStepErrors,
+  ...kubeletWordErrors,
   ...programErrors,
   ...iptablesErrors,
   ...firewallErrors,

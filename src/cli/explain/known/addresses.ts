@@ -48,7 +48,7 @@ export const addressErrors: readonly KnownError[] = [
   {
     id: 'host-local-requested',
     pattern: oneOf(
-      /requested IP address \S+ is not available in network|requested IP must differ gateway IP/,
+      /requested IP address \S+ is not available in network|requested IP must differ (?:from )?gateway IP/,
       /requested (?:IP )?address \S+ is not available in range|requested address '?\S+ is not available/,
       /requested ip \S+ is subnet's gateway/,
     ),
@@ -105,6 +105,8 @@ export const addressErrors: readonly KnownError[] = [
       /no matching subnet for|invalid subnet \S+: it should be \S+|IP range "[^"]*" does not fall within/,
       /'[^']*' clashes with the Link-Local prefix|(?:overlapping|duplicate) subnets detected: \S+/,
       /invalid range (?:start|end) "[^"]*" for subnet|missing field "[^"]*" in IPAM configuration/,
+      /Range \d+ overlaps with range \d+|more than 1 range per address family|Cannot understand range \d+/,
+      /type="(?:static|host-local)"[^\n]{0,60}: invalid gateway address: \S+/,
     ),
     who: 'host-local, nerdctl, weave',
     meaning: 'the ranges of `ipam` are none, or contradict each other',

@@ -12,11 +12,11 @@ export const betweenPluginsErrors: readonly KnownError[] = [
       /unsupported (?:CNI |spec |config )version|result type supports \[[^\]]*\] but/,
       /doesn't support (?:CNI|config) version|incompatible CNI versions[^\n]{0,160}/,
       /does not support config version "[^"]+"|unsupported CNI (?:result )?version[^\n]{0,60}/,
-      /cannot convert version \[[^\]]*\] to [\d.]+|unsupported cniVersion/,
-      /(?:config|plugin) version does not allow \w+|does not support the (?:CHECK|GC|STATUS) command/,
+      /cannot convert version \[[^\]]*\] to "?[\d.]+|unsupported cniVersion/,
+      /(?:config|plugin) version does not allow \w+|does not support (?:the )?(?:CHECK|GC|GET|STATUS) command/,
       /configuration list: invalid cniVersions?\b[^\n]{0,60}|result type supports \S+ but unmarshalled/,
       /decoding version info: missing field supportedVersions/,
-      /failed to convert (?:major|minor|micro) version part "[^"]+"|invalid version "[^"]+": too many parts/,
+      /failed to convert (?:major|minor|micro) version part "[^"]+"|invalid version "[^"]+": too (?:many|few)\b[^\n]{0,20}parts/,
       /failed to convert cached result to config version|cannot convert version "?[\d.x]+"? to/,
     ),
     who: 'a plugin, libcni, CRI-O, podman',
@@ -81,20 +81,25 @@ export const betweenPluginsErrors: readonly KnownError[] = [
   },
   {
     id: 'chained-without-interface',
-    pattern:
+    pattern: oneOf(
       /\bno interfaces provided\b|PrevResult lacks a single named interface|cannot find contVethName \S* in prevResult|failed to find redirect interface "[^"]*"/,
-    who: 'the bandwidth or tc-redirect-tap plugin',
+      /no veth peer of container interface|has no veth peer|veth peer with index \d+ is not in host|no host interface found\. last error[^\n]{0,60}/,
+      /(?:No|Incorrect) interface for IP address \S+/,
+    ),
+    who: 'the bandwidth, sbr or tc-redirect-tap plugin',
     meaning: 'the plugin before it told no interface in its result, so there is none to work on',
     causes: [
       'cniVersion of the list is 0.1.0 or 0.2.0, or missing: results of these have no `interfaces`',
       'the plugin before it never tells any (weave-net)',
+      '"no veth peer", "no host interface": bandwidth works on veth pairs alone, and the plugin before it made ' +
+        'a macvlan, ipvlan or a device of the host',
     ],
     look: ['trestle lint'],
     cure: 'set cniVersion 0.4.0 or later; where the plugin before cannot, take bandwidth out of the list',
   },
   {
     id: 'result-without-interface',
-    pattern: /\bno interfaces to configure\b/,
+    pattern: /\bno interfaces to configure\b|\binvalid interface index\b/,
     who: "a plugin with upstream's ipam package",
     meaning: 'the plugin has a result without interfaces, and so none that it could give the addresses to',
     causes: [

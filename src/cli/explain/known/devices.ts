@@ -58,7 +58,7 @@ export const deviceErrors: readonly KnownError[] = [
   },
   {
     id: 'host-device-none',
-    pattern: /specify either "device", "hwaddr", "kernelpath" or "pciBusID"/,
+    pattern: /specify either "device", "hwaddr"[^\n]{0,60}|kernel device path "[^"\n]{0,120}" must be absolute/,
     who: 'the host-device plugin',
     meaning: 'host-device was not told which interface to give to the pod',
     causes: [
@@ -98,6 +98,7 @@ export const deviceErrors: readonly KnownError[] = [
       /Failed to get VF netdevice with name|error getting VF netdevice with name|failed to get devices for PCI address/,
       /could not find vdpa devices assigned|unknown vdpa device type|multiple vdpa devices attached/,
       /\/sys\/bus\/pci\/devices\/\S+\/(?:physfn|virtfn\d+)\S*: no such file or directory/,
+      /failed to find (?:device name for pci address|network devices at) \S+/,
     ),
     who: 'host-device, sriov, ovs, antrea, OVN',
     meaning: 'the PCI device that the pod got has no network interface on the node',

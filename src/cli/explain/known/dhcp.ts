@@ -21,12 +21,15 @@ export const dhcpErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:nv-proxy|dhcp-proxy|netavark-dhcp)[^\n]{0,80}(?:no such file or directory|connection refused|not (?:running|found))/,
       /error dialing DHCP daemon[^\n]{0,100}|dhcp\.sock: connect: [^\n]{0,40}|cannot access dhcp socket/,
+      /error calling DHCP\.\w+: (?:unexpected EOF|EOF\b|connection (?:is shut down|reset)|read unix)[^\n]{0,60}/,
+      /Error getting listener: [^\n]{0,60}dhcp\.sock[^\n]{0,60}/,
     ),
     who: 'the dhcp plugin',
     meaning: 'the dhcp daemon does not run on this node: `ipam.type` dhcp only passes the call on to it',
     causes: [
       'nobody starts it: it is no part of any package',
       'a socket of an earlier run is left (connection refused)',
+      'it ended in the middle of the call ("EOF"), or a second one was started ("address already in use")',
     ],
     look: ['ls -l /run/cni/dhcp.sock', 'pgrep -af "dhcp daemon"'],
     cure:
@@ -41,7 +44,8 @@ export const dhcpErrors: readonly KnownError[] = [
       /(?:acquiring|renewing) (?:the )?(?:DHCP )?lease[^\n]{0,60}(?:failed|timed out|timeout)/,
       /unable to obtain (?:a )?(?:DHCP )?lease(?![^\n]{0,400}Netlink error)/,
       /DHCP[^\n]{0,60}(?:timed out|timeout)|(?<!subnet: )no (?:DHCP packet received|more tries)(?: within \S+)?/,
-      /error calling DHCP\.Allocate(?!: DHCP option)|acquiring lease\b.{0,400}?resource temporarily unavailable/,
+      /error calling DHCP\.Allocate(?!: (?:DHCP option|error looking up|unexpected EOF|EOF|connection |read unix|error parsing|Can not parse|value too long))|acquiring lease\b.{0,400}?resource temporarily unavailable/,
+      /lease expired, bringing interface DOWN|ren[ae]wal time expired, rebinding/,
     ),
     who: 'the dhcp daemon',
     meaning: 'no DHCP server answered in time',
@@ -50,6 +54,8 @@ export const dhcpErrors: readonly KnownError[] = [
         'Wi-Fi',
       'the server is slower than the daemon waits (5 or 10 s)',
       'with bridge: the bridge has no port into the LAN, or br_netfilter filters DHCP',
+      'of a lease that ran out: the server is gone or refuses to renew it; the daemon takes the interface of ' +
+        'the pod down then',
     ],
     look: ['tcpdump -ni MASTER -e port 67 or port 68', 'bridge link'],
     cure:

@@ -164,6 +164,7 @@ export const engineErrors: readonly KnownError[] = [
       /endpoint with name \S+ (?:id \S+ )?has active containers|container \S+ is already present in sandbox/,
       /a(?:nother)? container (?:has already joined the|is attached to the same network) endpoint/,
       /\(Only one endpoint allowed\)|"[\w.-]{1,80}" has associated containers with it/,
+      /network "[^"\n]{1,60}" is in use by container/,
     ),
     who: 'docker, podman',
     meaning: 'docker still has an endpoint of a container that is gone, on this network',
@@ -185,8 +186,10 @@ export const engineErrors: readonly KnownError[] = [
   },
   {
     id: 'podman-ipam',
-    pattern:
-      /failed to parse ipam options: no static ips provided|IPAM error: (?:failed to (?:get|find) (?:ips?|addresses) for |failed to (?:open database|(?:create\/)?get \w+ bucket|store|unmarshal|remove))[^\n]{0,160}/i,
+    pattern: oneOf(
+      /failed to parse ipam options: no static ips provided|IPAM error: (?:failed to (?:get|find) (?:ips?|addresses) for |failed to (?:open database|(?:create\/)?get \w+ bucket|store|unmarshal|remove))[^\n]{0,160}/,
+      /failed to open database \S*ipam\.db: timeout/,
+    ),
     who: 'podman, with netavark',
     meaning: 'podman does not find the addresses of a container in its own list (ipam.db)',
     causes: [

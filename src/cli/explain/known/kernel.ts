@@ -156,6 +156,7 @@ export const kernelErrors: readonly KnownError[] = [
       /wgctrl is not available on this system/,
       /iptables table is not available on this system|iptables match socket is not available|Policy routing: ?NOT OK|maybe kernel module for \S+ is not available/,
       /wireguard not supported by the Linux kernel/,
+      /iptables[^\n]{0,200}modprobe: can't change directory to '\/lib\/modules'/,
     ),
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',

@@ -140,7 +140,7 @@ export const limitErrors: readonly KnownError[] = [
   {
     id: 'disk-full',
     pattern:
-      /(?<!watch (?:on|for) \S{0,9})\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle)\S*: (?:no space left on device|disk quota exceeded|read-only file system)/i,
+      /(?<!watch (?:on|for) \S{0,9})\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle|run\/cni)\S*: (?:no space left on device|disk quota exceeded|read-only file system|structure needs cleaning|input\/output error)/i,
     who: 'the kernel',
     meaning: 'a file of the network cannot be written',
     causes: ['the disk is full, of bytes or of inodes', 'the file system turned read-only after an error of the disk'],

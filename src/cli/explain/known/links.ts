@@ -10,7 +10,7 @@ export const linkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /parent interface (?:\S+ )?(?:(?:does )?(?:not exist|not found)|(?:does )?was not found on the host)/,
       /invalid subinterface vlan name \S+/,
-      /(?<!get )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))/,
+      /(?<!get |no )(?:master|parent|uplink|host) (?:interface|device|link)[^\n]{0,60}(?:does not exist|Link not found|no such (?:device|network interface))/,
       /failed to lookup (?:master "[^"]*"|device "[^"]*": Link not found)/,
       /error adding container to network "[^"]*": Link not found/,
       /failed to (?:find|lookup) (?:the )?(?:master|host) (?:interface|device)[^\n]{0,80}/,
@@ -171,7 +171,7 @@ export const linkErrors: readonly KnownError[] = [
   {
     id: 'link-busy',
     pattern: oneOf(
-      /(?:failed to|could not|unable to|cannot|can't) (?:rename|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/,
+      /(?:failed to|could not|unable to|cannot|can't) (?:rename|restore|move|connect|enslave|add|set)\b (?!the address)[^\n]{0,160}: device or resource busy/,
       /RTNETLINK answers: Device or resource busy|could not add network device \S+ to \S+ \(Device or resource busy\)/,
     ),
     who: 'the kernel',

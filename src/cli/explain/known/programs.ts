@@ -94,6 +94,7 @@ export const programErrors: readonly KnownError[] = [
       /fork\/exec \/?(?:[\w.-]+\/)*(?:rootlesskit[\w-]*|docker-proxy|conntrack|nsenter|modprobe|ipset|brctl|newuidmap|ovs-vsctl): no such file or directory/,
       /get(?:ting)? ipset version[^\n]{0,20}: executable file not found in \$PATH/,
       /could not find (?:sysctl|nsenter|ethtool|conntrack) binary|failed to find (?:nsenter|socat|conntrack) binary/,
+      /nsenter: failed to execute \S+: No such file|conntrack is not installed, this can cause|failed to find socat: /,
     ),
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node, or not in the PATH of the runtime',

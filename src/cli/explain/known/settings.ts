@@ -19,6 +19,7 @@ export const settingErrors: readonly KnownError[] = [
       /(?:setting interface|configure|add|set)[^\n]{0,60} (?:IPv6|address)[^\n]{0,20} [\da-f]{0,4}:[\da-f:]*\/\d+: invalid argument/,
       /argument "[^"]*" is wrong: "(?:name|dev)" not a valid ifname|"(?:name|dev)" not a valid ifname/,
       /Invalid (?:MTU|VLAN ID) (?:specified )?"[^"]*"|invalid MTU number: -?\d+|Network name too long for tunnel interface/,
+      /failed to rename (?:\w+ ){0,2}[^\n]{1,80} to "[^"\n]{1,80}": invalid argument/,
     ),
     who: 'the kernel',
     meaning: 'a value for the interface is out of bounds: mostly its MTU, or the length of its name',

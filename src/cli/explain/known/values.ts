@@ -17,7 +17,7 @@ export const valueErrors: readonly KnownError[] = [
       /backend was requested but configuration contains \S+-specific options|'delegate' dictionary[^\n]{1,80}/,
       /vlan id must be configured to set vlan|dummy interface requires an IPAM configuration/,
       /specify either "[^"]+" or "[^"]+"|"master" field is required/,
-      /configuration is expected to have a valid vrf name|interface needs to be set for ingress policy/,
+      /configuration is expected to have a valid vrf name|interface needs to be set for ingress policy|got empty bridge name|isDefaultGateway ineffective because/,
       /gateways list (?:cannot contain|contains multiple)|duplicated sysctl keys/,
       /driver needs at least one subnet specified|ipam driver (?:is )?set but (?:no )?subnets are given/,
       /cannot set option "\w+" with driver|option is only supported with the bridge driver/,
@@ -75,6 +75,7 @@ export const valueErrors: readonly KnownError[] = [
       /Invalid (?:container|host) port number: ?-?\d+|unsupported (?:ipam driver|VLAN type) \S+/,
       /requested (?:ip|mac)vlan (?:mode|flag) '[^']*' is not valid|rate and burst must be a positive integer/,
       /ipam type dhcp is not supported/,
+      /Can not parse option "[^"\n]{0,40}"|value too long for option "[^"\n]{0,40}"/,
     ),
     who: 'a plugin',
     meaning: 'a key has a value that the plugin does not know, or one out of bounds',
@@ -86,7 +87,7 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'network-unnamed',
     pattern:
-      /error parsing configuration list: no name|missing network name|invalid characters (?:found in (?:the )?network name|detected in the given network name)|invalid network config name/i,
+      /error parsing configuration list: no name|missing network name|invalid characters (?:found in (?:the )?network name|detected in the given network name)|invalid network config name|CNI config list \S+ has invalid name/i,
     who: 'libcni, a plugin, Multus',
     meaning: 'the network has no name, or one with characters that are not allowed',
     causes: ['"name" is missing at the top of the file', 'it has a blank or begins with none of a letter or digit'],
@@ -105,6 +106,7 @@ export const valueErrors: readonly KnownError[] = [
       /network name and namespace are required|(?:failed|error)[^\n]{0,200}: missing containerID/,
       /CNI_COMMAND is not (?:ADD|DEL)|required env variables missing/,
       /error parsing value of pair "(?!IgnoreUnknown)[^"\n]{1,120}"[^\n]{0,80}/,
+      /\bCNI_[A-Z]+ env variable missing|environment variable CNI_\w+ must be specified|cache file path requires network name/,
     ),
     who: 'a plugin',
     meaning: 'the call lacks a variable (CNI_COMMAND, CNI_NETNS, …), or has one that cannot be',

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of kubelet and the runtime: the name servers that they give to pods, and ports that they pass on into one.
+
+import { type KnownError, oneOf } from '../known/known-error.ts'
+
+/** Errors of a pod that has its network: of its resolv.conf, and of kubectl port-forward. */
+export const kubeletWordErrors: readonly KnownError[] = [
+  {
+    id: 'resolv-conf-limits',
+    pattern: oneOf(
+      /(?:Nameserver|Search Line) limits (?:were|are) exceeded[^\n]{0,160}|DNSOption\.Searches has more than \d+ domains/,
+      /Resolv\.conf file '[^'\n]{1,80}' contains (?:search line|a nameserver)[^\n]{0,120}/,
+    ),
+    who: 'kubelet, containerd',
+    meaning: "the node's resolv.conf has more than a pod can have, so the rest is left out: mostly harmless",
+    causes: [
+      'more than 3 name servers: DHCP or a VPN of the node adds some, each family its own',
+      'more search domains than 6 (32 since Kubernetes 1.28) with those of the cluster, or over 256 (2048) letters',
+    ],
+    look: ['cat /etc/resolv.conf /run/systemd/resolve/resolv.conf', 'grep -i resolv /var/lib/kubelet/config.yaml'],
+    cure:
+      'nothing where names resolve; else give kubelet a shorter file (resolvConf), or fewer servers and domains to ' +
+      'the node',
+  },
+  {
+    id: 'cluster-dns-missing',
+    pattern: /kubelet does not have ClusterDNS IP configured[^\n]{0,120}|\bMissingClusterDNS\b/,
+    who: 'kubelet',
+    meaning: 'kubelet does not know the name server of the cluster, so pods get that of the node',
+    causes: ['clusterDNS is not set in its configuration: it was started by hand or by a tool that has no DNS yet'],
+    look: ['grep -A2 -i clusterDNS /var/lib/kubelet/config.yaml', 'kubectl -n kube-system get svc kube-dns'],
+    cure: 'set clusterDNS (the address of the service kube-dns) and clusterDomain for kubelet, and restart it',
+  },
+  {
+    id: 'port-forward-refused',
+    pattern: oneOf(
+      /failed to connect to localhost:\d+ inside namespace[^\n]{0,240}/,
+      /failed to execute portforward in network namespace[^\n]{0,160}(?:refused|socat command returns error)[^\n]{0,120}/,
+      /error forwarding port \d+ to pod \S+ uid ?:?[^\n]{0,160}(?:Connection refused|exit status 1:? \d{4}\/)[^\n]{0,160}/,
+    ),
+    who: 'containerd or CRI-O, for kubectl port-forward',
+    meaning: "nothing in the pod listens on that port of 127.0.0.1: the pod's network itself works",
+    causes: [
+      'the program listens on another port, has not started yet, or died',
+      'it listens on the address of the pod alone: port-forward goes to localhost',
+    ],
+    look: ['kubectl logs POD', 'kubectl exec POD -- ss -ltn'],
+    cure: 'forward to the port on which it listens, and let it listen on 0.0.0.0 or localhost as well',
+  },
+]
