@@ -89,7 +89,7 @@ export const flannelErrors: readonly KnownError[] = [
       /invalid VXLAN backend config[^\n]{0,120}|subnet\/kube: prefix [^\n]{1,60}/,
       /unknown flannel[- ]backend|flannel backend '[^']*'(?: for Windows)?|incorrect netMode for flannel/,
       /your PublicIP differs from interface IP[^\n]{0,120}/,
-      /error (?:parsing subnet|decoding Backend property of|reading net-?conf)[^\n]{0,80}/,
+      /error (?:parsing subnet(?! string)|decoding Backend property of|reading net-?conf)[^\n]{0,80}/,
       /failed to read net conf[^\n]{0,80}/,
       /(?:IPv6)?Subnet(?:Min|Max) is not (?:on a SubnetLen boundary|in the range of the (?:IPv6)?Network)/,
       /(?:ipsec|flannel)[^\n]{0,120}config error, password (?:is too short|should be at least)/,

@@ -64,6 +64,7 @@ export const ovnErrors: readonly KnownError[] = [
       /(?:\bov[ns]|ovsdb|OVN_|[ns]bdb|Logical_(?:Switch|Router))[^\n]{0,300}(?:referential integrity|constraint) violation\b[^\n]{0,80}/,
       /(?:referential integrity|constraint) violation\b[^\n]{0,200}(?:"?(?:Encap|Chassis(?:_Private)?)"? table|Logical_(?:Switch|Router)|Port_Binding|\bov[ns]\b|ovsdb)/,
       /cannot delete \w+ row \S+ because of \d+ remaining|database contains duplicate (?:chassis name|port binding)/,
+      /is now with a new chassis ID\. Its stale chassis|\bErrorMismatchChassis\b/,
     ),
     who: 'OVN, of its databases',
     meaning: "OVN's database refuses a change: there is a row of that name or address already, or one that needs it",

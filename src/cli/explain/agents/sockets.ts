@@ -168,6 +168,7 @@ export const agentErrors: readonly KnownError[] = [
       /cluster manager might have not allocated it yet|unable to find logical switch \S+ in NBDB|logical port (?:cache )?(?:\S+ )?for pod \S+ not found/,
       /\blsp (?:does not exist|lost) for pod|read chassis file failed|chassis id is empty|no ovn0 address for node|OVN database echo (?:failed|timeout)/,
       /timeout waiting for ofport for/,
+      /OVN database connection (?:timeout|failed) after \d+ attempts|node nic ovn0 is down/,
     ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:

@@ -30,7 +30,7 @@ export const firewallErrors: readonly KnownError[] = [
       /INVALID_ZONE|ZONE_(?:ALREADY_SET|CONFLICT)|firewalld?: COMMAND_FAILED|org\.fedoraproject\.FirewallD1/,
       /(?:to|from|in) \S+ zone: [A-Z]+_[A-Z_]+/,
       /NAME_CONFLICT: new_policy_object\(\)[^\n]{0,60}|Failed to update firewalld policy \S+[^\n]{0,80}/,
-      /Error (?:creating (?:policy|zone) \S+|adding source subnets to zone \S+)(?:: [^\n]{1,80})?/,
+      /Error (?:creating (?:policy|zone) (?!\S+ on router)\S+|adding source subnets to zone \S+)(?:: [^\n]{1,80})?/,
       /firewalld: (?:interface "[^"]*" not found|unable to find interface \S+) in \S+ zone/,
     ),
     who: 'firewalld, asked by the firewall plugin, netavark or docker',

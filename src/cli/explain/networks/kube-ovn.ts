@@ -63,4 +63,41 @@ export const kubeOvnErrors: readonly KnownError[] = [
     cure: 'name the card of this node in customInterfaces, or leave the node out (excludeNodes)',
     wraps: true,
   },
+  {
+    id: 'kube-ovn-pod',
+    pattern: oneOf(
+      /\b(?:PodNetwork(?:Allocation|Update|Release)Failed|AcquireAddressFailed|CreateOVNPortFailed|GetVlanInfoFailed)\b[^\n]{0,60}/,
+      /stage=\w{4,40} error=[^\n]{1,160}/,
+    ),
+    who: 'kube-ovn-controller, by an event of the pod',
+    meaning: 'the controller could not give the pod its address or its port in OVN: the words behind error= say why',
+    causes: [
+      'the subnet of the namespace is not ready, has no free address, or its VLAN is not there',
+      "OVN's northbound database does not answer",
+    ],
+    look: ['kubectl get subnet; kubectl get vpc', 'kubectl -n kube-system logs deploy/kube-ovn-controller --tail=50'],
+    cure: 'do what the words behind error= name; the controller tries again by itself',
+    wraps: true,
+  },
+  {
+    id: 'kube-ovn-start',
+    pattern: oneOf(
+      /failed to initialize (?:ovn (?:resources|chassis annotation)|node (?:routes|chassis)|OVS bridges|ovs mirror|crd finalizers|ipam\b)[^\n]{0,120}/,
+      /failed to do the OS initialization[^\n]{0,120}|failed to mv cni config file[^\n]{0,120}|failed to create ovn [sn]b client[^\n]{0,120}/,
+      /failed to sync crd (?:subnets|vlans|ips|vpc nat gateways)[^\n]{0,120}|failed to set NB_Global \w+[^\n]{0,120}/,
+    ),
+    who: 'kube-ovn-cni or kube-ovn-controller, at its start',
+    meaning: 'Kube-OVN ended while it started: the words behind it say at which step',
+    causes: [
+      'Open vSwitch of this node, or the databases of OVN (ovn-central), do not run yet',
+      'the API server does not answer it, or CRDs of its release are missing',
+      'the kernel refuses a setting, or the directory of configurations cannot be written',
+    ],
+    look: [
+      'kubectl -n kube-system get pods -o wide | grep -e ovn -e ovs',
+      'kubectl -n kube-system logs POD --previous --tail=30',
+    ],
+    cure: 'bring ovs-ovn and ovn-central up first; then do what the words behind it name',
+    wraps: true,
+  },
 ]

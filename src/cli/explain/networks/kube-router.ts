@@ -17,7 +17,7 @@ export const kubeRouterErrors: readonly KnownError[] = [
       /BGPGracefulRestart(?:Deferral)?Time (?:should|must) be|incorrect BGP holdtime range/,
       /(?:processing|process|peer with) Global Peer Router(?:\(s\)| configs)[^\n]{0,120}|CLI Peer Passwords (?:flag|file)/,
       /specified in `kube-router\.io\/bgp-local-addresses`[^\n]{0,60}/,
-      /Both BFD and BGP Graceful Restart should not be enabled|\bbfd (?:port|detection multiplier|desired min) [^\n]{1,80}/,
+      /Both BFD and BGP Graceful Restart should not be enabled|\bbfd (?:port(?! node)|detection multiplier|desired min) [^\n]{1,80}/,
     ),
     who: 'kube-router',
     meaning:
@@ -83,7 +83,7 @@ export const kubeRouterErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Aborting sync\. Failed to [^\n]{1,80}|Error during (?:periodic|full|ipvs|periodic ipvs) sync\b/,
       /Skipping sending heartbeat from network \w+ controller|Controller heartbeat missed/,
-      /Error (?:setting up IPVS services|cleaning up stale|syncing (?:ipvs svc iptables|hairpin iptables|network policy for))[^\n]{0,80}/,
+      /Error (?:setting up IPVS services|cleaning up stale(?! gateway)|syncing (?:ipvs svc iptables|hairpin iptables|network policy for))[^\n]{0,80}/,
       /failed to (?:create|peer with|start) (?:network (?:routing|services|policy) controller|node BGP server|BGP server)/,
       /Failed to run kube-router: ?|failed to perform initial full sync/,
       /failed to (?:assign cluster ip|get dummy interface|add dummy interface|create(?:ing)? dummy interface|bring dummy interface up)/,

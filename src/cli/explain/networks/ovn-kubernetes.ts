@@ -58,4 +58,72 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
       'certificate approve NAME); the agent starts again by itself',
     needsNetwork: true,
   },
+  {
+    id: 'ovnkube-pod',
+    pattern: oneOf(
+      /\bError(?:AddingLogicalPort|ReconcilingPod|AllocatingPod|(?:Adding|Updating|Deleting)Resource)\b[^\n]{0,40}/,
+      /\b(?:add|delete)LogicalPort failed for (?:pod )?\S+/,
+      /failed to (?:create|delete|find|ensure)[^\n]{0,30} (?:pod )?logical (?:switch )?port (?:for|of) pod[^\n]{0,120}/,
+    ),
+    who: 'ovnkube-controller',
+    meaning: "the port of the pod could not be made in OVN's database: the words behind it say why; it tries again",
+    causes: [
+      'the node of the pod has no logical switch or range yet: it has just joined',
+      "OVN's northbound database does not answer, or refuses the row",
+      'no address is left for the node, or another pod has the one that is asked for',
+    ],
+    look: [
+      'kubectl describe pod POD | tail',
+      'kubectl get pods -A -o wide | grep ovnkube',
+      'ovn-nbctl show | head -40',
+    ],
+    cure: 'do what the words behind it name; when all pods of one node have it, restart the ovnkube pod of that node',
+    wraps: true,
+  },
+  {
+    id: 'ovnkube-start',
+    pattern: oneOf(
+      /failed to run ovnkube\b[^\n]{0,160}|failed to start cluster manager[^\n]{0,120}/,
+      /failed to (?:start|init|initialize) (?:default )?(?:node )?(?:network|ovnkube-) ?controller[^\n]{0,160}/,
+      /failed to initialize libovsdb \w+ client[^\n]{0,120}|failed to start the node certificate manager[^\n]{0,120}/,
+    ),
+    who: 'ovnkube, at its start',
+    meaning:
+      'the agent or the control plane of OVN-Kubernetes ended while it started: the last words say at which step',
+    causes: [
+      'the API server does not answer it, or a CRD of its release is missing',
+      'the databases of OVN do not run, or Open vSwitch of the node does not',
+      'the bridge, the gateway interface or the address of the node is not what its settings say',
+    ],
+    look: [
+      'kubectl get pods -A -o wide | grep ovnkube',
+      'kubectl -n NAMESPACE logs POD --all-containers --previous --tail=30',
+      'ovs-vsctl show; ip -br addr',
+    ],
+    cure: 'do what the last words name; the pod starts again by itself',
+    wraps: true,
+  },
+  {
+    id: 'egress-ip-unassigned',
+    pattern: oneOf(
+      /no assignable nodes for EgressIP|which can host any of the egress IPs|Not all egress IPs for EgressIP/,
+      /\bEgressIPConflict\b[^\n]{0,60}|Cloud(?:Assignment|Update|Deletion)Failed[^\n]{0,40}egress IP|egress IP: \S+ for object EgressIP: \S+ could not be/i,
+      /Multiple (?:nodes|namespaces|EgressIPs) \([^)\n]{1,80}\)[^\n]{0,40}(?:claiming EgressIP|for VNID)/,
+      /egress IP "[^"]*" is (?:the node IP|not in (?:local|cloud) network)/,
+    ),
+    who: 'OVN-Kubernetes or OpenShift SDN',
+    meaning: 'an EgressIP is on no node, so pods of its namespaces leave by the address of their node, or not at all',
+    causes: [
+      'no node has the label k8s.ovn.org/egress-assignable, or none of them is ready and in the network of the address',
+      'the address is that of a node, or of another EgressIP; two namespaces or nodes claim it',
+      'the cloud has no room for a further address on the nodes, or its credentials do not allow it',
+    ],
+    look: [
+      'kubectl get egressip -o wide 2>/dev/null; oc get netnamespace,hostsubnet 2>/dev/null',
+      'kubectl get nodes -l k8s.ovn.org/egress-assignable; kubectl get cloudprivateipconfig 2>/dev/null',
+    ],
+    cure:
+      'label nodes that have the network of the address (kubectl label node NAME k8s.ovn.org/egress-assignable=), or ' +
+      'take a free address',
+  },
 ]
