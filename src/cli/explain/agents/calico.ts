@@ -30,7 +30,7 @@ export const calicoErrors: readonly KnownError[] = [
     id: 'calico-stale-route',
     pattern: oneOf(
       /route \(Dst: [^)]*\) already exists for an interface other than/,
-      /pre-existing conflicting (?:host compute )?endpoint/,
+      /pre-?existing conflicting (?:host compute )?endpoint/,
       /error adding host side routes for interface: [^\n]{0,200}(?:already exists|file exists)[^\n]{0,60}/,
       /route \(Ifindex: [^)]*\) already exists for an interface other than/,
     ),
@@ -92,7 +92,7 @@ export const calicoErrors: readonly KnownError[] = [
       /No valid IPPool\b(?! found)|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}/,
       /No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool/,
       /No IPv[46] addresses available in pool|Unable to autoassign an (?:IPv[46] )?address/,
-      /All addresses exhausted in pool|No free blocks found in any pool|blocks but blocks per host limit is/,
+      /No ippools with allowedUse LoadBalancer found|All addresses exhausted in pool|No free blocks found in any pool|blocks but blocks per host limit is/,
     ),
     who: 'the calico plugin',
     meaning: 'no IP pool of Calico has an address for this pod',

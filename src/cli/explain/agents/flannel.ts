@@ -195,6 +195,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'etcd-unreachable',
     pattern: oneOf(
+      /\/calico-secrets\/etcd-\w+: [^\n]{1,60}|could not initialize etcdv3 client/,
       /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader/,
       /(?:flannel|coreos\.com\/network)[^\n]{0,120}\bgo-etcd[^\n]{0,80}(?:network error: Get|Connecting to etcd: attempt)[^\n]{0,100}/,
       /(?:Failed to (?:acquire subnet|retrieve network config|create SubnetManager)|network config|subnet leases?[^\n]{0,40}): 50\d: [^\n]{0,100}/,

@@ -64,6 +64,7 @@ export const agentErrors: readonly KnownError[] = [
       /you have not configured the storage engine/,
       /(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )/,
       /(?:SubnetManager|create kubernetes config)[^\n]{0,160}no configuration has been provided/,
+      /Failed to create Calico API client: invalid configuration: no configuration/,
       /no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
     ),
     who: 'a plugin that asks the API server',

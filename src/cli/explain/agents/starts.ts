@@ -56,7 +56,7 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'agent-mtu',
     pattern:
-      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|interface MTU \(\d+\) is too small for specified overlay MTU|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
+      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|Failed to auto-detect host MTU|interface MTU \(\d+\) is too small for specified overlay MTU|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
     who: 'the agent of OVN-Kubernetes, flannel or Calico',
     meaning: 'the interface of the node carries too small packets for the tunnel and the MTU of pods',
     causes: [

@@ -43,6 +43,7 @@ import { sandboxErrors } from '../known/sandboxes.ts'
 import { settingErrors } from '../known/settings.ts'
 import { valueErrors } from '../known/values.ts'
 import { betweenNodesErrors } from '../networks/between-nodes.ts'
+import { bgpErrors } from '../networks/bgp.ts'
 import { calicoNodeErrors } from '../networks/calico-node.ts'
 import { calicoOperatorErrors } from '../networks/calico-operator.ts'
 import { ciliumClusterErrors } from '../networks/cilium-clusters.ts'
@@ -86,6 +87,7 @@ export const knownErrors: readonly KnownError[] = [
   ...calicoErrors,
   ...calicoClusterErrors,
   ...nodeAgentErrors,
+  ...bgpErrors,
   ...calicoNodeErrors,
   ...calicoOperatorErrors,
   ...flannelNodeErrors,

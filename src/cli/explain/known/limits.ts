@@ -10,6 +10,7 @@ export const limitErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Failed to enable (?:netfilter|ip6?tables) for bridge[^\n]{0,120}/,
       /filtering via arp\/ip\/ip6tables is no longer available by default/,
+      /Cannot detect bridge-nf support/,
       /Failed to load br_netfilter|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
       /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
       /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,

@@ -221,7 +221,7 @@ export const programErrors: readonly KnownError[] = [
       /failed to (?:install|copy file: write) \S{0,40}\/opt\/cni\/bin\/(?![^\n]{0,160}text file busy)[^\n]{1,160}/,
       /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/[^\n]{0,120}: (?:read-only file system|permission denied)/,
       /\/host\/\S+ is non-writeable, skipping|Failed to (?:copy|mv) [^\n]{1,120}This may be caused by selinux/,
-      /calico[^\n]{0,80}Failed to (?:install \w|copy install to|verify installed binary)[^\n]{0,80}/,
+      /(?:calico|install\.go)[^\n]{0,80}Failed to (?:install \w|check if (?:directory|file)|create directory|copy install to|verify installed binary)[^\n]{0,80}/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
     ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',

@@ -21,6 +21,15 @@ export const calicoNodeErrors: readonly KnownError[] = [
     cure: 'calicoctl ipam configure --strictaffinity=true; pods that have a borrowed address keep it',
   },
   {
+    id: 'calico-ipam-type',
+    pattern: /PodIP \S+ is not a valid IPv[46]: Mask size is|Calico VXLAN requires IPAM type calico-ipam/,
+    who: 'the calico plugin',
+    meaning: 'the plugin for addresses below Calico gives ones with a subnet (/24), and Calico takes single ones (/32)',
+    causes: ['`ipam.type` of 10-calico.conflist is neither calico-ipam nor host-local: dhcp, static, another one'],
+    look: ['grep -A6 ipam /etc/cni/net.d/10-calico.conflist', 'kubectl -n kube-system get cm calico-config -o yaml'],
+    cure: 'put calico-ipam (or host-local, usePodCidr) into cni_network_config of calico-config, restart calico-node',
+  },
+  {
     id: 'calico-typha',
     pattern: oneOf(
       /peer certificate does not have required (?:CN|URI SAN)[^\n]{0,60}/,
@@ -73,6 +82,9 @@ export const calicoNodeErrors: readonly KnownError[] = [
   {
     id: 'calico-datastore',
     pattern: oneOf(
+      /error getting ClusterInformation: (?!resource |connection |Get\b)|failed to build Calico client|Failed to initialize Calico datastore/,
+      /ipam_plugin\.go[^\n]{0,40}(?:failed to (?:load api client config|initialize api client|migrate ipam))/,
+      /Readiness probe failed: (?:Error reaching apiserver: |initialized to false)|Failed to read status file \/status\/status\.json/,
       /\berror creating calico client\b|data store connection failed|endpoint in datastore\b/,
       /\]\[\d+\][^\n]{0,80}(?:Failed to (?:create|connect to|initialize) datastore|Failed to \(re\)connect to datastore)/,
       /Failed (?:to get config|update (?:global|host|selector-scoped) config) from datastore/,

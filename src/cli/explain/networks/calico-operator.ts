@@ -37,6 +37,28 @@ export const calicoOperatorErrors: readonly KnownError[] = [
     cure: 'change the field that the message names (kubectl edit installation default); the operator looks at once',
   },
   {
+    id: 'calico-operator-waits',
+    pattern: oneOf(
+      /(?:DaemonSet|Deployment) "(?:calico-system|tigera-operator|kube-system)\/(?:calico|tigera|csi-node-driver)[\w-]*" (?:is not available|is not yet scheduled|not found|update is)[^\n]{0,80}/,
+      /Pod (?:calico-system|calico-apiserver)\/\S+ (?:has (?:crash looping|terminated) container|has failed|is pending|is running but not ready|failed to pull container image)[^\n]{0,80}/,
+      /Waiting on CertificateSigningRequest\(s\) with labels|waiting for (?:enabled IP pools to be created|spec\.cni to be filled in)/,
+      /failed to migrate all nodes|kube-system node DaemonSet is not ready with the updated nodeSelector/,
+    ),
+    who: 'the operator of Calico, in TigeraStatus',
+    meaning: 'the operator has made what is wanted, and waits for pods of Calico that are not up',
+    causes: [
+      'calico-node of a node crashes or is not ready: its own log says why',
+      'the image cannot be pulled, or no node takes the pod (taints, too little CPU)',
+      'a CertificateSigningRequest waits for somebody to approve it; no IPPool is there yet',
+    ],
+    look: [
+      'kubectl get tigerastatus; kubectl get pods -n calico-system -o wide',
+      'kubectl -n calico-system describe pods -l k8s-app=calico-node | grep -A8 ^Events',
+    ],
+    cure: 'explain what the log or the event of the pod that is named says: trestle explain',
+    wraps: true,
+  },
+  {
     id: 'calico-from-flannel',
     pattern: oneOf(
       /flannelmigration must be the only controller|cannot run flannelmigration with other controllers/,

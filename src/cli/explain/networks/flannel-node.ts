@@ -33,7 +33,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
   {
     id: 'flannel-node',
     pattern: oneOf(
-      /Add(?:V6)?(?:ARP|FDB) failed|Del(?:V6)?(?:ARP|FDB) failed|(?:Add L[23]|AddL3|Delete L2) failed|fail(?:ed)? to add (?:v6 )?vxlanRoute/i,
+      /Add(?:V6)?(?:ARP|FDB) failed|Del(?:V6)?(?:ARP|FDB) failed|(?:Add L[23]|AddL3|Delete L2) failed|fail(?:ed)? to (?:add|delete) (?:v6 )?vxlanRoute/i,
       /(?:Error|Effor) (?:adding|deleting|deleteing|recovering) (?:v6 |ipv6 )?route to \{?[^\n]{1,120}/,
       /Error fetching route list\. Will automatically retry|error fetching L2 table/,
       /Failed to (?:setup|set up|ensure|bootstrap) (?:masq|iptables|IPTables|IP6Tables|ip6tables|blackhole)[^\n]{0,60}/,
