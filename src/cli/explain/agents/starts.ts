@@ -76,6 +76,7 @@ export const startErrors: readonly KnownError[] = [
       /unable to get (?:pod name from \$POD_NAME|namespace from kubernetes environment)/,
       /(?:NODE_NAME|POD_NAME|POD_NAMESPACE)\b[^\n]{0,40}(?:is not set|not specified|must be (?:set|specified)|is empty)/,
       /please check manifest to have \w+|environment variable '\w+' is not set/,
+      /need CNI_NETWORK_CONFIG or CNI_NETWORK_CONFIG_FILE/,
     ),
     who: 'the agent of a network',
     meaning: 'the agent was started without a variable that its manifest gives it (the name of its node or pod)',

@@ -50,6 +50,7 @@ import { ciliumClusterErrors } from '../networks/cilium-clusters.ts'
 import { ciliumNodeErrors } from '../networks/cilium-nodes.ts'
 import { ciliumPodErrors } from '../networks/cilium-pods.ts'
 import { ciliumStartErrors } from '../networks/cilium-start.ts'
+import { ciliumTrafficErrors } from '../networks/cilium-traffic.ts'
 import { flannelNodeErrors } from '../networks/flannel-node.ts'
 import { smallClusterErrors } from '../networks/kindnet.ts'
 import { kubeOvnErrors } from '../networks/kube-ovn.ts'
@@ -88,15 +89,16 @@ export const knownErrors: readonly KnownError[] = [
   ...calicoClusterErrors,
   ...nodeAgentErrors,
   ...bgpErrors,
+  ...ciliumPodErrors,
+  ...ciliumNodeErrors,
+  ...ciliumClusterErrors,
+  ...ciliumTrafficErrors,
+  ...smallClusterErrors,
   ...calicoNodeErrors,
   ...calicoOperatorErrors,
   ...flannelNodeErrors,
   ...kubeRouterErrors,
   ...weaveErrors,
-  ...ciliumPodErrors,
-  ...ciliumNodeErrors,
-  ...ciliumClusterErrors,
-  ...smallClusterErrors,
   ...startErrors,
   ...ciliumStartErrors,
   ...orchestratorErrors,

@@ -148,6 +148,8 @@ export const addressErrors: readonly KnownError[] = [
       '(whereabouts, dhcp); take the range out of the DHCP pool',
     needsNetwork: true,
     alsoOurs: true,
+    // Of an address for a service of Cilium, which gets another one.
+    unless: /deferring to regular allocation logic/,
   },
   {
     id: 'subnet-used',

@@ -33,7 +33,7 @@ export const clusterAddressErrors: readonly KnownError[] = [
   {
     id: 'cilium-full',
     pattern: oneOf(
-      /postIpamFailure[^\n]{0,120}|IPs to become available in CRD-backed allocation pool|unable to allocate IP via local cilium agent/,
+      /postIpamFailure[^\n]{0,120}|(?:IPs to become available in CRD-backed allocation pool|initial IP to become available in)|unable to allocate IP via local cilium agent/,
       /cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/,
       /IPAM did (?:not )?provide (?:neither )?IPv4 n?or IPv6 address|Invalid IPAM response, missing addressing|IP allocation addressing i[sn] insufficient/,
       /cilium\.link\/ipam-range-full|pool not \(yet\) available|unable to determine IPAM pool for owner[^\n]{0,80}|cannot (?:allocate from|reuse from) non-existing pool/,

@@ -173,7 +173,7 @@ export const iptablesErrors: readonly KnownError[] = [
     id: 'xtables-lock',
     pattern: oneOf(
       /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status (?!3\b)\d|ip6?tables: Chain already exists/,
-      /Timed out waiting for iptables 1\.\d lock|Failed to acquire iptables lock/,
+      /Timed out (?:waiting for iptables 1\.\d|trying to acquire XTables) lock|Failed to acquire iptables lock/,
       /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)/,
       /(?:TABLE|CHAIN)_\w+ failed \(Resource temporarily unavailable\)/,
       /-N \S{1,40} --wait\][^\n]{0,40}Chain already exists|(?<!fork\/exec \S{1,40})tables: Resource temporarily unavailable/,

@@ -18,7 +18,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /Ipsec default interface lookup failed[^\n]{0,120}|external IPv4 node address is required when IPSec is enabled/,
       /failed to initialize wireguard(?: agent)?[^\n]{0,160}|Failed to set up wireguard peers[^\n]{0,160}|Failed to update WireGuard (?:peer|configuration)[^\n]{0,160}/,
       /failed to (?:load|save|generate) wg private key[^\n]{0,120}|detected duplicate public key\. node[^\n]{0,120}/,
-      /(?:Failed|Unable|Cannot) (?:to )?(?:add|delete|clean ?up|re-add|list|remove|replace|get|deprioritize)[^\n]{0,40}(?:\bXFRM\b|IPSec route|encryption rule)[^\n]{0,120}/,
+      /(?:Failed|Unable|Cannot) (?:to )?(?:add|delete|clean ?up|re-add|list|remove|replace|get|deprioritize)[^\n]{0,40}(?:\bXFRM\b|IPSec route|encryption rule)[^\n]{0,240} (?:subsys|module)=/,
+      /failed to add wireguard device[^\n]{0,240} (?:subsys|module)=/,
     ),
     who: 'the cilium agent, with encryption',
     meaning: 'the encryption between nodes (IPsec or WireGuard) could not be set up on this node',
@@ -72,6 +73,7 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /Encountered error (?:reconciling virtual router|during reconciliation" )[^\n]{0,160}|Error creating new BGP speaker[^\n]{0,120}/,
       /Failed to fetch secret[^\n]{0,60}: not found \(will continue with (?:empty password|old secret)\)|bgp-secrets-namespace not set/,
       /BGP control plane cannot be utilized with IPAM mode[^\n]{0,60}|failed to instantiate BGP Control Plane[^\n]{0,120}/,
+      /more then? one CiliumBGP\w+|as number mismatch expected \d+, received \d+[^\n]{0,240}(?:subsys|module)=/,
     ),
     who: "the cilium agent, of Cilium's BGP",
     meaning: 'the agent could not do what the BGP settings of this node ask for, so its peers miss routes',
@@ -86,5 +88,25 @@ export const ciliumClusterErrors: readonly KnownError[] = [
     ],
     cure: 'correct the object that the words behind it name; then the agent goes on by itself',
     wraps: true,
+  },
+  {
+    id: 'cilium-health',
+    pattern: oneOf(
+      /Cluster health: +(?!(\d{1,4})\/\1 )\d{1,4}\/\d{1,4} reachable[^\n]{0,60}/,
+      /(?:ICMP to stack|HTTP to agent): +(?:Connection timed out|Get "?http[^\n]{1,160})/,
+    ),
+    who: 'cilium-health, in `cilium-dbg status`',
+    meaning: 'this node does not reach another node, or a pod on it, by the way that pods take',
+    causes: [
+      'the nodes do not let each other through: 4240/tcp, ICMP, and the tunnel (8472/udp VXLAN, 6081/udp Geneve, ' +
+        '51871/udp WireGuard, protocol 50 IPsec)',
+      'with native routing: no route to the ranges of the other node',
+      'the other node is down, or its CiliumNode is left of a machine that is gone',
+    ],
+    look: [
+      'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-health status --probe',
+      'kubectl get ciliumnodes,nodes -o wide',
+    ],
+    cure: 'open these ports between the nodes (in the security groups of the cloud as well), or add the routes',
   },
 ]

@@ -99,7 +99,7 @@ export const ciliumNodeErrors: readonly KnownError[] = [
   {
     id: 'cilium-config-file',
     pattern: oneOf(
-      /failed to (?:render|write|read source|modify existing) CNI config(?:uration)?(?: file)?[^\n]{0,200}|(?:could not|cannot) find existing CNI config for chaining[^\n]{0,120}/,
+      /failed to (?:render|read source|modify existing) CNI config(?:uration)?(?: file)?[^\n]{0,200}|failed to write CNI configuration file at [^\n]{1,200}|(?:could not|cannot) find existing CNI config for chaining[^\n]{0,120}/,
       /no matching CNI configurations found \(will retry\)|Unable to (?:read|write) CNI configuration(?: file)?(?= to |")[^\n]{0,160}/,
       /failed to create the dir \S+ of the CNI configuration file[^\n]{0,120}|Failed to watch CNI configuration directory[^\n]{0,120}/,
     ),

@@ -14,6 +14,7 @@ export const ciliumStartErrors: readonly KnownError[] = [
       /level=fatal msg=(?!"?(?:Timed out waiting for pre-existing|Unable to start K8s watchers))[^\n]{1,400}? subsys=[\w-]+/,
       /level=fatal [^\n]{0,200}\bmodule=(?:agent|operator)\b[^\n]{0,200}/,
       /Failed to initialize datapath, retrying later[^\n]{0,200}/,
+      /Leader election lost[^\n]{0,80} subsys=cilium-operator|:9234\/healthz[^\n]{0,100}/,
     ),
     who: 'the cilium agent or operator',
     meaning: 'the agent of this node (or the operator) ended while it started: the words of the line say at which step',
