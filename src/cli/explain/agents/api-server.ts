@@ -58,7 +58,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /the server does not allow (?:access to|this method on) the requested resource(?: \([^)\n]{1,100}\))?/,
       /\bUser "system:(?:(?:serviceaccount|node):[^"]+|anonymous)" cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b/,
       /(?:pods|nodes|clusterinformations?|ippools?)\S* [^\n]{0,80}is forbidden: User "[^"]*" cannot/,
-      /no permission to watch resource \S+/,
+      /no permission to wat?c?h resource \S+/,
     ),
     who: 'a plugin that asks the API server',
     meaning: 'the request was refused: by a proxy in between, or because its role lacks the right',
@@ -177,6 +177,7 @@ export const apiServerErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:plugin type="[^"]*"|CNI network "[^"]*"|network for sandbox|failed \(\w+\):|SetNetworkStatus|annotat\w+ (?:the )?pod)[^\n]{0,400}(?:failed calling webhook "[^"]*"|failed to call webhook|admission webhook "[^"]*" denied the request)[^\n]{0,160}/,
       /failed calling webhook "[^"]*(?:spider|multus|kube-?ovn|cilium|calico|antrea|net-?attach|sriov|whereabouts|hybridnet|nsx|kubemacpool)[^"]*"[^\n]{0,400}/,
+      /ovnkube-node on node: \S+ is not allowed to modify[^\n]{0,80}/,
     ),
     who: 'the API server, to a plugin that writes to it',
     meaning:

@@ -75,6 +75,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /ovs-ofctl: \S+ is not a bridge or a socket|Error connecting to OVS\b[^\n]{0,60}/,
       /Given ovs-socket "[^"]*" was not found/,
       /failed to parse OVS \S+ socket, must be in this format|Failed to connect to ovs: [^\n]{1,80}/,
+      /SDN healthcheck (?:unable to connect to|detected unhealthy) OVS server/,
     ),
     who: 'the ovs plugin, or an agent with Open vSwitch',
     meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',

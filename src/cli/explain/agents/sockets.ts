@@ -65,7 +65,7 @@ export const agentErrors: readonly KnownError[] = [
       /(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )/,
       /(?:SubnetManager|create kubernetes config)[^\n]{0,160}no configuration has been provided/,
       /Failed to create Calico API client: invalid configuration: no configuration/,
-      /no (?:valid )?kubeconfig found at \S+|kubernetes kubeconfig file \S+ not found/,
+      /no (?:valid )?kubeconfig found at \S+|kubernetes (?:kubeconfig|CA certificate) file \S+ not found/,
     ),
     who: 'a plugin that asks the API server',
     meaning: "the plugin's kubeconfig is not on the node, or names no server: then it asks localhost:8080",
@@ -170,6 +170,8 @@ export const agentErrors: readonly KnownError[] = [
       /\blsp (?:does not exist|lost) for pod|read chassis file failed|chassis id is empty|no ovn0 address for node|OVN database echo (?:failed|timeout)/,
       /timeout waiting for ofport for/,
       /OVN database connection (?:timeout|failed) after \d+ attempts|node nic ovn0 is down/,
+      /failed to start ovn-nbctl daemon|ovn0 nic is down|failed to (?:get|init|ping) ovn0\b|wait pod ip \S+ to be ready/,
+      /waiting for Topology Version to be updated|node was not found after 30 seconds/,
     ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:

@@ -131,7 +131,7 @@ export const addressErrors: readonly KnownError[] = [
       /failed to allocate secondary ip address \([^)\n]*\): Address already in use/,
       /AddressConflict|(?:requested )?(?:IP )?address:? ?\S+ is already in use/,
       /requested ip address is already allocated to \w+|duplicate (?:IP )?address(?: detected)?/,
-      /IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|dadfailed/,
+      /IP address \S+ (?:conflicts|is in use by)|(?:address|IP) conflict|DAD failed|IPv6 DAD of address \S+ on interface \S+ failed|dadfailed/,
       /static IP allocation failed[^\n]{0,80}already in use/,
     ),
     who: 'an IPAM plugin, a check for duplicates, or the kernel',

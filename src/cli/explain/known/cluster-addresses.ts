@@ -23,7 +23,7 @@ export const clusterAddressErrors: readonly KnownError[] = [
   },
   {
     id: 'whereabouts-no-reservation',
-    pattern: /Error deallocating IP: did not find reserved IP for container/,
+    pattern: /did not find reserved IP for container/,
     who: 'whereabouts',
     meaning: 'a DEL came for a container that has no address: the ADD before it failed',
     causes: ['the ADD of the same container failed: its error counts', 'a second DEL for the same pod'],

@@ -42,7 +42,7 @@ export const reachErrors = [
   {
     id: 'forwarding-off',
     pattern:
-      /net\.ipv[46]\.(?:ip_forward|conf\.all\.forwarding) is 0|IPv[46] (?:global )?forwarding is disabled[.:]|\/(?:ip_forward|conf\/(?:all|default)\/forwarding) contents are not set to 1/,
+      /net\.ipv[46]\.(?:ip_forward|conf\.all\.forwarding) is 0|\/ip_forward=0, it must be set|IPv[46] (?:global )?forwarding is disabled[.:]|\/(?:ip_forward|conf\/(?:all|default)\/forwarding) contents are not set to 1/,
     who: 'the kernel',
     meaning: 'the node passes nothing on: pods reach the node and each other, and nothing beyond',
     causes: [

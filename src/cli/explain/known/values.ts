@@ -107,6 +107,7 @@ export const valueErrors: readonly KnownError[] = [
       /CNI_COMMAND is not (?:ADD|DEL)|required env variables missing/,
       /error parsing value of pair "(?!IgnoreUnknown)[^"\n]{1,120}"[^\n]{0,80}/,
       /\bCNI_[A-Z]+ env variable missing|environment variable CNI_\w+ must be specified|cache file path requires network name/,
+      /\bis required in CNI_ARGS|CNI_ARGS is required/,
     ),
     who: 'a plugin',
     meaning: 'the call lacks a variable (CNI_COMMAND, CNI_NETNS, …), or has one that cannot be',

@@ -27,7 +27,8 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
   },
   {
     id: 'ovn-bridge-changed',
-    pattern: /Fatal error: (?:patch|phys) port \S+ ofport changed from/,
+    pattern:
+      /Fatal error: (?:(?:patch|phys) port \S+ ofport changed|ofport of \S+ has changed|unexpected default OpenFlows count)/,
     who: 'ovnkube-node',
     meaning:
       'a port of the external bridge (br-ex) was made anew: ovnkube-node ends on purpose, to write its flows again',

@@ -23,6 +23,8 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /Device (?:\S+ )?VF (?:enable|creation) failed|VFs? (?:are )?not supported (?:on|by) (?:this|the) (?:device|card|NIC)/,
       /(?:checkExternallyManagedPF|resetSriov\w+|configureHWOptionsForSwitchdev|SetNetdevMTU)\(\): (?:requested|fail|unable)[^\n]{0,160}/,
       /LoadKernelModule\(\): failed to load kernel module[^\n]{0,120}/,
+      /cannot use mellanox devices when in kernel lockdown|mellanox-plugin configFW\(\): failed[^\n]{0,100}|SyncNodeState\(\): fail to (?:configure|reset)[^\n]{0,120}/,
+      /configSriovDevice\(\): (?:unable|VF link is not ready)[^\n]{0,120}/,
     ),
     who: 'the driver of the network card, or sriov-network-operator',
     meaning: 'the node could not make the virtual functions of a network card',
@@ -69,8 +71,10 @@ export const virtualFunctionErrors: readonly KnownError[] = [
   },
   {
     id: 'sriov-iommu',
-    pattern:
+    pattern: oneOf(
       /GetVFIODeviceFile\(\): [^\n]{0,40}iommu[^\n]{0,120}|error getting vfio device file for device: [^\n]{1,160}/,
+      /make sure IOMMU is enabled in BIOS|ensure that kernel args intel_iommu=on iommu=pt are set/,
+    ),
     who: 'sriov-network-device-plugin',
     meaning: 'the function is to be used with vfio-pci (DPDK, virtual machines), and has no IOMMU group on this node',
     causes: [
