@@ -8,6 +8,7 @@ export const calicoClusterErrors: readonly KnownError[] = [
   {
     id: 'calico-block-not-empty',
     pattern: oneOf(
+      /IPs that are allocated in IPAM but not actually in use/,
       /\bblock '[\da-f.:]+\/\d+' is not empty|Block must be empty but is not empty/,
       /unable or unwilling to release affinity for block/,
       /Failed to release block affinities for node\b(?![^\n]{0,200}(?:timeout|refused|deadline|forbidden))/,

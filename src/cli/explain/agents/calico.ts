@@ -45,7 +45,8 @@ export const calicoErrors: readonly KnownError[] = [
   },
   {
     id: 'calico-nodename',
-    pattern: /\/var\/lib\/calico\/(?:nodename|mtu)\b(?! exists|: permission denied)(?:: no such file or directory)?/,
+    pattern:
+      /\/var\/lib\/calico\/(?:nodename|mtu)\b(?! exists|: permission denied)(?:: no such file or directory)?|Node name may not be detected properly/,
     who: 'the calico plugin',
     meaning: 'calico-node has not started on this node: it writes its name there when it is up',
     causes: [
@@ -86,6 +87,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-full',
     pattern: oneOf(
+      /Unable to reclaim any empty blocks/,
       /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool/,
       /pools are likely exhausted|failed to find or claim a block/,
       /cannot allocate new block due to per host block limit|no pools match the required use/,
@@ -112,6 +114,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-not-ready',
     pattern: oneOf(
+      /Datastore became unready, need to restart/,
       /Calico is currently not ready to process requests|datastore is locked, skipping/,
       /Upgrade may be in progress, ready flag is not set|datastore (?:stays locked|is not ready or has not been initiali[sz]ed)/,
     ),
@@ -139,6 +142,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-address-refused',
     pattern: oneOf(
+      /Block host affinity does not match/,
       /provided IP address (?:\S+ )?is not in a configured pool|Address already assigned in block/,
       /the given pool \([^)]*\) (?:does not exist(?:, or is not enabled)?|is not enabled)/,
       /IP address \S+ is in IP pool "[^"]*", which is not allowed for use/,

@@ -125,6 +125,8 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-refused',
     pattern: oneOf(
+      /(?:set|setting|disable) (?:source-destination-check|src-dst-check|source destination check|SourceDestCheck)\b[^\n]{0,160}/,
+      /does not have necessary IAM creds to modify instance attribute|error getting ec2 (?:network-interface-id|region|instance-id)/,
       /UnauthorizedOperation: |Unauthorized operation: failed to call \w+:\w+/,
       /not authorized to perform: (?:ec2|eks|sts):\S*|NoCredentialProviders|WebIdentityErr|RequestLimitExceeded/,
       /(?:AuthFailure|AccessDenied\w*): [^\n]{0,120}|Throttling(?:Exception)?: [^\n]{0,80}/,

@@ -52,6 +52,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-interface',
     pattern: oneOf(
+      /v6 default route interface [^\n]{1,120} must be the same|none matched ip stack|could not compile the IP address regex/,
       /Could not match pattern \S+ to any of the available network interfaces/,
       /Failed to find (?:any valid )?interface to use|Failed to get default interface/,
       /Found default (?:v6 )?route but could not determine interface/,
@@ -112,7 +113,10 @@ export const flannelErrors: readonly KnownError[] = [
   },
   {
     id: 'flannel-other-range',
-    pattern: /specified in the flannel net config doesn't contain \S+ (?:IPv6 )?PodCIDR[^\n]{0,60}/,
+    pattern: oneOf(
+      /specified in the flannel net config doesn't contain \S+ (?:IPv6 )?PodCIDR[^\n]{0,60}/,
+      /Found previously leased subnet \(\S+\) that is not compatible with/,
+    ),
     who: 'flanneld',
     meaning: "the range in flannel's net-conf.json is not the one that the nodes have theirs from",
     causes: [
@@ -159,6 +163,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-harmless',
     pattern: oneOf(
+      /already exists with incompat[ai]ble (?:configuration|attributes)[^\n]{0,160}recreating device/,
       /fdb already populated with: \S+[^\n]{0,40}/,
       /etcd watch (?:channel )?for \S+ (?:closed|fell behind)|Watch of (?:networks|subnet leases) failed because (?:etcd index outside|header revision)/,
       /Watch of subnet leases failed because etcd index outside history window/,

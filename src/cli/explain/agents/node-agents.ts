@@ -61,6 +61,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-felix',
     pattern: oneOf(
+      /timed out waiting for Calico to become ready|Calico (?:failed to become ready|is not ready yet, waiting)/,
       /felix is not live|calico\/node is not live|felix is not ready/,
       /calico\/node is not ready: (?!BIRD|bad response from bird)[^\n]{1,120}|failed to connect to typha/,
       /Typha[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake(?! error)|\btls: )/,

@@ -27,6 +27,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
   {
     id: 'serviceaccount-missing',
     pattern: oneOf(
+      /Failed to read service account (?:token|namespace) file/,
       /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory/,
       /unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
       /service account token file \S+ does not exist/,

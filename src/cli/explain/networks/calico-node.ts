@@ -32,6 +32,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
   {
     id: 'calico-typha',
     pattern: oneOf(
+      /(?:typha|sync_client)[^\n]{0,120}(?:failed to load (?:certificate and key|CA)|failed to create TLS Config|Failed to (?:read|add) CA data)/,
       /peer certificate does not have required (?:CN|URI SAN)[^\n]{0,60}/,
       /(?:sync_server|typha)[^\n]{0,120}(?:TLS handshake error|Failed to read (?:client )?hello|timed out waiting for message from client|no pong received)[^\n]{0,120}/,
       /Client fell behind\. Disconnecting|Server responded without support for node resource updates/,
@@ -115,6 +116,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
   {
     id: 'calico-dataplane',
     pattern: oneOf(
+      /Unable to (?:determine whether to use the nftables|detect kube-proxy nftables)/,
       /Failed to synchronize (?:routing (?:table|rules)|VXLAN FDB entries|link addr entries)/,
       /(?:First|Second) attempt at updating routing table failed|Failed to sync routes to interface even after/,
       /Some interfaces still out-of sync|Failed to access interface (?:but it (?:now )?appears|after a failure)/,

@@ -37,6 +37,35 @@ export const calicoOperatorErrors: readonly KnownError[] = [
     cure: 'change the field that the message names (kubectl edit installation default); the operator looks at once',
   },
   {
+    id: 'calico-address-untracked',
+    pattern: oneOf(
+      /in use by \S+ and in active IPAM pool but has no IPAM allocation|in use by \S+ is not in any active IP pool/,
+      /Found [1-9]\d* in-use IPs that are (?:not in active IP pools|in active IP pools but have no corresponding)/,
+    ),
+    who: 'calicoctl ipam check',
+    meaning: "a pod or node has an address that Calico's data do not know: a further pod can get the same",
+    causes: [
+      'the data were restored from an older copy, or blocks or handles were deleted by hand',
+      'the pool was removed or changed while pods had addresses of it',
+      'the pod got its address from another plugin: it is older than Calico, or a second network',
+    ],
+    look: ['calicoctl ipam check --show-problem-ips', 'kubectl get pods -A -o wide | grep ADDRESS'],
+    cure: 'delete these pods, so that they get an address anew; a pool that pods use has to stay, disabled is enough',
+  },
+  {
+    id: 'calico-bpf-interface',
+    pattern: oneOf(
+      /Master interface '[^']*' ignored\. Add it to the bpfDataIfacePattern/,
+      /but that doesn't match BPFDataIfacePattern/,
+    ),
+    who: 'Felix with eBPF, in calico-node',
+    meaning:
+      'Felix leaves an interface of the node alone, so services and policies have no effect on what comes in there',
+    causes: ['the interface has a name that bpfDataIfacePattern does not know: a bond, a bridge, a name of its own'],
+    look: ['ip -br link', 'kubectl get felixconfigurations default -o yaml | grep -i ifacepattern'],
+    cure: 'add its name to bpfDataIfacePattern of the FelixConfiguration default, and keep what the pattern has',
+  },
+  {
     id: 'calico-operator-waits',
     pattern: oneOf(
       /(?:DaemonSet|Deployment) "(?:calico-system|tigera-operator|kube-system)\/(?:calico|tigera|csi-node-driver)[\w-]*" (?:is not available|is not yet scheduled|not found|update is)[^\n]{0,80}/,

@@ -8,6 +8,8 @@ export const flannelNodeErrors: readonly KnownError[] = [
   {
     id: 'flannel-start',
     pattern: oneOf(
+      /Unable to set NodeNetworkUnavailable to False|Subnet watch failed|could not watch (?:subnet )?leases|\bWatch (?:subnets|networks): /,
+      /failed to retrieve (?:subnet leases|networks)\b|Failed to establish etcd watch channel|error recreating etcd client/,
       /Failed to create (?:SubnetManager|NetworkManager): ?|Error registering network: ?|Error fetching backend: ?/,
       /failed to acquire lease: ?|error retrieving pod spec for '|error creating network manager: ?/,
       /(?:fail to|unable to) create (?:kubernetes|k8s) config: ?|node name not present in pod spec/,
@@ -33,6 +35,8 @@ export const flannelNodeErrors: readonly KnownError[] = [
   {
     id: 'flannel-node',
     pattern: oneOf(
+      /no nftables support|failed to (?:setup|remove) (?:ipv[46] )?peer \(|failed to add ipv[46] route to \(|failed to open wgctrl/,
+      /could not (?:remove wireguard device|generate private key|write key file)/,
       /Add(?:V6)?(?:ARP|FDB) failed|Del(?:V6)?(?:ARP|FDB) failed|(?:Add L[23]|AddL3|Delete L2) failed|fail(?:ed)? to (?:add|delete) (?:v6 )?vxlanRoute/i,
       /(?:Error|Effor) (?:adding|deleting|deleteing|recovering) (?:v6 |ipv6 )?route to \{?[^\n]{1,120}/,
       /Error fetching route list\. Will automatically retry|error fetching L2 table/,

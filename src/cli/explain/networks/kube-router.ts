@@ -36,6 +36,7 @@ export const kubeRouterErrors: readonly KnownError[] = [
   {
     id: 'kube-router-service-ip',
     pattern: oneOf(
+      /(?:IPv[46] address required, but )?no IPv[46] ranges (?:available|specified)/,
       /rejecting (?:all \d+ )?(?:externalIP|loadBalancerIP)s?\b[^\n]{0,160}/,
       /No --(?:service-external-ip|loadbalancer-ip)-range configured: all/,
     ),
@@ -81,6 +82,7 @@ export const kubeRouterErrors: readonly KnownError[] = [
   {
     id: 'kube-router-sync',
     pattern: oneOf(
+      /route could not be replaced due to|error peering with peer router|Failed to (?:add|remove) node \S+ as peer due to/,
       /Aborting sync\. Failed to [^\n]{1,80}|Error during (?:periodic|full|ipvs|periodic ipvs) sync\b/,
       /Skipping sending heartbeat from network \w+ controller|Controller heartbeat missed/,
       /Error (?:setting up IPVS services|cleaning up stale(?! gateway)|syncing (?:ipvs svc iptables|hairpin iptables|network policy for))[^\n]{0,80}/,
