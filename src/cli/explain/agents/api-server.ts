@@ -143,7 +143,8 @@ export const apiServerErrors: readonly KnownError[] = [
       'make the curl answer from this node (with the address of the message): start kube-proxy, open the port ' +
       '6443, or correct the route',
     ...refused,
-    unless: /\/v1-(?:k3s|rke2)\/|\/cacerts\b|Remotedialer proxy/,
+    unless:
+      /\b(?:ec2|sts|ecs|vpc)\.[\w.-]{0,40}(?:amazonaws|aliyuncs)\.com|\/v1-(?:k3s|rke2)\/|\/cacerts\b|Remotedialer proxy/,
   },
   {
     id: 'crd-missing',

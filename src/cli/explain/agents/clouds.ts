@@ -7,8 +7,10 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 export const cloudErrors: readonly KnownError[] = [
   {
     id: 'rule-exists',
-    pattern:
-      /failed to (?:add|set ?up)(?: [\w']+){0,2} ?rule\b[^\n]{0,120}: file exists|UpdateRuleListBySrc: (?!Success|empty)[^\n]{1,60}/i,
+    pattern: oneOf(
+      /failed to (?:add|set ?up)(?: [\w']+){0,2} ?rule\b[^\n]{0,120}: file exists|UpdateRuleListBySrc: (?!Success|empty)[^\n]{1,60}/,
+      /setup (?:fromHostV\w+|toHostV\w+) rule[^\n]{0,120}: file exists/,
+    ),
     who: 'the aws-cni plugin, or another that routes by rules',
     meaning: 'the address of the pod still has a routing rule on the node, of a pod that had it before',
     causes: ['the DEL of that pod did not reach its end', 'another program makes rules for the same addresses'],
@@ -20,6 +22,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-no-address',
     pattern: oneOf(
+      /all has no available ips to allocate|no available vSwitch for zone \S+/,
       /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress/,
       /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available/,
       /no available (?:IP )?address(?:es)?\b(?! (?:pools|on (?:this )?(?:network|pool)))|IPAM pool is (?:full|exhausted)/,
@@ -150,6 +153,8 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-route',
     pattern: oneOf(
+      /Node\.Spec\.PodCIDR != cloud alias|Inconsistency detected between node PodCIDR and node alias|Error initiali[sz]ing Routes support: [^\n]{1,120}|router-id not set in cloud provider config/,
+      /error configuring source-dest-check(?![^\n]{0,80}(?:Unauthorized|AccessDenied))[^\n]{0,120}/,
       /RouteController failed to create a route|Node created without a route|FailedToCreateRoute/,
       /Could not create route \S+ \S+ for node \S+[^\n]{0,160}|Couldn't reconcile node routes: [^\n]{1,200}/,
       /route_controller\.go:\d+\] (?:Unable to (?:create|delete) route|error listing routes)[^\n]{1,160}/,
@@ -175,6 +180,7 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'cloud-metadata',
     pattern: oneOf(
+      /error get url: \S+ from metaserver[^\n]{0,80}|get from metaserver failed[^\n]{0,120}/,
       /(?:169\.254\.169\.254|100\.100\.100\.200|metadata\.google\.internal)[^\n]{0,200}?(?:i\/o timeout|connection refused|deadline exceeded|no route to host|unreachable|EOF\b|status(?: code)?:? 4\d\d|no such host|Client\.Timeout)/,
       /EC2 ?Metadata (?:not available|RequestError|Error)[^\n]{0,100}|EC2MetadataError[^\n]{0,100}/,
       /failed to (?:retrieve|get)[^\n]{0,40}(?:imds metadata|instance metadata|from (?:the )?(?:IMDS|metadata service))/,
@@ -196,6 +202,9 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'terway-agent',
     pattern: oneOf(
+      /error dial to terway[^\n]{0,160}|unexpect pod network type|allocate (?:remote )?IP timeout|error (?:create aliyun client|init (?:k8s service|ENI ip resource manager|eni resource manager))[^\n]{0,160}/,
+      /type="terway[^"]*"[^\n]{0,60} failed \(\w+\): (?:not support this network type|failed to acquire cni lock|setup (?:eni|host veth) config|setup container,)[^\n]{0,160}/,
+      /security groups should not be more than \d+|instance \S+ is not support ipv6|mismatch witch ecs security group|trunk eni id not found|(?:CniCreateENIError|CniPodCreateError|CniPodENIDeleteErr)\b[^\n]{0,160}/,
       /(?:type="terway[^"]*"|\bterway\b|\bdaemon\.go\b)[^\n]{0,200}(?:failed connect to daemon|allocate (?:remote )?IP timeout|has not been initialized|error get e(?:ni|link)|error find link)[^\n]{0,120}/,
       /(?:error (?:batch create|create trunk|get attached|wait for|list all member|describe|get trunk) enis?\b|(?:attach|create|delete|detach) eni failed)[^\n]{0,160}/,
       /no eni can handle the allocation|pod networking \S+ is not ready|eni cr phase \S+|error init vsw pool[^\n]{0,120}/,
@@ -205,7 +214,12 @@ export const cloudErrors: readonly KnownError[] = [
     ),
     who: 'the terway plugin',
     meaning: 'the terway agent of this node answered without an address for the pod; its words say why',
-    causes: ['the vSwitch or the quota of interfaces is used up', 'its role lacks a right', 'it starts still'],
+    causes: [
+      'the vSwitch or the quota of interfaces is used up',
+      'its role lacks a right',
+      'it starts still',
+      'eni-config: more security groups than 5, others than those of the machine, IPv6 on a machine type without it',
+    ],
     look: ['kubectl -n kube-system logs ds/terway-eniip -c terway --tail=30'],
     cure: 'do what the quoted words and the log of terway name',
     wraps: true,
@@ -213,7 +227,8 @@ export const cloudErrors: readonly KnownError[] = [
   {
     id: 'azure-endpoint',
     pattern: oneOf(
-      /(?:azure-vnet|\[cni-net\]|\[net\]|azure-container-networking)[^\n]{0,120}Failed to (?:create|attach|add)\b[^\n]{1,160}/,
+      /handleConsecutiveAdd failed[^\n]{0,120}|Network manager has no external interfaces[^\n]{0,40}|ipv6 snat rule not set[^\n]{0,60}|CNI error\. Delete Endpoint/,
+      /(?:azure-vnet|\[cni-net\]|\[net\]|azure-container-networking)[^\n]{0,120}Failed to (?:create|attach|add|connect|apply|find (?:interface|the))\b[^\n]{1,160}/,
       /(?:Adding|Enabling|Creating|Deleting|Setting) (?:snat|infra|IPv6|ipv6|proxy arp|vlan|ovs)[^\n]{0,40} failed with[^\n]{0,120}/,
     ),
     who: 'the azure-vnet plugin',
@@ -221,6 +236,8 @@ export const cloudErrors: readonly KnownError[] = [
     causes: [
       'the interface that it uses as master is not the one of the subnet, or was renamed (accelerated networking)',
       'what an earlier pod or an earlier mode (bridge, transparent) left on the node',
+      '"no external interfaces": its state (/var/run/azure-vnet.json) is empty or of before: it is made anew ' +
+        'when the node starts',
     ],
     look: ['tail -n 40 /var/log/azure-vnet.log', 'cat /var/run/azure-vnet.json | head -60; ip -br link'],
     cure: 'do what the words behind it name; a node that stays so is best replaced (drain, reimage)',

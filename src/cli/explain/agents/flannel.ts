@@ -24,6 +24,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'node-no-podcidr',
     pattern: oneOf(
+      /has no (?:ranges from which CIDRs can be allocated|CIDRs\b)[^\n]{0,60}/,
       /Missing IPv[46] address on n\.Spec\.PodCIDRs|PodCIDRs? (?:is )?empty for node/,
       /node(?:\S| "[^"]{0,80}"){0,80} has no (?:pod ?cidr)|failed to acquire lease: node "[^"]*" pod cidr not assigned/,
       /pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)/,
@@ -43,6 +44,8 @@ export const flannelErrors: readonly KnownError[] = [
     causes: [
       'kubeadm init ran without --pod-network-cidr, or the controller manager without --allocate-node-cidrs',
       'all ranges of the cluster CIDR are given away: a /16 in /24 is 256 nodes',
+      'GCE: the instance has no alias range for pods (made outside of its node pool), or the subnet has no room ' +
+        'for one',
     ],
     look: ["kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR'"],
     cure:

@@ -91,6 +91,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'agent-port-taken',
     pattern: oneOf(
+      /(?:gRPC port|metrics server)[^\n]{0,80}listen tcp \S{0,20}:(?:816[23]|5005[12]): bind: address already in use/,
       /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/,
       /listen (?:tcp|udp|unix)[46]? \S{1,80}: bind: address already in use(?=[^\n]{0,40} subsys=)/,
       /listen tcp[46]? \S{0,60}:179: bind: address already in use|Another device with this VNI may already exist/,
@@ -114,6 +115,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'kernel-too-old',
     pattern: oneOf(
+      /unsupport(?:ed)? kernel version, require/,
       /nsenter: cannot open \S*\/ns\/(?:cgroup|time)\b[^\n]{0,40}/,
       /Linux kernel version [\d.]+ or newer is required|kernel version [\d.-]+ has a nat related bug/,
       /(?:your|this|the running|linux) kernel(?: version)? (?:\S+ )?is too old\b[^\n]{0,80}/,

@@ -159,6 +159,8 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'agent-options',
     pattern: oneOf(
+      /\bAWS_VPC_[A-Z\d_]{3,60} (?:MUST be|cannot be)[^\n]{0,80}|conf\.VethPrefix (?:can be at most|must be less than)|invalid Network policy mode|failed to parse additional ENI Tags/,
+      /Prefix [Dd]elegation is not supported on non-nitro instance/,
       /(?:level=fatal|\[FATAL\]|\bF\d{4} )[^\n]{0,300}?(?:--[a-z][\w-]{3,40}["'`=)]?[^\n]{0,120}(?:\brequires?\b|required|cannot|can't|conflicts?|not supported|must (?:be|not)|invalid|unsupported|mutually exclusive|not compatible)|(?:\brequires?\b|cannot|can't|conflicts?|must (?:be|not)|unsupported|invalid|not compatible)[^\n]{0,120}--[a-z][\w-]{3,40})/,
       /(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)[^\n]{0,80}(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+/,
       /(?:unknown (?:shorthand )?flag:|flag provided but not defined:) \S+ Usage of \S*(?:flannel|kube-router|cilium|multus|ovnkube|antrea|kube-ovn|calico|weave)\S*/,

@@ -60,10 +60,12 @@ import { ovnKubernetesErrors } from '../networks/ovn-kubernetes.ts'
 import { spiderpoolErrors } from '../networks/spiderpool.ts'
 import { weaveErrors } from '../networks/weave.ts'
 import { awsErrors } from '../platforms/aws.ts'
+import { azureErrors } from '../platforms/azure.ts'
 import { virtualFunctionErrors } from '../platforms/virtual-functions.ts'
 import { virtualMachineErrors } from '../platforms/virtual-machines.ts'
 import { kubeletWordErrors } from '../steps/kubelet-words.ts'
 import { podStepErrors } from '../steps/pod-steps.ts'
+import { toolErrors } from '../steps/tools.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
 export const unknownOwnError: KnownError = {
@@ -109,6 +111,7 @@ export const knownErrors: readonly KnownError[] = [
   ...agentStateErrors,
   ...awsErrors,
   ...cloudErrors,
+  ...azureErrors,
   ...secondNetworkErrors,
   ...spiderpoolErrors,
   ...kubeOvnErrors,
@@ -141,5 +144,6 @@ export const knownErrors: readonly KnownError[] = [
   ...sandboxErrors,
   ...runtimeErrors,
   ...reachErrors,
+  ...toolErrors,
   ...anyonesErrors,
 ]

@@ -50,6 +50,7 @@ export const firewallErrors: readonly KnownError[] = [
   {
     id: 'nft-refused',
     pattern: oneOf(
+      /Error: Set member cannot be range|Error: syntax error, unexpected [^\n]{1,160}\b(?:table|chain|rule|element|set) (?:inet|ip6?|bridge|netdev)\b/,
       /Error: Could not process rule: (?:Operation not supported|No such file or directory|Invalid argument|Device or resource busy)/,
       /conn\.Receive: netlink receive: [a-z ]+|\bnft\W{0,2} did not return successfully while applying ruleset/,
       /Error: Could not process rule: (?!Operation not permitted)[A-Z][a-z ]+/,

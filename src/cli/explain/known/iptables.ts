@@ -172,6 +172,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'xtables-lock',
     pattern: oneOf(
+      /Multiple ebtables programs were executing simultaneously|Trying to obtain lock \S*ebtables/,
       /cannot (?:add|delete|flush|rename) custom chain [\w-]+: exit status (?!3\b)\d|ip6?tables: Chain already exists/,
       /Timed out (?:waiting for iptables 1\.\d|trying to acquire XTables) lock|Failed to acquire iptables lock/,
       /holding the xtables lock|CHAIN_(?:USER_)?(?:ADD|DEL) failed \((?:File exists|Device or resource busy)\)/,
@@ -223,6 +224,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-argument',
     pattern: oneOf(
+      /iptables[^\n]{0,120}must be shorter than IFNAMSIZ/,
       /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}/,
       /ip6?tables-restore[^\n]{0,60}: exit status 2 ?\(Bad argument[^\n]{0,80}/,
       /Bad argument [`'"][^'"\n]{1,80}['"] Error occurred at line: \d+|ip6?tables-restore[^\n]{0,60}: COMMIT expected at line \d+/,

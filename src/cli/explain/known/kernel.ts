@@ -65,6 +65,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'namespace-refused',
     pattern: oneOf(
+      /mount of \/sys failed: (?:Operation not permitted|Permission denied)|nsenter: (?:cannot open \/proc\/\d+\/ns\/net: Permission denied|reassociate to namespaces failed: Operation not permitted)/,
       /(?:failed to (?:create|setup) (?:new )?(?:network namespace|netns|namespace)|(?:error creating|(?:could not|unable to) create) (?:new )?(?:network namespace|netns))[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/,
       /failed to create network for alloc: (?:open|mkdir|l?stat) \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}/,
       /mount --(?:make-r?shared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,
@@ -113,6 +114,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'kernel-module',
     pattern: oneOf(
+      /path=\/lib\/modules\/\S+\.ko\S* error=[A-Z][^\n]{1,60}/,
       /kernel does not have Open vSwitch VXLAN support|"xt_set" does not exist/,
       /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported/,
       /Failed to open TUN device|(?:Operation not supported|No such device) - Failed to create (?:veth|macvlan|ipvlan|vlan)\b/,

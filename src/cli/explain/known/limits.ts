@@ -34,6 +34,7 @@ export const limitErrors: readonly KnownError[] = [
   {
     id: 'sysctl-refused',
     pattern: oneOf(
+      /sysctl: cannot stat \/proc\/sys\/net\/(?:netfilter\/nf_conntrack|ipv4\/conf\/(?:cali|cni|flannel|veth))\S+: No such file/,
       /Could not enable ipv[46] forwarding|cannot enable IP Forwarding via sysctl/,
       /(?:error|failed|could not|unable)[^\n]{0,40}(?:set|config|writ)[^\n]{0,40}\bsysctls?\b[^\n]{0,200}(?<!ipv6\S{0,80})(?:: no such file or directory|: invalid argument|: permission denied|read-only file system|: operation not permitted)/,
       /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
@@ -141,7 +142,7 @@ export const limitErrors: readonly KnownError[] = [
   {
     id: 'disk-full',
     pattern:
-      /(?<!watch (?:on|for) \S{0,9})\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle|run\/cni)\S*: (?:no space left on device|disk quota exceeded|read-only file system|structure needs cleaning|input\/output error)/i,
+      /(?<!watch (?:on|for) \S{0,9})\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle|run\/cni|run\/aws-node)\S*: (?:no space left on device|disk quota exceeded|read-only file system|structure needs cleaning|input\/output error)/i,
     who: 'the kernel',
     meaning: 'a file of the network cannot be written',
     causes: ['the disk is full, of bytes or of inodes', 'the file system turned read-only after an error of the disk'],

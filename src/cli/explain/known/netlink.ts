@@ -23,6 +23,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'no-memory',
     pattern: oneOf(
+      /RTNETLINK answers: (?:Cannot allocate memory|No buffer space available)/,
       /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)/,
       /Add(?:V6)?(?:FDB|ARP) failed: (?:no buffer space available|cannot allocate memory)/,
       /fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory/,
@@ -52,7 +53,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /bpftool -j feature probe\]?[^\n]{0,40}exit status \d+/,
       /\bmap\b[^\n]{0,30}unable to update map: [a-z ]{1,40}|\bProg section '[^']*' rejected: [^\n]{1,60}|Verifier analysis:/,
       /tail call maps in the program have JITed owner|Error fetching program\/map!|Unable to load program" subsys=/,
-      /failed to create map \(calico_[^\n]{0,160}|\bmap create failed: [A-Z][a-z ]{1,40}|failed to (?:load|remove) XDP program from \S+/,
+      /failed to create map (?:\(calico_|aws_)[^\n]{0,160}|\bmap create failed: [A-Z][a-z ]{1,40}|failed to (?:load|remove) XDP program from \S+/,
       /loading eBPF collection into the kernel: [^\n]{1,160}|load program: (?:permission denied|invalid argument|bad address)[^\n]{0,120}/,
       /\b(?:needs|requires)(?: a)?(?: Linux)? kernel (?:version )?[>= ]{0,3}\d+\.\d+[^\n]{0,120} subsys=|BPF system config check: NOT OK/,
       /Unable to (?:update|create|lookup|delete) element (?:for|from|in)(?: \w+)? map with file descriptor[^\n]{0,80}/,
@@ -115,6 +116,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'link-gone',
     pattern: oneOf(
+      /\bip: can't find device '|(?<!(?:output|status)[^\n]{0,60})Device "[\w.-]{1,15}" does not exist\./,
       /(?:failed|unable|could not|cannot|error)[^\n]{0,60}(?:look ?up|find|get|fetch|refetch|retrieve|delete|set)\b[^\n]{0,100}(?:Link not found|no such device|no such network interface|Cannot find device)/,
       /Cannot find device "[^"]*"|\bLink not found\b|missing link #\d+ in the container network namespace/,
       /container interface name \S+ does not exist/,

@@ -53,6 +53,7 @@ export const sandboxErrors: readonly KnownError[] = [
   {
     id: 'netns-gone',
     pattern: oneOf(
+      /nsenter: reassociate to namespaces failed: (?:Invalid|Bad)[^\n]{0,40}/,
       /is not of type NSFS|no network namespace detected on/,
       /stat netns path "?[^"\n]{0,120}"?[^"\n]{0,120}: no such file or directory/,
       /(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)/,
@@ -108,8 +109,10 @@ export const sandboxErrors: readonly KnownError[] = [
   },
   {
     id: 'netns-busy',
-    pattern:
+    pattern: oneOf(
       /failed to (?:remove|umount) netns[^\n]{0,160}|network namespace "[^"]*" is not fully closed|rm: cannot remove ['"]?\/(?:var\/)?run\/\S*netns\/\S+: Device or resource busy|(?:unlinkat|remove|unlink|umount|unmount\w*)(?: NS)?:?(?: at)? \/(?:var\/)?run\/\S*netns\/\S+:? (?:device or resource busy|target is busy)/,
+      /Cannot remove namespace file "[^"\n]{1,80}": Device or resource busy/,
+    ),
     who: 'containerd, CRI-O',
     meaning: "the pod's network namespace is still mounted somewhere, so its file cannot be removed",
     causes: [

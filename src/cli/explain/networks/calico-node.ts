@@ -79,6 +79,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
     look: ['ip -br link | grep cali', 'networkctl list; nmcli device 2>/dev/null', 'journalctl -k --since -10m'],
     cure: 'let NetworkManager and networkd leave cali* and tunl* alone (unmanaged); do what the last words say',
     wraps: true,
+    unless: /type="(?:aws|egress|azure)-|aws-cni/,
   },
   {
     id: 'calico-datastore',

@@ -30,6 +30,7 @@ export const awsErrors: readonly KnownError[] = [
   {
     id: 'aws-delete-refused',
     pattern: oneOf(
+      /failed to parse vlanId from prevResult[^\n]{0,80}/,
       /del cmd: (?:failed to process delete request|error received from DelNetwork gRPC call)/,
       /del cmd: failed (?:to delete with prevResult|on tear ?down pod network)[^\n]{0,160}/,
       /DelNetworkReply: [^\n]{0,120}(?:unknown pod|pod not found|pod UID mismatch)/,
@@ -51,6 +52,7 @@ export const awsErrors: readonly KnownError[] = [
   {
     id: 'aws-policy-agent',
     pattern: oneOf(
+      /Failed to recover the BPF state[^\n]{0,120}/,
       /127\.0\.0\.1:50052[^\n]{0,60}|failed to connect to network policy agent[^\n]{0,60}/,
       /failed to setup (?:default )?network policy[^\n]{0,80}|failed to delete pod network policy for Pod[^\n]{0,80}/,
       /(?:Failed to get network policy configs|Failed to connect to ipamd at)[^\n]{0,120}/,
@@ -71,6 +73,8 @@ export const awsErrors: readonly KnownError[] = [
   {
     id: 'aws-controller',
     pattern: oneOf(
+      /eniconfig is not available|error while retrieving eniconfig[^\n]{0,120}|(?:unmarshal|parse) PodENIData\b[^\n]{0,80}|PodENIData is empty/,
+      /ipamd[^\n]{0,60}\bno trunk(?: found|!)/,
       /pod does not have label vpc\.amazonaws\.com\/\S+|failed to allocate branch ENI to pod[^\n]{0,120}/,
       /Failed to get pod ENI config|pod-?ENI annotation[^\n]{0,60}(?:not found|missing|empty)/,
       /failed to get Branch ENI resource|failed to annotate pod with branch ENI details[^\n]{0,160}/,
@@ -88,6 +92,7 @@ export const awsErrors: readonly KnownError[] = [
       'the controller could not write into the pod: a webhook or the API server refused the change',
       'the role of the cluster lacks AmazonEKSVPCResourceController',
       'Windows: enable-windows-ipam is not set in amazon-vpc-cni, or the old controller and its webhook do not run',
+      'custom networking: the ENIConfig that the label of the node names (its zone) is not there',
     ],
     look: [
       'kubectl get events -A | grep -i -e eni -e SecurityGroup',
@@ -98,7 +103,10 @@ export const awsErrors: readonly KnownError[] = [
   {
     id: 'aws-start',
     pattern: oneOf(
-      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}/,
+      /waitENIAttached: giving up[^\n]{0,80}|Instance metadata does not match data store[^\n]{0,80}|Failed to check API server connectivity[^\n]{0,160}/,
+      /(?:ENI|eni) network setup: [^\n]{1,160}|Failed to cleanup old (?:main ENI |host )?(?:IP )?rule[^\n]{0,120}|Failed to get primary (?:MAC from IMDS|IF)\b[^\n]{0,160}|Failed to configure (?:system parameters|IPv6 settings)[^\n]{0,200}/,
+      /Failed to retri(?:ev|v)e? ENI info|Failed to recreate k8s client with cache[^\n]{0,120}|Using default maxPods as \d+ because reading/,
+      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}|ipamd: can not initialize with AWS SDK[^\n]{0,120}/,
       /(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}/,
       /waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to [a-z ]{1,60}/,
       /Failed to increase pool size(?: for network card \d+)?: [^\n]{0,60}Unable to discover attached ENI[^\n]{0,120}/,
@@ -126,12 +134,14 @@ export const awsErrors: readonly KnownError[] = [
   },
   {
     id: 'aws-version',
-    pattern: /wrong client version "[^"]*" \(!= "[^"]*"\)/,
+    pattern: oneOf(/wrong client version "[^"]*" \(!= "[^"]*"\)/, /unknown backing store format[^\n]{0,120}/),
     who: 'the aws-cni plugin',
     meaning: 'the file of the plugin on the node and ipamd in the aws-node pod are of different releases',
     causes: [
       'aws-node was updated or rolled back, and the new file of the plugin did not get to the node',
       'the machine image brings a plugin of its own, and aws-node has not started yet',
+      '"backing store": what ipamd kept (/var/run/aws-node/ipam.json) is of another release; a restart of the ' +
+        'machine makes it anew',
     ],
     look: [
       'echo \'{"cniVersion":"0.4.0"}\' | CNI_COMMAND=VERSION /opt/cni/bin/aws-cni; ls -l /opt/cni/bin/aws-cni',
@@ -142,6 +152,8 @@ export const awsErrors: readonly KnownError[] = [
   {
     id: 'aws-eni',
     pattern: oneOf(
+      /Failed to increase (?:IP|ip|Prefix) pool[^\n]{0,160}|Failed to (?:set ?up networking for|clean up leaked|tag the newly created|get) (?:ENI|eni) [^\n]{1,160}|Failed to call EC2 to describe ENIs[^\n]{0,240}/,
+      /failed to allocate all available \S+ [^\n]{0,160}|Failed to allocate \d+ IP addresses on an ENI[^\n]{0,160}/,
       /(?:AllocENI|attachENI|FreeENI|DescribeAllENIs|getENISubnetID|get attached ENIs): [^\n]{1,160}/,
       /Failed to (?:attach|detach|free|set up|retrieve|reconcile(?: and delete)?) (?:any |IP \S+ on |Prefix \S+ on )?ENIs?\b[^\n]{0,160}/,
       /Failed to (?:CreateNetworkInterface|increase pool size|call ec2:\w+|fetch ENI IP addresses)\b[^\n]{0,160}/,
@@ -156,6 +168,7 @@ export const awsErrors: readonly KnownError[] = [
       'the subnet or the machine type has no room for more: the code of EC2 behind it says so',
       'its role lacks a right, or EC2 limits requests',
       'an interface was detached or removed by hand, or metadata and EC2 do not agree yet',
+      'it does not reach the API of EC2: no way out of the subnet, no endpoint, no name server',
     ],
     look: ['tail -n 40 /var/log/aws-routed-eni/ipamd.log', 'kubectl -n kube-system describe pod -l k8s-app=aws-node'],
     cure: 'do what the words of EC2 behind it name; ipamd tries again by itself',
@@ -165,6 +178,8 @@ export const awsErrors: readonly KnownError[] = [
   {
     id: 'aws-pod-network',
     pattern: oneOf(
+      /failed to (?:setUp|add|delete(?: old)?) vlan link[^\n]{0,120}|unable to setup (?:fromHostV\w+ rule|IP based|IIF based)[^\n]{0,160}|failed to setup veth network[^\n]{0,160}/,
+      /(?:setup host snat|setup(?:Container|Host)IPv6Route) failed[^\n]{0,160}|(?:global unicast IPv6|link-local IPv6 address) not found (?:in|on) host[^\n]{0,80}|node primary ENI must have a global IPv6 address[^\n]{0,60}/,
       /(?:Setup|Teardown)(?:BranchENI)?Pod(?:ENI)?Network: [^\n]{1,200}|setup NS network: [^\n]{1,160}/,
       /setupVeth network: [^\n]{1,160}|Failed SetupPodNetwork for container[^\n]{0,160}|host-side veth not found for pod \S+/,
       /add command: failed to setup network[^\n]{0,160}|Failed on TeardownPodNetwork[^\n]{0,120}/,
@@ -176,6 +191,7 @@ export const awsErrors: readonly KnownError[] = [
       'what a pod with the same address left: a rule or an interface of that name is there already',
       'IPv6 is off in the pod or on the node, and the cluster uses it',
       'another program changes interfaces and rules at the same moment: NetworkManager, systemd-networkd',
+      'egress of IPv6 (egress-cni): the first interface of the node has no global IPv6 address',
     ],
     look: ['tail /var/log/aws-routed-eni/plugin.log', 'ip rule; ip -br link', 'ip route show table all | head -40'],
     cure: 'do what the words behind it name; the next try of kubelet takes another address',
