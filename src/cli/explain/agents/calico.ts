@@ -87,6 +87,7 @@ export const calicoErrors: readonly KnownError[] = [
   {
     id: 'calico-full',
     pattern: oneOf(
+      /unable to assign an address: no IP pools provided/,
       /Unable to reclaim any empty blocks/,
       /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool/,
       /pools are likely exhausted|failed to find or claim a block/,

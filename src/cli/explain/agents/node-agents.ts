@@ -35,6 +35,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'calico-node-address',
     pattern: oneOf(
+      /(?:startup|autodetection)\S* \d+: (?:Unable to query host interfaces|Failed to enumerate interfaces|Unable to retrieve host network interfaces)/,
       /Failed to autodetect an IPv[46] address|Unable to auto-?detect (?:an |any )?IPv[46] address[^\n]{0,120}/,
       /no valid IPv[46] addresses found on the host interfaces/,
       /Couldn't autodetect an IPv[46] address[^\n]{0,80}/,

@@ -21,6 +21,8 @@ export const otherAgentErrors: readonly KnownError[] = [
   {
     id: 'contiv-endpoint',
     pattern: oneOf(
+      /Error (?:creating|deleting|removing|updating|setting) (?:veth pairs|local port \S+|endpoint \S+ from ofnet|VTEP port \S+|vlan switch|link \S+ (?:up|mtu))\b[^\n]{0,60}\bErr: /,
+      /OVS operation failed for op: |Failed to setup contiv nodeport chain/,
       /Error creating EP; Err: [^\n]{1,60}|\b(?:Add|Del)Endpoint returned \d{3}\b|\bEP create failed for pod: \S+/,
       /Endpoint (?:\S+ |operation )?(?:create|delete)(?: operation)? failed\. Error: |CreateEndpoint failure for ep: /,
       /Error (?:creating|deleting) endpoint:? [{&][^\n]{1,300}\. Err: [^\n]{1,80}|Couldnt find network \S+ in docker/,

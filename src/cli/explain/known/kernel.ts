@@ -104,7 +104,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'state-permission',
     pattern:
-      /\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|(?:open|l?stat|mkdir|read) \/etc\/cni\b\S*: permission denied/,
+      /Unable to (?:create directory|chown) \/var\/(?:lib|run|log)\/calico|\/(?:var\/lib|(?:var\/)?run)\/(?:cni|calico|flannel|cilium|multus|antrea)\b\S*: permission denied|(?:open|l?stat|mkdir|read) \/etc\/cni\b\S*: permission denied/,
     who: 'host-local, libcni',
     meaning: 'the state of the network belongs to root, and the caller is not root or may not write there',
     causes: ['it runs rootless, or without sudo', 'SELinux: files were copied or restored with another label'],

@@ -46,6 +46,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'bpf-refused',
     pattern: oneOf(
+      /Failed to (?:mount BPF filesystem|create bpf maps)\b/,
       /(?:load|creat|attach|pin|open|mount|replac)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf|XDP)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK|bad file descriptor)/,
       /failed to attach connect-time load balancer|Failed to (?:initialize BPF network|mount cgroup2 filesystem|prepare mount point: )/,
       /BPF program load failed permanently|kernel BPF verifier rejected|error creating bpf maps|Failed to create \w[\w ]{0,30} BPF map/,

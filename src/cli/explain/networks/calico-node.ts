@@ -84,6 +84,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
   {
     id: 'calico-datastore',
     pattern: oneOf(
+      /failed to query Rancher's cluster state config map|Failed to initialize confd config|failed to reconcile tunnel address/,
       /error getting ClusterInformation: (?!resource |connection |Get\b)|failed to build Calico client|Failed to initialize Calico datastore/,
       /ipam_plugin\.go[^\n]{0,40}(?:failed to (?:load api client config|initialize api client|migrate ipam))/,
       /Readiness probe failed: (?:Error reaching apiserver: |initialized to false)|Failed to read status file \/status\/status\.json/,

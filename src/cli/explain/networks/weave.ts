@@ -36,6 +36,7 @@ export const weaveErrors: readonly KnownError[] = [
   {
     id: 'weave-start',
     pattern: oneOf(
+      /weave[^\n]{0,80}(?:Failed to (?:open pcap|bind metrics server)|unable to allocate IP address for bridge)|\bNPC\b[^\n]{0,80}Failed to (?:open pcap|bind metrics)/,
       /weave[^\n]{0,200}(?:creating (?:bridge|datapath|dummy interface|pcap veth pair|bridged fastdp veth pair)|setting (?:proxy_arp|accept_ra to 0|tx off)|configuring (?:iptables|ARP cache on bridge)|setting (?:bridge|datapath) "[^"]*" (?:mac|mtu))/,
       /(?:clear\/create|ensure existence of) (?:filter|nat)\/WEAVE\S* chain/,
       /Interface "?\S+"? which needs to be in UP state for Weave functioning/,
