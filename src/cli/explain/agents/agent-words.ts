@@ -10,7 +10,7 @@ import { oneOf } from '../known/known-error.ts'
 export const agentWords = oneOf(
   /direct routing device|TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b/,
   /error communicating with apiserver|aws-k8s-agent|aws-node\b|network-policy-agent|azure-cns|kuryr|ovs-vsctl/,
-  /ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|\bmodule=(?:agent|operator|clustermesh)\b|kindnet|IPPool|daemon creation failed|\bBPF maps?\b|remotedialer|\bk3s\b|\brke2\b/,
+  /ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|\bmodule=(?:agent|operator|clustermesh)\b|kindnet|IPPool|daemon creation failed|\bBPF maps?\b|remotedialer|\bnetd\b|when ensuring |\bk3s\b|\brke2\b/,
   /cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|regist(?:er|ering) network\b/,
   /volume "bpf(?:-?maps|-?fs|fs)"|Failed calling DescribeInstanceTypes for `|awsutils/,
   /network (?:policy|routes?|services?) controller|\bovn[ns]b_db\b|RouteController/,

@@ -216,6 +216,7 @@ export const flannelErrors: readonly KnownError[] = [
       /remote configuration: expected=\w+, retrieved=false|Error observed on etcd connection/,
       /Unable to establish (?:etcd )?connection to remote cluster|kvstore: [^\n]{0,40}(?:quorum|not ready)/,
       /not able to connect to any etcd endpoints|Ensure that etcd is running on|waiting for initial session to be established|failed (?:to establish connection|connecting) to kvstore/,
+      /Failed waiting for kvstore connection|Timed out waiting to acquire the kvstore lock|Unable to (?:contact consul server|(?:create|retrieve the) kvstore client)|has-quorum=(?!true)\S[^\n]{0,100}/,
     ),
     who: 'flanneld, calico or Cilium with etcd',
     meaning: 'etcd does not answer where the agent looks for it',

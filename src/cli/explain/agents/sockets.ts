@@ -42,6 +42,7 @@ export const agentErrors: readonly KnownError[] = [
       /Unable to restore endpoint|Error while rewriting endpoint BPF program|endpoint failed to regenerate/,
       /Not processing API request[^\n]{0,80}|waiting for initial endpoint generation to complete|endpoint ID \d+ is already in use|unable to insert endpoint into manager/,
       /endpoint for (?:CNI attachment ID|container) \S+ already exists|Cancelling obsolete endpoint creat/,
+      /Cannot (?:create|update|get) CEP\b[^\n]{0,120}|(?:Could not create or update|Unable to create) CiliumEndpoint resource|Error while reloading endpoint BPF program|Initial policy compute failed/,
     ),
     who: 'the cilium plugin',
     meaning: 'the agent of this node answers, but could not make the endpoint of the pod',

@@ -48,7 +48,7 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /mismatched MaxConnectedClusters[^\n]{0,60}|cannot use default cluster name \([^\n]{1,60}|remote Cluster(?:ID|Name) \([^)\n]{1,40}\) does not match[^\n]{0,60}/,
       /timeout while waiting for all clusters to be locally synchronized|Unable to initialize ClusterMesh[^\n]{0,160}/,
       /failed to (?:retrieve|propagate|write|detect whether the) cluster configuration[^\n]{0,160}|is KVStoreMesh running and serving/,
-      /(?<![\w/])(?!(\d{1,3})\/\1 )\d{1,3}\/\d{1,3} (?:remote )?clusters ready|\betcd cluster ID has changed/,
+      /(?:ClusterMesh|KVStoreMesh): +(?!(\d{1,3})\/\1 )\d{1,3}\/\d{1,3} (?:remote )?clusters ready|\betcd cluster ID has changed|Cannot connect to remote cluster\b[^\n]{0,120}/,
     ),
     who: 'the cilium agent, in a ClusterMesh',
     meaning: 'this cluster and another one of the mesh do not agree on their settings, or one is not ready',

@@ -15,6 +15,7 @@ export const ciliumStartErrors: readonly KnownError[] = [
       /level=fatal [^\n]{0,200}\bmodule=(?:agent|operator)\b[^\n]{0,200}/,
       /Failed to initialize datapath, retrying later[^\n]{0,200}/,
       /Leader election lost[^\n]{0,80} subsys=cilium-operator|:9234\/healthz[^\n]{0,100}/,
+      /unable to retrieve cilium status: container [^\n]{1,200}|container cilium-(?:agent|operator) is in \w{3,30}[^\n]{0,160}/,
     ),
     who: 'the cilium agent or operator',
     meaning: 'the agent of this node (or the operator) ended while it started: the words of the line say at which step',

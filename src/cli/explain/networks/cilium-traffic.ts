@@ -28,9 +28,30 @@ export const ciliumTrafficErrors: readonly KnownError[] = [
     cure: 'let the peer through in a policy (entities for host, remote-node and world), or correct the selectors',
   },
   {
+    id: 'cilium-egress-gateway',
+    pattern: oneOf(
+      /Error (?:applying|removing) (?:IPv[46] )?egress gateway policy[^\n]{0,160}|Error relaxing rp_filter for gateway interfaces[^\n]{0,160}/,
+      /Failed to derive policy gateway configuration[^\n]{0,160}|failed to retrieve (?:interface with egress IP|IPv[46] address for egress interface)[^\n]{0,120}/,
+      /xx drop \(No (?:egress gateway found|Egress IP configured)\)[^\n]{0,120}|Failed to add CiliumEgressGatewayPolicy: malformed[^\n]{0,160}/,
+    ),
+    who: 'the cilium agent, of its egress gateways',
+    meaning: 'the node that should send the traffic of pods on with a fixed address does not do so',
+    causes: [
+      'no node has the labels of the policy, or that node does not have the egressIP or interface that is named',
+      'the gateway is down, and the agents have not learned it yet',
+      'net.ipv4.conf.INTERFACE.rp_filter is 1 (strict) and cannot be changed',
+    ],
+    look: [
+      'kubectl get ciliumegressgatewaypolicies -o yaml; ip -br addr',
+      'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg bpf egress list',
+    ],
+    cure: 'correct nodeSelector, egressIP or interface of the policy; give the node that address',
+    wraps: true,
+  },
+  {
     id: 'cilium-drop',
     pattern: oneOf(
-      /xx drop \((?!Policy denied|Denied by|Authentication)[A-Z][^\n)]{2,60}(?:\([^\n)]{1,20}\))?\)[^\n]{0,120}/,
+      /xx drop \((?!Policy denied|Denied by|Authentication|No egress)[A-Z][^\n)]{2,60}(?:\([^\n)]{1,20}\))?\)[^\n]{0,120}/,
       /(?:Stale or unroutable IP|CT: Map insertion failed|No mapping for NAT masquerade|FIB lookup failed|Invalid source ip|Missed tail call|Unsupported L[23] protocol|Service backend not found|Fragmentation needed|No tunnel\/encapsulation endpoint[^\n]{0,20}|Host datapath not ready|Traffic is unencrypted|VLAN traffic disallowed[^\n]{0,20}) +DROPPED[^\n]{0,40}/,
     ),
     who: 'the datapath of Cilium, by cilium-dbg monitor or hubble observe',

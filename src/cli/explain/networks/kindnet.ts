@@ -10,7 +10,7 @@ export const smallClusterErrors: readonly KnownError[] = [
     pattern: oneOf(
       /\bcni database \S+ ?: [^\n]{1,120}|no ranges configured, can not allocate IPs for Pods|failed to configure network ranges[^\n]{0,120}/,
       /error (?:querying|inserting|scanning) (?:IP|port map)[^\n]{0,160}|error updating container ID and IP[^\n]{0,120}/,
-      /(?:error starting transaction|error executing statement|error preparing statement|error deleting pod entry): [^\n]{1,100}/,
+      /\bkindnet[^\n]{0,200}(?:error starting transaction|error executing statement|error preparing statement|error deleting pod entry): [^\n]{1,100}/,
       /address \S+ allready allocated|\bcni-kindnet[^\n]{0,200}(?:no IPs available|not available addresses|allocator full|database is locked)/,
     ),
     who: 'the cni-kindnet plugin',
@@ -45,7 +45,7 @@ export const smallClusterErrors: readonly KnownError[] = [
   {
     id: 'kind-network',
     pattern: oneOf(
-      /failed to (?:ensure (?:docker|podman|nerdctl) network|apply overlay network|install CNI|generate CNI manifest)[^\n]{0,200}/,
+      /failed to (?:ensure (?:docker|podman|nerdctl) network|apply overlay network)[^\n]{0,200}/,
       /failed to decode networks list[^\n]{0,120}|container addresses should have 2 values, got \d+ values/,
     ),
     who: 'kind',
@@ -63,9 +63,28 @@ export const smallClusterErrors: readonly KnownError[] = [
     wraps: true,
   },
   {
+    id: 'netd-rules',
+    pattern: oneOf(
+      /found an error for \S+: [^\n]{1,160} when ensuring|Failed to create policy routing config set[^\n]{0,160}/,
+      /failed to (?:add|delete duplicated|get) (?:ip rule|IP rule count for rule): [^\n]{1,200}, error: [^\n]{1,80}/,
+      /failed to (?:append rule|clean chain|delete chain) [^\n]{1,120} in table \S{1,20}[^\n]{0,160}|configure local rule destinations from node: [^\n]{1,120}/,
+      /failed to get route for IP: \S+ \([^\n]{1,80}|failed to get the link by index: \S+ \([^\n]{1,80}/,
+    ),
+    who: 'netd, on nodes of GKE',
+    meaning: 'netd could not write its rules for the traffic of pods (policy routing, exceptions from masquerade)',
+    causes: [
+      'another program holds the lock of iptables, or removes its rules',
+      'the node has no default route, or its Node object no range, yet',
+    ],
+    look: ['ip rule; ip route show table all | head -30', 'kubectl -n kube-system logs ds/netd --tail=30'],
+    cure: 'netd tries again by itself; a node that stays so is best made anew',
+    wraps: true,
+    needsNetwork: true,
+  },
+  {
     id: 'k3s-network',
     pattern: oneOf(
-      /failed to start networking: [^\n]{1,200}|\bflannel (?:exited|failed to (?:set address annotations|wait for RBAC))[^\n]{0,200}|failed to check netMode for flannel[^\n]{0,120}/,
+      /level=\w+ msg="failed to start networking: [^\n]{1,200}|\bflannel (?:exited|failed to (?:set address annotations|wait for RBAC))[^\n]{0,200}|failed to check netMode for flannel[^\n]{0,120}/,
       /unable to initialize network policy controller[^\n]{0,200}|Skipping network policy controller start[^\n]{0,160}|Failed to start (?:netpol|network policy controller)[^\n]{0,160}/,
       /Flannel error checking netMode[^\n]{0,80}|Flannel configuration not defined/,
     ),
@@ -85,7 +104,7 @@ export const smallClusterErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Waiting to retrieve (?:agent|kube-proxy) configuration; server is not ready: [^\n]{1,200}|Failed to validate connection to cluster at [^\n]{1,200}/,
       /Failed to retrieve list of apiservers from server: [^\n]{1,160}|No servers in load balancer proxy list|no servers configured for load balancer/i,
-      /(?:failed to get CA certs|failed to retrieve configuration from server): [^\n]{1,200}/,
+      /failed to get CA certs: [^\n]{1,200}|failed to retrieve configuration from server: [^\n]{0,200}\/v1-(?:k3s|rke2)\/[^\n]{0,120}/,
     ),
     who: 'the agent of k3s or rke2',
     meaning: 'the agent does not reach a server (6443, rke2: 9345), by whose answers it sets up the node',
