@@ -16,6 +16,7 @@ export const ovnErrors: readonly KnownError[] = [
       /(?:OVN|libovsdb|ovsdb|[ns]bdb|:664[12])\b[^\n]{0,300}\bendpoint is not leader\b/,
       /ovn[ns]b_db\.db: (?:record \d+|has not joined the cluster)[^\n]{0,120}/,
       /ovs[a-z-]*: ovsdb error: [^\n]{0,80}(?:raft|cluster)[^\n]{0,80}/,
+      /\b[ns]b raft check failed|raft header (?:cluster ID|file) \S+ (?:does not match|has a missing)|failed to rejoin OVN_\w+ cluster|has not yet joined and connected to its cluster/,
     ),
     who: "ovsdb-server, of OVN's databases",
     meaning: "the servers of OVN's northbound or southbound database do not agree on who belongs to their cluster",

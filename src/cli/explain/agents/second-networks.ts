@@ -77,6 +77,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /Given ovs-socket "[^"]*" was not found/,
       /failed to parse OVS \S+ socket, must be in this format|Failed to connect to ovs: [^\n]{1,80}/,
       /SDN healthcheck (?:unable to connect to|detected unhealthy) OVS server/,
+      /is not ready \((?:failed to read pid|ovs-appctl failed)|Another process is currently managing OVS/,
     ),
     who: 'the ovs plugin, or an agent with Open vSwitch',
     meaning: 'Open vSwitch of this node (ovsdb-server, ovs-vswitchd) does not answer',

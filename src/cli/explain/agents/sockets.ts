@@ -173,6 +173,8 @@ export const agentErrors: readonly KnownError[] = [
       /OVN database connection (?:timeout|failed) after \d+ attempts|node nic ovn0 is down/,
       /failed to start ovn-nbctl daemon|ovn0 nic is down|failed to (?:get|init|ping) ovn0\b|wait pod ip \S+ to be ready/,
       /waiting for Topology Version to be updated|node was not found after 30 seconds/,
+      /dial unix \S*\/ovn\/ovn[ns]b_db\.sock[^\n]{0,80}/,
+      /\b(?:process_ready|wait_for_event|ovs\w*|ovn\S*)(?: \S+){0,3} did not come up, exiting|Failed to find ovnkube-db endpoint/,
     ),
     who: 'the plugin of OVN-Kubernetes or Kube-OVN',
     meaning:
@@ -210,6 +212,7 @@ export const agentErrors: readonly KnownError[] = [
       /cannot connect to grpc dataplane[^\n]{0,60}/,
       /(?:failed \(\w+\)|network(?: for sandbox \S+)?): (?:[\w -]{1,60}: )?rpc error: code = Unavailable desc = (?:grpc: the connection is unavailable|transport is closing|all SubConns are in TransientFailure|connection closed|error reading from server)[^\n]{0,160}/,
       /unhealthy spiderpool-agent backend/,
+      /(?:Readiness|Liveness|Startup) probe failed: [^\n]{0,80}:57[12]0\/v1\/runtime\/[^\n]{0,120}/,
     ),
     who: 'a plugin that passes calls on to an agent',
     meaning: 'the agent behind the plugin does not answer on this node',

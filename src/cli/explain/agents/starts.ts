@@ -40,6 +40,7 @@ export const startErrors: readonly KnownError[] = [
       /Unable to automatically detect MTU|default route MTU not found|Unable to determine BPF NodePort [^\n]{1,80}|Cannot determine any device for BPF NodePort/,
       /device wildcard expansion failed|K8s node device not found|node address could not be derived|Cilium cannot find the IPv[46] address for this node/,
       /invalid encapsulation IP provided|the set OVN Encap IP is invalid|failed to get default gateway interface|No default route identified in the host/,
+      /IP address of the host \S+ could not be determined\. Exiting/,
     ),
     who: 'the agent of Cilium, OVN-Kubernetes, Kube-OVN, kube-router or another network',
     meaning: 'the agent found no interface or address of the node over which it is to reach the other nodes',

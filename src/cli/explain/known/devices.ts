@@ -12,7 +12,7 @@ export const deviceErrors: readonly KnownError[] = [
       /failed to (?:get|find) VF(?! (?:\S+ )?(?:representor|netdev|locationPath))/,
       /All virtual functions on parent device "[^"]*" (?:seem to be|are already) in use|find a free virtual function/,
       /no (?:free )?VFs? (?:available|found)|failed to (?:open|read) the sriov_numfs of device[^\n]{0,120}/,
-      /Insufficient (?!vpc\.amazonaws|devices\.kubevirt|\S*gpu)[\w.-]+\/\S*(?:sriov|vfs?\b|vf_|mlx|mlnx|rdma|hca|dpdk|netdevice|[_-]net\b|[_-]?nics?\b|infiniband|roce|macvtap|fpga-vf|e810|x710|i40e|ixgbe)\S{0,40}/,
+      /Insufficient (?!vpc\.amazonaws|devices\.kubevirt|\S*gpu)[\w.-]+\/\S*(?:sriov|vfs?\b|vf_|mlx|mlnx|rdma|hca|dpdk|netdevice|[_-]net\b|[_-]?nics?\b|infiniband|roce|hostdev|macvtap|fpga-vf|e810|x710|i40e|ixgbe)\S{0,40}/,
       /(?:can(?:no|')t allocate unhealthy devices|requested number of devices unavailable for) \S*(?:sriov|vf|mlx|mlnx|rdma|hca|nic|net)\S{0,40}/,
       /failed to create PCI address pool[^\n]{0,160}|PCIDEVICE_\w+[^\n]{0,60}(?:not (?:set|found|present|defined)|is empty)/,
       /can't (?:get|read) the symbolic link of (?:the device|virtfn)|unable to get VF ID with PF: \S+|no symbolic link (?:between virtual function and PCI|for the virtfn)[^\n]{0,60}/,

@@ -20,6 +20,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /Failed to find ip6?tables command/,
       /iptables is not available on this host|neither iptables nor ip6tables is usable|\b(?:ip6?tables(?:-\w+)?|nft): (?:command )?not found/,
       /command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
+      /Unable to redirect iptables binaries|iptables is not present in either/,
     ),
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',

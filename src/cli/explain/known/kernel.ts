@@ -159,6 +159,7 @@ export const kernelErrors: readonly KnownError[] = [
       /iptables table is not available on this system|iptables match socket is not available|Policy routing: ?NOT OK|maybe kernel module for \S+ is not available/,
       /wireguard not supported by the Linux kernel/,
       /iptables[^\n]{0,200}modprobe: can't change directory to '\/lib\/modules'/,
+      /Failed to load the WireGuard kernel module/,
     ),
     who: 'the kernel',
     meaning: 'the kernel cannot make such a link, queue or filter: the module is not there, or cannot be loaded',

@@ -223,6 +223,7 @@ export const programErrors: readonly KnownError[] = [
       /\/host\/\S+ is non-writeable, skipping|Failed to (?:copy|mv) [^\n]{1,120}This may be caused by selinux/,
       /(?:calico|install\.go)[^\n]{0,80}Failed to (?:install \w|check if (?:directory|file)|create directory|copy install to|verify installed binary)[^\n]{0,80}/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
+      /Location \S*cni\S* does not exist|Failed to install (?:cni config|\S{1,80} to \S*cni\S*)/,
     ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',
     meaning: 'the plugin could not be put into the directory of plugins of the node',

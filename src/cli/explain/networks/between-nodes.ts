@@ -12,6 +12,7 @@ export const betweenNodesErrors: readonly KnownError[] = [
       /Error installing cable\b[^\n]{0,160}|error (?:creating|initializing) the cable driver[^\n]{0,120}/,
       /Error starting the cable driver[^\n]{0,120}|error starting the Pluto process[^\n]{0,120}|Error running Pluto|Pluto exited/,
       /Failed to add (?:endpoint|remote) peer[^\n]{0,120}/,
+      /could not determine public IP|Unable to resolve public IP by any of the resolver methods/,
     ),
     who: 'the gateway of Submariner',
     meaning: 'the gateway node has no tunnel to the other cluster: its driver (libreswan, WireGuard, VXLAN) failed',
@@ -19,9 +20,12 @@ export const betweenNodesErrors: readonly KnownError[] = [
       'another IPsec daemon of the node has the ports 500 and 4500, or the kernel lacks what the driver needs',
       'UDP 4500 and 4490 do not pass to the gateway of the other cluster',
       'both sides have different drivers or keys: the broker was made anew, and one cluster was not joined again',
+      '"public IP": the gateway asks the internet for its own address, and has no way there',
     ],
     look: ['subctl show connections; subctl diagnose all', 'ss -Hlunp | grep -e :500 -e :4500 -e :4490'],
-    cure: 'end the other daemon on the gateway node, open the ports there, and join the cluster again (subctl join)',
+    cure:
+      'end the other daemon on the gateway node, open the ports there, and join the cluster again (subctl join); ' +
+      'without a way out annotate the node: gateway.submariner.io/public-ip=ipv4:ADDRESS',
     wraps: true,
   },
   {

@@ -97,7 +97,7 @@ export const ciliumTrafficErrors: readonly KnownError[] = [
       /Failed (?:to apply|applying|to handle node \w+ event while applying) (?:node )?handler[^\n]{0,200}|Node update failed during datapath node validation[^\n]{0,160}/,
       /failed to update or remove node routes[^\n]{0,120}|(?:Unable|failed) to (?:delete|update)(?: in)? tunnel endpoint map[^\n]{0,120}|Unable to update in tunnel endpoint map/,
       /Unable to (?:delete|update|install) (?:direct node )?route"[^\n]{0,160}(?:subsys|module)=|failed to (?:enable|remove old|apply initial sync \(no) encapsulation[^\n]{0,120}/,
-      /insertNeighbor failed[^\n]{0,120}|failed to (?:get next hop IP|retrieve route for remote node IP)[^\n]{0,120}|No more IDs available for nodes/,
+      /insertNeighbor failed[^\n]{0,120}|failed to (?:get next hop IP(?! for secondary)|retrieve route for remote node IP)[^\n]{0,120}|No more IDs available for nodes/,
     ),
     who: 'the cilium agent',
     meaning: 'the way to another node (a route, an entry of the tunnel, a neighbour) could not be made on this one',

@@ -40,7 +40,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /Add(?:V6)?(?:ARP|FDB) failed|Del(?:V6)?(?:ARP|FDB) failed|(?:Add L[23]|AddL3|Delete L2) failed|fail(?:ed)? to (?:add|delete) (?:v6 )?vxlanRoute/i,
       /(?:Error|Effor) (?:adding|deleting|deleteing|recovering) (?:v6 |ipv6 )?route to \{?[^\n]{1,120}/,
       /Error fetching route list\. Will automatically retry|error fetching L2 table/,
-      /Failed to (?:setup|set up|ensure|bootstrap) (?:masq|iptables|IPTables|IP6Tables|ip6tables|blackhole)[^\n]{0,60}/,
+      /(?<!proxier\.go:\d{1,4}\] "?|node\.go:\d{1,4}\] )Failed to (?:setup|set up|ensure|bootstrap) (?:masq|iptables|IPTables|IP6Tables|ip6tables|blackhole)[^\n]{0,60}/,
       /flannel[^\n]{0,160}(?:error setting up rules|error checking rule existence|failed to apply partial iptables-restore|unable to teardown iptables|Failed to recycle IP6?Tables rules)/,
       /Error starting charon daemon|error adding ipsec (?:out|in|fwd)? ?policy|Failed to load PSK/,
       /failed to (?:add|get) (?:peer|wireguard)(?! (?:index|idx)\b| [\d.a-f:]+(?: |: rpc|$))[^\n]{0,60}|could not (?:create wireguard interface|setup wireguard)/,

@@ -87,6 +87,7 @@ export const kubeOvnErrors: readonly KnownError[] = [
       /failed to initialize (?:ovn (?:resources|chassis annotation)|node (?:routes|chassis)|OVS bridges|ovs mirror|crd finalizers|ipam\b)[^\n]{0,120}/,
       /failed to do the OS initialization[^\n]{0,120}|failed to mv cni config file[^\n]{0,120}|failed to create ovn [sn]b client[^\n]{0,120}/,
       /failed to sync crd (?:subnets|vlans|ips|vpc nat gateways)[^\n]{0,120}|failed to set NB_Global \w+[^\n]{0,120}/,
+      /host ip \S+ not in env NODE_IPS\b[^\n]{0,80}/,
     ),
     who: 'kube-ovn-cni or kube-ovn-controller, at its start',
     meaning: 'Kube-OVN ended while it started: the words behind it say at which step',
@@ -94,6 +95,7 @@ export const kubeOvnErrors: readonly KnownError[] = [
       'Open vSwitch of this node, or the databases of OVN (ovn-central), do not run yet',
       'the API server does not answer it, or CRDs of its release are missing',
       'the kernel refuses a setting, or the directory of configurations cannot be written',
+      'NODE_IPS: ovn-central lacks the address of this node: it changed, or the node got the role of a master later',
     ],
     look: [
       'kubectl -n kube-system get pods -o wide | grep -e ovn -e ovs',

@@ -17,7 +17,7 @@ export const kubeRouterErrors: readonly KnownError[] = [
       /BGPGracefulRestart(?:Deferral)?Time (?:should|must) be|incorrect BGP holdtime range/,
       /(?:processing|process|peer with) Global Peer Router(?:\(s\)| configs)[^\n]{0,120}|CLI Peer Passwords (?:flag|file)/,
       /specified in `kube-router\.io\/bgp-local-addresses`[^\n]{0,60}/,
-      /Both BFD and BGP Graceful Restart should not be enabled|\bbfd (?:port(?! node)|detection multiplier|desired min) [^\n]{1,80}/,
+      /Both BFD and BGP Graceful Restart should not be enabled|\bbfd (?:port(?! node| is not enabled)|detection multiplier|desired min) [^\n]{1,80}/,
     ),
     who: 'kube-router',
     meaning:

@@ -53,6 +53,7 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /'deviceType: [\w-]+' conflicts with '|(?:vdpa|software bridge management) requires the device to be configured in switchdev/,
       /\.Spec\.NetworkNamespace field can't be specified if the resource is not in/,
       /(?:eSwitchMode|linkType) must be [^\n]{1,20} to use software bridge|node is part of more then one pool/,
+      /numVfs\(\d+\) in CR \S+ (?:is|exceed)|nicSelector in CR \S+|PF name (?:in )?nicSelector, |in CR \S+ (?:is higher|is not equal|not supported)[^\n]{0,80}/,
     ),
     who: 'sriov-network-operator',
     meaning: 'the SriovNetworkNodePolicy (or SriovNetwork) is none that the operator takes',
