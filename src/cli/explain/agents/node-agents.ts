@@ -9,7 +9,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
     id: 'calico-bgp',
     pattern: oneOf(
       /unable to (?:connect|write) to BIRD|bird: BGP: Unexpected connect from unknown address/,
-      /BGP (?:session|peering)s?[^\n]{0,40}(?:not established|down|failed)/,
+      /BGP (?:session|peering)s?(?! policy)[^\n]{0,40}(?:not established|down|failed)/,
       /BIRD[^\n]{0,40}is not (?:ready|live|running)|BIRDv?[46]? is not ready|bad response from bird6?\b[^\n]{0,60}/,
       /BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file/,
       /unable to connect to BIRDv?[46]? socket/,

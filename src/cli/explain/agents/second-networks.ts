@@ -31,6 +31,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /open \/(?:var\/)?run\/secrets\/kubernetes\.io\/serviceaccount\/\S+: no such file or directory/,
       /unable to load in-cluster configuration[^\n]{0,100}|KUBERNETES_SERVICE_(?:HOST|PORT)[^\n]{0,60}not set/,
       /service account token file \S+ does not exist/,
+      /failed to read (?:service account token|Kubernetes CA file)\b/,
     ),
     who: 'a plugin that asks the API server',
     meaning:

@@ -73,7 +73,7 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /Encountered error (?:reconciling virtual router|during reconciliation" )[^\n]{0,160}|Error creating new BGP speaker[^\n]{0,120}/,
       /Failed to fetch secret[^\n]{0,60}: not found \(will continue with (?:empty password|old secret)\)|bgp-secrets-namespace not set/,
       /BGP control plane cannot be utilized with IPAM mode[^\n]{0,60}|failed to instantiate BGP Control Plane[^\n]{0,120}/,
-      /more then? one CiliumBGP\w+|as number mismatch expected \d+, received \d+[^\n]{0,240}(?:subsys|module)=/,
+      /more then? one CiliumBGP\w+|BGP peering policy selection failed[^\n]{0,120}|as number mismatch expected \d+, received \d+[^\n]{0,240}(?:subsys|module)=/,
     ),
     who: "the cilium agent, of Cilium's BGP",
     meaning: 'the agent could not do what the BGP settings of this node ask for, so its peers miss routes',

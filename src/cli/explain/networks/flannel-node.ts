@@ -55,5 +55,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
     look: ['ip -d addr show flannel.1; ip route | grep -i flannel', 'bridge fdb show dev flannel.1 | head'],
     cure: 'do what the words behind it say; when flannel.1 is gone, restart the flannel pod of this node',
     wraps: true,
+    // Cilium's agent says the same of its peers.
+    unless: / (?:subsys|module)=/,
   },
 ]
