@@ -8,6 +8,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'plugin-not-found',
     pattern: oneOf(
+      /CNI plugin "[\w-]{1,40}"[^\n]{0,80} needs to be installed in CNI_PATH/,
       /Corresponding binary for user requested plugin \S+ is not present|could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path/,
       /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin (?!\S{1,80} in v1 plugin registry)"?[\w.-]+"?/,
       /(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory/,

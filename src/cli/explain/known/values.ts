@@ -65,6 +65,7 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'value-unknown',
     pattern: oneOf(
+      /unsupported network backend "[^"\n]{0,40}"/,
       /network hostname "[^"]*" is not a valid DNS name|unparsable ipam option \S+|mtu -?\d+ is less than zero/,
       /failed to parse (?:ingress|egress) bandwidth|resource is unreasonably (?:large|small)|unsupported cni driver "[^"]*"/,
       /unsupported "\w+" network option "[^"]*"|option "[^"]*" specified for HairpinMode|is not a valid hairpin-mode value/,
