@@ -25,3 +25,8 @@ export function plainText(text: string): string {
 export function anySpace(pattern: RegExp): RegExp {
   return new RegExp(pattern.source.replace(/ (?![?*+{])/g, '\\s+'), pattern.flags)
 }
+
+/** The text without the marks of Markdown within it: asterisks for bold words, and backticks, which are quotes then. */
+export function withoutMarkup(text: string): string {
+  return text.replaceAll('**', '').replaceAll('`', '"')
+}

@@ -11,7 +11,7 @@ import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
 import { hasNoPodAddress } from './pasted-result.ts'
-import { anySpace, plainText } from './plain-text.ts'
+import { anySpace, plainText, withoutMarkup } from './plain-text.ts'
 import { plainWords } from './plain-words.ts'
 import { remainderOf } from './remainder.ts'
 
@@ -40,14 +40,18 @@ export interface Recognised {
   readonly hints: readonly string[]
 }
 
-/** Everything known in a text. */
+/** Everything known in a text: as it stands, else as the ways of pasting one are undone that few texts need. */
 export function recognise(text: string): Recognised {
   const plain = plainText(text)
   const found = lookInto(plain)
+  if (!isEmpty(found)) return found
   const folded = plain.replace(/\s+/g, ' ')
-  if (!isEmpty(found) || folded === plain) return found
-  const again = lookInto(folded)
-  return isEmpty(again) ? found : again
+  const others = [folded, withoutMarkup(folded)].filter((other) => other !== plain)
+  for (const other of others) {
+    const again = lookInto(other)
+    if (!isEmpty(again)) return again
+  }
+  return found
 }
 
 /** Whether nothing was recognised. */

@@ -8,8 +8,8 @@ import { oneOf } from '../known/known-error.ts'
  * ("[FATAL][29] startup/startup.go") and Cilium's ("subsys=daemon").
  */
 export const agentWords = oneOf(
-  /direct routing device|TryLoadPodDelegates|kube-peers|BPF filesystem|\bbpffs\b|\bipamd\b/,
-  /error communicating with apiserver|aws-k8s-agent|aws-node\b|network-policy-agent|azure-cns|kuryr|ovs-vsctl/,
+  /direct routing device|TryLoadPodDelegates|kube-peers|BPF filesystem|path "\/sys\/fs\/bpf"|\bbpffs\b|\bipamd\b/,
+  /error communicating with apiserver|aws-k8s-agent|aws-node\b|network[- ]policy[- ]agent|azure-cns|kuryr|ovs-vsctl/,
   /ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|\bmodule=(?:agent|operator|clustermesh)\b|kindnet|IPPool|daemon creation failed|\bBPF maps?\b|remotedialer|\bnetd\b|when ensuring |\bk3s\b|\brke2\b/,
   /cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|regist(?:er|ering) network\b/,
   /volume "bpf(?:-?maps|-?fs|fs)"|Failed calling DescribeInstanceTypes for `|awsutils/,
@@ -19,7 +19,7 @@ export const agentWords = oneOf(
   /minimal supported kernel version is[^\n]{0,200} subsys=/,
   /desc = Could not (?:add|delete|get) (?:route|link|interface)|IP v[46] route \(src:/,
   /version `GLIBC_[\d.]+' not found(?! \(required)|\bip ?sets?\b[^\n]{0,80}: ipset v\d/,
-  /Set (?:KUBE|cali|weave)\S+ doesn't exist|istio-inpod|virt-launcher|plugging phase\d/,
+  /Set (?:KUBE|cali|felix|weave)\S+ doesn't exist|istio-inpod|virt-launcher|plugging phase\d/,
   /\bnsx[_-](?:node|ncp|ujo|container)/,
   /Error running agent: error (?:initializing|creating|connecting|getting|listing)|error initializing agent: |initialize IPv[46] allocator|overlaps with existing route \S+ on host/,
   /net-attach-def|\bsubmariner\b|\bGlobalCIDR\b|LogicalPort|EgressIP\b|kubeovn|ValidatePodNetworkFailed|AcquireAddressFailed|providernetwork|ovn-encap-ip|\bbr-ex\b|networkPolicyOnly|Node IPv[46] CIDR mask size|openshift-(?:network|multus|ovn)/,

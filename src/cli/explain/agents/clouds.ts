@@ -155,7 +155,7 @@ export const cloudErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Node\.Spec\.PodCIDR != cloud alias|Inconsistency detected between node PodCIDR and node alias|Error initiali[sz]ing Routes support: [^\n]{1,120}|router-id not set in cloud provider config/,
       /error configuring source-dest-check(?![^\n]{0,80}(?:Unauthorized|AccessDenied))[^\n]{0,120}/,
-      /RouteController failed to create a route|Node created without a route|FailedToCreateRoute/,
+      /has no routes assigned to it\. NodeNetworkUnavailable|RouteController failed to create a route|Node created without a route|FailedToCreateRoute/,
       /Could not create route \S+ \S+ for node \S+[^\n]{0,160}|Couldn't reconcile node routes: [^\n]{1,200}/,
       /route_controller\.go:\d+\] (?:Unable to (?:create|delete) route|error listing routes)[^\n]{1,160}/,
       /hcloud\/(?:\w+\.)?(?:CreateRoute|DeleteRoute|ListRoutes|newRoutes)\b[^\n]{0,160}/,

@@ -57,7 +57,7 @@ export const flannelErrors: readonly KnownError[] = [
     pattern: oneOf(
       /v6 default route interface [^\n]{1,120} must be the same|none matched ip stack|could not compile the IP address regex/,
       /Could not match pattern \S+ to any of the available network interfaces/,
-      /Failed to find (?:any valid )?interface to use|Failed to get default interface/,
+      /Failed to find (?:any valid )?interface to use|find (?:a )?valid interface matching \S+|Failed to get default interface/,
       /Found default (?:v6 )?route but could not determine interface/,
       /No IPv[46] address found for given interface|Failed to find IPv[46] address for interface/,
       /Failed to find (?:any valid interface to use|interface to use that matches)[^\n]{0,160}/,

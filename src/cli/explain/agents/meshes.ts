@@ -102,7 +102,8 @@ export const meshErrors: readonly KnownError[] = [
       /Failed to validate networking configuration\b[^\n]{0,120}/,
       /iptables validation failed; workload is not ready for Istio|Validation failed: validation timeout/,
       /Error connecting to 127\.0\.0\.\d+:15002[^\n]{0,80}|failed to run validation: validation timeout/,
-      /client failed to connect to the verification server[^\n]{0,80}/,
+      /client failed to connect to the verification server[^\n]{0,80}|Unable to connect to validator\b[^\n]{0,120}/,
+      /failed container[ =]"?(?:linkerd-network-validator|istio-validation)\b/,
     ),
     who: 'linkerd-network-validator, istio-validation (a first container of the pod)',
     meaning:
@@ -158,7 +159,7 @@ export const meshErrors: readonly KnownError[] = [
       /Failed to (?:start|initialize) sdn\b|failed to validate own HostSubnet|Could not find an allocated subnet for node/,
       /netid not found for namespace|Could not find netid for namespace/,
       /error allocating (?:network|subnet) for node \S+: (?!no subnets)[^\n]{1,60}|failed to start (?:VNID|subnet) master/,
-      /failed to find pod details in OVS database|Could not reattach pod '[^']*' to SDN/,
+      /could not parse ofport "[^"\n]{0,20}"|failed to find pod details in OVS database|Could not reattach pod '[^']*' to SDN/,
       /HostIP \S+ for local subnet does not match|failed to obtain IP address from CNI IPAM/,
       /existing (?:node subnet|pod|service):? \S+ (?:with IP \S+ )?is not part of (?:any )?(?:cluster|service) network/,
     ),

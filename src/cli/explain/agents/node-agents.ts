@@ -95,6 +95,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /(?:gRPC port|metrics server)[^\n]{0,80}listen tcp \S{0,20}:(?:816[23]|5005[12]): bind: address already in use/,
       /(?:flannel|calico|felix|cilium|bird|kube-router|weave|multus|antrea|ovn|aws-node|ipamd|azure-cns|spiderpool|kindnet|terway|submariner|istio-cni|ztunnel|openshift-sdn)[^\n]{0,300}(?:listen|bind|socket)[^\n]{0,120}address already in use/,
       /listen (?:tcp|udp|unix)[46]? \S{1,80}: bind: address already in use(?=[^\n]{0,40} subsys=)/,
+      /network policy agent: [^\n]{0,60}listen tcp \S{1,40}: bind: address already in use/,
       /listen tcp[46]? \S{0,60}:179: bind: address already in use|Another device with this VNI may already exist/,
       /\bbird6?: (?:BGP: (?:Cannot open|Error on) listening socket|I found another BIRD running)[^\n]{0,60}/,
       /\bdnsmasq(?:\[\d+\])?: failed to (?:create listening socket|bind)[^\n]{0,100}Address already in use/,

@@ -10,7 +10,7 @@ export const orchestratorErrors: readonly KnownError[] = [
     pattern: oneOf(
       /failed to validate (?:secondary)?nodeIPs?: [^\n]{1,160}|node IP: "?[\d.a-f:]+"? not found in the host's network interfaces/,
       /nodeIP (?:can't be (?:a |an )?(?:loopback|multicast|link-local unicast|all zeros)|must be (?:a valid IP|IPv4 address))/,
-      /failed to get node address from cloud provider that matches ip: \S*/,
+      /failed to get node address from cloud provider that matches ip: \S*|has neither external ip nor internal ip/,
       /bad --node-ip "[^"]*"|(?:dual-stack )?--node-ip "[^"]*"[^\n]{0,40} not supported|invalid (?:value for )?--?node-ip\b[^\n]{0,80}/,
       /invalid (?:IP address )?for node-ip|node-ip \S+ is not (?:a valid|in)[^\n]{0,60}/,
       /(?:host|node) IP unknown; known addresses: \[[^\]\n]*\](?<=kube-?proxy[^\n]{0,300}|proxier[^\n]{0,300}|node IPs?\W{1,4}err[^\n]{0,200})/,
@@ -31,11 +31,12 @@ export const orchestratorErrors: readonly KnownError[] = [
   {
     id: 'cluster-ranges',
     pattern: oneOf(
-      /cluster-cidr: [^\n]{1,120} and (?:service-cidr|node-ip): [^\n]{1,120} must share the same IP version/,
+      /cluster-cidr(?:: [^\n]{1,120})?,? and (?:service-cidr|node-ip)(?:: [^\n]{1,120})?,? must share the same IP version/,
       /failed to validate (?:cluster|service)-cidr\b[^\n]{0,100}|(?:pod|service)Subnet: Invalid value: (?![^\n]{0,160}(?:couldn't parse|invalid CIDR))[^\n]{1,200}/,
       /expected one \(IPv4 or IPv6\) CIDR or two CIDRs from each family/,
       /service IP family "[^"]*" must match public address family "[^"]*"/,
       /pod cidrs should be IPv4\/IPv6 only or dualstack|is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,
+      /mask size of cluster CIDR must be less than[^\n]{0,60}/,
       /New CIDR set failed; the node CIDR size is too big|the size of pod subnet with mask \d+ is smaller than/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
     ),
@@ -60,6 +61,7 @@ export const orchestratorErrors: readonly KnownError[] = [
     pattern: oneOf(
       /\/run\/systemd\/resolve\/(?:stub-)?resolv\.conf"?: no such file or directory/,
       /(?:copy|stat|read|open) (?:the )?(?:host's |host )?resolv\.conf\b[^\n]{0,120}: no such file or directory/,
+      /sandbox config[^\n]{0,80}open \/etc\/resolv\.conf: no such file or directory/,
       /Could not open resolv conf file|ResolvConfPath "?[^"\n]{1,80}"? does not exist/,
       /type="[\w-]+"[^\n]{0,60} failed \(\w+\): open \/\S{0,60}resolv\.conf: no such file or directory/,
     ),

@@ -9,7 +9,7 @@ export const ovnErrors: readonly KnownError[] = [
     id: 'ovn-raft',
     pattern: oneOf(
       /misrouted message \(addressed to \w+ but we're \w+\)|(?:shows|indicates) (?:that the )?server (?:has )?left the cluster/,
-      /wrong cluster \S+ \(expected \S+\)|\braft\|(?:WARN|ERR)\|[^\n]{1,160}|raft_is_connected: false/,
+      /wrong cluster \S+ \(expected \S+\)|\braft\|(?:WARN|ERR)\|(?![^\n]{0,160}No space left)[^\n]{1,160}|raft_is_connected: false/,
       /message with unexpected server ID \S+|\bov[ns][^\n]{0,200}\binconsistent data\b/,
       /(?:nb|sb) health check failed\b[^\n]{0,80}|clustered database server has stale data/,
       /clustered database server is disconnected from cluster|database has missing or zero cluster ID/,
@@ -105,7 +105,7 @@ export const ovnErrors: readonly KnownError[] = [
     id: 'ovs-database-damaged',
     pattern: oneOf(
       /\bov(?:s|n)[^\n]{0,160}\.db: (?:cannot identify file type|unexpected file format|parse error at offset|unexpected end of file)[^\n]{0,120}/,
-      /\.db: \d+ bytes starting at offset \d+ (?:have SHA-1 hash|are not)[^\n]{0,120}|ovsdb_log\|WARN\|[^\n]{1,160}/,
+      /\.db: \d+ bytes starting at offset \d+ (?:have SHA-1 hash|are not)[^\n]{0,120}|ovsdb_log\|WARN\|(?![^\n]{0,120}No space left)[^\n]{1,160}/,
     ),
     who: 'ovsdb-server',
     meaning: 'the file of a database of Open vSwitch or OVN is damaged, so ovsdb-server does not start with it',

@@ -71,7 +71,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}|cannot (?:open|read PID from) ovs-vswitchd pidfile[^\n]{0,160}/,
       /dial unix \S*openvswitch\/db\.sock: (?:connect: )?[a-z][a-z /]{1,40}/,
       /\.~lock~: cannot lock file because[^\n]{0,60}|(?:\bov[ns]|\.db)[^\n]{0,120}failed to lock lockfile/,
-      /ovs\S*: already running as pid \d+, aborting|another ovs-vswitchd process is running/,
+      /ovs\S*: already running as pid \d+, aborting|another ovs-vswitchd process is running|pidfile check failed \([\w ]{1,40}\), aborting/,
       /error (?:listing DP features|connecting OVSDB)[^\n]{0,80}|(?:ovs-vswitchd|ovsdb-server) (?:process )?is not running/,
       /ovs-(?:ofctl|appctl|dpctl): (?![^\n]*\/ovn\/)[^\n]{0,100}(?:failed to connect to socket|cannot (?:connect to|read pidfile))[^\n]{0,100}/,
       /ovs-ofctl: \S+ is not a bridge or a socket|Error connecting to OVS\b[^\n]{0,60}/,

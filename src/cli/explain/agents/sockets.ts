@@ -39,6 +39,7 @@ export const agentErrors: readonly KnownError[] = [
       /did not synchronously regenerate|putEndpointId\w+|Cilium API client timeout exceeded/,
       /Regeneration of endpoint failed|endpoint regeneration failed|(?:Error|unable to) regenerat(?:e|ing) endpoint/,
       /generating BPF for endpoint failed|previously compiled BPF template|configuring proxy redirects/,
+      /unable to (?:setup interface datapath|find ifindex for interface MAC)[^\n]{0,120}/,
       /Unable to restore endpoint|Error while rewriting endpoint BPF program|endpoint failed to regenerate/,
       /Not processing API request[^\n]{0,80}|waiting for initial endpoint generation to complete|endpoint ID \d+ is already in use|unable to insert endpoint into manager/,
       /endpoint for (?:CNI attachment ID|container) \S+ already exists|Cancelling obsolete endpoint creat/,
@@ -61,7 +62,7 @@ export const agentErrors: readonly KnownError[] = [
   {
     id: 'kubeconfig-missing',
     pattern: oneOf(
-      /\/etc\/cni\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory/,
+      /\/(?:etc\/cni|run\/[\w-]{1,30}-cni)\/\S*(?:kubeconfig|kubeconf)\S*: no such file or directory/,
       /you have not configured the storage engine/,
       /(?:plugin type="[^"]*"|failed \(\w+\):|network:|to network "[^"]*":)[^\n]{0,300}(?:http:\/\/localhost:8080\/apis?\b[^\n]{0,120}|invalid configuration: no configuration has been provided|host must be a URL or a host:port pair: )/,
       /(?:SubnetManager|create kubernetes config)[^\n]{0,160}no configuration has been provided/,

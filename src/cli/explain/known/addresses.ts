@@ -156,7 +156,7 @@ export const addressErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:Network|Address|network) \S+ would overlap with (?:existing )?route/,
       /overlaps with (?:other|another|an existing|the) (?:network|subnet|one)|subnet \S+ overlaps/,
-      /subnet \S+ is (?:already )?(?:used|being used) [^\n]{0,80}/,
+      /(?:subnet|network) \S+ is (?:already )?(?:used|being used) [^\n]{0,80}/,
       /ServiceCidrOverlap\w*|service CIDR \S+ is conflicted with|Invalid IPCidrRange: \S+ conflicts with existing/,
       /Pool overlaps with other one on this address space|could not find an available, non-overlapping/,
       /(?:Network|Address|-{1,2}ip(?:alloc-)?range \S+|range \S+) overlaps with existing route|(?:Network|Address) \S+ overlaps with existing route|subnet overlap error/,

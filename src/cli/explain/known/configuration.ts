@@ -10,7 +10,7 @@ export const configurationErrors: readonly KnownError[] = [
     pattern: oneOf(
       /CNI plugin "[\w-]{1,40}"[^\n]{0,80} needs to be installed in CNI_PATH/,
       /Corresponding binary for user requested plugin \S+ is not present|could not find "[^"]*" IPAM plugin|failed to find plugin [\w.-]+ in path/,
-      /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin (?!\S{1,80} in v1 plugin registry)"?[\w.-]+"?/,
+      /(?:cannot|could not|couldn't|unable to) find (?:the )?(?:CNI )?plugin (?!because\b|\S{1,80} in v1 plugin registry)"?[\w.-]+"?/,
       /(?<!fork\/)(?:stat|exec|lstat):? "?\/\S*cni\/bin\/[^\s"]+"?: no such file or directory/,
       /(?:missing|no such) CNI plugins?\b[^\n]{0,40}|failed to find plugin "[^"]*" in path(?: \[[^\]]*\])?/,
       /failed to find plugin "(?:loopback|bridge|portmap|host-local|flannel|calico(?:-ipam)?|cilium-cni|weave-net|multus|bandwidth|firewall|tuning|macvlan|ipvlan|ptp|vlan|dhcp|aws-cni|azure-vnet)" in\b/,
@@ -45,7 +45,7 @@ export const configurationErrors: readonly KnownError[] = [
   {
     id: 'no-type',
     pattern:
-      /network type not found in|missing 'type'|no plugin name provided|: no 'type'; perhaps|appears to have no type|must have the 'type'/,
+      /network type not found in|missing 'type'(?! field in credentials)|no plugin name provided|: no 'type'; perhaps|appears to have no type|must have the 'type'/,
     who: 'containerd, libcni, Multus',
     meaning: 'a plugin, or its `ipam`, has no `type`',
     causes: [

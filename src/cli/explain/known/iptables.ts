@@ -14,7 +14,7 @@ export const iptablesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /netavark: (?:\S+ )?No such file or directory \(os error 2\)/,
       /unable to (?:execute|run) "?(?:ip6?tables|nft)\b(?![^\n]{0,60}exit status)[^\n]{0,60}/,
-      /ip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)/,
+      /(?<!bridge-nf-call-)\bip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)/,
       /error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es/,
       /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
       /Failed to find ip6?tables command/,
@@ -229,6 +229,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /\bip6?tables(?:-\w+)? v[\d.]+(?: \(\w+\))?: {1,2}(?:invalid (?:mask|port\/service|(?:TCP|UDP) port)|host\/network [`'"]|Bad argument|unknown protocol|Invalid target name|chain name [`'"]|option "--?[\w-]+" requires|unknown arg)[^\n]{0,80}/,
       /ip6?tables-restore[^\n]{0,60}: exit status 2 ?\(Bad argument[^\n]{0,80}/,
       /Bad argument [`'"][^'"\n]{1,80}['"] Error occurred at line: \d+|ip6?tables-restore[^\n]{0,60}: COMMIT expected at line \d+/,
+      /\bip6?tables(?:-\w+){0,2}(?: v[\d.]+(?: \(\w+\))?)?: unknown arguments found on commandline/,
       /\bip6?tables(?:-\w+)?(?: v[\d.]+(?: \(\w+\))?)?: (?:invalid|unrecognized) option[^\n]{0,40}/,
     ),
     who,

@@ -115,7 +115,7 @@ export const kernelErrors: readonly KnownError[] = [
     id: 'kernel-module',
     pattern: oneOf(
       /path=\/lib\/modules\/\S+\.ko\S* error=[A-Z][^\n]{1,60}/,
-      /kernel does not have Open vSwitch VXLAN support|"xt_set" does not exist/,
+      /calicoctl[^\n]{0,80}module \w{1,30} isn't loaded|kernel does not have Open vSwitch VXLAN support|"xt_set" does not exist/,
       /\b(?:vxlan|ipip|wireguard|gre|geneve|fou|ip6?tnl)\b[^\n]{0,60}: operation not supported/,
       /Failed to open TUN device|(?:Operation not supported|No such device) - Failed to create (?:veth|macvlan|ipvlan|vlan)\b/,
       /(?:network|bridge|veth|vxlan|netlink)\b[^\n]{0,80}: package not installed/,

@@ -89,7 +89,7 @@ export const limitErrors: readonly KnownError[] = [
   {
     id: 'inotify-limit',
     pattern:
-      /(?:fsnotify|inotify|create (?:new )?watcher|add(?:ing)? watch (?:on|for))[^\n]{0,80}(?:too many open files|no space left on device)/i,
+      /(?:fsnotify|inotify|initialize libovsdb|kube-proxy won't start|create (?:new )?watcher|watcher create|add(?:ing)? watch (?:on|for))[^\n]{0,80}(?:too many open files|no space left on device)/i,
     who: 'containerd, CRI-O, podman and what watches files',
     meaning:
       'the user (root) has no inotify instance or watch left; with containerd the whole CRI part stays away, and ' +
@@ -142,7 +142,7 @@ export const limitErrors: readonly KnownError[] = [
   {
     id: 'disk-full',
     pattern:
-      /(?<!watch (?:on|for) \S{0,9})\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle|run\/cni|run\/aws-node)\S*: (?:no space left on device|disk quota exceeded|read-only file system|structure needs cleaning|input\/output error)/i,
+      /write failed \(No space left on device\)|(?<!watch (?:on|for) \S{0,9})\/(?:var\/lib\/cni|run\/netns|var\/run\/netns|etc\/cni|var\/lib\/cilium|run\/trestle|run\/cni|run\/aws-node)\S*: (?:no space left on device|disk quota exceeded|read-only file system|structure needs cleaning|input\/output error)/i,
     who: 'the kernel',
     meaning: 'a file of the network cannot be written',
     causes: ['the disk is full, of bytes or of inodes', 'the file system turned read-only after an error of the disk'],

@@ -27,7 +27,8 @@ export const netlinkErrors: readonly KnownError[] = [
       /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)/,
       /Add(?:V6)?(?:FDB|ARP) failed: (?:no buffer space available|cannot allocate memory)/,
       /fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory/,
-      /\bip6?tables: Memory allocation problem/,
+      /\bip6?tables: Memory allocation problem|page allocation failure: order:\d/,
+      /out of memory: Kill(?:ed)? process \d+ \((?:multus|calico|cilium|flannel|kube-?router|aws-k8s|antrea|ovn|ovs|kube-?ovn|weave)[\w-]{0,20}\)/,
     ),
     who: 'the kernel',
     meaning: 'the kernel had no memory for what was asked for',
@@ -94,6 +95,7 @@ export const netlinkErrors: readonly KnownError[] = [
   {
     id: 'ipset-refused',
     pattern: oneOf(
+      /\bSet (?:KUBE|cali|felix|weave)[\w-]{1,40} doesn't exist/,
       /ipset v[\d.]+: [^\n]{1,120}|ipset utility not found|\bip6?tables[^\n]{0,60}: Set \S+ doesn't exist/,
       /(?:Aborting sync|Failed to run ip6?tables-restore)[^\n]{0,200}: Set \S+ doesn't exist/,
       /error getting ipset version, error: exit status \d/,

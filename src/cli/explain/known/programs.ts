@@ -219,9 +219,11 @@ export const programErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:cp|mkdir|mv|install|open|creat|copy|writ|touch|renam|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni[^\n]{0,120}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
       /failed to (?:install|copy file: write) \S{0,40}\/opt\/cni\/bin\/(?![^\n]{0,160}text file busy)[^\n]{1,160}/,
+      /\bcp: can't create '\/etc\/cni\/net\.d\/[^\n]{1,80}/,
       /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/[^\n]{0,120}: (?:read-only file system|permission denied)/,
       /\/host\/\S+ is non-writeable, skipping|Failed to (?:copy|mv) [^\n]{1,120}This may be caused by selinux/,
       /(?:calico|install\.go)[^\n]{0,80}Failed to (?:install \w|check if (?:directory|file)|create directory|copy install to|verify installed binary)[^\n]{0,80}/,
+      /cp: not writing through dangling symlink [`'"]\/(?:opt\/cni|host)[^\n]{0,60}/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
       /Location \S*cni\S* does not exist|Failed to install (?:cni config|\S{1,80} to \S*cni\S*)/,
     ),

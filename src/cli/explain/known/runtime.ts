@@ -92,7 +92,7 @@ export const runtimeErrors: readonly KnownError[] = [
   },
   {
     id: 'name-reserved',
-    pattern: /failed to reserve sandbox name|error reserving (?:pod|ctr) name|name \S+ is reserved for/,
+    pattern: /failed to reserve sandbox name|error reserving (?:pod|ctr) name|\bname (?:\S+ )?is reserved for/,
     who: 'containerd, CRI-O',
     meaning: 'kubelet asks again for a pod that the runtime still works on: the try before took too long',
     causes: [

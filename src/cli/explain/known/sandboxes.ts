@@ -21,6 +21,7 @@ export const sandboxErrors: readonly KnownError[] = [
       'no IPAM is configured',
       'the plugin names another interface, or a chained plugin does not pass on the result before it',
       '`ips` has no `interface` index of eth0',
+      'the cluster has IPv6 alone, and the runtime is from before it knew that (CRI-O up to 1.13)',
     ],
     look: ['trestle lint', 'crictl info | grep -A2 lastCNILoadStatus'],
     cure: "use podcidr or ipam in the first plugin; see the plugin's result with cnitool add",

@@ -41,7 +41,7 @@ export const settingErrors: readonly KnownError[] = [
       /Route(?:Add|Replace|Append)\b[^\n]{0,240}(?:file exists|network (?:is )?unreachable|no route to host|invalid argument|no such process)/,
       /\badd(?:ing)? (?:(?:the|a|an|default|host|pod|new|static|IP v[46]) ){0,3}routes?\b[^\n]{0,200}: invalid argument/,
       /reconcil\w+ (?:node )?routes[^\n]{0,120}(?:file exists|network is unreachable|no route to host|invalid argument)/,
-      /\b(?:add_routes?|update_?routes?|update routes)\b[^\n]{0,160}(?:File exists|Network is unreachable|Invalid argument|No route to host)/,
+      /\b(?:add_routes?|update_?routes?|update routes|set IPv[46] route\(s\) in guest)(?!\w)[^\n]{0,160}(?:File exists|Network is unreachable|Invalid argument|No route to host)/,
       /failed to set (?:IPv[46] |default )?(?:gateway|default route)\b[^\n]{0,160}: (?:network is unreachable|no route to host|file exists|invalid argument)/,
       /failed to add (?:default |host )?route[^\n]{0,200}(?:file exists|network is unreachable|no route to host)/,
       /(?:Network is unreachable|No route to host|File exists|Invalid argument) - Failed to (?:setup|add) ipv[46] (?:gateway|route|dest|address route)/,

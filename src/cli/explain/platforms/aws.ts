@@ -53,7 +53,7 @@ export const awsErrors: readonly KnownError[] = [
     id: 'aws-policy-agent',
     pattern: oneOf(
       /Failed to recover the BPF state[^\n]{0,120}/,
-      /127\.0\.0\.1:50052[^\n]{0,60}|failed to connect to network policy agent[^\n]{0,60}/,
+      /127\.0\.0\.1:50052(?!: bind)[^\n]{0,60}|failed to connect to network policy agent[^\n]{0,60}/,
       /failed to setup (?:default )?network policy[^\n]{0,80}|failed to delete pod network policy for Pod[^\n]{0,80}/,
       /(?:Failed to get network policy configs|Failed to connect to ipamd at)[^\n]{0,120}/,
       /One of the policy reconcilers is not ready|grpc-socket check failed[^\n]{0,80}/,
