@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Kube-OVN: its subnets, fixed addresses, and the networks of the provider below it.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors of what is configured for Kube-OVN. */
 export const kubeOvnErrors: readonly KnownError[] = [

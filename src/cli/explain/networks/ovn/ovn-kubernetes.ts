@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of OVN-Kubernetes: zones, the external bridge, and certificates of the nodes.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors by which the agents of OVN-Kubernetes end. */
 export const ovnKubernetesErrors: readonly KnownError[] = [

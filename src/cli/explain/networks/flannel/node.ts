@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of flanneld: where an error of the API server, of etcd or of the kernel stopped it.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors of flanneld around another's. */
 export const flannelNodeErrors: readonly KnownError[] = [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Cilium's plugin and of what its agent makes for a pod: the interface, the identity, the proxy.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const agentLog =
   'kubectl -n kube-system logs ds/cilium -c cilium-agent --tail=50 | grep -i -e level=error -e level=warn'

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Calico beyond one node: its pools, the blocks of nodes that are gone, and what confd writes for BIRD.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors of Calico's controllers, its operator and its BGP configuration. */
 export const calicoClusterErrors: readonly KnownError[] = [

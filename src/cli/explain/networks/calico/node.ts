@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Calico: where an error of the kernel, the API server or etcd reached its plugin, Felix, Typha or calico-node.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const agentPods = 'kubectl get pods -A -o wide -l k8s-app=calico-node'
 const agentLog = 'kubectl logs -n kube-system ds/calico-node -c calico-node --tail=50 | grep -i -e error -e fatal'

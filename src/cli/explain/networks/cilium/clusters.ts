@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Cilium between nodes and clusters: encryption, ClusterMesh, BGP.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const agentLog = 'kubectl -n kube-system logs ds/cilium -c cilium-agent --tail=80'
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Calico: its plugin, its address management, and calico-node behind them.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const why = "the pod's events say why: an image, a crash, no API server"
 

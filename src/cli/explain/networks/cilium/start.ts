@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Cilium's agent or operator that ended, where no entry knows the reason.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** How a start of Cilium's agent or operator ended. */
 export const ciliumStartErrors: readonly KnownError[] = [

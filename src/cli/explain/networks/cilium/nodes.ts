@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Cilium's agent and operator, around a node: its CiliumNode, its range, its routes, its rules, its cloud.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const operator = 'kubectl -n kube-system logs deploy/cilium-operator --tail=50'
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of OVN and Open vSwitch below an agent: their databases, the cluster of these, and the flows on a node.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors of OVN's databases and of Open vSwitch's flows. */
 export const ovnErrors: readonly KnownError[] = [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of flannel: its plugin, and flanneld, whose log says why the plugin waits.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors of flannel, and of nodes without a range. */
 export const flannelErrors: readonly KnownError[] = [

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of what the operator of Calico refuses, and of the way from flannel to Calico.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 /** Errors of tigera-operator and of calico-kube-controllers while it takes flannel's place. */
 export const calicoOperatorErrors: readonly KnownError[] = [

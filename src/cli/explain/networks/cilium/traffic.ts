@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of Cilium at work: packets that it drops, services in its maps, ways to other nodes.
 
-import { type KnownError, oneOf } from '../known/known-error.ts'
+import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const monitor = 'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg monitor --type drop'
 
