@@ -24,8 +24,10 @@ export const betweenNodesErrors: readonly KnownError[] = [
     ],
     look: ['subctl show connections; subctl diagnose all', 'ss -Hlunp | grep -e :500 -e :4500 -e :4490'],
     cure:
-      'end the other daemon on the gateway node, open the ports there, and join the cluster again (subctl join); ' +
-      'without a way out annotate the node: gateway.submariner.io/public-ip=ipv4:ADDRESS',
+      'make another node the gateway (the label submariner.io/gateway=true on that one, and taken from this ' +
+      'one), or end the other daemon if nobody needs its VPN; let the ports through, and join the cluster again ' +
+      '(subctl join): the tunnels break meanwhile; without a way out annotate the node: ' +
+      'gateway.submariner.io/public-ip=ipv4:ADDRESS',
     wraps: true,
   },
   {

@@ -24,7 +24,9 @@ export const bgpErrors: readonly KnownError[] = [
       'ip route | grep bird; ip -d link show tunl0',
       'kubectl get ippools.crd.projectcalico.org -o yaml | grep -i mode',
     ],
-    cure: 'nodes in several subnets: ipipMode or vxlanMode CrossSubnet in the IPPool; the harmless ones need nothing',
+    cure:
+      'nodes in several subnets: ipipMode or vxlanMode CrossSubnet in the IPPool; running pods keep the larger ' +
+      'MTU until they are made anew; the harmless ones need nothing',
   },
   {
     id: 'bird-slow',
@@ -37,7 +39,9 @@ export const bgpErrors: readonly KnownError[] = [
       '"Time jump": the machine was paused, or its clock set',
     ],
     look: ['kubectl top pods -A -l k8s-app=calico-node', 'uptime; vmstat 1 3'],
-    cure: 'take the CPU limit of calico-node away; for many nodes route reflectors in place of the full mesh',
+    cure:
+      'take the CPU limit of calico-node away; for many nodes route reflectors: first the reflectors and their ' +
+      'BGPPeers, and only when their sessions are up nodeToNodeMeshEnabled: false',
   },
   {
     id: 'bgp-session',
@@ -53,7 +57,11 @@ export const bgpErrors: readonly KnownError[] = [
       '"hold timer expired", Code=4: the peer did not answer in time: a loaded node, a firewall, a lost link',
       'Code=6: the peer ended it itself: a restart, a limit of prefixes, it does not know this node',
     ],
-    look: ['gobgp neighbor 2>/dev/null; gobgp neighbor ADDRESS', 'ss -tn sport = :179 or dport = :179'],
+    look: [
+      'kubectl -n kube-system get pods -o wide -l k8s-app=kube-router',
+      'kubectl -n kube-system exec POD -- gobgp neighbor ADDRESS',
+      'ss -tn sport = :179 or dport = :179',
+    ],
     cure: 'give both sides the same AS numbers and passwords, and let 179/tcp pass; one that ends once comes back',
   },
 ]

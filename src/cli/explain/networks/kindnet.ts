@@ -21,7 +21,9 @@ export const smallClusterErrors: readonly KnownError[] = [
       'as many pods as addresses',
     ],
     look: ['ls -l /var/lib/cni-kindnet; df /var/lib', 'kubectl -n kube-system logs ds/kindnet --tail=30'],
-    cure: 'free disk space, make kindnetd run; a damaged file: drain the node, remove it, and restart kindnetd',
+    cure:
+      'free disk space, make kindnetd run; a damaged database: drain the node, remove the file and restart the ' +
+      'node, or pods of DaemonSets keep addresses that new pods get again',
     needsNetwork: true,
   },
   {
@@ -38,7 +40,11 @@ export const smallClusterErrors: readonly KnownError[] = [
       'nft or iptables fails in the node: a module of the host is missing',
       'its pod is not on the network of the host, or lacks HOST_IP, POD_IP or POD_SUBNET of its manifest',
     ],
-    look: ['kubectl -n kube-system logs ds/kindnet --previous --tail=30', 'nft list tables; iptables --version'],
+    look: [
+      'kubectl -n kube-system get pods -o wide | grep kindnet',
+      'kubectl -n kube-system logs POD --previous --tail=30',
+      'nft list tables; iptables --version',
+    ],
     cure: 'do what the last words name; apply the manifest of the same release as the image',
     wraps: true,
   },
@@ -77,7 +83,7 @@ export const smallClusterErrors: readonly KnownError[] = [
       'the node has no default route, or its Node object no range, yet',
     ],
     look: ['ip rule; ip route show table all | head -30', 'kubectl -n kube-system logs ds/netd --tail=30'],
-    cure: 'netd tries again by itself; a node that stays so is best made anew',
+    cure: 'netd tries again by itself; a node that stays so is best drained and made anew',
     wraps: true,
     needsNetwork: true,
   },
@@ -121,7 +127,7 @@ export const smallClusterErrors: readonly KnownError[] = [
     id: 'k3s-tunnel',
     pattern: oneOf(
       /Remotedialer proxy error[^\n]{0,240}|wss:\/\/\S{1,80}\/v1-(?:k3s|rke2)\/connect[^\n]{0,160}/,
-      /proxy error from \S{1,60} while dialing \S{1,60}(?:, code \d+[^\n]{0,60})?|failed to find Session for client \S+/,
+      /proxy error from \S{1,60} while dialing \S{1,60}(?:, code \d+[^\n]{0,60})?|failed to find Session for client (?!stv-|c-m-|c-[a-z\d]{5}\b)\S+/,
       /Tunnel (?:context canceled while waiting|watches failed to wait|(?:endpoint )?watch failed)[^\n]{0,120}/,
     ),
     who: 'k3s or rke2, of the tunnel from each agent to the servers',
@@ -146,6 +152,8 @@ export const smallClusterErrors: readonly KnownError[] = [
     meaning: "the node's resolv.conf names itself, so pods get 8.8.8.8 in its place",
     causes: ['a name server of the node itself (127.0.0.53 of systemd-resolved, dnsmasq) stands in /etc/resolv.conf'],
     look: ['cat /etc/resolv.conf /run/systemd/resolve/resolv.conf 2>/dev/null'],
-    cure: 'harmless where pods reach 8.8.8.8; else give k3s --resolv-conf with a file that names your servers',
+    cure:
+      'give k3s --resolv-conf with a file that names your servers; without it pods do not resolve names of your ' +
+      'own network, and ask Google for all others',
   },
 ]

@@ -31,7 +31,9 @@ export const kubeRouterErrors: readonly KnownError[] = [
       'kubectl describe node NODE | grep kube-router.io',
       'kubectl -n kube-system get ds kube-router -o yaml | grep -e -- --',
     ],
-    cure: 'correct the annotation or option that the message names; then delete the kube-router pod of that node',
+    cure:
+      'correct the annotation or option that the message names; then delete the kube-router pod of that node; ' +
+      'without --bgp-graceful-restart pods of the node are not reached until it is up',
   },
   {
     id: 'kube-router-service-ip',
@@ -47,7 +49,8 @@ export const kubeRouterErrors: readonly KnownError[] = [
       'the address is in the range of cluster addresses, or is none',
     ],
     look: [
-      'kubectl get svc -A -o wide | grep -v -e ClusterIP -e none',
+      "kubectl get svc -A -o custom-columns='NS:.metadata.namespace,NAME:.metadata.name,EXTERNAL:.spec.externalIPs," +
+        "LB:.status.loadBalancer.ingress[*].ip' | grep -v '<none> *<none>'",
       'kubectl -n kube-system get ds kube-router -o yaml | grep ip-range',
     ],
     cure: 'name the range of these addresses: --service-external-ip-range, --loadbalancer-ip-range',
@@ -90,8 +93,8 @@ export const kubeRouterErrors: readonly KnownError[] = [
       /Failed to run kube-router: ?|failed to perform initial full sync/,
       /[Ff]ailed to (?:add|list|clear|create|delete|verify|run)\b[^\n]{0,80}\bKUBE-(?:ROUTER|POD-FW|NWPLCY|NETWORK-POLICY)[^\n]{0,80}\bdue to\b|failed to assign external ip \S+ to dummy interface/,
       /[Ff]ailed to (?:run iptables command|allocate IPv[46] ip(?:tables|set) handler|initialize ip(?:sets?|tables) (?:command )?(?:executor|handler))/,
-      /failed to (?:assign cluster ip|get dummy interface|add dummy interface|create(?:ing)? dummy interface|bring dummy interface up)/,
-      /Failed to (?:enable (?:required policy based routing|FoU|IP forwarding)|bring kube-bridge interface up|inject routes due to|set MTU for kube-bridge)/,
+      /failed to assign cluster ip\b|(?:kube-router|network_services_controller\.go|linux_networking\.go)[^\n]{0,160}failed to (?:get|add|create|creating|bring) dummy interface/,
+      /Failed to (?:enable (?:required policy based routing|FoU|IP forwarding of traffic from pods)|bring kube-bridge interface up|inject routes due to|set MTU for kube-bridge)/,
       /failed to insert (?:IPv[46] )?`(?:subnet|mtu)`[^\n]{0,40}into CNI conf file|failed to write (?:into )?CNI (?:conf )?file/,
       /nftables: (?:\d+ policy chain|failed to sync|could not list|couldn't (?:ensure|setup chain|setup \S+ chain))/,
       /failed to get IPAM details from the CNI conf file/,

@@ -18,7 +18,11 @@ export const weaveErrors: readonly KnownError[] = [
       'iptables was changed between its legacy and nft kind, so that one does not see what the other wrote',
     ],
     look: ['journalctl --since -1h | grep -i -e firewalld -e iptables -e ufw | tail', 'iptables -V'],
-    cure: 'nothing when it was once: rules come back. Else switch off what empties them (firewalld beside Kubernetes)',
+    cure:
+      'kube-proxy, kubelet and agents write their rules again; what plugins wrote for a pod (host ports, ' +
+      'masquerade of bridge or ptp) comes back only with a new pod: delete the pods that have lost it. When it ' +
+      'comes again, end what empties them; stopping firewalld empties them once more and leaves the node ' +
+      'without its firewall',
   },
   {
     id: 'weave-policy-blocked',
@@ -40,11 +44,11 @@ export const weaveErrors: readonly KnownError[] = [
       /weave[^\n]{0,200}(?:creating (?:bridge|datapath|dummy interface|pcap veth pair|bridged fastdp veth pair)|setting (?:proxy_arp|accept_ra to 0|tx off)|configuring (?:iptables|ARP cache on bridge)|setting (?:bridge|datapath) "[^"]*" (?:mac|mtu))/,
       /(?:clear\/create|ensure existence of) (?:filter|nat)\/WEAVE\S* chain/,
       /Interface "?\S+"? which needs to be in UP state for Weave functioning/,
-      /\[kube-peers\] (?:Could not|could not|Error) [^\n]{1,60}|Unable to get initial peer set|Failed to get peers\b/,
-      /\[boltDB\] (?:Unable to open|Cannot use persistence file)|Error persisting peers/,
+      /\[kube-peers\] (?:Could not|could not|Error) [^\n]{1,60}|Unable to get initial peer set|kube-peers[^\n]{0,300}Failed to get peers\b/,
+      /\[boltDB\] (?:Unable to open|Cannot use persistence file)|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Error persisting peers/,
       /Error while listen(?:ing|eing) on ODP datapath|Failed to install the Weave CNI plugin/,
       /\bulogd terminated|Failed to (?:start ulogd|look if ipset|retrieve list of ipsets|destroy ipset '|flush ipset ')/,
-      /unable to (?:expose|re-expose \S+ on) bridge|(?:Unable to create|Unable to start) (?:http listener socket|http server|dns server)/,
+      /unable to (?:expose|re-expose \S+ on) bridge|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Unable to (?:create|start) (?:http listener socket|http server|dns server)/,
       /type="weave-net"[^\n]{0,60} failed \(\w+\): (?:error setting up (?:interface|routes)|could not create veth pair|failed to move veth|unable to release IP)/,
     ),
     who: 'weave or weave-npc',

@@ -25,7 +25,9 @@ export const azureErrors: readonly KnownError[] = [
       'kubectl -n kube-system get nodenetworkconfigs',
       'kubectl -n kube-system logs -l k8s-app=azure-cns --tail=30; tail /var/log/azure-cns*.log',
     ],
-    cure: 'wait some minutes at a new node; then restart the azure-cns pod, and replace a node that stays so (reimage)',
+    cure:
+      'wait some minutes at a new node; then restart the azure-cns pod; drain a node that stays so, and replace ' +
+      'it (reimage)',
     wraps: true,
   },
 ]

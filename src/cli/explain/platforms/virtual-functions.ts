@@ -84,8 +84,8 @@ export const virtualFunctionErrors: readonly KnownError[] = [
     ],
     look: ['ls /sys/kernel/iommu_groups | wc -l; cat /proc/cmdline', 'ls -l /sys/bus/pci/devices/ADDRESS/driver'],
     cure:
-      'switch the IOMMU on in the firmware, start the kernel with intel_iommu=on iommu=pt, and restart the pod of ' +
-      'the device plugin on the node',
+      'drain the node; switch the IOMMU on in the firmware, start the kernel with iommu=pt (on Intel ' +
+      'intel_iommu=on as well); then restart the pod of the device plugin',
   },
   {
     id: 'sriov-device-plugin',

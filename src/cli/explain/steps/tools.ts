@@ -21,10 +21,10 @@ export const toolErrors: readonly KnownError[] = [
       'File exists, already assigned: the route, address, queue or namespace is there already',
       'No such process, No such file, table does not exist: what is to be removed or hung on is not there',
       'Network is down, Invalid argument: the interface is down, or the gateway is in none of its subnets',
-      'netns is immutable: such a device (a bridge, a tunnel, a WireGuard of an agent) cannot be moved into a pod',
+      'netns is immutable: such a device (a bridge, a bond, a VRF, tunl0) cannot be moved into a pod',
     ],
     look: ['ip -d addr; ip route; ip rule', 'tc qdisc show', 'journalctl -k --since -10m | tail'],
-    cure: 'look with the same command and `show` in place of `add`; give the command a value that fits, or none',
+    cure: 'run the same command with show in place of add, see what is there, and correct the value',
     wraps: true,
     needsNetwork: true,
   },
@@ -39,7 +39,7 @@ export const toolErrors: readonly KnownError[] = [
     ],
     look: ['iptables-legacy-save | head; iptables-nft-save | head', 'update-alternatives --display iptables'],
     cure:
-      'harmless while no rule of one kind drops what the other lets through; let all programs use one kind, and ' +
-      'restart the node, which forgets the rest',
+      'harmless while no rule of one kind drops what the other lets through; let all programs use one kind, ' +
+      'then drain the node and restart it, which forgets the rest',
   },
 ]

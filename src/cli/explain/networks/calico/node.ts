@@ -4,7 +4,9 @@
 import { type KnownError, oneOf } from '../../known/known-error.ts'
 
 const agentPods = 'kubectl get pods -A -o wide -l k8s-app=calico-node'
-const agentLog = 'kubectl logs -n kube-system ds/calico-node -c calico-node --tail=50 | grep -i -e error -e fatal'
+const agentLog =
+  'for n in kube-system calico-system; do kubectl -n $n logs ds/calico-node -c calico-node --tail=50 2>/dev/null; ' +
+  'done | grep -i -e error -e fatal'
 
 /** Errors of Calico on one node, mostly around another's. */
 export const calicoNodeErrors: readonly KnownError[] = [
@@ -25,9 +27,16 @@ export const calicoNodeErrors: readonly KnownError[] = [
     pattern: /PodIP \S+ is not a valid IPv[46]: Mask size is|Calico VXLAN requires IPAM type calico-ipam/,
     who: 'the calico plugin',
     meaning: 'the plugin for addresses below Calico gives ones with a subnet (/24), and Calico takes single ones (/32)',
-    causes: ['`ipam.type` of 10-calico.conflist is neither calico-ipam nor host-local: dhcp, static, another one'],
+    causes: [
+      '`ipam.type` of 10-calico.conflist is neither calico-ipam nor host-local: dhcp, static, another one',
+      '"VXLAN requires" (Windows): CNI_IPAM_TYPE is not calico-ipam; host-local does not do there',
+    ],
     look: ['grep -A6 ipam /etc/cni/net.d/10-calico.conflist', 'kubectl -n kube-system get cm calico-config -o yaml'],
-    cure: 'put calico-ipam (or host-local, usePodCidr) into cni_network_config of calico-config, restart calico-node',
+    cure:
+      'put calico-ipam into cni_network_config of calico-config (with VXLAN on Windows ' +
+      'CNI_IPAM_TYPE=calico-ipam; with the operator spec.cni.ipam.type of the Installation) and restart ' +
+      'calico-node; pods that have an address of the other plugin have to be made anew, or their addresses are ' +
+      'given twice',
   },
   {
     id: 'calico-typha',
@@ -51,11 +60,13 @@ export const calicoNodeErrors: readonly KnownError[] = [
     ],
     look: [
       'kubectl get pods -A -o wide -l k8s-app=calico-typha',
-      'kubectl -n calico-system get secrets | grep -e typha -e node-certs',
+      'kubectl -n tigera-operator get secrets typha-certs node-certs -L operator.tigera.io/signer',
     ],
     cure:
-      'bring both to one release; with the operator delete the secrets typha-certs and node-certs of ' +
-      'tigera-operator, which makes new ones, then restart Typha and calico-node',
+      'bring both to one release; certificates of your own: correct both, and the ConfigMap typha-ca, together; ' +
+      'those that the operator made (signer tigera-operator-signer): save the secrets typha-certs and ' +
+      'node-certs of the namespace tigera-operator, then delete them: it makes new ones and restarts both; ' +
+      'until then running pods keep their network, and new ones wait',
   },
   {
     id: 'calico-pod-network',
@@ -96,13 +107,13 @@ export const calicoNodeErrors: readonly KnownError[] = [
       /Unable to (?:access datastore to query node|ensure datastore is migrated|upgrade host's IPAM|fetch IP pool list)/,
       /failed to query kubeadm's config map|failed to fetch node resource '|Failed to read Node from datastore/,
       /Error (?:creating|getting|updating) (?:Felix (?:global|node) config|(?:default|global) (?:BGP|IPAM)Config)/,
-      /Error (?:creating|getting|updating) cluster information(?: config)?/,
+      /Error (?:creating|getting|updating) cluster information config\b/,
       /Failed to (?:ensure datastore has been initialized|write endpoint status; is datastore up)/,
       /Tunnel IP allocator failed|Monitor addresses failed|CNI config monitor failed/,
       /Failed to (?:update CNI token, retrying|write CNI plugin kubeconfig)|Unable to create (?:token|client) for (?:generating )?CNI/,
       /Unable to set NetworkUnavailable to (?:False|True)|Failed to set NetworkUnavailable; will retry/,
       /(?:Unable to get Typha service endpoints|Failed to get (?:number of )?Typhas?\b)[^\n]{0,60}/,
-      /unknown datastore type|no etcd endpoints specified|Etcd(?:Endpoints and EtcdScheme|Endpoints and EtcdAddr) (?:are )?both missing/,
+      /(?:calico|\]\[\d+\])[^\n]{0,160}unknown datastore type|no etcd endpoints specified|Etcd(?:Endpoints and EtcdScheme|Endpoints and EtcdAddr) (?:are )?both missing/,
     ),
     who: 'a program of Calico (its plugin, calico-node, Typha, kube-controllers, calicoctl)',
     meaning: 'it could not read or write the data of Calico, which are in the API server or in etcd',
@@ -131,7 +142,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
       /failed to add\/delete some neighbor entries|error performing (?:InsertRulesNow )?nft transaction/,
       /Failed to (?:run nft transaction|load nftables table state|list nftables objects|clean up nftables)/,
       /Failed to (?:delete|update) (?:temporary )?IP sets?\b(?! after)|Bad return code from 'ipset list'/,
-      /kube-proxy failed to (?:start|resync)\b|Dataplane driver exited|Failed to start dataplane driver/,
+      /\]\[\d+\][^\n]{0,80}kube-proxy failed to (?:start|resync)\b|Dataplane driver exited|Failed to start dataplane driver/,
     ),
     who: 'Felix, in calico-node',
     meaning:

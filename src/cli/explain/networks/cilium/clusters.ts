@@ -36,8 +36,9 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       `${agentLog} | grep -i -e ipsec -e xfrm -e wireguard`,
     ],
     cure:
-      'correct the secret, with a number one higher than before, and wait until every agent has read it; a copied ' +
-      'key file: remove it and restart the agent of that node',
+      'correct the secret, with a number one higher than before (1 again after 15), and wait until every agent ' +
+      'has read it; a copied key file: remove it and restart the agent of that node, whose encrypted traffic ' +
+      'stops until the others know the new key',
     wraps: true,
   },
   {
@@ -80,11 +81,13 @@ export const ciliumClusterErrors: readonly KnownError[] = [
     causes: [
       'two settings choose the same node, or name one peer or one AS number twice',
       'the Secret with the password of a peer is not in the namespace of bgp-secrets-namespace',
-      'IPv6 only: the node has no router id (annotation cilium.io/bgp-virtual-router)',
+      'IPv6 only: the node has no router id (routerID in a CiliumBGPNodeConfigOverride; with a ' +
+        'CiliumBGPPeeringPolicy the annotation cilium.io/bgp-virtual-router.ASN="router-id=ADDRESS")',
     ],
     look: [
-      'kubectl get ciliumbgpclusterconfigs,ciliumbgppeerconfigs,ciliumbgppeeringpolicies -o yaml 2>/dev/null',
-      'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg bgp peers',
+      'for k in ciliumbgpclusterconfigs ciliumbgppeerconfigs ciliumbgpnodeconfigs ciliumbgppeeringpolicies; ' +
+        'do kubectl get $k -o yaml 2>/dev/null; done',
+      'kubectl -n kube-system exec POD-OF-THE-NODE -c cilium-agent -- cilium-dbg bgp peers',
     ],
     cure: 'correct the object that the words behind it name; then the agent goes on by itself',
     wraps: true,

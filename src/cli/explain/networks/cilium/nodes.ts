@@ -23,8 +23,9 @@ export const ciliumNodeErrors: readonly KnownError[] = [
     ],
     look: ['ip route get ADDRESS-OF-THE-OTHER-NODE', 'kubectl get nodes -o wide'],
     cure:
-      'use a tunnel (routingMode: tunnel), or let the routers know the ranges (BGP, routes of the cloud) with ' +
-      'directRoutingSkipUnreachable: true',
+      'let the routers know the ranges (BGP, routes of the cloud), and set autoDirectNodeRoutes with ' +
+      'directRoutingSkipUnreachable: true; or a tunnel (routingMode: tunnel): the change breaks traffic between ' +
+      'nodes until every agent has it, and pods keep the old MTU until they are made anew, so plan a break',
   },
   {
     id: 'cilium-node',
@@ -68,11 +69,13 @@ export const ciliumNodeErrors: readonly KnownError[] = [
       'the pod range of the node changed while its pods ran: deleted and joined again, or ipam.mode was changed',
       'the list of clusterPoolIPv4PodCIDRList was edited, where ranges may only be added',
       '/var/run/cilium has the state of an earlier cluster',
+      '"Specified router IP", "must be inside", "mask size": the setting itself is wrong (local-router-ipv4, ' +
+        'the ranges, the CiliumPodIPPool); no pod has to move',
     ],
     look: ['kubectl get ciliumnodes -o yaml | grep -A3 podCIDRs', 'ip addr show cilium_host'],
     cure:
-      'drain the node, so that all its pods get new addresses, and restart it; never change ipam.mode or a range of ' +
-      'a cluster that runs',
+      'a wrong setting: correct it and restart the agent; else drain the node, so that all its pods get new ' +
+      'addresses, and restart it; never change ipam.mode or a range of a cluster that runs',
   },
   {
     id: 'cilium-rules',

@@ -70,7 +70,10 @@ export const ciliumPodErrors: readonly KnownError[] = [
       'many pods with new labels start at once',
     ],
     look: ['kubectl get ciliumidentities | wc -l', 'kubectl -n kube-system get pods -l name=cilium-operator', agentLog],
-    cure: 'make the API server or etcd answer; leave such labels out of identities (the setting `labels` of Cilium)',
+    cure:
+      'make the API server or etcd answer; leave such labels out of identities (the setting labels of Cilium), ' +
+      'but none that a policy selects by: it would no longer fit; all agents and the operator have to be ' +
+      'restarted for it',
     wraps: true,
   },
   {

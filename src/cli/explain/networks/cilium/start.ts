@@ -26,7 +26,8 @@ export const ciliumStartErrors: readonly KnownError[] = [
       'the kernel lacks what a setting wants',
     ],
     look: [
-      'kubectl -n kube-system logs ds/cilium -c cilium-agent --previous | grep -e level=fatal -e level=error',
+      'kubectl -n kube-system get pods -o wide -l k8s-app=cilium',
+      'kubectl -n kube-system logs POD -c cilium-agent --previous | grep -e level=fatal -e level=error',
       'kubectl -n kube-system get pods -o wide -l name=cilium-operator',
     ],
     cure:

@@ -15,17 +15,24 @@ export const ciliumTrafficErrors: readonly KnownError[] = [
     ),
     who: 'the datapath of Cilium, by cilium-dbg monitor or hubble observe',
     meaning:
-      'Cilium dropped a packet because no policy lets it through: identities before "->" and behind it say whose',
+      'Cilium dropped a packet by a rule: no policy lets it through, a policy denies it, or the service does ' +
+      'not take this client; the identities before "->" and behind it say whose',
     causes: [
       'a policy selects the pod, and none of its rules names this peer, port or direction',
       'the peer is known only as "world" or "remote-node": it came by another address than its own (NAT, a node port)',
       'the identity of the pod changed with its labels, or is not known on this node yet',
+      '"by denylist": ingressDeny or egressDeny of a policy: no rule that allows goes before it',
+      '"LB src range": loadBalancerSourceRanges of the service leaves the client out',
+      '"Authentication required": the policy asks for mutual authentication, and it is not done yet, or SPIRE ' +
+        'does not answer',
     ],
     look: [
       'kubectl get ciliumnetworkpolicies,networkpolicies -A; kubectl get ciliumclusterwidenetworkpolicies',
       'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg identity get IDENTITY',
     ],
-    cure: 'let the peer through in a policy (entities for host, remote-node and world), or correct the selectors',
+    cure:
+      'let the peer through in a policy (entities for host, remote-node and world), correct the selectors or ' +
+      'the deny rule, or add the client to loadBalancerSourceRanges',
   },
   {
     id: 'cilium-egress-gateway',
@@ -67,8 +74,9 @@ export const ciliumTrafficErrors: readonly KnownError[] = [
     ],
     look: [monitor, 'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg status --verbose'],
     cure:
-      'by the reason: restart the agent of a node that has not learned a peer; raise bpf.ctTcpMax, bpf.natMax or ' +
-      'bpf.mapDynamicSizeRatio where a map is full; correct route or MTU',
+      'by the reason: restart the agent of a node that has not learned a peer; correct route or MTU; where a ' +
+      'map is full, raise bpf.ctTcpMax, bpf.natMax or bpf.mapDynamicSizeRatio: the agent may make the map anew ' +
+      'when it restarts, and open connections of that node break then, so drain the node first',
   },
   {
     id: 'cilium-services',
@@ -88,7 +96,9 @@ export const ciliumTrafficErrors: readonly KnownError[] = [
       'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg service list | wc -l',
       'kubectl get services -A | wc -l',
     ],
-    cure: 'raise bpf.lbMapMax and restart the agents one after the other; do what the last words name',
+    cure:
+      'raise bpf.lbMapMax, and restart the agents one after the other: the maps may be made anew, so that ' +
+      'services of a node fail for a moment (drain it first); do what the last words name',
     wraps: true,
   },
   {

@@ -11,7 +11,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /Unable to set NodeNetworkUnavailable to False|Subnet watch failed|could not watch (?:subnet )?leases|\bWatch (?:subnets|networks): /,
       /failed to retrieve (?:subnet leases|networks)\b|Failed to establish etcd watch channel|error recreating etcd client/,
       /Failed to create (?:SubnetManager|NetworkManager): ?|Error registering network: ?|Error fetching backend: ?/,
-      /failed to acquire lease: ?|error retrieving pod spec for '|error creating network manager: ?/,
+      /(?:registering network: |flannel[^\n]{0,80})failed to acquire lease: ?|error retrieving pod spec for '|error creating network manager: ?/,
       /(?:fail to|unable to) create (?:kubernetes|k8s) config: ?|node name not present in pod spec/,
       /flannel[^\n]{0,120}unable to initialize (?:inclusterconfig|client)|CompleteLease execute error/,
       /Failed to write subnet file|Failed to (?:create|recreate) vxlan(?: device)?\b(?! interface on)|failed to configure interface flannel/,

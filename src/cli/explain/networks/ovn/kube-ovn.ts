@@ -61,15 +61,22 @@ export const kubeOvnErrors: readonly KnownError[] = [
       'the card belongs to a bond or bridge already, or NetworkManager takes it back',
       'its VLAN interface has another parent or number than the network',
     ],
-    look: ['kubectl get provider-network -o yaml | grep -B2 -A12 status', 'ip -br link; ovs-vsctl show'],
-    cure: 'name the card of this node in customInterfaces, or leave the node out (excludeNodes)',
+    look: [
+      'kubectl get provider-network -o yaml | grep -B2 -A12 status',
+      'ip -br addr; ip route show default',
+      'kubectl -n kube-system get pods -o wide -l app=ovs',
+    ],
+    cure:
+      'name the card of this node in customInterfaces, or leave the node out (excludeNodes); the card goes ' +
+      'under a bridge with its addresses, so take one that does not carry the node itself, or have a console at ' +
+      'hand',
     wraps: true,
   },
   {
     id: 'kube-ovn-pod',
     pattern: oneOf(
       /\b(?:PodNetwork(?:Allocation|Update|Release)Failed|AcquireAddressFailed|CreateOVNPortFailed|GetVlanInfoFailed)\b[^\n]{0,60}/,
-      /stage=\w{4,40} error=[^\n]{1,160}/,
+      /kube-?ovn[^\n]{0,200}\bstage=\w{4,40} error=[^\n]{1,160}/,
     ),
     who: 'kube-ovn-controller, by an event of the pod',
     meaning: 'the controller could not give the pod its address or its port in OVN: the words behind error= say why',

@@ -18,7 +18,8 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
       'the databases of this node started from the file of another node',
     ],
     look: [
-      'ovn-nbctl get NB_Global . name; ovn-sbctl get SB_Global . options:name',
+      'kubectl get pods -A -o wide | grep ovnkube-node',
+      'kubectl -n NAMESPACE exec POD -c nb-ovsdb -- ovn-nbctl get NB_Global . name',
       "kubectl get nodes -o yaml | grep 'k8s.ovn.org/zone-name'",
     ],
     cure:
@@ -44,7 +45,7 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /The current certificate is invalid, exiting|(?<!tls[^\n]{0,80})certificate was not signed: [^\n]{1,80}/,
       /Unexpected common name found in the certificate, expected: \S+/,
-      /CSR "[^"]*" was created with unexpected common name|is not a valid DNS subdomain|extracted node name/,
+      /CSR "[^"]*" was created with unexpected common name|extracted node name[^\n]{0,120}is not a valid DNS subdomain/,
     ),
     who: 'ovnkube-node or Multus, of their certificate for this node',
     meaning: 'the agent has no valid certificate of its own for the API server: it expired, or no new one was signed',
@@ -76,7 +77,7 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
     look: [
       'kubectl describe pod POD | tail',
       'kubectl get pods -A -o wide | grep ovnkube',
-      'ovn-nbctl show | head -40',
+      'kubectl -n NAMESPACE exec POD-OF-OVNKUBE -c nb-ovsdb -- ovn-nbctl show | head -40',
     ],
     cure: 'do what the words behind it name; when all pods of one node have it, restart the ovnkube pod of that node',
     wraps: true,
