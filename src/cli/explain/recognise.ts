@@ -46,7 +46,7 @@ export function recognise(text: string): Recognised {
   const found = lookInto(plain)
   if (!isEmpty(found)) return found
   const folded = plain.replace(/\s+/g, ' ')
-  const others = [folded, withoutMarkup(folded)].filter((other) => other !== plain)
+  const others = new Set([folded, withoutMarkup(folded)].filter((other) => other !== plain))
   for (const other of others) {
     const again = lookInto(other)
     if (!isEmpty(again)) return again
