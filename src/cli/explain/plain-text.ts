@@ -17,6 +17,10 @@ export function plainText(text: string): string {
     .replace(/\\{1,31}[rt](?![a-z])/g, ' ')
     .replace(/[\u201c\u201d\u201e]/g, '"')
     .replace(/[\u2018\u2019]/g, "'")
+    .replace(/：/g, ': ')
+    .replace(/，/g, ', ')
+    .replace(/（/g, ' (')
+    .replace(/）/g, ') ')
     .replace(/''/g, "'")
     .replace(/[^\S\n]/g, ' ')
 }

@@ -28,7 +28,10 @@ export const agentStateErrors: readonly KnownError[] = [
   },
   {
     id: 'weave-delete',
-    pattern: /\[allocator[^\]\n]{0,40}\]: Delete: no addresses for/,
+    pattern: oneOf(
+      /\[allocator[^\]\n]{0,40}\]: Delete: no addresses for/,
+      /weave-cni: (?:unable to release IP address: (?:%!s\(<nil>\)|<nil>|[^\n]{0,60}Delete: no addresses for)|error removing interface "[^"\n]{1,20}": [^\n]{0,60}(?:not found|no such (?:device|network interface|file)))/,
+    ),
     who: 'weave',
     meaning: 'weave was asked to free the address of a container that has none: harmless',
     causes: [

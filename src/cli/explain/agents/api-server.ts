@@ -76,11 +76,14 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'proxy-in-the-way',
     pattern:
-      /connection to "[^"]*" uses proxy "[^"]*"|Get "?\[?https:\/\/[^\n]{1,240}: (?:Service Unavailable|Bad Gateway|Gateway Time-?out|proxyconnect[^\n]{0,80}|Proxy Authentication Required|Tunnel Connection Failed)/i,
+      /connection to "[^"]*" uses proxy "[^"]*"|(?:client: )?response is invalid json\. The endpoint is probably not valid etcd|Get "?\[?https:\/\/[^\n]{1,240}: (?:Service Unavailable|Bad Gateway|Gateway Time-?out|proxyconnect[^\n]{0,80}|Proxy Authentication Required|Tunnel Connection Failed)/i,
     who: 'a plugin that asks the API server',
     meaning: 'a proxy answers in place of the API server: plugins inherit HTTP_PROXY and HTTPS_PROXY of the runtime',
-    causes: ['NO_PROXY of containerd or CRI-O lacks the service range'],
-    look: ['systemctl show containerd crio -p Environment'],
+    causes: [
+      'NO_PROXY of containerd or CRI-O (kubelet, where it calls plugins itself) lacks the service range',
+      'of etcd ("response is invalid json"): the same, or another program answers at the address of etcd',
+    ],
+    look: ['systemctl show containerd crio kubelet -p Environment', 'curl -v http://ETCD:2379/version'],
     cure:
       "add the service range (10.96.0.0/12 with kubeadm), the pods' range, the nodes, .svc and .cluster.local to " +
       "NO_PROXY in the runtime's unit, daemon-reload, restart it",

@@ -12,7 +12,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       /nodeIP (?:can't be (?:a |an )?(?:loopback|multicast|link-local unicast|all zeros)|must be (?:a valid IP|IPv4 address))/,
       /failed to get node address from cloud provider that matches ip: \S*|has neither external ip nor internal ip/,
       /bad --node-ip "[^"]*"|(?:dual-stack )?--node-ip "[^"]*"[^\n]{0,40} not supported|invalid (?:value for )?--?node-ip\b[^\n]{0,80}/,
-      /invalid (?:IP address )?for node-ip|node-ip \S+ is not (?:a valid|in)[^\n]{0,60}/,
+      /invalid (?:IP address )?for node-ip|invalid node-(?:external-)?ip: invalid ip format '[\w.:-]+|node-ip \S+ is not (?:a valid|in)[^\n]{0,60}/,
       /(?:host|node) IP unknown; known addresses: \[[^\]\n]*\](?<=kube-?proxy[^\n]{0,300}|proxier[^\n]{0,300}|node IPs?\W{1,4}err[^\n]{0,200})/,
     ),
     who: 'kubelet, also inside of k3s and rke2',
@@ -38,6 +38,11 @@ export const orchestratorErrors: readonly KnownError[] = [
       /pod cidrs should be IPv4\/IPv6 only or dualstack|is out the range of cluster cidr|Must specify --cluster-cidr if --allocate-node-cidrs/,
       /mask size of cluster CIDR must be less than[^\n]{0,60}/,
       /New CIDR set failed; the node CIDR size is too big|the size of pod subnet with mask \d+ is smaller than/,
+      /has an allocated cidr: \S+ at index:\d+ that does not exist in cluster cidrs|CIDR: \S+ is out of the range of CIDR allocator/,
+      /(?:len|length) of cluster(?:CIDR)?s (?:is)?:?(?:==)?\d+[^\n]{0,20}(?:more than max|> more than|are not configured as dual stack)|len of ClusterCIDRs==/,
+      /serviceCIDR and secondaryServiceCIDR (?:are not dualstack|error)|usage of --node-cidr-mask-size\S* [^\n]{0,60}is not allowed/,
+      /--(?:secondary-)?service-cluster-ip-range\S* [^\n]{0,60}(?:of different IP family|must (?:not )?contain|is too large)|service-cluster-ip-range value error/,
+      /must be a either a single CIDR or dual-stack pair of CIDRs/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
     ),
     who: 'kubeadm, k3s, rke2, the API server, the controller manager',
@@ -47,6 +52,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       'one is IPv4 and another IPv6, or only some have both families',
       'the node has (or told by --node-ip) no address of a family that the ranges have',
       'the range of pods is not larger than the one that each node gets of it (/24), or is no range',
+      'the range was changed, or lost one of its families, and nodes still have theirs of before (spec.podCIDRs)',
     ],
     look: [
       'kubectl -n kube-system get cm kubeadm-config -o yaml | grep -i subnet',
@@ -54,7 +60,7 @@ export const orchestratorErrors: readonly KnownError[] = [
     ],
     cure:
       'give --pod-network-cidr (cluster-cidr), --service-cidr and --node-ip the same families in the same order, on ' +
-      'all servers alike; ranges of a cluster that runs cannot be changed so',
+      'all servers alike; ranges of a cluster that runs cannot be changed so: put the one of before back',
   },
   {
     id: 'resolv-conf-missing',

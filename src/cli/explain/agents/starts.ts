@@ -100,7 +100,7 @@ export const startErrors: readonly KnownError[] = [
       /failed to (?:generate spec|mkdir)[^\n]{0,40}: (?:failed to )?mkdir[^\n]{0,120}\/(?:openvswitch|cni|calico|cilium|ovn|origin)\b[^\n]{0,80}read-only file system/,
       /MountVolume\.SetUp failed for volume [^\n]{1,200}hostPath type check failed: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/(?:xtables|flannel|calico|cilium|multus|openvswitch|ovn|cni)|var\/lib\/(?:cni|calico|cilium))[^\n]{0,60}/,
       /chdir to cwd \("\/(?:opt|etc)\/cni\/[^"\n]{0,60}"\) set in config\.json failed: [a-z ]+/,
-      /bind source path does not exist: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/xtables\.lock)\S*/,
+      /(?:bind source path does not exist:|error while creating mount source path|failed to (?:stat|resolve symlink)) ["']?\/(?:opt\/cni|etc\/(?:cni|calico|openvswitch|origin)|usr\/lib(?:exec)?\/cni|sys\/fs\/bpf|var\/lib\/(?:cni|calico|cilium|weave|ovn|openvswitch|kube-router)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni))\b[^\n]{0,160}/,
       /couldn't find key \S+ in (?:ConfigMap|Secret) \S{0,60}\/(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\S+|kube-router-cfg|weave-net|antrea-\S+|ovn-config|istio-cni-config|linkerd-cni-config|kuma-cni\S*|amazon-vpc-cni|eni-config|azure-\S*cns\S*)/,
       /(?:configmap|secret) "(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni|eni-config)" not found/,
     ),

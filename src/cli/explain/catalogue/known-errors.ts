@@ -5,6 +5,7 @@ import { agentStateErrors } from '../agents/agent-states.ts'
 import { anyonesErrors } from '../agents/anyone.ts'
 import { apiServerErrors } from '../agents/api-server.ts'
 import { cloudErrors } from '../agents/clouds.ts'
+import { hostSettingErrors } from '../agents/host-settings.ts'
 import { lxcErrors } from '../agents/lxc.ts'
 import { machineErrors } from '../agents/machines.ts'
 import { meshErrors } from '../agents/meshes.ts'
@@ -82,6 +83,7 @@ export const unknownOwnError: KnownError = {
 
 /** All families. */
 export const knownErrors: readonly KnownError[] = [
+  ...hostSettingErrors,
   ...engineErrors,
   ...engineRequestErrors,
   ...machineErrors,

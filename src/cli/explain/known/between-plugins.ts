@@ -152,7 +152,7 @@ export const betweenPluginsErrors: readonly KnownError[] = [
     id: 'result-without-address',
     pattern: oneOf(
       /IPAM plugin (?:return(?:ed)? (?:is )?missing|returned (?:zero|no)|did not return)[^\n]{0,40}/,
-      /No IP addresses supplied on interface|cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config/,
+      /No IP addresses supplied on interface|cannot convert: no valid IP addresses|\bno valid IP addresses\b|IPAM plugin returned missing IP config|(?:no usable result from IPAM plugin|IPAM plugin failed to allocate IP address)/,
     ),
     who: 'libcni',
     meaning: 'the result of a plugin has no address, and the cniVersion of the configuration has no way to say so',

@@ -112,9 +112,13 @@ export const firewallErrors: readonly KnownError[] = [
   },
   {
     id: 'forward-policy',
-    pattern:
-      /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP|Firewall is enabled\. Consider allowing pod traffic/i,
-    who: 'microk8s inspect and other checks',
+    pattern: oneOf(
+      /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP/,
+      /Firewall is enabled\. Consider allowing pod traffic/,
+      /:FORWARD (?:DROP|REJECT) \[\d+:\d+\]|Chain FORWARD \(policy (?:DROP|REJECT)|-P FORWARD (?:DROP|REJECT)\b/,
+      /hook forward priority [^;\n]{1,20}; policy drop\b/,
+    ),
+    who: 'microk8s inspect and other checks, or a list of the rules',
     meaning:
       'the FORWARD chain of iptables drops what no rule lets through, so pods may not reach other nodes or the world',
     causes: ['docker sets this policy when it starts', 'ufw, or a hardening script, sets it'],
@@ -122,6 +126,8 @@ export const firewallErrors: readonly KnownError[] = [
     cure:
       'let the range of the pods through (a network add-on mostly has rules for it), or, where nothing relies on the ' +
       'policy, iptables -P FORWARD ACCEPT; docker leaves it so with "ip-forward-no-drop": true',
+    // Lists of rules are pasted beside errors that tell more.
+    needsNetwork: true,
   },
   {
     id: 'conntrack-refused',

@@ -17,7 +17,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /(?<!bridge-nf-call-)\bip6?tables(?:-\w+)? (?:binary )?(?:was |is )?not (?:found|installed)/,
       /error creating chain "[\w-]+": executable file not found in \$PATH|failed to locate iptab\w*es/,
       /exec: "(?:ip6?tables(?:-\w+)?|nft)": executable file not found in \$PATH/,
-      /Failed to find ip6?tables command/,
+      /Failed to find ip6?tables command|(?<!bridge-nf-call-)\b(?:ip6?tables|nft(?:ables)?)\b(?:(?!exec: )[^\n]){0,120}: executable file not found in \$PATH/,
       /iptables is not available on this host|neither iptables nor ip6tables is usable|\b(?:ip6?tables(?:-\w+)?|nft): (?:command )?not found/,
       /command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
       /Unable to redirect iptables binaries|iptables is not present in either/,
@@ -33,7 +33,7 @@ export const iptablesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Permission denied \(you must be root\)/,
       /ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
-      /can't initialize ip6?tables table [`'"]\w+': Permission denied/,
+      /can't initialize ip6?tables table [`'"]?\w+['"]?: Permission denied/,
       /can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted/,
       /cache initialization failed: Operation not permitted|Could not process rule: Operation not permitted/,
       /(?:Could not open socket to kernel|Failed to initialize nft): (?:Permission denied|Operation not permitted)|\bip6?tables: (?:Permission denied|Operation not permitted)/,
@@ -41,7 +41,8 @@ export const iptablesErrors: readonly KnownError[] = [
     who,
     meaning: 'the process has no right to change the packet filter of this network namespace',
     causes: [
-      'it runs in a container or as a user without CAP_NET_ADMIN (and CAP_NET_RAW for iptables-legacy)',
+      'it runs in a container or as a user without CAP_NET_ADMIN (and CAP_NET_RAW for iptables-legacy, which CRI-O ' +
+        'gives only to a pod that names it)',
       'the lock /run/xtables.lock cannot be written: /run of the container is read-only, or another user owns it',
       'SELinux forbids the container to load modules: the table is missing and may not be loaded from within',
     ],

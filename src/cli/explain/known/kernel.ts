@@ -65,7 +65,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'namespace-refused',
     pattern: oneOf(
-      /mount of \/sys failed: (?:Operation not permitted|Permission denied)|nsenter: (?:cannot open \/proc\/\d+\/ns\/net: Permission denied|reassociate to namespaces failed: Operation not permitted)/,
+      /mount of \/sys failed: (?:Operation not permitted|Permission denied)|nsenter: (?:cannot open \/proc\/\d+\/ns\/net: Permission denied|(?:setns\(\): )?(?:can't )?reassociate to namespace(?:s failed| 'net'): Operation not permitted)/,
       /(?:failed to (?:create|setup) (?:new )?(?:network namespace|netns|namespace)|(?:error creating|(?:could not|unable to) create) (?:new )?(?:network namespace|netns))[^\n]{0,240}?(?:permission denied|operation not permitted|no space left on device|no such file or directory|invalid argument|device or resource busy)/,
       /failed to create network for alloc: (?:open|mkdir|l?stat) \S*netns\S*: [a-z ]+|failed to pin namespaces[^\n]{0,200}/,
       /mount --(?:make-r?shared|rbind) \S*netns[^\n]{0,60} failed: [^\n]{0,60}/,

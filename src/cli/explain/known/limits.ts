@@ -40,7 +40,7 @@ export const limitErrors: readonly KnownError[] = [
       /(?:open|write) \/proc\/sys\/net\/(?!ipv6|bridge)\S+: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
       /(?:open|read|write) \/proc\/sys\/net\/\S+: input\/output error/,
       /(?:opening|writ(?:e|ing)|open)(?: file| to)? [`'"]?\/proc\/sys\/net\/(?!ipv6|bridge)[^\s`'"]+[`'"]?: (?:no such file or directory|invalid argument|permission denied|read-only file system)/,
-      /sysctl [`'"]?net\.[^\s`'"]+[`'"]? is not namespaced|forbidden sysctl: "net\.[^"]*"|sysctl: permission denied on key ['"]net\.[^\n]{1,80}/,
+      /sysctl [`'"]?net\.[^\s`'"]+[`'"]? is not namespaced|sysctl: permission denied on key ['"]net\.[^\n]{1,80}/,
       /\/sys\/module\/nf_conntrack\/parameters\/hashsize: [a-z -]+|Sysctl \S+ is not allowed\. Only/,
       /invalid net sysctl key: \S+|can't set sysctl \S+ kernel version must be at least [\d.]+/,
       /Sysctl error: [^\n]{0,100}(?:Read-only file system|No such file or directory|Permission denied|Operation not permitted)/,

@@ -92,7 +92,7 @@ export const programErrors: readonly KnownError[] = [
       /exec: "[\w./-]+": executable file not found in \$PATH|requires conntrack to be installed[^\n]{0,40}/,
       /FileExisting-[\w-]+\]: [\w-]+ not found in system path|Charon daemon not found: [^\n]{1,80}/,
       /fork\/exec \/?(?:[\w.-]+\/)*(?:rootlesskit[\w-]*|docker-proxy|conntrack|nsenter|modprobe|ipset|brctl|newuidmap|ovs-vsctl): no such file or directory/,
-      /get(?:ting)? ipset version[^\n]{0,20}: executable file not found in \$PATH/,
+      /\b(?:ipset|ebtables|arptables|conntrack|ethtool|nsenter|socat|sysctl|modprobe|brctl|pair interface)\b(?:(?!exec: )[^\n]){0,120}: executable file not found in \$PATH/,
       /could not find (?:sysctl|nsenter|ethtool|conntrack) binary|failed to find (?:nsenter|socat|conntrack) binary/,
       /nsenter: failed to execute \S+: No such file|conntrack is not installed, this can cause|failed to find socat: /,
     ),

@@ -8,13 +8,16 @@ import type { KnownError } from './known-error.ts'
 export const reachErrors = [
   {
     id: 'hairpin-off',
-    pattern: /hairpin_mode of \S{1,15} is 0/,
-    who: 'the bridge',
+    pattern:
+      /hairpin_mode of \S{1,15} is 0|\/hairpin_mode:? ?0\b|Hairpin mode (?:is )?set\b[^\n]{0,60}\bbut [^\n]{0,80}(?:falling back to|ignoring)[^\n]{0,30}/i,
+    who: 'the bridge, or kubelet with docker',
     meaning:
       'the bridge sends no frame back out of the port it came in by: a pod does not reach itself by host port or ' +
       'service',
     causes: [
       'hairpinMode is not set in the configuration of bridge (flannel: in its delegate), and promiscMode neither',
+      'kubelet (up to 1.23) "falls back": promiscuous-bridge goes with kubenet alone; some releases only say so, and ' +
+        'set nothing: give it --hairpin-mode=hairpin-veth',
     ],
     look: ['bridge -d link show'],
     cure:

@@ -58,7 +58,7 @@ export const sandboxErrors: readonly KnownError[] = [
       /is not of type NSFS|no network namespace detected on/,
       /stat netns path "?[^"\n]{0,120}"?[^"\n]{0,120}: no such file or directory/,
       /(?<!cannot )(?:lstat|stat|open|readlink):? "?\/proc\/\d+\/ns\/net"?: no such (?:file|process)/,
-      /nsenter: reassociate to namespace [^\n]{0,60}/,
+      /nsenter: reassociate to namespace (?![^\n]{0,60}(?:not permitted|denied))[^\n]{0,60}/,
       /(?<!Unexpected command output )nsenter: cannot open \/proc\/\d+\/ns\/net\b[^\n]{0,30}No such file or directory/,
       /nsenter: cannot open \/proc\/\d+\/ns\/(?:ipc|uts|mnt|pid): No such file or directory(?=[\s\S]{0,300}(?:netplugin|\bCNI\b))/,
       /failed to (?!get namespace(?<=(?:type="calico|(?:ipam_plugin|loadbalancer_controller|component)\.go)[^\n]{0,160}))(?:open|get) (?:current )?(?:netns|namespace(?! [\w-]{1,63}[:,]))(?! for LoadBalancer)(?![^\n]{0,300}(?:permission denied|operation not permitted))[^\n]{0,200}/,

@@ -145,7 +145,7 @@ export const calicoErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Block host affinity does not match/,
       /provided IP address (?:\S+ )?is not in a configured pool|Address already assigned in block/,
-      /the given pool \([^)]*\) (?:does not exist(?:, or is not enabled)?|is not enabled)/,
+      /the given pool \([^)]*\) (?:does not exist(?:, or is not enabled)?|is (?:not enabled|disabled))/,
       /IP address \S+ is in IP pool "[^"]*", which is not allowed for use/,
       /provided IPv[46] IPPools list contains|resource already exists: (?:IPAMHandle\S*|[\da-f.:]+)/,
       /Handle already has different IP(?:\(s\)|s)? allocated/,

@@ -30,7 +30,7 @@ export const flannelErrors: readonly KnownError[] = [
       /pod cidr not assigned|lack of PodCIDR|Failed to get pod CIDRs? (?:from|details)/,
       /PodCIDRs? not set for node|no podCidrs? for node|required IPv[46] PodCIDR not available/,
       /both podCIDR and podCIDRs are empty|No PodCIDR \(v4 or v6\) found/,
-      /usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR|no remaining CIDRs left to allocate|CIDRNotAvailable/,
+      /usePodCidr(?:IPv6)? found but there is no IPv[46] CIDR|no remaining CIDRs left to allocate|CIDRNotAvailable|CIDRAssignmentFailed/,
       /Couldn't determine any Pod CIDRs for the \S+ node|CIDR allocation failed;/,
       /IPv[46] is enabled but the lease has no IPv[46]/,
       /timed? ?out waiting for PodCIDR (?:allocation|assignment)|failed to wait for PodCIDR assignment/,
@@ -65,7 +65,8 @@ export const flannelErrors: readonly KnownError[] = [
       /v6 interface \S+ must be the same with v4 interface/,
       /failed to get (?:default v6|ifcanreach based) interface|invalid public IP(?:v6)? address: /,
       /interface \S+ does not have a correct global unicast ip[^\n]{0,100}|can't find ip for interface \S+/,
-      /unable to find (?:vpn interface:|interface \S+: route ip\+net:)[^\n]{0,80}|address family mismatch when assigning VPN addresses/,
+      /unable to get global unicast ip from interface name[^\n]{0,100}|multiple global unicast addresses defined for \S+|invalid node-ip: invalid ip format ''?(?![\w.:-])/,
+      /unable to find (?:vpn interface:|interface "?\S+: route ip\+net:)[^\n]{0,80}|address family mismatch when assigning VPN addresses/,
     ),
     who: 'flanneld, also inside of k3s and rke2',
     meaning: 'flanneld did not find the interface over which this node reaches the others',
@@ -153,7 +154,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-full',
     pattern:
-      /Failed to acquire subnet: (?:out|no)|failed to acquire lease: out of subnets|max retries reached trying to acquire a subnet|\bsubnet: no more tries|\bsubnet: lease already taken/,
+      /Failed to acquire subnet: (?:out|no)|(?:acquire|lease|flannel|register)[^\n]{0,80}\bout of subnets\b|max retries reached trying to acquire a subnet|\bsubnet: no more tries|\bsubnet: lease already taken/,
     who: 'flanneld',
     meaning: 'no range is left for this node',
     causes: [
