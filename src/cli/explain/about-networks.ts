@@ -7,7 +7,7 @@ import { oneOf } from './known/known-error.ts'
 /** Words of the network of pods; those of single agents are apart (agents/agent-words.ts). */
 const aboutNetworks = oneOf(
   /\bcni\d*\b|cni-|CNI_|plugin type=|network (?:for (?:pod|sandbox)|namespace|sandbox|plugin)|netplugin/,
-  /networkPlugin|pod network|setup network|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts/,
+  /networkPlugin|pod network|setup network|sandbox container [^\n]{1,160} network\b|\bnetwork: "?Unauthorized|netns|multus|flannel|calico|cilium|antrea|kube-ovn|whereabouts/,
   /spiderpool|netavark|IPAM|IP ranges|conflist|net\.d\b|cniVersion|configuration list|kube-router|weave/,
   /azure-vnet|sriov|ovn-?k|aardvark|kubenet|felix|typha|\bHNS\b|openshift-sdn|terway|ztunnel/,
   /(?:adding|removing|deleting|checking) (?:container|pod)\b[^\n]{0,120} (?:to|from|for) network\b/,

@@ -131,6 +131,8 @@ export const agentStateErrors: readonly KnownError[] = [
   {
     id: 'ovs-refused',
     pattern: oneOf(
+      /could not (?:add|open) network device \S{1,40}(?: to ofproto)? \((?!(?<=ofproto \()Address family|Device or resource busy|No such device|(?:Operation|Protocol) not supported)[A-Z][^)\n]{1,60}\)/,
+      /\|bridge\|(?:ERR|WARN)\|failed to create bridge \S{1,40}: [^\n]{1,60}|OVSDB transaction (?:failed|returned \d+ operation errors): [^\n]{1,120}|Transaction causes multiple rows in "?(?:Interface|Port|Bridge)"? table[^\n]{0,120}/,
       /OVS [Tt]ransaction failed[^\n]{0,120}|ovs-vsctl: cannot create a (?:port|bridge) named \S+ because[^\n]{0,120}/,
       /cannot (?:attach|detach) port \S+ (?:to|from) mirror[^\n]{0,120}|cannot (?:create|delete|check if) mirror \S+[^\n]{0,120}/,
       /mirror producer must have either|(?:port|mirror) not created by ovs-cni/,
@@ -141,6 +143,9 @@ export const agentStateErrors: readonly KnownError[] = [
     causes: [
       'a port of that name is left from a pod before, on this bridge or another one',
       'a mirror has another output port already, or was made by somebody else',
+      '"to ofproto (File exists)", "(Address already in use)": the node has another tunnel of the same port (that of ' +
+        'another network, or of a container of before)',
+      '"could not open network device dpdk0": Open vSwitch runs without DPDK (dpdk-init)',
     ],
     look: ['ovs-vsctl show', 'ovs-vsctl list mirror; ovs-vsctl find interface error!=[]'],
     cure: 'remove the port that no pod has: ovs-vsctl --if-exists del-port NAME; the next try works',

@@ -23,7 +23,7 @@ export const agentWords = oneOf(
   /\bnsx[_-](?:node|ncp|ujo|container)/,
   /Error running agent: error (?:initializing|creating|connecting|getting|listing)|error initializing agent: |initialize IPv[46] allocator|overlaps with existing route \S+ on host/,
   /net-attach-def|\bsubmariner\b|\bGlobalCIDR\b|LogicalPort|EgressIP\b|kubeovn|ValidatePodNetworkFailed|AcquireAddressFailed|providernetwork|ovn-encap-ip|\bbr-ex\b|networkPolicyOnly|Node IPv[46] CIDR mask size|openshift-(?:network|multus|ovn)/,
-  /\bopenvswitch\b|ovs-vswitchd|\|bridge\|WARN\||\bhostproc\b|\bip tunnel add\b|\bipvs\b/,
+  /\bopenvswitch\b|ovs-vswitchd|\|(?:bridge|dpif|dpif_netlink|ofproto|daemon_unix)\|(?:WARN|ERR|EMER)\||\bofproto\b|could not open network device|\bhostproc\b|\bip tunnel add\b|\bipvs\b/,
   /controller_utils\.go:\d+\] Error while processing Node|remaining CIDRs left|->\[\S+:\d+\S*\]:? |OpenFlow|ipalloc-range|network\.openshift\.io|HostSubnet|clusternetworks?\b|kube-ovn|is conflict with (?:subnet|cidr)|subnet \S+ cidr \S+ conflicts? with |tigera|overlay MTU|\bantrea|conflicts with (?:host|cluster|service) network|IPNet device|local IPs? and device|node ipv[46] address\.This|\baliyun\b/,
   /coredns\/plugin\/kubernetes|Failed to (?:list|watch) \*(?:\w+\.)?(?:Service|Endpoints|EndpointSlice|NetworkPolicy)\b/,
   /\binvalid CIDR [\d.a-f:]+: invalid CIDR address|Error allocating IP:|range set \d+ overlaps with \d+/,

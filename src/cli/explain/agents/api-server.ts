@@ -35,7 +35,7 @@ export const apiServerErrors: readonly KnownError[] = [
     id: 'api-unauthorized',
     pattern: oneOf(
       /: Unauthorized\b(?<=(?:failed|unable|err\w*=|could not|cannot|error)[^\n]{0,300}: Unauthorized)/,
-      /\berr(?:or)?="?Unauthorized\b|the server has asked for the client to provide credentials/,
+      /\berr(?:or)?="?Unauthorized\b|\bnetwork: "?Unauthorized\b|the server has asked for the client to provide credentials/,
       /must be logged in to the server|invalid bearer token|token (?:has|is) expired/,
     ),
     who: 'a plugin that asks the API server (istio-cni, linkerd-cni and others)',
@@ -153,7 +153,7 @@ export const apiServerErrors: readonly KnownError[] = [
     id: 'crd-missing',
     pattern: oneOf(
       /the server could not find the requested resource(?: \((?:get|post|put|patch|list) [^)\n]{1,80}\))?/,
-      /no matches for kind "\w+" in (?:version|group)[^\n]{0,60}/,
+      /no matches for kind "(?!(?:DaemonSet|Deployment|StatefulSet|ReplicaSet|PodSecurityPolicy|CustomResourceDefinition|PodDisruptionBudget|(?:Cluster)?Role(?:Binding)?|CronJob|Ingress|NetworkPolicy|APIService)")\w+" in (?:version|group)[^\n]{0,60}/,
       /customresourcedefinitions?\S* "[^"]+" not found/,
       /(?:unable to find all|waiting for Cilium Operator to register the following) (?:Cilium )?CRDs[^\n]{0,100}/,
       /could not find the CRD[^\n]{0,60}|ENIConfig\S* "[^"]*" not found/,

@@ -26,7 +26,7 @@ export const cloudErrors: readonly KnownError[] = [
       /doesn't seem to have enough IPs|no free IP available in the prefix|NoAvailableAddress/,
       /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available/,
       /no available (?:IP )?address(?:es)?\b(?! (?:pools|on (?:this )?(?:network|pool)))|IPAM pool is (?:full|exhausted)/,
-      /failed to assign an IP address to container|not enough IPs available|AssignPodIPAddress: no available IP/,
+      /failed to assign an IP address to container(?!"\s{0,8}\}"?: ?invalid character)|not enough IPs available|AssignPodIPAddress: no available IP/,
       /DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)/,
       /no available ip for pod|error get allocated eniip|InsufficientFreeAddressesInSubnet/,
       /InsufficientCidrBlocks|vSwitch[^\n]{0,40}ip exhausted|IpNotEnough|has not enough IpAddress/,

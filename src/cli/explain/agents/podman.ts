@@ -36,6 +36,18 @@ export const podmanErrors: readonly KnownError[] = [
     cure: 'install netavark and aardvark-dns; or name their directory in helper_binaries_dir',
   },
   {
+    id: 'netavark-older-than-kernel',
+    pattern:
+      /(?:(?:failed to|unable to) (?:delete|remove|del)|delete|remove)\b[^\n]{0,120}: Received a netlink error message (?:Operation )?not supported[^\n]{0,20}/,
+    who: 'netavark 1.0, or another program with its netlink library of that time',
+    meaning: 'the kernel refuses the way in which this netavark asks it to delete an interface, a route or an address',
+    causes: ['netavark is 1.0, and the kernel 5.19 or newer: since then that flag of a deletion means something else'],
+    look: ['netavark --version || /usr/libexec/podman/netavark --version; uname -r', 'ip -br link | grep podman'],
+    cure:
+      'update netavark to 1.1 or newer (with aardvark-dns and podman); what was left goes with ip link delete ' +
+      'podman1, when no container is on it',
+  },
+  {
     id: 'aardvark-dns',
     pattern: oneOf(
       /(?:IO error: )?aardvark-dns (?:failed to start|exited)[^\n]{0,240}/,

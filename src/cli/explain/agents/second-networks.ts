@@ -71,7 +71,10 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}|cannot (?:open|read PID from) ovs-vswitchd pidfile[^\n]{0,160}/,
       /dial unix \S*openvswitch\/db\.sock: (?:connect: )?[a-z][a-z /]{1,40}/,
       /\.~lock~: cannot lock file because[^\n]{0,60}|(?:\bov[ns]|\.db)[^\n]{0,120}failed to lock lockfile/,
-      /ovs\S*: already running as pid \d+, aborting|another ovs-vswitchd process is running|pidfile check failed \([\w ]{1,40}\), aborting/,
+      /ovs\S*: already running as pid \d+, aborting|another ovs-vswitchd process is running|pidfile check failed \([\w ]{1,40}\)(?:, aborting)?/,
+      /(?:\bov[ns]|openvswitch)\S{0,60}\.pid(?:\.tmp)?: (?:create failed|open: |read: |fcntl|(?:truncate|write) failed|stale pidfile|lost race|failed to delete|user \S{1,40} not found)[^\n]{0,80}/,
+      /Pidfile for ov\S{1,40} \(\S{1,80}\) exists but cannot be read|daemon_unix\|(?:ERR|EMER)\|(?!\S{0,80}already running)[^\n]{1,120}|\bov[ns][\w-]{1,20}: could not (?:initiate process monitoring|detach from foreground)/,
+      /timed out: "wait" timed out after \d+ ms|error when waiting for OVS bridge datapath ID|failed to set datapath_id \S{1,40}: [^\n]{1,80}/,
       /error (?:listing DP features|connecting OVSDB)[^\n]{0,80}|(?:ovs-vswitchd|ovsdb-server) (?:process )?is not running/,
       /ovs-(?:ofctl|appctl|dpctl): (?![^\n]*\/ovn\/)[^\n]{0,100}(?:failed to connect to socket|cannot (?:connect to|read pidfile))[^\n]{0,100}/,
       /ovs-ofctl: \S+ is not a bridge or a socket|Error connecting to OVS\b[^\n]{0,60}/,
@@ -86,9 +89,16 @@ export const secondNetworkErrors: readonly KnownError[] = [
       'Open vSwitch is not installed or does not run here, or starts still',
       'its database is locked: a second one runs, on the node and in a pod',
       'its socket has another path',
+      '"pidfile check failed": a container of before left its pid file in /run/openvswitch, which is that of the node',
+      '"wait" timed out: ovsdb-server answers, and ovs-vswitchd hangs or is gone, so that no port gets its number',
     ],
-    look: ['systemctl status openvswitch-switch openvswitch', 'ls -l /run/openvswitch/db.sock'],
-    cure: 'start Open vSwitch; where the socket is elsewhere name it in `socket_file`',
+    look: [
+      'systemctl status openvswitch-switch openvswitch; pgrep -a ovs',
+      'ls -l /run/openvswitch/db.sock /run/openvswitch/*.pid',
+    ],
+    cure:
+      'start Open vSwitch (one that hangs: restart it, the agent writes its flows again); remove a pid file whose ' +
+      'process is gone; where the socket is elsewhere name it in `socket_file`',
   },
   {
     id: 'multus-crd-missing',

@@ -140,7 +140,8 @@ export const agentErrors: readonly KnownError[] = [
       /failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))/,
       /kube-ovn-daemon\.sock(?! \S{0,60}\/db\.sock)[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up/,
       /OpenFlow port is not ready yet/,
-      /failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)[^\n]{0,80}/,
+      /failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)(?![^\n]{0,200}"wait" timed out)[^\n]{0,80}/,
+      /failed to connect container \S+ to ovs: (?![^\n]{0,200}"wait" timed out)|failed to (?:get of_port of|add Openflow entries for) (?:OVS port|container) \S+(?! timed out: "wait")/,
       /ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?/,
       /timed out waiting for annotations|failed to get pod annotation(?!s| subnet|:? ?\(['"]?Connection)/,
       /ovs-vsctl: unix:(?!\S*openvswitch\/db\.sock)\S* database connection failed/,
@@ -177,12 +178,12 @@ export const agentErrors: readonly KnownError[] = [
       /dial unix \S*\/ovn\/ovn[ns]b_db\.sock[^\n]{0,80}/,
       /\b(?:process_ready|wait_for_event|ovs\w*|ovn\S*)(?: \S+){0,3} did not come up, exiting|Failed to find ovnkube-db endpoint/,
     ),
-    who: 'the plugin of OVN-Kubernetes or Kube-OVN',
+    who: 'the plugin of OVN-Kubernetes, Kube-OVN or Antrea',
     meaning:
       'OVN or Open vSwitch has not made the port of this pod: the agent of this node or its control plane does not ' +
       'keep up',
     causes: [
-      'the agent of this node (ovnkube-node, kube-ovn-cni) crashes or lost its connection',
+      'the agent of this node (ovnkube-node, kube-ovn-cni, antrea-agent) crashes or lost its connection',
       'the control plane (ovnkube-master, kube-ovn-controller, its databases) is down or overloaded',
       'Open vSwitch does not run on this node',
     ],

@@ -6,8 +6,10 @@ import { anyonesErrors } from '../agents/anyone.ts'
 import { apiServerErrors } from '../agents/api-server.ts'
 import { cloudErrors } from '../agents/clouds.ts'
 import { hostSettingErrors } from '../agents/host-settings.ts'
+import { installErrors } from '../agents/installs.ts'
 import { lxcErrors } from '../agents/lxc.ts'
 import { machineErrors } from '../agents/machines.ts'
+import { manifestErrors } from '../agents/manifests.ts'
 import { meshErrors } from '../agents/meshes.ts'
 import { nodeAgentErrors } from '../agents/node-agents.ts'
 import { orchestratorErrors } from '../agents/orchestrators.ts'
@@ -103,6 +105,7 @@ export const knownErrors: readonly KnownError[] = [
   ...flannelNodeErrors,
   ...kubeRouterErrors,
   ...weaveErrors,
+  ...manifestErrors,
   ...startErrors,
   ...ciliumStartErrors,
   ...orchestratorErrors,
@@ -135,6 +138,7 @@ export const knownErrors: readonly KnownError[] = [
   ...podStepErrors,
   ...kubeletWordErrors,
   ...programErrors,
+  ...installErrors,
   ...iptablesErrors,
   ...firewallErrors,
   ...addressErrors,

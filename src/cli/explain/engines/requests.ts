@@ -6,6 +6,26 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 /** Errors of requests to container engines. */
 export const engineRequestErrors: readonly KnownError[] = [
   {
+    id: 'podman-network-option-unsupported',
+    pattern: oneOf(
+      /unsupported (?:(?:bridge|macvlan|ipvlan|vlan) )?network option:? [\w.-]{1,80}/,
+      /(?:NetworkUpdate|NetworkDNSServers)[^\n]{0,30} (?:not supported|cannot be configured) for backend CNI|driver "[^"\n]{1,40}" is not supported by cni/,
+    ),
+    who: 'podman, of `podman network create`',
+    meaning: 'the backend of podman (CNI or netavark) does not know this option (--opt), or this driver',
+    causes: [
+      'the option belongs to another driver: `parent` and `mode` are those of macvlan and ipvlan, `isolate` of bridge',
+      'podman has the older backend CNI (or is old itself): it takes `parent` for macvlan alone, and knows fewer ' +
+        'options',
+      'it is an option of docker (com.docker.network.…) that podman has under another name, or not at all',
+    ],
+    look: ["podman info -f '{{.Host.NetworkBackend}} {{.Version.Version}}'", 'man podman-network-create'],
+    cure:
+      'leave the option out; with CNI make the network without it, and write `master` into its file below ' +
+      '/etc/cni/net.d. netavark knows more, but a host changes to it only by podman system reset, which removes all ' +
+      'its containers and images',
+  },
+  {
     id: 'docker-driver-plugin-missing',
     pattern: oneOf(
       /could not find plugin \S{1,80} in v1 plugin registry/,

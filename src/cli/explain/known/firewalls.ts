@@ -111,6 +111,27 @@ export const firewallErrors: readonly KnownError[] = [
     cure: 'update the image (kube-proxy: one with nft 1.0.6.1), or remove the table that only the newer nft can write',
   },
   {
+    id: 'iptables-crash',
+    pattern: oneOf(
+      /\bip(?:6|\(6\))?tables\b(?![^\n]{0,240}\bnft list)[^\n]{0,240}?(?:signal: (?:aborted|segmentation fault)(?! \(core dumped\) \(\))|(?<!signal: )Segmentation fault|exit (?:status|code):? 13[49]\b|double free|corrupted (?:size|double|top)|stack smashing)[^\n]{0,60}/,
+      /\b(?:ip6?tables|xtables)[\w-]{0,20}\[\d{1,9}\]: segfault at[^\n]{0,120}/,
+    ),
+    who: 'iptables, run by an agent or plugin',
+    meaning: 'the program iptables (or ip6tables) itself crashed, so rules were neither listed nor written',
+    causes: [
+      'the iptables of the image (or of the node) is older than the one that wrote rules of this node, and does not ' +
+        'understand them',
+      'a fault of this release of iptables, or its library (libnftnl) is of another one',
+    ],
+    look: [
+      'iptables -V; iptables-save | wc -l; ip6tables-save | wc -l',
+      'nft list tables; journalctl -k --grep "segfault|iptables" | tail',
+    ],
+    cure:
+      'update the image of the agent (or iptables on the node); until then let the agent use the other kind ' +
+      '(iptables-legacy), or switch off the family whose tool crashes, where nobody uses it',
+  },
+  {
     id: 'forward-policy',
     pattern: oneOf(
       /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP/,

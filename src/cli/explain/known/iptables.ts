@@ -20,7 +20,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /Failed to find ip6?tables command|(?<!bridge-nf-call-)\b(?:ip6?tables|nft(?:ables)?)\b(?:(?!exec: )[^\n]){0,120}: executable file not found in \$PATH/,
       /iptables is not available on this host|neither iptables nor ip6tables is usable|\b(?:ip6?tables(?:-\w+)?|nft): (?:command )?not found/,
       /command ip6?tables not found|neither iptables nor ip6tables usable|iptables command not found/,
-      /Unable to redirect iptables binaries|iptables is not present in either/,
+      /Unable to redirect iptables binaries|iptables is not present in either|get iptables version: exit status 127\b/,
     ),
     who: 'a plugin',
     meaning: 'iptables (or nft) is not on the node, or not in the PATH of the runtime',
@@ -31,7 +31,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-permission',
     pattern: oneOf(
-      /Permission denied \(you must be root\)/,
+      /Permission denied \(you must be root\)|get iptables version: exit status 12[56]\b/,
       /ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
       /can't initialize ip6?tables table [`'"]?\w+['"]?: Permission denied/,
       /can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted/,
@@ -45,6 +45,7 @@ export const iptablesErrors: readonly KnownError[] = [
         'gives only to a pod that names it)',
       'the lock /run/xtables.lock cannot be written: /run of the container is read-only, or another user owns it',
       'SELinux forbids the container to load modules: the table is missing and may not be loaded from within',
+      'OVN-Kubernetes: its iptables goes into /host first (chroot); exit status 125 means that it may not (SYS_CHROOT)',
     ],
     look: ['grep CapEff /proc/self/status', 'ausearch -m avc -ts recent', 'lsmod | grep -E "iptable|nf_tables"'],
     cure:

@@ -16,7 +16,7 @@ export const linkErrors: readonly KnownError[] = [
       /failed to (?:find|lookup) (?:the )?(?:master|host) (?:interface|device)[^\n]{0,80}/,
       /error with host device: [^\n]{0,40}|no default route interface found/,
       /requested parent interface \S+ was not found|failed to get default route interface/,
-      /unable to find (?:parent|master) interface|Parent (?:device|interface) ['"][^'"]*['"] doesn't exist/,
+      /unable to find (?:parent|master|any valid master) interface|Parent (?:device|interface) ['"][^'"]*['"] doesn't exist/,
       /error occurred looking up the (?:ip|mac)vlan parent iface \S+ error/,
       /type="(?:macvlan|ipvlan|macvtap|vlan)"[^\n]{0,60} failed \((?:add|cmdAdd)\): (?:failed to lookup[^\n]{0,60}: )?Link not found/,
       /(?:create|find|get) (?:the )?(?:\w+ ){0,3}master\b[^\n]{0,200}(?:Link not found|no such (?:device|network interface))/,
@@ -40,7 +40,7 @@ export const linkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|ensure there are no \w+ networks using the same [^\n]{0,20}: |error adding container to network "[^"]*": )device or resource busy/,
       /is already using parent interface \S+|Device or resource busy - Failed to create (?:mac|ip)vlan interface/,
-      /create (?:mac|ip)vlan interface: Netlink error: Device or resource busy/,
+      /create (?:mac|ip)vlan interface: Netlink error: Device or resource busy|Received a netlink error message Device or resource busy/,
       /device or resource busy"?[^\n]{0,40} (?:when|while) (?:creating|adding) (?:a |the )?(?:mac|ip)vlan\b/,
     ),
     who: 'macvlan, ipvlan',

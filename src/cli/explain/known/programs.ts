@@ -18,7 +18,10 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'plugin-may-not-run',
-    pattern: /(?:exec|run|start)[^\n]{0,40}\/cni\/bin\/[^\s:]+: permission denied|fork\/exec \S+: permission denied/,
+    pattern: oneOf(
+      /(?:exec|run|start)[^\n]{0,40}\/cni\/bin\/[^\s:]+: permission denied|fork\/exec \S+: permission denied/,
+      /avc: +denied +\{ execute[^}\n]{0,40}\} for [^\n]{0,160}(?:name="(?:host-local|loopback|portmap|bandwidth|flannel|calico(?:-ipam)?|cilium-cni|multus\w{0,8}|istio-cni)"|path="\S{0,40}\/cni\/bin\/)[^\n]{0,120}/,
+    ),
     who: 'the kernel',
     meaning: 'a plugin may not be started',
     causes: ['its mode has no x', 'its file system is mounted noexec', 'SELinux or AppArmor forbids it'],
@@ -79,10 +82,13 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'command-not-found',
     pattern:
-      /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?|Command execution [^\n]{1,300} failed): exit status 127\b/,
+      /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?|Command execution [^\n]{1,300} failed): exit status 127\b|nsenter --mount=\/hostproc[\s\S]{0,800}?Exit Code:\s{1,12}127\b|Image:\s{1,12}\S{0,80}\/(?:cilium|calico|flannel|multus|cni|kube-ovn|antrea)[\s\S]{0,800}?Exit Code:\s{1,12}127\b/,
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node (a shell ends with 127 then)',
-    causes: ['iptables, ip or nsenter is missing, or not in the PATH of the runtime'],
+    causes: [
+      'iptables, ip or nsenter is missing, or not in the PATH of the runtime',
+      'a first container of the agent runs `sh` of the node (nsenter), and the node has none: Talos',
+    ],
     look: ['which iptables ip nsenter', 'systemctl show containerd crio -p Environment'],
     cure: "install it on the node; the plugin's own log says which",
   },
@@ -110,6 +116,7 @@ export const programErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:network(?: for (?:sandbox|pod) "[^"]*")?|failed \(\w+\)): exit status (?!127\b)\d+/,
       /failed \(\w+\): (?!netplugin failed)[^\n]{1,400}\]?: exit status (?!127\b)\d+(?=:?\s*(?:["'\],;)]|$))/,
+      /\bip6?tables(?:-\w+)?\b[^\n]{0,80}signal: (?:segmentation fault|aborted) \(core dumped\) \(\)/,
       /setting up network: failed to run "[^"\n]{1,200}": exit status (?!127\b)\d+/,
       /(?:routes?|routing table|ip rule|external IP'?s?|iptables|kube-(?:bridge|dummy-if)|tunnel interface)\b[^\n]{0,120} due to:? exit status (?!127\b)\d+/,
       /Command '(?:\/\S{1,20}\/)?ip netns [^'\n]{0,160}' returned non-zero exit status (?!127\b)\d+/,
@@ -119,6 +126,7 @@ export const programErrors: readonly KnownError[] = [
     causes: [
       'iptables in it failed: no right, no module (3: a table could not be opened; 4: the kernel or a lock refused)',
       'a script of your own stopped at its first error',
+      '"segmentation fault": the program itself crashed: its release does not understand what another one wrote',
     ],
     look: ["journalctl -u containerd -u crio -u kubelet --since '1 hour ago'", 'iptables-save | head -3'],
     cure: "the plugin's own log has the words of the program; run it by hand in the namespace of the pod",
@@ -181,10 +189,13 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'output-polluted',
     pattern:
-      /error parsing its diagnostic message "(?!")|failed to unmarshal (?:error message|plugin's result)|unmarshal(?:l)?ing (?:plugin )?result/i,
+      /\}"?: ?invalid character '.{1,4}' after top-level value|error parsing its diagnostic message "(?!")|failed to unmarshal (?:error message|plugin's result)|unmarshal(?:l)?ing (?:plugin )?result/i,
     who: 'libcni',
     meaning: 'a plugin printed more than one answer, or something that is no answer, so its error is quoted raw',
-    causes: ['the plugin failed, and printed a result as well: its error is inside the quotes', 'it logs to stdout'],
+    causes: [
+      'the plugin failed, and printed a result as well: its error is inside the quotes',
+      "it logs to stdout: aws-cni does where its entry has no pluginLogFile (in a list of Cilium's of before 1.10)",
+    ],
     look: ['the "msg" inside the quoted text'],
     cure: 'read what is behind "msg" in it and explain that; use a newer version of the plugin',
     wraps: true,
@@ -213,27 +224,5 @@ export const programErrors: readonly KnownError[] = [
     look: ["journalctl -u containerd -u crio --since '1 hour ago'"],
     cure: 'look at the last of the quoted lines',
     wraps: true,
-  },
-  {
-    id: 'install-refused',
-    pattern: oneOf(
-      /(?:cp|mkdir|mv|install|open|creat|copy|writ|touch|renam|chmod)[^\n]{0,100}\/(?:opt|usr\/lib\w*|libexec)\/cni[^\n]{0,120}(?:read-only file system|permission denied|is not writable|operation not permitted)/,
-      /failed to (?:install|copy file: write) \S{0,40}\/opt\/cni\/bin\/(?![^\n]{0,160}text file busy)[^\n]{1,160}/,
-      /\bcp: can't create '\/etc\/cni\/net\.d\/[^\n]{1,80}/,
-      /\b(?:cp|mv|rm): [^\n]{0,60}\/(?:host\/)?(?:etc\/cni\/net\.d|hostbin)\/[^\n]{0,120}: (?:read-only file system|permission denied)/,
-      /\/host\/\S+ is non-writeable, skipping|Failed to (?:copy|mv) [^\n]{1,120}This may be caused by selinux/,
-      /(?:calico|install\.go)[^\n]{0,80}Failed to (?:install \w|check if (?:directory|file)|create directory|copy install to|verify installed binary)[^\n]{0,80}/,
-      /cp: not writing through dangling symlink [`'"]\/(?:opt\/cni|host)[^\n]{0,60}/,
-      /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
-      /Location \S*cni\S* does not exist|Failed to install (?:cni config|\S{1,80} to \S*cni\S*)/,
-    ),
-    who: 'the installer of a plugin (an init container of its DaemonSet)',
-    meaning: 'the plugin could not be put into the directory of plugins of the node',
-    causes: [
-      'the system of the node is read-only there (Talos, Flatcar, Bottlerocket, ostree): it has another directory',
-      'SELinux or a security policy forbids the container to write on the host',
-    ],
-    look: ['findmnt -T /opt/cni/bin; ls -ldZ /opt/cni/bin', 'crictl info | grep -i bindir'],
-    cure: 'give the DaemonSet and the runtime a directory that can be written, or the container the right',
   },
 ]

@@ -10,7 +10,7 @@ export const settingErrors: readonly KnownError[] = [
     pattern: oneOf(
       /\bmtu\b[^\n]{0,80}(?:invalid argument|numerical result out of range)/,
       /failed to make veth pair: (?:invalid argument|numerical result out of range)/,
-      /failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)/,
+      /(?<!\|ERR\|)failed to create (?:bridge|vlan)[^\n]{0,60}: (?:invalid argument|numerical result out of range)/,
       /invalid MTU \d+, must be|mtu (?:greater|less) than device (?:maximum|minimum)|invalid VLAN ID \d+/,
       /vlan (?:id|QoS PCP|Proto) \S+ invalid|interface name is too long/,
       /interface name (?:must be less than|should be less than)|failed to parse MTU/,

@@ -20,6 +20,7 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /failed to (?:load|save|generate) wg private key[^\n]{0,120}|detected duplicate public key\. node[^\n]{0,120}/,
       /(?:Failed|Unable|Cannot) (?:to )?(?:add|delete|clean ?up|re-add|list|remove|replace|get|deprioritize)[^\n]{0,40}(?:\bXFRM\b|IPSec route|encryption rule)[^\n]{0,240} (?:subsys|module)=/,
       /failed to add wireguard device[^\n]{0,240} (?:subsys|module)=/,
+      /(?:IPSec|encryption)[^\n]{0,80}requires support for xfrm state(?![^\n]{0,120}(?:not supported|not implemented))[^\n]{0,120}/,
     ),
     who: 'the cilium agent, with encryption',
     meaning: 'the encryption between nodes (IPsec or WireGuard) could not be set up on this node',
@@ -28,7 +29,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
         'a higher number in front',
       'IPsec keeps states of a node that is gone, or of other keys',
       'WireGuard: the key file in /var/run/cilium was copied with the image of the machine, or cannot be written',
-      'the kernel lacks it: wireguard, xfrm, or the algorithm',
+      'the kernel lacks it: wireguard, xfrm, or the algorithm; or an update of it changed xfrm, and this release of ' +
+        'Cilium probes it in the old way ("requires support for xfrm state output masks" on a kernel that has them)',
     ],
     look: [
       'kubectl -n kube-system get secret cilium-ipsec-keys',

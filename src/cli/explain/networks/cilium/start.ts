@@ -6,6 +6,26 @@ import { type KnownError, oneOf } from '../../known/known-error.ts'
 /** How a start of Cilium's agent or operator ended. */
 export const ciliumStartErrors: readonly KnownError[] = [
   {
+    id: 'cilium-kernel-config-unread',
+    pattern: oneOf(
+      /CONFIG_BPF kernel parameter[^\n]{0,20} is required|CONFIG_BPF +false +true\b/,
+      /skipping kernel config, can't open \S[^\n]{0,80}|Kernel Config file not found: if the agent fails to start/,
+    ),
+    who: 'the cilium agent, or bpftool in its container',
+    meaning:
+      'the agent could not read with which options the kernel was built, so it takes all of them for missing: ' +
+      'harmless as long as the agent runs',
+    causes: [
+      'the system has them in /boot/config-RELEASE alone, and not in /proc/config.gz; /boot is not mounted into the ' +
+        'container',
+      'the agent is of that time (1.6, 1.7), and warns of it; newer ones say it in passing',
+    ],
+    look: ['grep -w CONFIG_BPF /boot/config-$(uname -r); ls /proc/config.gz', 'uname -r'],
+    cure:
+      'nothing where that grep says CONFIG_BPF=y. Where the agent ends, its last error is another one; a kernel that ' +
+      'really lacks CONFIG_BPF is to be exchanged',
+  },
+  {
     id: 'cilium-start',
     pattern: oneOf(
       /Error while (?:creating|initializing) daemon|daemon creation failed|failed while reinitializing datapath/,

@@ -78,6 +78,8 @@ export const ovnErrors: readonly KnownError[] = [
     cure:
       'compare the row that the message names with what there is now. A chassis of a node that is gone: ovn-sbctl ' +
       'chassis-del ID; else restart the control plane, which writes its rows anew',
+    // Rows of Open vSwitch itself.
+    unless: /OVS (?:port|interface)\b|multiple rows in "?(?:Interface|Port|Bridge)"? table/i,
   },
   {
     id: 'ovn-certificate',
