@@ -76,7 +76,7 @@ export const valueErrors: readonly KnownError[] = [
       /Invalid (?:container|host) port number: ?-?\d+|unsupported (?:ipam driver|VLAN type) \S+/,
       /requested (?:ip|mac)vlan (?:mode|flag) '[^']*' is not valid|rate and burst must be a positive integer/,
       /ipam type dhcp is not supported|(?:IP Masquerading|Gateway) functionality not supported/,
-      /ipam type dhcp is not supported|unknown (?:bridge|macvlan|ipvlan) mode "[^"\n]{1,40}"|failed to find driver or plugin "[^"\n]{1,60}"/,
+      /unknown (?:bridge|macvlan|ipvlan) mode "[^"\n]{1,40}"|failed to find driver or plugin "[^"\n]{1,60}"/,
       /\bnetwork\b[^\n]{0,120}unsupported driver \S{1,40}: invalid argument/,
       /Can not parse option "[^"\n]{0,40}"|value too long for option "[^"\n]{0,40}"/,
     ),
