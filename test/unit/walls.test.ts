@@ -132,6 +132,15 @@ describe('src/', () => {
     expect(offenders(({ text }) => text.split('\n').length - 1 > longest)).toEqual([])
   })
 
+  it('has no character beyond Latin-1 in a regular expression: the build does not escape those', () => {
+    const found = sources.flatMap(({ file, text }) =>
+      codeLines(text)
+        .filter((line) => /\/.*[^\0-\xff].*\//.test(line))
+        .map((line) => `${file}: ${line.trim()}`),
+    )
+    expect(found).toEqual([])
+  })
+
   it(`has no line over ${widest} columns, but rows of tables and regular expressions`, () => {
     const map = { file: 'README.md', text: readFileSync(join(src, 'README.md'), 'utf8') }
     const wide = [...sources, map].flatMap(({ file, text }) =>
