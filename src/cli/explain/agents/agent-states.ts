@@ -48,7 +48,7 @@ export const agentStateErrors: readonly KnownError[] = [
       /seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again/,
       /IP allocation was seeded by different peers|Incompatible IP allocation ranges|Received invalid state update/,
       /Received update for IP range I own|says it owns the IP range from|Inconsistent entries for \S+: owned by/,
-      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|address \S+ (?:is )?owned by other peer/,
+      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|address \S+ (?:is )?(?:already )?owned by\b|\[allocator[^\n]{0,60}(?:Unable to claim|already in use by)/,
       /Inconsistent bridge state detected|Existing bridge type "?\w+"? is different than requested/,
       /Token appears twice in ring|Entry \S+ reporting too much free space/,
     ),
@@ -65,7 +65,7 @@ export const agentStateErrors: readonly KnownError[] = [
     id: 'weave-hairpin',
     pattern: oneOf(
       /Captured frame from MAC \([^)\n]{1,40}\) to \([^)\n]{1,40}\) associated with another peer/,
-      /Vetoed installation of hairpin flow/,
+      /Vetoed installation of hairpin flow|Hairpin mode enabled on "vethwe/,
       /Hairpin mode may have been enabled by other software/,
     ),
     who: 'weave',

@@ -25,7 +25,7 @@ export const agentWords = oneOf(
   /net-attach-def|\bsubmariner\b|\bGlobalCIDR\b|LogicalPort|EgressIP\b|kubeovn|ValidatePodNetworkFailed|AcquireAddressFailed|providernetwork|ovn-encap-ip|\bbr-ex\b|networkPolicyOnly|Node IPv[46] CIDR mask size|openshift-(?:network|multus|ovn)/,
   /\bopenvswitch\b|ovs-vswitchd|\|(?:bridge|dpif|dpif_netlink|ofproto|daemon_unix)\|(?:WARN|ERR|EMER)\||\bofproto\b|could not open network device|\bhostproc\b|\bip tunnel add\b|\bipvs\b/,
   /controller_utils\.go:\d+\] Error while processing Node|remaining CIDRs left|->\[\S+:\d+\S*\]:? |OpenFlow|ipalloc-range|network\.openshift\.io|HostSubnet|clusternetworks?\b|kube-ovn|is conflict with (?:subnet|cidr)|subnet \S+ cidr \S+ conflicts? with |tigera|overlay MTU|\bantrea|conflicts with (?:host|cluster|service) network|IPNet device|local IPs? and device|node ipv[46] address\.This|\baliyun\b/,
-  /coredns\/plugin\/kubernetes|Failed to (?:list|watch) \*(?:\w+\.)?(?:Service|Endpoints|EndpointSlice|NetworkPolicy)\b/,
+  /node ?controller (?:sync|to sync)|charon\b|coredns\/plugin\/kubernetes|Failed to (?:list|watch) \*(?:\w+\.)?(?:Service|Endpoints|EndpointSlice|NetworkPolicy)\b/,
   /\binvalid CIDR [\d.a-f:]+: invalid CIDR address|Error allocating IP:|range set \d+ overlaps with \d+/,
   /bits after network prefix are not all zero|add qdisc for network index|failed to set gateway\b|Error adding network: /,
   /appropriate master "|may not access \/proc\/\d+\/ns\/net|in sandbox interface because it conflicts/,

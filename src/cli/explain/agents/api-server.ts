@@ -122,7 +122,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /failed to get pod annotation:? ?\(['"]?Connection [^\n]{0,60}/,
       /unexpected error when reading response body|http2: client connection lost/,
       /(?:timeout contacting|(?:unable|failed|not able) to (?:reach|contact|connect(?: to)?|communicate with)|(?:could|can)(?: ?not|'t) (?:reach|connect to|contact))(?: the)? (?:kube-?api\w*|api-?server|k8s server|kubernetes (?:api|server)\w*)[^\n]{0,60}/,
-      /node ?controller (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}/,
+      /(?:node ?controller|clusterCIDR) (?:sync )?(?:not completed within|to sync state: (?:context deadline|timed out))[^\n]{0,60}/,
       /Timed out waiting for node ?controller sync/,
       /HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}/,
       /failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,

@@ -37,7 +37,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:startup|autodetection)\S* \d+: (?:Unable to query host interfaces|Failed to enumerate interfaces|Unable to retrieve host network interfaces)/,
       /Failed to autodetect an IPv[46] address|Unable to auto-?detect (?:an |any )?IPv[46] address[^\n]{0,120}/,
-      /no valid IPv[46] addresses found on the host interfaces/,
+      /no valid IPv[46] addresses found on the host interfaces|Failed to parse autodetected CIDR|Error parsing IPv[46] CIDR '[^']*' for node/,
       /Couldn't autodetect an IPv[46] address[^\n]{0,80}/,
       /Calico node '\S+' is already using the IPv[46] address \S+/,
       /Unable to confirm IPv[46] address \S+ is assigned|Invalid IP autodetection method: \S+/,

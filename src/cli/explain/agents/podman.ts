@@ -81,7 +81,7 @@ export const podmanErrors: readonly KnownError[] = [
       /bypass4netnsd not running\?|do_slirp(?: is exiting| failed)|\bcreate_sandbox failed|child failed\(\d+\) (?:WARNING: Support for|parent failed)|bess: (?:connect|bind)\b/,
       /\[rootlesskit:child ?\] error: executing \[\[ip (?:tuntap|link|addr|route)[^\n]{1,300}/,
       /(?<!open: No such device )\[rootlesskit:parent\] error: failed to setup network[^\n]{1,900}/,
-      /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|\/dev\/net\/tun: [a-z ]+/,
+      /unable to find network namespace handler|open\("\/dev\/net\/tun"\)[^\n]{0,60}|(?<!TUN device: open )\/dev\/net\/tun: [a-z ]+/,
       /(?:slirp4netns|pasta|vpnkit) binary "[^"]*" is not installed|got empty (?:slirp4netns|pasta) binary/,
       /slirp4netns seems older than v[\d.]+|this version of slirp4netns does not support --[\w-]+/,
       /unsupported slirp4netns version: lacks \w+|slirp4netns support has been removed[^\n]{0,80}/,

@@ -223,6 +223,6 @@ export const agentErrors: readonly KnownError[] = [
     cure: `make the agent run: ${why}`,
     needsNetwork: true,
     unless:
-      /containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api|RootlessKit API socket|https:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/apis?\//,
+      /Vici client|containerd\.sock|crio\.sock|docker\.sock|dockershim\.sock|kubelet\.sock|\/openvswitch\/(?:db\.sock|\S+\.mgmt)|http:\/\/localhost:8080\/api|RootlessKit API socket|https:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):\d+\/apis?\//,
   },
 ]

@@ -205,6 +205,8 @@ export const startErrors: readonly KnownError[] = [
     look: ['kubectl -n NAMESPACE get ds NAME -o yaml | grep -A40 -e args: -e env:', 'kubectl -n NAMESPACE get cm'],
     cure: 'correct the option that is named; after an update apply the whole manifest or chart of that release',
     needsNetwork: true,
+    // Options of another program, which the line quotes.
+    unless: /failed to run command: /,
   },
   {
     id: 'multus-start',

@@ -15,7 +15,7 @@ export const windowsErrors: readonly KnownError[] = [
       /hot attach (?:shared )?endpoint [^\n]{0,200}|A Compute System with the specified identifier does not exist/,
       /Host(?:Compute)?Network\S* \S+ (?:is )?(?:already existed|not found)|HNS network lost its management IP/,
       /(?:error while|failed to|cannot|unable to)\b[^\n]{0,80}\b(?:HNS|HostCompute)(?:Endpoint|Network|Namespace|LoadBalancer|Policy\w*)\b[^\n]{0,160}/,
-      /timed out waiting for interface matching the management IP|Could not find remote DR MAC for Management IP/,
+      /timed out waiting for interface matching the management IP|Could not find remote DR MAC for Management IP|interface bound to \S+ took too long to get ready/,
       /Unable to (?:find interface matching our host endpoint|hot attach bridge endpoint|(?:create|delete existing) (?:bridge endpoint|network) \[)/,
       /Error applying ACL policy DenyAll|endpoint with same ID was recently deleted|couldn't find an interface matching management IP/,
       /Invoke-HNSRequest ?: ?[^\n]{1,160}|(?:Get|New|Remove|Attach|Set)-Hns\w+ ?: [^\n]{1,120}/,

@@ -96,7 +96,7 @@ export const programErrors: readonly KnownError[] = [
     id: 'program-missing',
     pattern: oneOf(
       /exec: "[\w./-]+": executable file not found in \$PATH|requires conntrack to be installed[^\n]{0,40}/,
-      /FileExisting-[\w-]+\]: [\w-]+ not found in system path|Charon daemon not found: [^\n]{1,80}/,
+      /FileExisting-[\w-]+\]: [\w-]+ not found in system path|Charon daemon not found: [^\n]{1,80}|no valid charon executable found[^\n]{0,80}/,
       /fork\/exec \/?(?:[\w.-]+\/)*(?:rootlesskit[\w-]*|docker-proxy|conntrack|nsenter|modprobe|ipset|brctl|newuidmap|ovs-vsctl): no such file or directory/,
       /\b(?:ipset|ebtables|arptables|conntrack|ethtool|nsenter|socat|sysctl|modprobe|brctl|pair interface)\b(?:(?!exec: )[^\n]){0,120}: executable file not found in \$PATH/,
       /could not find (?:sysctl|nsenter|ethtool|conntrack) binary|failed to find (?:nsenter|socat|conntrack) binary/,

@@ -130,7 +130,7 @@ export const valueErrors: readonly KnownError[] = [
       /cannot find a network-attachment-definition \(\)[^\n]{0,120}/,
       /namespace isolation enabled, annotation violates permission|more than one default network is specified/,
       /annotation "?[^"\n]{1,80}"? specified but empty/,
-      /cannot have more than one IPv[46] address for "[^"]*" annotation|failed to parse '[^'\n]{0,120}' as JSON/,
+      /cannot have more than one IPv[46] address for "[^"]*" annotation|failed to parse '[^'\n]{0,120}' as JSON|failed to parse IPs? \S+ for annotation/,
       /ipAddrs(?:NoIpam)? is not compatible with configured IPAM|can't have both annotations/,
       /requested feature is not (?:enabled|supported for this runtime): \w+/,
       /multiple IPv[46] addresses in \S+ annotation|invalid IP "[^"]*" in \S+ annotation/,

@@ -40,7 +40,7 @@ export const weaveErrors: readonly KnownError[] = [
   {
     id: 'weave-start',
     pattern: oneOf(
-      /weave[^\n]{0,80}(?:Failed to (?:open pcap|bind metrics server)|unable to allocate IP address for bridge)|\bNPC\b[^\n]{0,80}Failed to (?:open pcap|bind metrics)/,
+      /weave[^\n]{0,80}(?:Failed to (?:open pcap|start metrics|bind metrics server)|unable to allocate IP address for bridge)|\bNPC\b[^\n]{0,80}Failed to (?:open pcap|bind metrics)/,
       /weave[^\n]{0,200}(?:creating (?:bridge|datapath|dummy interface|pcap veth pair|bridged fastdp veth pair)|setting (?:proxy_arp|accept_ra to 0|tx off)|configuring (?:iptables|ARP cache on bridge)|setting (?:bridge|datapath) "[^"]*" (?:mac|mtu))/,
       /(?:clear\/create|ensure existence of) (?:filter|nat)\/WEAVE\S* chain/,
       /Interface "?\S+"? which needs to be in UP state for Weave functioning/,
@@ -48,7 +48,7 @@ export const weaveErrors: readonly KnownError[] = [
       /\[boltDB\] (?:Unable to open|Cannot use persistence file)|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Error persisting peers/,
       /Error while listen(?:ing|eing) on ODP datapath|Failed to install the Weave CNI plugin/,
       /\bulogd terminated|Failed to (?:start ulogd|look if ipset|retrieve list of ipsets|destroy ipset '|flush ipset ')/,
-      /unable to (?:expose|re-expose \S+ on) bridge|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Unable to (?:create|start) (?:http listener socket|http server|dns server)/,
+      /unable to (?:expose|re-expose \S+ on) bridge|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Unable to (?:create|start) (?:http listener socket|http server|dns server|docker client|watcher)|Failed to start metrics: listen/,
       /type="weave-net"[^\n]{0,60} failed \(\w+\): (?:error setting up (?:interface|routes)|could not create veth pair|failed to move veth|unable to release IP)/,
     ),
     who: 'weave or weave-npc',

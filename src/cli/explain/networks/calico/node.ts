@@ -99,6 +99,8 @@ export const calicoNodeErrors: readonly KnownError[] = [
       /error getting ClusterInformation: (?!resource |connection |Get\b)|failed to build Calico client|Failed to initialize Calico datastore/,
       /ipam_plugin\.go[^\n]{0,40}(?:failed to (?:load api client config|initialize api client|migrate ipam))/,
       /Readiness probe failed: (?:Error reaching apiserver: |initialized to false)|Failed to read status file \/status\/status\.json/,
+      /\]\[\d+\][^\n]{0,20}ipam\S* \d+: (?:Error (?:assigning|getting|releasing|updating|deleting|removing|claiming|reading|querying)|Failed to (?:claim|release|upgrade|get|assign))[^\n]{0,60}/,
+      /failed to (?:upgrade IPAM database|(?:disable|re-enable) cluster: |fetch cluster information|get calico node resource)/,
       /\berror creating calico client\b|data store connection failed|endpoint in datastore\b/,
       /\]\[\d+\][^\n]{0,80}(?:Failed to (?:create|connect to|initialize) datastore|Failed to \(re\)connect to datastore)/,
       /Failed (?:to get config|update (?:global|host|selector-scoped) config) from datastore/,

@@ -90,7 +90,7 @@ export const calicoErrors: readonly KnownError[] = [
       /unable to assign an address: no IP pools provided/,
       /Unable to reclaim any empty blocks/,
       /failed to request \d+ IPv[46] addresses|IPAM allocated only \d+|is not part of a configured pool/,
-      /pools are likely exhausted|failed to find or claim a block/,
+      /pools are likely exhausted|No more free affine blocks|Need to allocate an IPAM block but could not|Failed to assign IPs in newly allocated block|failed to find or claim a block/,
       /cannot allocate new block due to per host block limit|no pools match the required use/,
       /No valid IPPool\b(?! found)|Assigned 0 out of \d+ requested IPv[46] addresses[^\n]{0,120}/,
       /No IPs available in pools|no configured Calico pools\b|cannot find a qualified ippool/,

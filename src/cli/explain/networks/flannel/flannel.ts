@@ -20,6 +20,8 @@ export const flannelErrors: readonly KnownError[] = [
     cure:
       'make the flannel pod of this node run (its log says what it lacks); where flannel is gone, remove its file ' +
       'from /etc/cni/net.d. Never write the file by hand',
+    // flanneld looks for the file of its run before.
+    unless: /Couldn't fetch previous FLANNEL_/,
   },
   {
     id: 'node-no-podcidr',
@@ -55,6 +57,8 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'flannel-interface',
     pattern: oneOf(
+      /no IPv[46] addresses found for interface \S+, retrying|couldn't lookup (?:interface: |route to [\d.a-f:]+: )[^\n]{1,60}/,
+      /unable to find default gateway interface index/,
       /v6 default route interface [^\n]{1,120} must be the same|none matched ip stack|could not compile the IP address regex/,
       /Could not match pattern \S+ to any of the available network interfaces/,
       /Failed to find (?:any valid )?interface to use|find (?:a )?valid interface matching \S+|Failed to get default interface/,
@@ -171,6 +175,8 @@ export const flannelErrors: readonly KnownError[] = [
       /fdb already populated with: \S+[^\n]{0,40}/,
       /etcd watch (?:channel )?for \S+ (?:closed|fell behind)|Watch of (?:networks|subnet leases) failed because (?:etcd index outside|header revision)/,
       /Watch of subnet leases failed because etcd index outside history window/,
+      /no subnet found for key: FLANNEL_\w+ in file|Couldn't (?:fetch|parse) previous FLANNEL_\w+ from subnet file[^\n]{0,160}/,
+      /Replacing existing route (?:to )?\{?[^\n]{1,160} with \{?[^\n]{1,80}/,
     ),
     who: 'flanneld',
     meaning: 'flanneld found what it wanted to make, or begins to watch anew: harmless',

@@ -15,7 +15,8 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /(?:fail to|unable to) create (?:kubernetes|k8s) config: ?|node name not present in pod spec/,
       /flannel[^\n]{0,120}unable to initialize (?:inclusterconfig|client)|CompleteLease execute error/,
       /Failed to write subnet file|Failed to (?:create|recreate) vxlan(?: device)?\b(?! interface on)|failed to configure interface flannel/,
-      /Failed to check br_netfilter: ?/,
+      /Failed to check br_netfilter: ?|Error renewing lease \(trying again/,
+      /failed to run command: [^\n]{1,200} Err: [^\n]{1,160}/,
     ),
     who: 'flanneld',
     meaning:
@@ -24,6 +25,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
       'the API server or etcd does not answer, or refuses its token or its role',
       'the kernel does not make its device, or another network has it',
       'the node has no range for pods, or one outside of the Network of net-conf.json',
+      '"failed to run command": that of the backend extension (tailscale of k3s) ended so; its Output says why',
     ],
     look: [
       'kubectl -n kube-flannel logs ds/kube-flannel-ds --tail=30',
@@ -31,6 +33,24 @@ export const flannelNodeErrors: readonly KnownError[] = [
     ],
     cure: 'do what the words behind it say; flanneld tries again by itself',
     wraps: true,
+  },
+  {
+    id: 'flannel-backend-differs',
+    pattern: /ignoring non-[\w-]{1,20} (?:subnet|event|v4Subnet)[^\n]{0,120}/i,
+    who: 'flanneld',
+    meaning: 'another node has another backend in its entry, so this node makes no route to the pods there',
+    causes: [
+      'the backend (Type of net-conf.json) was changed, and flanneld of some nodes not restarted since',
+      'a node has its own configuration: k3s with another --flannel-backend, an older file',
+      'the other node is gone, and its entry is left from before',
+    ],
+    look: [
+      "kubectl get nodes -o yaml | grep -e 'flannel.alpha.coreos.com/backend-type' -e ' name:'",
+      'kubectl -n kube-flannel get cm kube-flannel-cfg -o yaml | grep -A3 Backend',
+    ],
+    cure:
+      'restart flanneld of the nodes with the other type (kubectl -n kube-flannel delete pod …, k3s: restart the ' +
+      'agent), so that all have that of net-conf.json',
   },
   {
     id: 'flannel-node',
@@ -42,6 +62,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /Error fetching route list\. Will automatically retry|error fetching L2 table/,
       /(?<!proxier\.go:\d{1,4}\] "?|node\.go:\d{1,4}\] )Failed to (?:setup|set up|ensure|bootstrap) (?:masq|iptables|IPTables|IP6Tables|ip6tables|blackhole)[^\n]{0,60}/,
       /flannel[^\n]{0,160}(?:error setting up rules|error checking rule existence|failed to apply partial iptables-restore|unable to teardown iptables|Failed to recycle IP6?Tables rules)/,
+      /error (?:loading (?:shared key|connection) into|unloading) (?:IKE|charon)[^\n]{0,60}|Failed to (?:acquire|close) Vici client[^\n]{0,80}/,
       /Error starting charon daemon|error adding ipsec (?:out|in|fwd)? ?policy|Failed to load PSK/,
       /failed to (?:add|get) (?:peer|wireguard)(?! (?:index|idx|end)\b| [\d.a-f:]+(?: |: rpc|$))[^\n]{0,60}|could not (?:create wireguard interface|setup wireguard)/,
     ),
