@@ -36,7 +36,7 @@ export const hostSettingErrors: readonly KnownError[] = [
       /(?:startup\S* \d+:|[Nn]ode'? (?:resource|conf\w+))[^\n]{0,160}error with field (?:Metadata\.)?Name = '[^']{1,120}' \((?:name must consist|invalid)[^\n]{0,60}/,
       /\b(?:Cilium)?Node(?:\.cilium\.io)? "[^"]{1,120}" is invalid: \[?metadata\.name: Invalid value[^\n]{0,60}/,
       /nodeRegistration\.name: Invalid value[^\n]{0,60}|invalid node name format "[^"]{1,120}"[^\n]{0,60}/,
-      /hostname contains capital letters and\/or underscores/,
+      /hostname contains capital letters and\/or underscores|uppercase letters in the hostname/,
     ),
     who: 'calico-node, kubelet, kubeadm or another that registers the node',
     meaning: 'the name under which this machine is to be registered is none that a node can have',

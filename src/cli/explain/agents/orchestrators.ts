@@ -42,6 +42,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       /(?:len|length) of cluster(?:CIDR)?s (?:is)?:?(?:==)?\d+[^\n]{0,20}(?:more than max|> more than|are not configured as dual stack)|len of ClusterCIDRs==/,
       /serviceCIDR and secondaryServiceCIDR (?:are not dualstack|error)|usage of --node-cidr-mask-size\S* [^\n]{0,60}is not allowed/,
       /--(?:secondary-)?service-cluster-ip-range\S* [^\n]{0,60}(?:of different IP family|must (?:not )?contain|is too large)|service-cluster-ip-range value error/,
+      /expected IPv[46] CIDR for IPv[46] family|only one CIDR allowed for single-stack networking|the passed CIDRs are routed in different interfaces/,
       /must be a either a single CIDR or dual-stack pair of CIDRs/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
     ),

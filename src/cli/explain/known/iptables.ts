@@ -32,6 +32,7 @@ export const iptablesErrors: readonly KnownError[] = [
     id: 'iptables-permission',
     pattern: oneOf(
       /Permission denied \(you must be root\)|get iptables version: exit status 12[56]\b/,
+      /unable to initialize table ['"]?\w+['"]? Permission denied/,
       /ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
       /can't initialize ip6?tables table [`'"]?\w+['"]?: Permission denied/,
       /can't open lock file \S*xtables\.lock[^\n]{0,40}|getsockopt failed strangely: Operation not permitted/,
@@ -74,7 +75,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-incompatible',
     pattern:
-      /table [`'"](?:nat|filter|mangle|raw)' is incompatible, use 'nft' tool|incompatible nft rules in the table|Error: cmp sreg undef/,
+      /table [`'"]?(?:nat|filter|mangle|raw)['"]? is incompatible, use ['"]?nft['"]? tool|incompatible nft rules in the table|Error: cmp sreg undef/,
     who: 'iptables of the nft kind',
     meaning: 'a table of iptables holds rules that were written with nft and that iptables cannot show',
     causes: [
@@ -89,7 +90,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-table',
     pattern: oneOf(
-      /can't initialize ip6?tables table [`'"]\w+'|unable to initialize table '\w+'/,
+      /can't initialize ip6?tables table [`'"]?\w+['"]?|unable to initialize table ['"]?\w+['"]?(?! Permission)/,
       /kernel doesn't support the ebtables '\w+' table|Module ip6?_?tables\w* not found|Table does not exist \(do you need to insmod\?\)/,
       /'ip6?tables-(?:save|restore)'[^\n]{0,80}returned non-zero exit status \d|custom chain [\w-]+: exit status 3\b|Cilium ip6?tables chain" error="exit status 3"/,
       /\bip6?tables\b[^\n]{0,200}["\]] ?(?:error=|: )"?exit status 3"?(?= subsys=|[^\w: ]*$)/,
@@ -126,7 +127,7 @@ export const iptablesErrors: readonly KnownError[] = [
     id: 'iptables-extension',
     pattern: oneOf(
       /Can't find library for (?:match|target) [`'"]\w+/,
-      /Couldn't (?:load|find) (?:match [`'"][\w-]+|target [`'"][A-Za-z\d]+['"])/,
+      /Couldn't (?:load|find) (?:match [`'"]?[\w-]+|target [`'"]?[A-Za-z\d]+['"]?(?![\w-]))/,
       /unknown option "?--(?:set-x?mark|xor-mark|to-destination|to-source|ctstate|comment)/,
       /Extension \w+ revision \d+ not supported|unable to append rule '-j MARK/,
       /\bip6?tables[^\n]{0,200} unknown option "?--[\w-]+/,

@@ -14,7 +14,7 @@ export const limitErrors: readonly KnownError[] = [
       /Failed to load br_netfilter|br_netfilter[^\n]{0,60}(?:not (?:found|loaded|available)|missing|could not be loaded|FATAL)/,
       /modprobe[^\n]{0,20} br_netfilter[^\n]{0,80}(?:fail|exit status|error)/,
       /\/proc\/sys\/net\/bridge\/bridge-nf-call-ip6?tables[^\n]{0,60}/,
-      /ensure that (?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,
+      /ensure (?:that )?(?:the )?br_netfilter kernel module is loaded|cannot restrict inter-?(?: ?)container communication[^\n]{0,120}/,
       /bridge-nf-call-ip6?tables (?:contents are not|does not exist|is disabled|sysctl not set)/,
       /net[./]bridge[./]bridge-nf-call-(?:ip6?|arp)tables['"]?(?:: No such file or directory| is an unknown key|, ignoring: No such file or directory)/,
     ),
@@ -89,7 +89,7 @@ export const limitErrors: readonly KnownError[] = [
   {
     id: 'inotify-limit',
     pattern:
-      /(?:fsnotify|inotify|initialize libovsdb|kube-proxy won't start|create (?:new )?watcher|watcher create|add(?:ing)? watch (?:on|for))[^\n]{0,80}(?:too many open files|no space left on device)/i,
+      /(?:fsnotify|inotify|initialize libovsdb|kube-proxy won't start|create (?:new )?watcher|watcher create|add(?:ing)? watch (?:on|for))[^\n]{0,80}(?:too many open files|no space left on device)|Maximum number of inotify user (?:instances|watches) is less than/i,
     who: 'containerd, CRI-O, podman and what watches files',
     meaning:
       'the user (root) has no inotify instance or watch left; with containerd the whole CRI part stays away, and ' +

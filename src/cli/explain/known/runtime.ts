@@ -54,7 +54,7 @@ export const runtimeErrors: readonly KnownError[] = [
       /to bind port \d+ \(Address already in use\)[^\n]{0,60}|slirp_add_hostfwd failed/,
       /Failed to bind any port for '-[tu] (?:[\d.]+\/)?\d{4,5}[^\n]{0,40}/,
       /cannot expose port \d+[^\n]{0,80}address already in use/,
-      /(?:cannot open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
+      /(?:(?:cannot|failed to) open hostport|start sandbox container|hostport mapping|userland proxy|external connectivity|cannot listen on the (?:TCP|UDP) port)[^\n]{0,240}address already in use/,
       /can't open (?:port )?"(?:nodePort|hostPort|externalIP) for [^\n]{0,160}address already in use/,
       /network: (?:reserved )?port collision[^\n]{0,40}|collision when reserving port for (?:alloc|node|network) [^\n]{1,160}|(?:unexpected|reserved) (?:node|alloc) port collision|\bhostport is occupied|there is not enough \d+ free ports/,
       /Failed to start device "[^"]*": [^\n]{0,200}bind: address already in use/,
@@ -77,7 +77,7 @@ export const runtimeErrors: readonly KnownError[] = [
   {
     id: 'host-address-missing',
     pattern: oneOf(
-      /(?:cannot open hostport|hostport mapping|userland proxy|external connectivity|rootlessport|failed to bind (?:host )?port|cannot listen on the (?:TCP|UDP) port|PortManager\.AddPort|docker-proxy)[^\n]{0,240}(?:cannot assign requested address|EADDRNOTAVAIL)/,
+      /(?:(?:cannot|failed to) open hostport|hostport mapping|userland proxy|external connectivity|rootlessport|failed to bind (?:host )?port|cannot listen on the (?:TCP|UDP) port|PortManager\.AddPort|docker-proxy)[^\n]{0,240}(?:cannot assign requested address|EADDRNOTAVAIL)/,
       /to bind port \d+ \(Cannot assign requested address\)[^\n]{0,60}/,
     ),
     who: 'CRI-O, docker, podman',

@@ -15,7 +15,7 @@ export const podStepErrors: readonly KnownError[] = [
       /(?:failed to|could not) (?:set|get)? ?(?:vrf|tap|macvlan|link)\b[^\n]{0,40} (?:as (?:a port|master) of|up for|by name)\b[^\n]{0,60}/,
       /fail(?:e)?d (?:to )?(?:create|add|set)(?: an?| the)? (?:tap|dummy|vlan gateway|vlan interface|socket label)\b[^\n]{0,80}/,
       /failed to (?:set ?up|set|remove) (?:hairpin mode|(?:default )?(?:native )?vlan(?: tag)?|proxy_arp|isolated on)\b[^\n]{0,80}/,
-      /failed to (?:set "[\da-f:]{17}" address to|find a unique veth name)[^\n]{0,60}|cmdAdd failed: could not \w+ (?:vrf|link)[^\n]{0,80}/,
+      /failed to (?:set "[\da-f:]{17}" address to|configure "\w{1,15}" mac address to|find a unique veth name)[^\n]{0,60}|cmdAdd failed: could not \w+ (?:vrf|link)[^\n]{0,80}/,
       /create (?:ifb )?qdisc: [a-z][^\n]{1,60}|create htb \w+ (?:in|e)gress qos rules: [^\n]{1,80}/,
       /failed \(\w+\): (?:Failed to (?:add|delete|readd|list)(?: all)? (?:rules?|routes?)\b|Cannot find network interface)[^\n]{0,80}/,
       /unable to query interface \S+ of container|failed to (?:add pod to shaper|setup traffic shaping)[^\n]{0,80}|(?:error setting|failed to set) promisc\w* mode on \S+[^\n]{0,60}/,
