@@ -12,7 +12,7 @@ export const apiServerErrors: readonly KnownError[] = [
     id: 'api-certificate',
     pattern: oneOf(
       /x509: [^\n"\]]{5,160}/,
-      /https:\/\/[^\n\s]{1,200}"?: (?:remote error: )?tls: (?:bad certificate|unknown certificate|certificate (?:expired|required)|handshake failure|first record does not look like a TLS handshake|failed to (?:parse|verify) certificate)[^\n]{0,60}/,
+      /https:\/\/[^\n\s]{1,200}"?: (?:remote error: )?tls: (?:bad certificate|unknown certificate|certificate (?:expired|required)|handshake failure|failed to (?:parse|verify) certificate)[^\n]{0,60}/,
     ),
     who: 'a plugin that asks the API server',
     meaning: "the plugin does not trust the API server's certificate",
@@ -74,25 +74,10 @@ export const apiServerErrors: readonly KnownError[] = [
     ...refused,
   },
   {
-    id: 'proxy-in-the-way',
-    pattern:
-      /connection to "[^"]*" uses proxy "[^"]*"|(?:client: )?response is invalid json\. The endpoint is probably not valid etcd|Get "?\[?https:\/\/[^\n]{1,240}: (?:Service Unavailable|Bad Gateway|Gateway Time-?out|proxyconnect[^\n]{0,80}|Proxy Authentication Required|Tunnel Connection Failed)/i,
-    who: 'a plugin that asks the API server',
-    meaning: 'a proxy answers in place of the API server: plugins inherit HTTP_PROXY and HTTPS_PROXY of the runtime',
-    causes: [
-      'NO_PROXY of containerd or CRI-O (kubelet, where it calls plugins itself) lacks the service range',
-      'of etcd ("response is invalid json"): the same, or another program answers at the address of etcd',
-    ],
-    look: ['systemctl show containerd crio kubelet -p Environment', 'curl -v http://ETCD:2379/version'],
-    cure:
-      "add the service range (10.96.0.0/12 with kubeadm), the pods' range, the nodes, .svc and .cluster.local to " +
-      "NO_PROXY in the runtime's unit, daemon-reload, restart it",
-    ...refused,
-  },
-  {
     id: 'api-slow',
     pattern: oneOf(
       /the server was unable to return a response in the time allotted[^\n]{0,100}/,
+      /an error on the server \("(?!\s{0,4}<)[^\n]{0,120}has prevented the request|the server responded with the status code 50[03]\b/,
       /the server has received too many requests and has asked us to try again later/,
       /Timeout: request did not complete within[^\n]{0,40}|etcdserver: too many requests/,
       /is forbidden: not yet ready to handle request/,

@@ -76,6 +76,7 @@ export const hostSettingErrors: readonly KnownError[] = [
     pattern: oneOf(
       /nsenter: (?:(?:setns\(\): )?can't )?reassociate to namespace '(?:ns\/)?(?!net\b|ns\b)\w+'(?: failed)?: (?:Operation not permitted|Permission denied)/,
       /nsenter: cannot open \S*\/ns\/(?!net\b)\w+: (?:Operation not permitted|Permission denied)/,
+      /\bmount(?:ing)?\b[^\n]{0,60}(?:\/run\/cilium\/cgroupv2|\/sys\/fs\/bpf)[^\n]{0,40}(?:operation not permitted|permission denied)/,
       /mounting "\/proc\/1\/ns[^\n]{0,200}(?:operation not permitted|permission denied)/,
       /apparmor="DENIED"[^\n]{0,160}comm="(?:nsenter|cilium-mount|cilium-agent|calico-node|flanneld|kube-router)"[^\n]{0,120}/,
       /nsenter: failed to execute \S*\/(?:cilium-mount|cilium-sysctlfix): (?:Operation not permitted|Permission denied)/,

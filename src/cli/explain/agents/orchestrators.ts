@@ -43,6 +43,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       /serviceCIDR and secondaryServiceCIDR (?:are not dualstack|error)|usage of --node-cidr-mask-size\S* [^\n]{0,60}is not allowed/,
       /--(?:secondary-)?service-cluster-ip-range\S* [^\n]{0,60}(?:of different IP family|must (?:not )?contain|is too large)|service-cluster-ip-range value error/,
       /expected IPv[46] CIDR for IPv[46] family|only one CIDR allowed for single-stack networking|the passed CIDRs are routed in different interfaces/,
+      /critical configuration (?:value )?mismatch[^\n]{0,60}(?:FlannelBackend|ClusterIPRange|ServiceIPRange|ClusterDNS|EgressSelector|DisableNPC)[^\n]{0,60}/,
       /must be a either a single CIDR or dual-stack pair of CIDRs/,
       /dual-stack or IPv6 are not supported (?:on|due to)[^\n]{0,60}|IPv6-only (?:clusters? )?(?:is|are) not supported[^\n]{0,60}/,
     ),
@@ -53,6 +54,7 @@ export const orchestratorErrors: readonly KnownError[] = [
       'one is IPv4 and another IPv6, or only some have both families',
       'the node has (or told by --node-ip) no address of a family that the ranges have',
       'the range of pods is not larger than the one that each node gets of it (/24), or is no range',
+      'servers of k3s or rke2 that were started with different ranges, or another --flannel-backend',
       'the range was changed, or lost one of its families, and nodes still have theirs of before (spec.podCIDRs)',
     ],
     look: [

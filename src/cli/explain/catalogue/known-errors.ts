@@ -3,6 +3,7 @@
 
 import { agentStateErrors } from '../agents/agent-states.ts'
 import { anyonesErrors } from '../agents/anyone.ts'
+import { answerErrors } from '../agents/api-answers.ts'
 import { apiServerErrors } from '../agents/api-server.ts'
 import { cloudErrors } from '../agents/clouds.ts'
 import { hostSettingErrors } from '../agents/host-settings.ts'
@@ -146,6 +147,7 @@ export const knownErrors: readonly KnownError[] = [
   ...netlinkErrors,
   ...kernelErrors,
   ...limitErrors,
+  ...answerErrors,
   ...apiServerErrors,
   ...sandboxErrors,
   ...runtimeErrors,

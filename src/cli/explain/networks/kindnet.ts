@@ -128,6 +128,7 @@ export const smallClusterErrors: readonly KnownError[] = [
     pattern: oneOf(
       /Remotedialer proxy error[^\n]{0,240}|wss:\/\/\S{1,80}\/v1-(?:k3s|rke2)\/connect[^\n]{0,160}/,
       /proxy error from \S{1,60} while dialing \S{1,60}(?:, code \d+[^\n]{0,60})?|failed to find Session for client (?!stv-|c-m-|c-[a-z\d]{5}\b)\S+/,
+      /Sending HTTP\S{0,4} 50[23] response to \S{1,60}: [^\n]{1,160}|Failed to connect to proxy(?:\. Empty dialer response)?" error=[^\n]{1,120}/,
       /Tunnel (?:context canceled while waiting|watches failed to wait|(?:endpoint )?watch failed)[^\n]{0,120}/,
     ),
     who: 'k3s or rke2, of the tunnel from each agent to the servers',

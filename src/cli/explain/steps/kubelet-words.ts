@@ -23,6 +23,31 @@ export const kubeletWordErrors: readonly KnownError[] = [
       'the node',
   },
   {
+    id: 'node-network-unavailable',
+    pattern: oneOf(
+      /(?:untolerated|had) taints? \{(?:node\.kubernetes\.io|k8s\.ovn\.org)\/network-unavailable[^\n]{0,60}|Taints: {1,20}\S{0,80}network-unavailable:NoSchedule/,
+      /taints? \{node\.cilium\.io\/agent-not-ready[^\n]{0,60}|Taints: {1,20}\S{0,80}cilium\.io\/agent-not-ready:\w{4,12}/,
+      /NetworkUnavailable +True\b(?![^\n]{0,120}NoRouteCreated)[^\n]{0,160}|\b(?:Calico|Cilium|Flannel|Weave)IsDown\b/,
+      /(?:calico|cilium) is not running on this node|Calico is shutting down on this node/,
+    ),
+    who: 'the scheduler, of the taints and conditions that agents and clouds give to a node',
+    meaning: 'the node is marked as one without a network for pods, so no pod is put there but those of agents',
+    causes: [
+      'the agent of the network does not run on this node, or never got as far as to take the mark away',
+      'the network was replaced, and the mark is of the agent of before',
+      'a cloud: its route controller has made no route for the node yet, or none is wanted (a network with a tunnel)',
+    ],
+    look: [
+      "kubectl get nodes -o custom-columns='N:.metadata.name,T:.spec.taints[*].key'",
+      'kubectl describe node NODE | grep -A8 ^Conditions; kubectl get pods -A -o wide --field-selector ' +
+        'spec.nodeName=NODE',
+    ],
+    cure:
+      'make the agent of the network run on this node: it takes the mark away itself; a cloud whose routes are not ' +
+      'needed: --configure-cloud-routes=false for its controller manager',
+    wraps: true,
+  },
+  {
     id: 'cluster-dns-missing',
     pattern: /kubelet does not have ClusterDNS IP configured[^\n]{0,120}|\bMissingClusterDNS\b/,
     who: 'kubelet',
