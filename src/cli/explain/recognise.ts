@@ -11,7 +11,7 @@ import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
 import { hasNoPodAddress } from './pasted-result.ts'
-import { anySpace, plainText, withoutMarkup } from './plain-text.ts'
+import { anySpace, plainText, repaired } from './plain-text.ts'
 import { plainWords } from './plain-words.ts'
 import { remainderOf } from './remainder.ts'
 
@@ -45,9 +45,7 @@ export function recognise(text: string): Recognised {
   const plain = plainText(text)
   const found = lookInto(plain)
   if (!isEmpty(found)) return found
-  const folded = plain.replace(/\s+/g, ' ')
-  const others = new Set([folded, withoutMarkup(folded)].filter((other) => other !== plain))
-  for (const other of others) {
+  for (const other of repaired(plain)) {
     const again = lookInto(other)
     if (!isEmpty(again)) return again
   }

@@ -12,7 +12,7 @@ export const agentWords = oneOf(
   /error communicating with apiserver|aws-k8s-agent|aws-node\b|network[- ]policy[- ]agent|azure-cns|kuryr|ovs-vsctl/,
   /ovnkube|ovsdb|\bbr-int\b|\[(?:INFO|WARNING|ERROR|FATAL|PANIC)\]\[\d+\]|\bsubsys=|\bmodule=(?:agent|operator|clustermesh)\b|kindnet|IPPool|daemon creation failed|\bBPF maps?\b|remotedialer|\bnetd\b|when ensuring |\bk3s\b|\brke2\b/,
   /cluster-?CIDR|pod ?CIDR|network_\w+_controller\.go|subnet ?manager|regist(?:er|ering) network\b/,
-  /volume "bpf(?:-?maps|-?fs|fs)"|Failed calling DescribeInstanceTypes for `|awsutils/,
+  /volume "bpf(?:-?maps|-?fs|fs)"|Failed calling DescribeInstanceTypes for |awsutils/,
   /network (?:policy|routes?|services?) controller|\bovn[ns]b_db\b|RouteController/,
   /FileExisting-(?:conntrack|ip|ip6?tables|ebtables|ethtool|socat|tc|nft)\]|requires conntrack to be installed/,
   /inject routes? due to|Reached maximum retries obtaining node list|\bip ?set:? (?:&\{\{)?KUBE-|chain "KUBE-/,

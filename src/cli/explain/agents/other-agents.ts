@@ -131,7 +131,7 @@ export const otherAgentErrors: readonly KnownError[] = [
       /Unable to find Romana Service\. Environment|Romana etcd endpoints must be provided/,
       /Ensure NODE(?:IP|NAME) is specified in your daemonset for romana-agent/,
       /topology service[^\n]{0,80}no host information found|cni config not installed as other configs exist|Failed to (?:create|install ip address on) romana-gw/,
-      /Failed to (?:hook pod \S+ to|start watching for blocks|subscribe to) Romana|Failed to make `romana` alias/,
+      /Failed to (?:hook pod \S+ to|start watching for blocks|subscribe to) Romana|Failed to make [`"]romana[`"] alias/,
       /can't apply Romana policies|romana VIP error|romana[^\n]{0,80}Essential sysctls not set|Essential sysctls not set, consider/,
       /type="romana"[^\n]{0,60}failed \(\w+\): (?:Failed to allocate IP|No more IPs available|Failed to discover a pod)/,
     ),

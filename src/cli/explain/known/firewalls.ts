@@ -80,7 +80,7 @@ export const firewallErrors: readonly KnownError[] = [
       /JSON support not compiled-in/,
       /\bnft\b[^\n]{0,120}(?:unknown|unrecognized|invalid) option[^\n]{0,20}(?:-j\b|json)/,
       /could not parse nft output|could not find (?:supported json_schema_version|result|metadata) in nft output/,
-      /nft version must be v?[\d.]+ or later|nftables mode requires nft[^\n]{1,60}or later|`nft destroy` is not available/,
+      /nft version must be v?[\d.]+ or later|nftables mode requires nft[^\n]{1,60}or later|[`"]nft destroy[`"] is not available/,
       /nft binary built without libjansson/,
     ),
     who: 'nft, run by kube-proxy or a plugin',
