@@ -41,7 +41,7 @@ export const cloudErrors: readonly KnownError[] = [
       /SecondaryPrivateIpAddresses\w*(?:LimitExceeded|Quota)|EniPerInstanceLimitExceeded|QuotaExceeded\.(?:PrivateIp|Eni)\w*/,
       /add ip addresses exceeds? the limit|failed to increase IP address pool[^\n]{0,80}|NetworkInterfaceLimitExceeded/,
       /no available IPv[46] address in prefixes|Insufficient(?:IP|Free(?:IP|Private)\w*)\b|awsGetFreeDeviceNumber: no available device number/,
-      /Instance is out of (?:ENIs|interfaces)|Subnet might be out of prefixes/,
+      /Skipping ENI allocation as the max ENI limit|Recently we had InsufficientCidr error|Instance is out of (?:ENIs|interfaces)|Subnet might be out of prefixes/,
     ),
     who: "the cloud provider's plugin (aws-cni, azure-vnet, terway, kube-ovn)",
     meaning: 'the node or its subnet has no address for a further pod',

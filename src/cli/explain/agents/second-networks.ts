@@ -65,7 +65,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
     id: 'ovs-socket',
     pattern: oneOf(
       /failed to connect to ovsdb[^\n]{0,80}|ovsdb-tool: I\/O error[^\n]{0,160}/,
-      /\/openvswitch\/\S+\.mgmt: (?:connect(?:ion failed)?|dial)[^\n]{0,80}/,
+      /\bbr[\w-]{0,14}\.mgmt: (?:connect|dial|failed to connect)[^\n]{0,80}|\/openvswitch\/\S+\.mgmt: (?:connect|dial)[^\n]{0,80}/,
       /(?:Connecting to|connect to) OVSDB[^\n]{0,160}Not connected yet/,
       /unix:\S*openvswitch\/db\.sock: [^\n]{0,60}(?:Connection refused|No such file)/,
       /failed to open (?:the )?OVS(?:DB)? [^\n]{0,80}|cannot (?:open|read PID from) ovs-vswitchd pidfile[^\n]{0,160}/,

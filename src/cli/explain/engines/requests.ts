@@ -62,6 +62,24 @@ export const engineRequestErrors: readonly KnownError[] = [
     cure: 'write the address in brackets; where a program writes it, give it an IPv4 address or a newer release',
   },
   {
+    id: 'nerdctl-hosts-store',
+    pattern: oneOf(
+      /\bhosts-store error\b[^\n]{0,200}|\/etchosts\/\S{1,200}\/meta\.json: no such file or directory/,
+      /failed to (?:instantiate hostsstore for|remove hosts file for container)[^\n]{0,120}/,
+      /(?:failed to (?:read|write)|unable to retrieve the) (?:the )?hosts file for "[^"\n]{1,120}"[^\n]{0,100}/,
+    ),
+    who: 'nerdctl',
+    meaning: "nerdctl could not read or write its note of a container's names (meta.json below etchosts)",
+    causes: [
+      'a container with --net=host or none has no such note, and 2.0.0 looks for one when it removes it: harmless',
+      'the note was removed by hand, or by a removal that was broken off: harmless while the container goes',
+      'the disk is full, or the data root (/var/lib/nerdctl) cannot be written',
+    ],
+    look: ['nerdctl version; nerdctl ps -a', 'ls /var/lib/nerdctl/*/etchosts/*; df -h /var/lib/nerdctl'],
+    cure: 'nothing when the container is gone (nerdctl ps -a); update nerdctl; free the disk where it is full',
+    wraps: true,
+  },
+  {
     id: 'podman-network-mode',
     pattern: /"?[\w:./-]{1,80}"? is not supported: invalid network mo/,
     who: 'podman',

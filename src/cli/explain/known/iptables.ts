@@ -110,13 +110,14 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-chain-gone',
     pattern:
-      /Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist|Couldn't load target [`'"](?:[A-Z]+[-_]|DOCKER['"]))/i,
+      /Index of deletion too big|RULE_DELETE failed \(No such file|tables-restore[^\n]{0,60}Bad rule \(does a matching rule exist|Couldn't load target [`'"]CNI-\S+|\blxc-net\b[^\n]{0,80}\bip6?tables: (?:Bad rule|No chain)[^\n]{0,400}|Chain ['"]CNI-\S+ does not exist|tables[^\n\]]{0,40} -[DXF] [A-Z][^\n]{0,300}(?:No chain\/target\/match by that name|does a matching rule exist|Couldn't load target [`'"](?:[A-Z]+[-_]|DOCKER['"]))/i,
     who,
     meaning: 'a rule or chain that a plugin wants to remove is gone already',
     causes: [
       'something flushed the rules since the ADD: a reload of firewalld or nftables, kubeadm reset, iptables -F',
       'the ADD before it failed half way, and this is its clean-up: then the error of the ADD counts, not this one',
-      'iptables was changed between its legacy and nft kind',
+      'iptables was changed between its legacy and nft kind: an agent (flannel) takes its rules for missing then',
+      '"Index of deletion": an agent deletes rules by their numbers, and those changed in between (Kube-OVN 1.13.3)',
     ],
     look: ['iptables-save | grep -c CNI-', 'iptables-legacy-save 2>/dev/null | grep -c CNI-', version],
     cure:
@@ -204,7 +205,7 @@ export const iptablesErrors: readonly KnownError[] = [
       /unable to (?:append|insert) rule '[^']*' to table '\w+': code: 4/,
       /(?<!(?:invalid|unrecognized) option[^\n]{0,20}\s{0,3})ip6?tables-restore\b(?!: (?:invalid|unrecognized) option)[^\n]{0,60}: line \d+ failed/,
       /unable to run ip6?tables-(?:restore|save) \([^)\n]*\): exit status \d/,
-      /\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Index of insertion too big|Protocol wrong type for socket|Unknown error \d+)/,
+      /\bip6?tables: (?:Invalid argument|Operation not supported|Incompatible with this kernel|Index of (?:insertion|replacement|counter) too big|Protocol wrong type for socket|Unknown error \d+)/,
     ),
     who: 'iptables, mostly of the nft kind',
     meaning: 'the kernel refused a rule or a chain',

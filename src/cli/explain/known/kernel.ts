@@ -123,7 +123,7 @@ export const kernelErrors: readonly KnownError[] = [
       /failed to create \S+ vlan link: (?:operation not supported|no such device)|minimum \w+ kernel requirement of [\d.]+/,
       /could not insert module (?:\S*\/)?(?:vxlan|veth|bridge|br_netfilter|macvlan|ipvlan|wireguard|openvswitch|nf_|ip6?_?t|x_?t)\w*\.ko/,
       /(?<!must already exist on the host: |(?:delete|remove) [^\n]{0,80})(?:Netlink error: (?:Operation not supported|Not supported|No such device \(os error 19\))|Received a netlink error message (?:Operation )?not supported)/,
-      /(?:netlink|socket|handle)[^\n]{0,60}protocol not supported/,
+      /(?:netlink|socket|handle|network (?:endpoints?|interfaces?|links?|devices?))\b[^\n]{0,60}protocol not supported/,
       /(?:unable to|failed to|error|could not)[^\n]{0,60}\b(?:veth|bridge|vxlan|ipip|dummy|tunnel|wireguard|netkit|ifb|macvlan|ipvlan)\b[^\n]{0,160}: operation not supported/,
       /(?:(?:could not|unable to|failed to|error) (?:add|creat\w+|make|set ?up|adding)(?: the)?(?: \w+)? ?"?(?:bridge|macvlan|ipvlan|vlan|ifb|veth|dummy|vxlan|wireguard|ipip|tunnel|vrf|tap|netkit|host(?! side|port)|cni|link)|could not add)[^\n]{0,160}(?:operation not supported|unknown device type|no such device)/,
       /(?:network for sandbox "[^"]*"|failed \((?:add|cmdAdd)\)): operation not supported/,

@@ -57,6 +57,25 @@ export const kubeletWordErrors: readonly KnownError[] = [
     cure: 'set clusterDNS (the address of the service kube-dns) and clusterDomain for kubelet, and restart it',
   },
   {
+    id: 'exec-in-stopped-container',
+    pattern:
+      /cannot exec in a stopped (?:container|state)[^\n]{0,60}|cannot exec a container that has (?:run and )?stopped[^\n]{0,60}/,
+    who: 'runc, for a probe or kubectl exec',
+    meaning: 'the program of the container had ended before the command could run in it: a consequence, no cause',
+    causes: [
+      'the agent or program in the container crashed: its own last words say why',
+      'containerd 1.7.20 and later: resolvConf of kubelet names an empty file, so an agent on the host network ' +
+        '(aws-node) has no name server and ends',
+    ],
+    look: [
+      'kubectl logs POD --previous --tail=30',
+      'grep -i resolv /var/lib/kubelet/config.yaml; cat /etc/resolv.conf',
+    ],
+    cure: 'look at the log of the container that ended; this line needs no cure',
+    wraps: true,
+    needsNetwork: true,
+  },
+  {
     id: 'port-forward-refused',
     pattern: oneOf(
       /failed to connect to localhost:\d+ inside namespace[^\n]{0,240}/,

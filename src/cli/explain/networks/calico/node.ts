@@ -144,6 +144,9 @@ export const calicoNodeErrors: readonly KnownError[] = [
       /failed to add\/delete some neighbor entries|error performing (?:InsertRulesNow )?nft transaction/,
       /Failed to (?:run nft transaction|load nftables table state|list nftables objects|clean up nftables)/,
       /Failed to (?:delete|update) (?:temporary )?IP sets?\b(?! after)|Bad return code from 'ipset list'/,
+      /Failed to apply policy to (?:endpoint|interface)(?:, leaving it dirty|, will retry)?|ingress qdisc info (?:\([^)\n]{1,60}\) )?does not equal egress qdisc info/,
+      /Failed to (?:sync ifstate for iface|attach to TC section|detach old programs from now unused device|update neigh for bpf\w*\.cali|load default policies, some programs)\b/,
+      /Cannot load interface state map|failed to clean up one or more old calico programs|policy program may leak/,
       /\]\[\d+\][^\n]{0,80}kube-proxy failed to (?:start|resync)\b|Dataplane driver exited|Failed to start dataplane driver/,
     ),
     who: 'Felix, in calico-node',
@@ -153,6 +156,8 @@ export const calicoNodeErrors: readonly KnownError[] = [
       'another program changes the same: NetworkManager, a second network, systemd-networkd that removes its routes',
       'the kernel lacks a module (vxlan, ipip, wireguard, ip_set) or refuses the value',
       'interfaces of pods come and go in that moment: harmless when the next try works',
+      'eBPF, "qdisc info": 3.28.2 to 3.29.1 attach their programs to all interfaces again and again, and an old and ' +
+        'a new calico-node overlap during an update: a later release mends it',
     ],
     look: [agentLog, 'ip route | grep -e cali -e tunl -e vxlan | head; ip -d link show type vxlan', 'dmesg | tail'],
     cure: 'do what the last words of the line say; let networkd keep foreign routes (ManageForeignRoutes=no)',

@@ -53,6 +53,27 @@ export const calicoOperatorErrors: readonly KnownError[] = [
     cure: 'delete these pods, so that they get an address anew; a pool that pods use has to stay, disabled is enough',
   },
   {
+    id: 'calico-stale-nodename',
+    pattern:
+      /Pod rescheduled on new node\. Allocation no longer valid|Allocation no longer valid\b[^\n]{0,60}GCs? the allocation/,
+    who: 'calico-kube-controllers, of the address of a pod',
+    meaning:
+      'the address of a pod is booked under another node than the one that the pod runs on, so the controller frees it',
+    causes: [
+      'the pod ended, and one of its name started on another node: then all is right (debug, a StatefulSet)',
+      'the node was made from an image of another one: /var/lib/calico/nodename has the name of that one, so the ' +
+        'first addresses are booked under it, freed while pods have them, and given out twice',
+    ],
+    look: [
+      'cat /var/lib/calico/nodename; hostname',
+      'calicoctl ipam check --show-problem-ips',
+      'kubectl get pods -A -o wide | grep ADDRESS',
+    ],
+    cure:
+      'remove /var/lib/calico/nodename from the image; on a node with a wrong name restart its calico-node, which ' +
+      'writes it, and delete the pods that got addresses before that',
+  },
+  {
     id: 'calico-bpf-interface',
     pattern: oneOf(
       /Master interface '[^']*' ignored\. Add it to the bpfDataIfacePattern/,

@@ -63,6 +63,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /(?<!proxier\.go:\d{1,4}\] "?|node\.go:\d{1,4}\] )Failed to (?:setup|set up|ensure|bootstrap) (?:masq|iptables|IPTables|IP6Tables|ip6tables|blackhole)[^\n]{0,60}/,
       /flannel[^\n]{0,160}(?:error setting up rules|error checking rule existence|failed to apply partial iptables-restore|unable to teardown iptables|Failed to recycle IP6?Tables rules)/,
       /error (?:loading (?:shared key|connection) into|unloading) (?:IKE|charon)[^\n]{0,60}|Failed to (?:acquire|close) Vici client[^\n]{0,80}/,
+      /Some iptables rules are missing; deleting and recreating/,
       /Error starting charon daemon|error adding ipsec (?:out|in|fwd)? ?policy|Failed to load PSK/,
       /failed to (?:add|get) (?:peer|wireguard)(?! (?:index|idx|end)\b| [\d.a-f:]+(?: |: rpc|$))[^\n]{0,60}|could not (?:create wireguard interface|setup wireguard)/,
     ),

@@ -89,6 +89,24 @@ export const kubeOvnErrors: readonly KnownError[] = [
     wraps: true,
   },
   {
+    id: 'kube-ovn-lsp-lost',
+    pattern: /\blsp lost for pod [^\s/]+(?!\S*\/)(?:, please delete the pod and retry)?/,
+    who: 'kube-ovn-controller, while it collects ports that nobody uses',
+    meaning: "OVN's northbound database has no port of the name that the pod's IP object stands for",
+    causes: [
+      'the pod (often of a VM) has its Kube-OVN network by Multus: its port is called NAME.NAMESPACE.PROVIDER, and ' +
+        'older releases look for NAME.NAMESPACE: harmless',
+      'the database was restored from an older copy, or the port was deleted by hand: then the pod has no network',
+    ],
+    look: [
+      'kubectl ko nbctl show | grep -A3 POD.NAMESPACE',
+      "kubectl get ips.kubeovn.io | grep POD; kubectl get pod POD -o jsonpath='{.metadata.annotations}'",
+    ],
+    cure:
+      'nothing while the pod is reached and its port is there: update Kube-OVN; delete the pod only where the port ' +
+      'is missing (a VM is interrupted by that)',
+  },
+  {
     id: 'kube-ovn-start',
     pattern: oneOf(
       /failed to initialize (?:ovn (?:resources|chassis annotation)|node (?:routes|chassis)|OVS bridges|ovs mirror|crd finalizers|ipam\b)[^\n]{0,120}/,

@@ -45,6 +45,7 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /The current certificate is invalid, exiting|(?<!tls[^\n]{0,80})certificate was not signed: [^\n]{1,80}/,
       /Unexpected common name found in the certificate, expected: \S+/,
+      /failed to initialize the certificate (?:store|manager): [^\n]{1,100}|Failed to load the currect certificate file|failed to remove the current certificate file/,
       /CSR "[^"]*" was created with unexpected common name|extracted node name[^\n]{0,120}is not a valid DNS subdomain/,
     ),
     who: 'ovnkube-node or Multus, of their certificate for this node',
@@ -52,6 +53,7 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
     causes: [
       'the node or the cluster slept longer than the certificate lasts (a day), or the clock jumped',
       'the request waits: what approves it (ovnkube-identity, the cert-approver of Multus) does not run',
+      'the request is approved, and nobody signs it: the controller manager (csrsigning) does not run or lacks its key',
       'the node has another name than before',
     ],
     look: ['kubectl get csr --sort-by=.metadata.creationTimestamp | tail', 'timedatectl'],
