@@ -132,6 +132,7 @@ export const agentStateErrors: readonly KnownError[] = [
     id: 'ovs-refused',
     pattern: oneOf(
       /could not (?:add|open) network device \S{1,40}(?: to ofproto)? \((?!(?<=ofproto \()Address family|Device or resource busy|No such device|(?:Operation|Protocol) not supported)[A-Z][^)\n]{1,60}\)/,
+      /Failed to (?:create OVS bridge|(?:create|get) (?:gateway|tunnel) (?:port|ofport))\b[^\n]{0,160}/,
       /\|bridge\|(?:ERR|WARN)\|failed to create bridge \S{1,40}: [^\n]{1,60}|OVSDB transaction (?:failed|returned \d+ operation errors): [^\n]{1,120}|Transaction causes multiple rows in "?(?:Interface|Port|Bridge)"? table[^\n]{0,120}/,
       /OVS [Tt]ransaction failed[^\n]{0,120}|ovs-vsctl: cannot create a (?:port|bridge) named \S+ because[^\n]{0,120}/,
       /cannot (?:attach|detach) port \S+ (?:to|from) mirror[^\n]{0,120}|cannot (?:create|delete|check if) mirror \S+[^\n]{0,120}/,

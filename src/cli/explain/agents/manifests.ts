@@ -18,6 +18,28 @@ const noFile = /(?:executable file not found in \$PATH|(?:stat \S{1,120} )?no su
 /** Errors before the first line of an agent's log. */
 export const manifestErrors: readonly KnownError[] = [
   {
+    id: 'network-taint',
+    pattern: oneOf(
+      /\btaint \{(?:node\.cilium\.io\/agent-not-ready|node\.kubernetes\.io\/network-unavailable|cni\.istio\.io\/not-ready|kuma\.io\/not-ready|[\w.-]{0,40}(?:cni|antrea|calico|spiderpool|aws\.amazon\.com\/network)[\w./-]{0,40}not-?ready)\b[^}\n]{0,40}\}/,
+      /(?:Taints?|taints): {1,20}[^\n]{0,120}(?:node\.cilium\.io\/agent-not-ready|node\.kubernetes\.io\/network-unavailable|cni\.istio\.io\/not-ready)[^\n]{0,40}/,
+    ),
+    who: 'the scheduler, of pods that wait',
+    meaning: 'pods are not placed: their nodes have the taint that says that the network of the node is not ready',
+    causes: [
+      'the agent of the network does not run on these nodes, or is not ready: it takes the taint away itself',
+      'network-unavailable: the cloud has not made the routes of the node, or the agent (Calico, flannel) has not ' +
+        'said that they are not needed',
+      'the network that set the taint was removed or exchanged, and nothing takes it away any more',
+    ],
+    look: [
+      "kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'",
+      'kubectl get pods -A -o wide | grep -i -e cilium -e calico -e flannel -e cni | grep -v Running',
+    ],
+    cure:
+      'make the agent of these nodes run: the words of its own log say what it lacks. Only where its network is ' +
+      'gone: kubectl taint nodes --all node.cilium.io/agent-not-ready-',
+  },
+  {
     id: 'priority-class-namespace',
     pattern: oneOf(
       /pods with \S{1,40} priorityClass is not permitted in \S{1,63} namespace/,
@@ -45,6 +67,7 @@ export const manifestErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:violates|would violate) PodSecurity "[^"\n]{1,40}": [^\n]{0,300}/,
       /unable to validate against any (?:security context constraint|pod security policy)[^\n]{0,300}|PodSecurityPolicy: unable to admit pod[^\n]{0,160}/,
+      /container has runAsNonRoot and image will run as root[^\n]{0,120}/,
       /Error creating: pods "[^"\n]{1,63}-" is forbidden: (?:failed quota|exceeded quota|error looking up service account|\[?(?:minimum|maximum) \w{3,8} usage)[^\n]{0,200}/,
     ),
     who: 'the API server, of the pods of a DaemonSet or Deployment',
@@ -72,21 +95,27 @@ export const manifestErrors: readonly KnownError[] = [
       /\b(?:DaemonSet|Deployment|StatefulSet|ConfigMap|Job|Service|ClusterRole\w{0,7}|CustomResourceDefinition)(?:\.[a-z0-9.]{2,30})? "[^"\n]{1,80}" is invalid: (?:\* )?(?:spec|metadata|data|roleRef|subjects)[^\n]{0,200}/,
       /no matches for kind "(?:DaemonSet|Deployment|StatefulSet|ReplicaSet|PodSecurityPolicy|CustomResourceDefinition|PodDisruptionBudget|(?:Cluster)?Role(?:Binding)?|CronJob|Ingress|NetworkPolicy|APIService)" in version "[^"\n]{1,60}"/,
       /error validating "[^"\n]{1,160}": error validating data: [^\n]{1,160}|ValidationError\(\w{2,40}[^)\n]{0,80}\): (?:unknown field|missing required field|invalid type)[^\n]{0,120}/,
+      /cannot be imported into the current release: invalid ownership metadata[^\n]{0,160}|rendered manifests contain a resource that already exists[^\n]{0,160}/,
+      /execution error at \([\w./-]{1,100}:\d{1,5}:\d{1,5}\): [^\n]{1,200}|values don't meet the specifications of the schema\(s\)[^\n]{0,200}|: template: [\w./-]{1,100}:\d{1,5}:\d{1,5}: executing [^\n]{1,200}/,
       /error parsing \S{1,160}\.ya?ml: error converting YAML to JSON: [^\n]{1,120}/,
     ),
     who: 'kubectl or helm, of the manifest of a network',
-    meaning: 'the API server does not take an object of the manifest, so a part of the network is not installed',
+    meaning:
+      'an object of the manifest or chart is refused, so the network, or a part of it, is not installed or updated',
     causes: [
       'the manifest is of another time than the cluster: DaemonSet in extensions/v1beta1 went with 1.16, ' +
         'PodSecurityPolicy with 1.25',
       'a part was edited or left out: a volumeMount without its volume, a label that its selector does not have',
       '"field is immutable": the selector of a workload cannot be changed',
+      '"invalid ownership metadata": the network was installed in another way before (kubectl, cilium-cli, k3s)',
+      '"execution error", "schema": a value is of an older chart, or two values do not go together',
       '"Too long" of a CustomResourceDefinition: kubectl apply writes it into an annotation once more',
     ],
     look: ['kubectl version; kubectl api-resources | head', 'kubectl apply --dry-run=server -f FILE'],
     cure:
       'take the manifest or chart of a release for this Kubernetes; a large CRD: kubectl apply --server-side; an ' +
-      'immutable selector: kubectl delete ds NAME --cascade=orphan, and apply again (its pods run on meanwhile)',
+      'immutable selector: kubectl delete ds NAME --cascade=orphan, and apply again (its pods run on meanwhile); ' +
+      'helm: correct the value, or update the network in the way in which it was installed',
     needsNetwork: true,
   },
   {
@@ -94,6 +123,8 @@ export const manifestErrors: readonly KnownError[] = [
     pattern: oneOf(
       calledBy(new RegExp(`(?:/[^"\\s]{0,80}/)?${programs.source}[^"\\n]{0,60}`)),
       calledBy(/\/[^"\s]{0,60}(?:cni|cilium|calico|flannel|multus|ovn|antrea)[^"\n]{0,60}/),
+      new RegExp(`\\bexec (?:/\\S{0,80}/)?${programs.source}[\\w-]{0,30}: no such file or directory`),
+      /\b(?:ba|da|a)?sh: (?:(?:line )?\d{1,4}: )?\/[^\s:]{0,60}(?:cni|cilium|calico|flannel|multus|ovn|antrea)[^\s:]{0,40}: (?:not found|No such file or directory)/,
       new RegExp(`start container "?${containers.source}"?: [^\\n]{0,300}?exec: "[^"\\n]{1,100}": ${noFile.source}`),
     ),
     who: 'runc, for a container of a network',

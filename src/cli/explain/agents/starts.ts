@@ -58,7 +58,7 @@ export const startErrors: readonly KnownError[] = [
   {
     id: 'agent-mtu',
     pattern:
-      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|Failed to auto-detect host MTU|interface MTU \(\d+\) is too small for specified overlay MTU|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
+      /MTU \(?\d+\)? of (?:network interface|iface) \S+ is too small[^\n]{0,80}|Failed to auto-detect host MTU|failed to fetch Node MTU|interface MTU \(\d+\) is too small for specified overlay MTU|Unable to detect host MTU|failed to determine MTU for \S+ interface/i,
     who: 'the agent of OVN-Kubernetes, flannel or Calico',
     meaning: 'the interface of the node carries too small packets for the tunnel and the MTU of pods',
     causes: [
@@ -96,7 +96,7 @@ export const startErrors: readonly KnownError[] = [
     id: 'agent-volume',
     pattern: oneOf(
       /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:hostPath type check failed: |mkdir |stat |open )(?:\/host)?\/(?:opt\/cni|etc\/cni|usr\/lib(?:exec)?\/cni|var\/lib\/(?:cni|calico|cilium|weave|ovn)|(?:var\/)?run\/(?:xtables\.lock|calico|cilium|flannel|multus|netns|openvswitch|ovn|antrea|istio-cni|ztunnel|spire\/cni))\b[^\n]{0,120}/,
-      /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni)"[^\n]{0,60}/,
+      /MountVolume\.SetUp failed for volume "[^"]*" ?: (?:configmap|secret|object) "(?:[\w.-]+"\/")?(?:kube-flannel-cfg|cilium-config|calico-config|canal-config|multus-\w+-config|kube-router-cfg|weave-net|antrea-config\S*|ovn-config|istio-cni-config|linkerd-cni-config|amazon-vpc-cni|hubble-server-certs|hubble-relay-\w{3,8}-certs|cilium-clustermesh|cilium-ipsec-keys|cilium-etcd-secrets|calico-etcd-secrets|typha-certs|node-certs|kube-ovn-tls|antrea-controller-tls)"[^\n]{0,60}|volume "(?:hubble-tls|clustermesh-secrets|cilium-ipsec-secrets|etcd-secrets|typha-ca|node-certs)" ?: references non-existent secret key[^\n]{0,60}/,
       /failed to (?:generate spec|mkdir)[^\n]{0,40}: (?:failed to )?mkdir[^\n]{0,120}\/(?:openvswitch|cni|calico|cilium|ovn|origin)\b[^\n]{0,80}read-only file system/,
       /MountVolume\.SetUp failed for volume [^\n]{1,200}hostPath type check failed: \/(?:opt\/cni|etc\/cni|(?:var\/)?run\/(?:xtables|flannel|calico|cilium|multus|openvswitch|ovn|cni)|var\/lib\/(?:cni|calico|cilium))[^\n]{0,60}/,
       /chdir to cwd \("\/(?:opt|etc)\/cni\/[^"\n]{0,60}"\) set in config\.json failed: [a-z ]+/,

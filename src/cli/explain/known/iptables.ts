@@ -31,7 +31,7 @@ export const iptablesErrors: readonly KnownError[] = [
   {
     id: 'iptables-permission',
     pattern: oneOf(
-      /Permission denied \(you must be root\)|get iptables version: exit status 12[56]\b/,
+      /Permission denied \(you must be root\)|get iptables version: exit status 12[56]\b|avc: +denied +\{[^}\n]{1,60}\} [^\n]{0,160}comm="(?:xtables|ip6?tables)[\w-]{0,20}"[^\n]{0,120}/,
       /unable to initialize table ['"]?\w+['"]? Permission denied/,
       /ip6?tables\S* v[\d.]+ \(\w+\): Cannot initialize: Permission denied/,
       /can't initialize ip6?tables table [`'"]?\w+['"]?: Permission denied/,

@@ -66,7 +66,7 @@ export const sandboxErrors: readonly KnownError[] = [
       /unknown FS magic on "[^"]*(?:netns|\/ns\/net)[^"]*"|failed get network namespace "[^"]*"/,
       /Cannot open network namespace "[^"]*"|setting the network namespace "[^"]*" failed: Invalid argument/,
       /unknown FS magic on "[^"]*"/,
-      /(?<!cannot )open (?:container netns|the netns file|\S*netns|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory/,
+      /invalid namespace path: (?:IO error: )?No such file or directory|(?<!cannot )open (?:container netns|the netns file|\S*netns|\/proc\/\S+\/ns\/net)[^\n]{0,100}No such file or directory/,
       /error switching to ns \S+: (?:no such|bad file)/,
       /Couldn't open (?:network|user) namespace \S+: No such[a-z ]{1,30}|container netns not found: [^\n]{1,60}|Peer netns reference is invalid/,
       /network namespace: (?:l?stat|open) \S+: no such file or directory/,

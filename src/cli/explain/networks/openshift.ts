@@ -6,6 +6,33 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 /** Conditions of the ClusterOperator `network`. */
 export const openshiftErrors: readonly KnownError[] = [
   {
+    id: 'openshift-ovs-configuration',
+    pattern: oneOf(
+      /ovs-configuration(?:\.service)?: (?:Failed with result|Main process exited|Control process exited|start operation timed out)[^\n]{0,80}|Failed to start (?:ovs-configuration\.service - )?Configures OVS with proper host networking[^\n]{0,40}/,
+      /configure-ovs(?:\.sh)?\b[^\n]{0,80}(?:ERROR|Error): (?!No such file)[^\n]{1,160}/,
+      /(?:Failed to activate|Cannot bring up|cannot find) connection (?:for interface: \S{1,20}|ovs-(?:if|port)-\S{1,30}|br-ex)[^\n]{0,60}|could not find ovs-if-\S{1,20} conn file after cloning/,
+      /Connection activation failed: [^\n]{1,100}\bovs-(?:if|port)-\S{1,20}|Cannot bring up any slave interface for master interface: \S{1,20}/,
+      /Unable to find default gateway interface\b|unable to enable IP forwarding\. (?:IP hint file|Cannot detect valid interface)[^\n]{0,100}/,
+    ),
+    who: 'configure-ovs.sh of OpenShift (ovs-configuration.service), before kubelet starts',
+    meaning:
+      'the network card of the node could not be put under the bridge br-ex, so kubelet of this node does not start',
+    causes: [
+      'br-ex got no address: the DHCP server knows another MAC or client id, or does not answer in time',
+      'no default route, or two: the script does not find the card that carries the node',
+      'the card is a bond, team or VLAN whose connection in NetworkManager is not as the script expects it, or a ' +
+        'part of it does not come up',
+      'the configuration was half made by an earlier start, or by nmstate at the same time',
+    ],
+    look: [
+      'journalctl -b -u ovs-configuration | tail -60',
+      'nmcli con show; ip -br addr; ip route show default; ovs-vsctl show',
+    ],
+    cure:
+      'with a console at hand: give the node one default route and its card one connection, then systemctl restart ' +
+      'ovs-configuration; the script takes its own half-made state back first',
+  },
+  {
     id: 'openshift-network-config',
     pattern: oneOf(
       /Not applying unsafe configuration change: [^\n]{1,240}|configuration is invalid \([^\n]{1,300}network\.(?:config|operator)\.openshift\.io/,

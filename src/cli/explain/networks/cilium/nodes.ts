@@ -56,7 +56,7 @@ export const ciliumNodeErrors: readonly KnownError[] = [
     id: 'cilium-range-changed',
     pattern: oneOf(
       /unable to reallocate (?:\S+ )?IPv[46] address[^\n]{0,160}|Failed to re-?allocate IP of endpoint[^\n]{0,160}/,
-      /Bypassing IP not available error on endpoint restore|Detected change of primary pod allocation CIDR/,
+      /Bypassing IP not available error on endpoint restore|Detected change of primary pod allocation CIDR|allocation CIDR is different from the previous cilium instance/,
       /Unable to delete host device \S+ to change allocation CIDR|More than one stale router IP was found/,
       /remove all other old IPs|(?:Failed to remove|failed to remove all) old router IPs|Router IP could not be re-allocated/,
       /Specified router IP is within IPv[46] podCIDR|in-use pod CIDR was removed from spec|CIDR from pool still in use by node/,

@@ -16,7 +16,7 @@ export const ovnErrors: readonly KnownError[] = [
       /(?:OVN|libovsdb|ovsdb|[ns]bdb|:664[12])\b[^\n]{0,300}\bendpoint is not leader\b/,
       /ovn[ns]b_db\.db: (?:record \d+|has not joined the cluster)[^\n]{0,120}/,
       /ovs[a-z-]*: ovsdb error: [^\n]{0,80}(?:raft|cluster)[^\n]{0,80}/,
-      /\b[ns]b raft check failed|raft header (?:cluster ID|file) \S+ (?:does not match|has a missing)|failed to rejoin OVN_\w+ cluster|has not yet joined and connected to its cluster/,
+      /error reading record \d+ from \S{1,40} log\b[^\n]{0,120}|\b[ns]b raft check failed|raft header (?:cluster ID|file) \S+ (?:does not match|has a missing)|failed to rejoin OVN_\w+ cluster|has not yet joined and connected to its cluster/,
     ),
     who: "ovsdb-server, of OVN's databases",
     meaning: "the servers of OVN's northbound or southbound database do not agree on who belongs to their cluster",
@@ -79,7 +79,7 @@ export const ovnErrors: readonly KnownError[] = [
       'compare the row that the message names with what there is now. A chassis of a node that is gone: ovn-sbctl ' +
       'chassis-del ID; else restart the control plane, which writes its rows anew',
     // Rows of Open vSwitch itself.
-    unless: /OVS (?:port|interface)\b|multiple rows in "?(?:Interface|Port|Bridge)"? table/i,
+    unless: /OVS (?:port|interface|bridge)\b|multiple rows in "?(?:Interface|Port|Bridge)"? table/i,
   },
   {
     id: 'ovn-certificate',

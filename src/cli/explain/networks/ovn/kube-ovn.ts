@@ -53,6 +53,7 @@ export const kubeOvnErrors: readonly KnownError[] = [
     id: 'kube-ovn-provider-network',
     pattern: oneOf(
       /InitOVSBridgeFailed[^\n]{0,40}|Failed to initialize provider network: [^\n]{1,200}|failed to configure external bridge[^\n]{0,120}/,
+      /failed to (?:replace|delete|remove|restore|set|get|create|find|extract|list|select) [^\n]{0,120}(?:VLAN internal port|kernel VLAN|external bridge|(?:on|to|from) OVS bridge|MAC address of OVS bridge)\b[^\n]{0,160}|failed to set OVS bridge \S{1,40} (?:up|down)[^\n]{0,120}/,
     ),
     who: 'kube-ovn-cni, of a ProviderNetwork',
     meaning: 'the network card of this node could not be put under the bridge of the provider network',
