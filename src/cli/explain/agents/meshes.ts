@@ -10,7 +10,8 @@ export const meshErrors: readonly KnownError[] = [
     pattern: oneOf(
       /no ztunnel connection|failed to wait for ztunnel connection/,
       /ztunnel (?:connection broken|protocol error|responded with an ack error)/,
-      /(?:partial add error|failed to add pod to ztunnel)[^\n]{0,120}/,
+      /(?:partial add error|failed to (?:add pod to|delete pod from) ztunnel)[^\n]{0,120}|context expired before (?:request sent|response received)/,
+      /(?:istio|ztunnel)[^\n]{0,300}connection closed before (?:request sent|response received)/,
       /(?:add-workload|snap-sent|del-workload): got ack error[^\n]{0,120}/,
       /Unable to send pod to ztunnel[^\n]{0,160}|timed out waiting for valid ztunnel response[^\n]{0,80}/,
     ),

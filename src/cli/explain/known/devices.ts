@@ -34,6 +34,8 @@ export const deviceErrors: readonly KnownError[] = [
   {
     id: 'sriov-setup',
     pattern: oneOf(
+      /failed to find interface with any of the possible names|failed to (?:flock|open) PCI file \[|failed to write used PCI address lock file/,
+      /error (?:saving|cleaning|deleting) the pci allocation for vf pci address|failed to get original vf information|failed to restore original (?:administrative|effective netlink) MAC/,
       /failed to (?:move|rename|bring up|reset|lookup) (?:the )?(?:link )?vf\b(?! \d+ to netns: "?file exists| device "[^"]*": Link not)[^\n]{0,80}/,
       /error (?:reseting|resetting|obtaining) VF[^\n]{0,80}|GUID is not valid/,
       /(?:effective|hardware) mac address is different from requested/,

@@ -18,9 +18,10 @@ export const podStepErrors: readonly KnownError[] = [
       /failed to (?:set "[\da-f:]{17}" address to|configure "\w{1,15}" mac address to|find a unique veth name)[^\n]{0,60}|cmdAdd failed: could not \w+ (?:vrf|link)[^\n]{0,80}/,
       /create (?:ifb )?qdisc: [a-z][^\n]{1,60}|create htb \w+ (?:in|e)gress qos rules: [^\n]{1,80}/,
       /failed \(\w+\): (?:Failed to (?:add|delete|readd|list)(?: all)? (?:rules?|routes?)\b|Cannot find network interface)[^\n]{0,80}/,
+      /failed \((?:add|cmdAdd)\): (?:[^\n]{0,100}: )?(?:failed to|could not|error|unable to) (?:re-?)?(?:move|rename|set|configure|create|bring up|add) (?:[\w"'.-]{1,20} ){0,4}?(?:interface|veth|VF|netdevice|link|MTU|MAC address|IP address|gateway route|pod route|alias|devices?)\b[^\n]{0,160}: (?!exchange full|permission denied|operation not |Link not found|no such (?:device|network)|cannot allocate|no buffer)[a-z][^\n]{1,60}/,
       /unable to query interface \S+ of container|failed to (?:add pod to shaper|setup traffic shaping)[^\n]{0,80}|(?:error setting|failed to set) promisc\w* mode on \S+[^\n]{0,60}/,
     ),
-    who: 'an upstream plugin (bridge, macvlan, host-device, bandwidth, vrf and others), kubenet',
+    who: 'a plugin (bridge, macvlan, host-device, bandwidth, vrf; sriov, ovn, antrea and others), kubenet',
     meaning:
       "the kernel refused one step of making the pod's interface, or of giving it back; the words behind say why",
     causes: [
