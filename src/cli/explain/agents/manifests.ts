@@ -18,28 +18,6 @@ const noFile = /(?:executable file not found in \$PATH|(?:stat \S{1,120} )?no su
 /** Errors before the first line of an agent's log. */
 export const manifestErrors: readonly KnownError[] = [
   {
-    id: 'network-taint',
-    pattern: oneOf(
-      /\btaint \{(?:node\.cilium\.io\/agent-not-ready|node\.kubernetes\.io\/network-unavailable|cni\.istio\.io\/not-ready|kuma\.io\/not-ready|[\w.-]{0,40}(?:cni|antrea|calico|spiderpool|aws\.amazon\.com\/network)[\w./-]{0,40}not-?ready)\b[^}\n]{0,40}\}/,
-      /(?:Taints?|taints): {1,20}[^\n]{0,120}(?:node\.cilium\.io\/agent-not-ready|node\.kubernetes\.io\/network-unavailable|cni\.istio\.io\/not-ready)[^\n]{0,40}/,
-    ),
-    who: 'the scheduler, of pods that wait',
-    meaning: 'pods are not placed: their nodes have the taint that says that the network of the node is not ready',
-    causes: [
-      'the agent of the network does not run on these nodes, or is not ready: it takes the taint away itself',
-      'network-unavailable: the cloud has not made the routes of the node, or the agent (Calico, flannel) has not ' +
-        'said that they are not needed',
-      'the network that set the taint was removed or exchanged, and nothing takes it away any more',
-    ],
-    look: [
-      "kubectl get nodes -o custom-columns='NODE:.metadata.name,TAINTS:.spec.taints[*].key'",
-      'kubectl get pods -A -o wide | grep -i -e cilium -e calico -e flannel -e cni | grep -v Running',
-    ],
-    cure:
-      'make the agent of these nodes run: the words of its own log say what it lacks. Only where its network is ' +
-      'gone: kubectl taint nodes --all node.cilium.io/agent-not-ready-',
-  },
-  {
     id: 'priority-class-namespace',
     pattern: oneOf(
       /pods with \S{1,40} priorityClass is not permitted in \S{1,63} namespace/,

@@ -26,7 +26,8 @@ export const kubeletWordErrors: readonly KnownError[] = [
     id: 'node-network-unavailable',
     pattern: oneOf(
       /(?:untolerated|had) taints? \{(?:node\.kubernetes\.io|k8s\.ovn\.org)\/network-unavailable[^\n]{0,60}|Taints: {1,20}\S{0,80}network-unavailable:NoSchedule/,
-      /taints? \{node\.cilium\.io\/agent-not-ready[^\n]{0,60}|Taints: {1,20}\S{0,80}cilium\.io\/agent-not-ready:\w{4,12}/,
+      /taints? \{(?:cni\.istio\.io|kuma\.io)\/not-ready[^\n]{0,40}|Taints: {1,20}\S{0,80}(?:cni\.istio\.io|kuma\.io)\/not-ready/,
+      /agent-not-ready=\w{0,8}:\w{4,12}|taints? \{node\.cilium\.io\/agent-not-ready[^\n]{0,60}|Taints: {1,20}\S{0,80}cilium\.io\/agent-not-ready:\w{4,12}/,
       /NetworkUnavailable +True\b(?![^\n]{0,120}NoRouteCreated)[^\n]{0,160}|\b(?:Calico|Cilium|Flannel|Weave)IsDown\b/,
       /(?:calico|cilium) is not running on this node|Calico is shutting down on this node/,
     ),
