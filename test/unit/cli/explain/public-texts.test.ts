@@ -14,7 +14,7 @@ const asThread = ([id = '', source = '', , text = '']: readonly string[]) => ({ 
 const earlier = table('public-texts.tsv').map(([id = '', source = '', text = '']) => ({ id, source, text, ids: [id] }))
 /** Development material alone: nothing of these searches was set aside. */
 const development = ['-7', '-8', '-9'].flatMap((set) => table(`threads${set}.tsv`).map(asThread))
-const heldOutSets = ['', '-2', '-3', '-4', '-5', '-6', '-10', '-11', '-12']
+const heldOutSets = ['', '-2', '-3', '-4', '-5', '-6', '-10', '-11', '-12', '-13']
 const threads = heldOutSets.flatMap((set) => table(`threads${set}.tsv`).map(asThread))
 const heldOut = heldOutSets.flatMap((set) => table(`threads${set}-held-out.tsv`).map(asThread))
 const others = ['other-texts.tsv', 'other-threads.tsv', 'other-threads-2.tsv', 'other-threads-3.tsv'].flatMap((name) =>
