@@ -16,7 +16,8 @@ const link =
   '(?:veth\\w{0,12}|bridge|vxlan|geneve|interface|link|device|netdev|vlan|macvlan|ipvlan|macvtap|dummy|tunl0|cbr0|cni0)'
 const creating = '(?:creat(?:e|ed|ing)|add(?:ed|ing)?|instantiat(?:e|ing)|renam(?:e|ing)|LinkAdd)'
 const ipv6 = '\\b[\\da-f]{1,4}:[\\da-f:]{0,30}:[\\da-f/:]{0,30}'
-const unanswered = '(?:connection refused|no route to host|i/o timeout|deadline exceeded|unreachable|timed out)'
+const unanswered =
+  '(?:connection refused|no route to host|(?:i/o|handshake) timeout|deadline exceeded|unreachable|timed out)'
 
 /** The first that a text has counts. */
 export const plainWords: readonly PlainWords[] = [

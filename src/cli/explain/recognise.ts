@@ -14,6 +14,7 @@ import { hasNoPodAddress } from './pasted-result.ts'
 import { anySpace, plainText, repaired } from './plain-text.ts'
 import { plainWords } from './plain-words.ts'
 import { remainderOf } from './remainder.ts'
+import { shortForms } from './short-forms.ts'
 
 /** `cause`: what went wrong. `around`: what passed it on, or came with it. `after`: said while cleaning up after it. */
 export type Role = 'cause' | 'around' | 'after'
@@ -60,8 +61,8 @@ export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'cod
 function lookInto(text: string): Recognised {
   const layers = layersOf(text)
   const byTheirWords = findAll(text)
-  const all = withoutOverlaps(byTheirWords.length > 0 ? byTheirWords : inPlainWords(text))
   const ids = idsIn(text)
+  const all = withoutOverlaps(byTheirWords.length + ids.length > 0 ? byTheirWords : inPlainWords(text))
   const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(ownError)
   const own = [...codesIn(text, all), ...ids]
   const isOurs = own.length > 0 || speakerOf(text)?.startsWith('trestle') === true
@@ -81,7 +82,12 @@ type Match = KnownError & Span & { readonly said: string }
 /** Releases and languages differ in capitals, so none counts. */
 const patterns = knownErrors.map((known) => ({ known, pattern: new RegExp(anySpace(known.pattern), 'i') }))
 
-const plainPatterns = plainWords.map(({ id, pattern }) => ({ id, pattern: new RegExp(anySpace(pattern), 'i') }))
+const plainPatterns = compiled(plainWords)
+const shortPatterns = compiled(shortForms)
+
+function compiled<Words extends { readonly pattern: RegExp }>(list: readonly Words[]): readonly Words[] {
+  return list.map((words) => ({ ...words, pattern: new RegExp(anySpace(words.pattern), 'i') }))
+}
 
 function findAll(text: string): readonly Match[] {
   const all = patterns.flatMap(({ known, pattern }): readonly Match[] => {
@@ -96,10 +102,9 @@ function findAll(text: string): readonly Match[] {
   return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
 }
 
-/** What a text that speaks of networks says in words of anybody: at most one. */
+/** What a text says in words of anybody, those that others use as well where it speaks of networks: at most one. */
 function inPlainWords(text: string): readonly Match[] {
-  if (!speaksOfNetworks(text)) return []
-  for (const { id, pattern } of plainPatterns) {
+  for (const { id, pattern } of [...(speaksOfNetworks(text) ? plainPatterns : []), ...shortPatterns]) {
     const match = pattern.exec(text)
     const known = knownErrors.find((each) => each.id === id)
     if (match === null || known === undefined || otherMatters.test(lineAround(text, match.index))) continue

@@ -155,7 +155,7 @@ export const agentStateErrors: readonly KnownError[] = [
     id: 'multus-status',
     pattern: oneOf(
       /error (?:un)?setting the networks status(?:es)?(?!, pod was already deleted)[^\n]{0,240}/,
-      /Set(?:Pod)?NetworkStatus(?:Annotation)?: (?:failed to (?:query|update) the pod|update failed)[^\n]{0,240}/,
+      /Set(?:Pod)?NetworkStatus(?:Annotation)?: (?:failed to \[?(?:query|update)[\w/\]]* the pod|update failed)[^\n]{0,240}/,
     ),
     who: 'Multus',
     meaning: 'the network of the pod is made, and Multus could not write its state into the pod (network-status)',

@@ -50,4 +50,17 @@ export const anyonesErrors: readonly KnownError[] = [
       "make the agent of this node run: the pod's events and its log say what it lacks; where it is gone, remove its " +
       'file from /etc/cni/net.d',
   },
+  {
+    id: 'agent-exception',
+    pattern:
+      /rpc error: code = Unknown desc = Exception (?:calling application|iterating (?:requests|responses))[^\n]{0,160}/,
+    who: 'an agent written in Python, asked by its plugin over gRPC',
+    meaning: 'the agent behind the plugin broke off with an exception: what stands behind is all that it tells',
+    causes: [
+      'it does not know the pod yet: the call came before the object of the pod had reached it',
+      'a fault of its release, or an object that it does not expect',
+    ],
+    look: ['kubectl get pods -A -o wide | grep NODE', "journalctl -u kubelet --since '1 hour ago'"],
+    cure: 'wait for the next try of kubelet; where that fails too, read the log of the agent on this node at that time',
+  },
 ]

@@ -13,6 +13,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /BIRD[^\n]{0,40}is not (?:ready|live|running)|BIRDv?[46]? is not ready|bad response from bird6?\b[^\n]{0,60}/,
       /BGP not established(?: with)?[^\n]{0,60}|Failed to stat\(\) nodename file/,
       /unable to connect to BIRDv?[46]? socket/,
+      /\| (?:node-to-node mesh|node specific|global) +\| (?:start|down|wait)\b[^\n]{0,60}\b(?:Active|Connect|Idle|OpenSent|Passive)/,
       /bird(?:v?[46])?\.ctl[^\n]{0,60}/,
       /\bbird6?: (?:Mesh|Global|Node|Local_workload)_\w+: (?:Error|Received|Socket error|Connection|Unexpected|Incoming connection aborted|Route limit exceeded|Peer advertised|Invalid NEXT_HOP)[^\n]{0,80}/,
     ),

@@ -44,4 +44,18 @@ export const windowsErrors: readonly KnownError[] = [
       'remove what is left (Remove-HnsEndpoint, or Remove-HnsNetwork on a drained node), restart hns and the agent ' +
       'of the node; install the updates that the plugin names',
   },
+  {
+    id: 'windows-address-exists',
+    pattern: /Instance MSFT_NetIPAddress already exists|New-NetIPAddress ?: [^\n]{1,160}/i,
+    who: 'New-NetIPAddress of Windows, run by the agent of a network',
+    meaning: 'the address that the agent gives to its bridge or interface is there already',
+    causes: [
+      'the interface took the address by DHCP, or kept it from the run before: an older agent takes that for an error',
+      'another interface of the node has the address',
+    ],
+    look: ['Get-NetIPAddress | Select InterfaceAlias, IPAddress, PrefixOrigin'],
+    cure:
+      'update the agent (antrea-agent, flanneld): newer releases accept an address that is there; where another ' +
+      'interface has it, give that one another address',
+  },
 ]

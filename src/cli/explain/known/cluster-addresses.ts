@@ -37,7 +37,7 @@ export const clusterAddressErrors: readonly KnownError[] = [
       /cilium[^\n]{0,160}(?:no more IPs available|CIDR ranges (?:are )?exhausted|Failed to allocate PodCIDRs to node|range is full)/,
       /IPAM did (?:not )?provide (?:neither )?IPv4 n?or IPv6 address|Invalid IPAM response, missing addressing|IP allocation addressing i[sn] insufficient/,
       /cilium\.link\/ipam-range-full|pool not \(yet\) available|unable to determine IPAM pool for owner[^\n]{0,80}|cannot (?:allocate from|reuse from) non-existing pool/,
-      /skipping too-small pod CIDR|allocator \S+\/\d{1,3} full\b/,
+      /skipping too-small pod CIDR|failed to allocate ipv[46] address for node[^\n]{0,120} from pool [^\n]{0,60}: pool empty|allocator \S+\/\d{1,3} full\b/,
     ),
     who: 'the cilium plugin',
     meaning: 'the agent of this node has no address for the pod',

@@ -220,4 +220,19 @@ export const engineErrors: readonly KnownError[] = [
       'loginctl enable-linger keeps the directory',
     wraps: true,
   },
+  {
+    id: 'crio-directories',
+    pattern: /invalid (?:plugin_dirs(?: entry)?|network_dir): [^\n]{1,160}/i,
+    who: 'CRI-O',
+    meaning: 'CRI-O does not start: a directory of its section [crio.network] is not there, and it cannot make it',
+    causes: [
+      '/usr is read-only (Fedora CoreOS, Flatcar), and the package of the upstream plugins, which brought ' +
+        '/usr/libexec/cni, is gone',
+      'a file stands where the directory should be',
+    ],
+    look: ['crio config 2>/dev/null | grep -A12 "crio.network"', 'ls -ld /usr/libexec/cni /opt/cni/bin /etc/cni/net.d'],
+    cure:
+      'install the package with the plugins, or set plugin_dirs to directories that can be written (/opt/cni/bin) ' +
+      'in a file of /etc/crio/crio.conf.d; start crio: containers that run go on',
+  },
 ]

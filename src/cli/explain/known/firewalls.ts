@@ -172,4 +172,17 @@ export const firewallErrors: readonly KnownError[] = [
       'container',
     unless: /executable file not found/,
   },
+  {
+    id: 'portmap-zero-address',
+    pattern: /-d 0\.0\.0\.0\/32 [^\n]{0,120}-j (?:DNAT|CNI-)\S*/,
+    who: 'iptables, of the rules that portmap made',
+    meaning:
+      'the rule of a host port wants packets to the address 0.0.0.0, and there are none: the port answers nobody',
+    causes: [
+      'the runtime passes 0.0.0.0 as the host address (nerdctl run -p), and this release of portmap takes it for an ' +
+        'address instead of "any"',
+    ],
+    look: ['iptables -t nat -S CNI-HOSTPORT-DNAT', 'iptables --version'],
+    cure: 'update the upstream plugins and the runtime, then make the pod anew: its rules are written then',
+  },
 ]

@@ -217,8 +217,10 @@ export const programErrors: readonly KnownError[] = [
   },
   {
     id: 'no-error-message',
-    pattern:
-      /netplugin failed(?: with no error message(?!: context )|: ""| but error parsing its diagnostic message "")|failed \(\w+\): signal: killed/,
+    pattern: oneOf(
+      /netplugin failed(?: with no error message(?!: context )|: ""| but error parsing its diagnostic message "")/,
+      /failed \(\w+\): signal: killed|using network plugins? "[^"]*": exit status \d{1,3}\b/,
+    ),
     who: 'libcni',
     meaning: 'a plugin ended without saying why',
     causes: [

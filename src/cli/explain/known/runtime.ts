@@ -114,6 +114,7 @@ export const runtimeErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:RunPodSandbox|StopPodSandbox|pod sandbox|(?:setup|destroy) network|Error (?:adding|deleting) network|netplugin failed|plugin type="[^"]*")(?:[^\n]{0,600}?(?:desc =|code =|network|failed \(\w+\):|sandbox(?: "[^"]*"| \S+)?:|no error message:|network:|err=|error=|"))? ?"?:? ?(?:context deadline exceeded|context canceled|signal: killed|DeadlineExceeded)/,
       /failed to \w+ (?:a )?sandbox (?:container )?for pod "[^"]*": operation timeout: context deadline exceeded/,
+      /\b(?:Status|Version|\w{3,8}PodSandbox\w{0,6}) from runtime service failed[^\n]{0,120}context deadline exceeded/,
       /attaching to network failed, make sure your network options are correct[^\n]{0,60}: context deadline exceeded/,
       /failed \((?:add|delete|check|cmd\w+)\): [^\n]{1,600}: context deadline exceeded(?=["'\],;)]|\s*$)/,
     ),

@@ -132,7 +132,7 @@ export const sandboxErrors: readonly KnownError[] = [
       /pod deleted before sandbox \S+ operation began|canceled old pod sandbox[^\n]{0,160}/,
       /expected pod (?:\S+ )?UID "[^"]*" but got|pod UID mismatch/,
       /error (?:waiting for|getting) pod: pods? "[^"]*" not found/,
-      /failed to (?:query|update) the pod \S+ in out of cluster comm: pods "[^"]*" not\b/,
+      /failed to \[?(?:query|update)[\w/\]]* the pod \S+ in out of cluster comm: pods? "[^"]*" not\b/,
       /pod not found during Multus GetPod|OVS sandbox port \S+ is no longer active|setting the networks status, pod was already deleted/,
       /(?:network for sandbox "[^"]*"|to CNI network "[^"]*"|failed \(\w+\)): pods? "[^"]*" not found/,
     ),

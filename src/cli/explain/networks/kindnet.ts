@@ -157,4 +157,20 @@ export const smallClusterErrors: readonly KnownError[] = [
       'give k3s --resolv-conf with a file that names your servers; without it pods do not resolve names of your ' +
       'own network, and ask Google for all others',
   },
+  {
+    id: 'single-node-network',
+    pattern: /Cluster was created without any CNI, adding a node to it might cause broken networking/,
+    who: 'minikube',
+    meaning:
+      'the cluster has the bridge of a single node, and a node was added: pods of two nodes do not reach each other',
+    causes: [
+      'minikube start was called for one node, which takes its own bridge instead of a network of several nodes',
+      'an older minikube says it too where a network was chosen: harmless then',
+    ],
+    look: [
+      'kubectl get pods -n kube-system -o wide',
+      "kubectl get nodes -o custom-columns='N:.metadata.name,R:.spec.podCIDR'",
+    ],
+    cure: 'make the cluster anew with --nodes or --cni kindnet (minikube delete removes all that is in it)',
+  },
 ]

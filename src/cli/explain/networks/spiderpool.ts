@@ -28,7 +28,7 @@ export const spiderpoolErrors: readonly KnownError[] = [
     pattern: oneOf(
       /postIpamIpFailure|getCoordinatorConfigFailure|(?:serviceCIDR|podCIDR|overlayPodCIDR) in body is required|spiderpool IP allocation error:|no pool selection rules of any type|exhaust all retries \(\d+ times\)|forbid releasing IPs for state\w+ workload|coordinator config not found|no matched multus object for NIC|no IPv[46] IPPool specified for NIC/,
       /spidercoordinator: \S+ no ready|UID mismatch detected: endpoint \S+/,
-      /unable to get CNIType in your cluster|can't watch cilium ippools resource/,
+      /no matching auto-created IPPool candidate|unable to get CNIType in your cluster|can't watch cilium ippools resource/,
     ),
     who: 'spiderpool',
     meaning: 'the spiderpool agent of this node answered, and refused: its words say why',

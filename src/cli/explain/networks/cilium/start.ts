@@ -55,4 +55,19 @@ export const ciliumStartErrors: readonly KnownError[] = [
       'is late comes by itself',
     wraps: true,
   },
+  {
+    id: 'cilium-node-init',
+    pattern: /Waiting on node-init to run\b/,
+    who: 'the cilium agent',
+    meaning: 'the agent waits for the DaemonSet cilium-node-init to have prepared this node, and that is not done',
+    causes: [
+      'the pod of cilium-node-init on this node waits or fails; it does not tolerate a taint of the node',
+      'its script calls a program that the node lacks (date, on Bottlerocket), so the file that it writes stays empty',
+    ],
+    look: [
+      'kubectl -n kube-system get pods -o wide -l app=cilium-node-init',
+      'kubectl -n kube-system logs -l app=cilium-node-init --tail=30',
+    ],
+    cure: 'mend what its log says; on a system that it was not made for update it, or set nodeinit.enabled=false',
+  },
 ]

@@ -34,6 +34,7 @@ export const kubeOvnErrors: readonly KnownError[] = [
       /\b(?:ip|mac) [\da-f.:]{7,40} has been allocated to (?!\S+ duplicate)\S+|no free v[46] ip in ip pool \S+/,
       /ValidatePodNetworkFailed[^\n]{0,160}|\b[\da-f.:]{7,40} not in cidr [\da-f.:/]+/,
       /static ip \S+ does not match requested ip family/,
+      /failed to (?:get|allocate) static ip [\da-f.:]{2,40}[^\n]{0,160}NoAvailableAddress/,
     ),
     who: 'Kube-OVN',
     meaning: 'the pod may not have the address (or MAC) that it asks for in its annotations, or its pool is empty',
