@@ -3,18 +3,15 @@
 // and what is left.
 
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
-import { speaksOfNetworks } from './about-networks.ts'
 import { knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
 import { type ErrorCode, errorCodes } from './error-codes.ts'
-import { type KnownError, otherMatters } from './known/known-error.ts'
+import type { KnownError } from './known/known-error.ts'
 import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
+import { distance, type Match, matchesIn, passesOn, wordsOf } from './matches.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
-import { hasNoPodAddress } from './pasted-result.ts'
-import { anySpace, plainText, repaired } from './plain-text.ts'
-import { plainWords } from './plain-words.ts'
+import { plainText, repaired } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
-import { shortForms } from './short-forms.ts'
 
 /** `cause`: what went wrong. `around`: what passed it on, or came with it. `after`: said while cleaning up after it. */
 export type Role = 'cause' | 'around' | 'after'
@@ -60,9 +57,8 @@ export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'cod
 
 function lookInto(text: string): Recognised {
   const layers = layersOf(text)
-  const byTheirWords = findAll(text)
   const ids = idsIn(text)
-  const all = withoutOverlaps(byTheirWords.length + ids.length > 0 ? byTheirWords : inPlainWords(text))
+  const all = matchesIn(text, ids.length > 0)
   const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(ownError)
   const own = [...codesIn(text, all), ...ids]
   const isOurs = own.length > 0 || speakerOf(text)?.startsWith('trestle') === true
@@ -75,72 +71,6 @@ function lookInto(text: string): Recognised {
   const codes = errorCodes.filter(({ code }) => numbers.includes(code))
   const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
   return { ...found, hints: isEmpty(found) ? hintsOf(text, speakerOf(text)) : [] }
-}
-
-type Match = KnownError & Span & { readonly said: string }
-
-/** Releases and languages differ in capitals, so none counts. */
-const patterns = knownErrors.map((known) => ({ known, pattern: new RegExp(anySpace(known.pattern), 'i') }))
-
-const plainPatterns = compiled(plainWords)
-const shortPatterns = compiled(shortForms)
-
-function compiled<Words extends { readonly pattern: RegExp }>(list: readonly Words[]): readonly Words[] {
-  return list.map((words) => ({ ...words, pattern: new RegExp(anySpace(words.pattern), 'i') }))
-}
-
-function findAll(text: string): readonly Match[] {
-  const all = patterns.flatMap(({ known, pattern }): readonly Match[] => {
-    const match = pattern.exec(text)
-    if (match === null || isOtherMatter(known, lineAround(text, match.index))) return []
-    return [{ ...known, ...wordsOf(match) }]
-  })
-  const isAboutNetworks = speaksOfNetworks(text) || all.some((match) => distance(match) === 0)
-  const matches = all.filter(({ needsNetwork }) => isAboutNetworks || needsNetwork !== true)
-  const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
-  if (bare === undefined || !hasNoPodAddress(text)) return matches
-  return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
-}
-
-/** What a text says in words of anybody, those that others use as well where it speaks of networks: at most one. */
-function inPlainWords(text: string): readonly Match[] {
-  for (const { id, pattern } of [...(speaksOfNetworks(text) ? plainPatterns : []), ...shortPatterns]) {
-    const match = pattern.exec(text)
-    const known = knownErrors.find((each) => each.id === id)
-    if (match === null || known === undefined || otherMatters.test(lineAround(text, match.index))) continue
-    return [{ ...known, ...wordsOf(match) }]
-  }
-  return []
-}
-
-function isOtherMatter({ needsNetwork, unless }: KnownError, line: string): boolean {
-  return (needsNetwork === true && otherMatters.test(line)) || unless?.test(line) === true
-}
-
-function lineAround(text: string, index: number): string {
-  const end = text.indexOf('\n', index)
-  return text.slice(text.lastIndexOf('\n', index) + 1, end < 0 ? text.length : end)
-}
-
-/**
- * Of two that share words the nearer one, then the first of the table; what wraps another shares words with it, and
- * so does what passed on the innermost.
- */
-function withoutOverlaps(matches: readonly Match[]): readonly Match[] {
-  const ordered = matches.toSorted((a, b) => distance(a) - distance(b))
-  return ordered.filter((match, at) => {
-    const earlier = ordered.slice(0, at).filter(({ wraps }) => wraps === match.wraps)
-    return !earlier.some((other) => other.from < match.to && match.from < other.to && !passesOn(other, match))
-  })
-}
-
-function passesOn(outer: Match, inner: Match): boolean {
-  return inner.innermost === true && outer.innermost !== true && outer.from < inner.from
-}
-
-/** The lower, the nearer to the cause: words of one error only, words that others use too, words around another. */
-function distance({ wraps, needsNetwork }: KnownError): number {
-  return wraps === true ? 2 : needsNetwork === true ? 1 : 0
 }
 
 /**
@@ -186,10 +116,6 @@ function idsIn(text: string): readonly OwnWords[] {
     const ids = words.filter(isErrorId)
     return ids.length === words.length ? [{ ids, ...wordsOf(match) }] : []
   })
-}
-
-function wordsOf(match: RegExpExecArray): Span & { readonly said: string } {
-  return { said: match[0].trim(), from: match.index, to: match.index + match[0].length }
 }
 
 /** Codes by their numbers. Where another plugin speaks 100 and up are its own. */
