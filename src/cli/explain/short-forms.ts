@@ -18,27 +18,26 @@ const off = '(?:missing|unset|disabled|(?:is|=) ?(?:0\\b|off\\b)|not (?:loaded|s
 const notReached = "(?:cannot|can't|could not|unable to) (?:reach|connect|access|ping)"
 const unanswered = `(?:time[sd]? ?out|timeout|refused|unreachable|no route|fail(?:s|ed)?|${notReached})`
 const socket = '\\b(?:multus|ovn|cni|calico|flannel|kube-router|antrea)[\\w./-]{0,60}\\.sock\\b'
-const builtIn = '(?:loopback|bridge|portmap|host-local|bandwidth|firewall|tuning|macvlan|ipvlan|ptp|vlan|dhcp|flannel)'
+const builtIn = '(?:loopback|bridge|portmap|host-local|macvlan|ipvlan|ptp|flannel)'
 
-/** The first that a text has counts. None of these words is used outside of networks of pods. */
+/** The first that a text has counts. The things are hardly spoken of where no pod has a network. */
 export const shortForms: readonly ShortForm[] = [
-  { id: 'plugin-not-found', pattern: /failed to find plugin\b(?! because\b|[^\n]{0,80}registry)/ },
+  { id: 'plugin-not-found', pattern: /failed to find plugin\b(?= in (?:the )?path\b|(?! [\w"@]))/ },
   either('flannel-subnet-env', '(?:/run/flannel/)?subnet\\.env\\b', gone),
   either('calico-nodename', '/var/lib/calico/nodename\\b', gone),
   either('plugin-not-found', `(?:/opt/cni/bin\\b|\\bCNI binar\\w+|\\b${builtIn} (?:CNI )?plugin\\b)`, gone),
   either('no-network-config', '/etc/cni/net\\.d\\b', '(?:empty|no (?:files?|configuration|config)\\b)'),
   either('br-netfilter', '\\b(?:br[_-]netfilter|br(?:idge)?-nf-call-\\w+)', off),
   either('forwarding-off', '\\b(?:net\\.ipv[46]\\.\\S{0,20})?(?:ip_forward|(?:IP|IPv[46]) forwarding)\\b', off),
-  either('api-unreachable', '\\b(?:10|172|192)(?:\\.\\d{1,3}){2}\\.1:(?:443|6443)\\b', unanswered),
+  either('api-unreachable', '\\b(?:10|172)(?:\\.\\d{1,3}){2}\\.1:443\\b', unanswered),
   either('cilium-agent', '\\bcilium\\.sock\\b', gone),
   either('agent-socket', socket, gone),
   either('bridge-other-address', '\\b(?:cni|cbr)0\\b', 'already has an IP address different'),
   either('bridge-other-address', '\\b(?:cni|cbr)0\\b', 'an? (?:different|other|wrong) (?:IP|address|subnet)'),
   either('interface-exists', '\\bveth\\w{0,12}\\b', 'file exists'),
   either('netns-gone', '\\b(?:netns|network namespace)\\b', "(?:(?:does not|doesn't) exist|not found|is gone)"),
-  either('kernel-module', '\\b(?:vxlan|geneve|wireguard|ipvlan|macvlan|veth|ipip)\\b', 'operation not supported'),
+  either('kernel-module', '\\b(?:vxlan|geneve|ipvlan|macvlan|veth)\\b', 'operation not supported'),
   { id: 'xtables-lock', pattern: /\bxtables[ -]lock\b[^\n]{0,40}\b(?:held|busy|by another)/ },
-  either('host-port-taken', '\\bhost ?port\\b', '(?:already (?:in use|taken|allocated|used)|is taken)'),
   { id: 'name-reserved', pattern: /\bsandbox name\b[^\n]{0,60}\breserved\b/ },
   { id: 'hairpin-off', pattern: /\bpod (?:cannot|can't|can not|could not) (?:reach|access|connect to) itself\b/ },
 ]

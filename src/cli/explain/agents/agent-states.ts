@@ -48,7 +48,7 @@ export const agentStateErrors: readonly KnownError[] = [
       /seed[^\n]{0,40}different peers|received[^\n]{0,60}consensus|do 'weave reset' and try again/,
       /IP allocation was seeded by different peers|Incompatible IP allocation ranges|Received invalid state update/,
       /Received update for IP range I own|says it owns the IP range from|Inconsistent entries for \S+: owned by/,
-      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|address \S+ (?:is )?(?:already )?owned by\b|\[allocator[^\n]{0,60}(?:Unable to claim|already in use by)/,
+      /Received r(?:ange differs from|ing was seeded differently)|Merge of incoming data causes|(?:weave|allocator|claim)[^\n]{0,160}address \S+ (?:is )?(?:already )?owned by\b|\[allocator[^\n]{0,60}(?:Unable to claim|already in use by)/,
       /Inconsistent bridge state detected|Existing bridge type "?\w+"? is different than requested/,
       /Token appears twice in ring|Entry \S+ reporting too much free space/,
     ),
@@ -149,7 +149,10 @@ export const agentStateErrors: readonly KnownError[] = [
       '"could not open network device dpdk0": Open vSwitch runs without DPDK (dpdk-init)',
     ],
     look: ['ovs-vsctl show', 'ovs-vsctl list mirror; ovs-vsctl find interface error!=[]'],
-    cure: 'remove the port that no pod has: ovs-vsctl --if-exists del-port NAME; the next try works',
+    cure:
+      'a port of a pod that is gone: ovs-vsctl --if-exists del-port NAME, and the next try works. Never remove the ' +
+      'port of a tunnel or gateway (genev…, vxlan…, antrea-gw0, ovn0, br-ex): all pods of the node lose their ' +
+      'network. Two tunnels of one port: give one network another port, or remove the one that is not used',
   },
   {
     id: 'multus-status',

@@ -62,5 +62,7 @@ export const anyonesErrors: readonly KnownError[] = [
     ],
     look: ['kubectl get pods -A -o wide | grep NODE', "journalctl -u kubelet --since '1 hour ago'"],
     cure: 'wait for the next try of kubelet; where that fails too, read the log of the agent on this node at that time',
+    needsNetwork: true,
+    unless: /\b(?:Mount|Unmount|Attach|Publish|Stage)\w*\.|\bvolume\b|\bpvc-|\bcsi\b/i,
   },
 ]

@@ -45,5 +45,6 @@ export const answerErrors: readonly KnownError[] = [
     cure: 'write the one that answers to curl, with its port, into the setting of the network, and restart its agent',
     needsNetwork: true,
     innermost: true,
+    unless: /\/v2\/|oci:\/\/|docker pull/,
   },
 ]

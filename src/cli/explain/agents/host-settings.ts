@@ -48,8 +48,9 @@ export const hostSettingErrors: readonly KnownError[] = [
     look: ['hostname; hostname -f; kubectl get nodes', 'od -c /var/lib/calico/nodename'],
     cure:
       'make the host name lower case (hostnamectl set-hostname), or give a name: --node-name of kubeadm, ' +
-      '--hostname-override of kubelet, NODENAME of calico-node (from spec.nodeName), the same for all of them; a ' +
-      'node that is in the cluster already keeps its name',
+      '--hostname-override of kubelet, NODENAME of calico-node (from spec.nodeName), the same for all of them, ' +
+      'before the node joins. Do not rename a node of the cluster: give kubelet its name of before ' +
+      '(--hostname-override), or drain it, kubectl delete node, and join it anew',
   },
   {
     id: 'localhost-resolves-elsewhere',

@@ -16,7 +16,7 @@ export const installErrors: readonly KnownError[] = [
       /(?:calico|install\.go)[^\n]{0,80}Failed to (?:install \w|check if (?:directory|file)|create directory|copy install to|verify installed binary)[^\n]{0,80}/,
       /cp: not writing through dangling symlink [`'"]\/(?:opt\/cni|host)[^\n]{0,60}/,
       /(?:cni|calico)[^\n]{0,60}found no writeable directory|\/host\/(?:opt\/cni\/bin|secondary-bin-dir) is not writeable/,
-      /avc: +denied +\{(?! execute)[^}\n]{1,60}\} for [^\n]{0,160}(?:name="(?:host-local|loopback|portmap|bandwidth|flannel|calico(?:-ipam)?|cilium-cni|bridge|multus\w{0,8}|openshift-sdn|istio-cni|linkerd-cni|weave-\w{3,6}|[\w-]{1,40}\.conf(?:list)?)"|(?:path|name)="?\/?(?:\S{0,40}\/)?(?:opt\/)?cni\/(?:bin|net\.d)\S{0,60}|comm="install[-_.]?cni\S{0,10}")[^\n]{0,160}/,
+      /avc: +denied +\{(?! execute)[^}\n]{1,60}\} for [^\n]{0,160}(?:name="(?:host-local|portmap|flannel|calico(?:-ipam)?|cilium-cni|multus\w{0,8}|openshift-sdn|istio-cni|linkerd-cni|weave-\w{3,6}|[\w-]{1,40}\.conflist)"|(?:path|name)="?\/?(?:\S{0,40}\/)?(?:opt\/)?cni\/(?:bin|net\.d)\S{0,60}|comm="install[-_.]?cni\S{0,10}")[^\n]{0,160}/,
       /Location \S*cni\S* does not exist|Failed to install (?:cni config|\S{1,80} to \S*cni\S*)/,
     ),
     who: 'the installer of a plugin (an init container of its DaemonSet)',

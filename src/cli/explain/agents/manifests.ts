@@ -6,7 +6,7 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 
 /** Programs of agents, as manifests call them. */
 const programs =
-  /(?:cilium|calico|flannel|install[-_](?:cni|multus)|multus|kube-(?:multus|router|ovn)|ovnkube|ovn-|ovs-|ovsdb-|antrea|antctl|thin_entrypoint|whereabouts|ip-control-loop|kindnet|weave|launch\.sh|start[-_]|aws-(?:k8s|vpc|cni)|tigera|operator|typha|spiderpool|sriov|linkerd-cni|kuma-cni|hubble|node-?init)/
+  /(?:cilium|calico|flannel|install[-_](?:cni|multus)|multus|kube-(?:multus|router|ovn)|ovnkube|ovn-|ovs-|ovsdb-|antrea|antctl|thin_entrypoint|start_runit|whereabouts|ip-control-loop|kindnet|weave|aws-(?:k8s|vpc|cni)|tigera|typha|spiderpool|sriov|linkerd-cni|kuma-cni|hubble|node-?init)/
 
 /** Containers of agents that are started by a program with a name of anybody's. */
 const containers =
@@ -45,7 +45,6 @@ export const manifestErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:violates|would violate) PodSecurity "[^"\n]{1,40}": [^\n]{0,300}/,
       /unable to validate against any (?:security context constraint|pod security policy)[^\n]{0,300}|PodSecurityPolicy: unable to admit pod[^\n]{0,160}/,
-      /container has runAsNonRoot and image will run as root[^\n]{0,120}/,
       /Error creating: pods "[^"\n]{1,63}-" is forbidden: (?:failed quota|exceeded quota|error looking up service account|\[?(?:minimum|maximum) \w{3,8} usage)[^\n]{0,200}/,
     ),
     who: 'the API server, of the pods of a DaemonSet or Deployment',
@@ -64,7 +63,23 @@ export const manifestErrors: readonly KnownError[] = [
     ],
     cure:
       'kubectl label ns NAMESPACE pod-security.kubernetes.io/enforce=privileged; on OpenShift oc adm policy ' +
-      'add-scc-to-user privileged -z ACCOUNT -n NAMESPACE; for the namespace of the network alone',
+      'add-scc-to-user privileged -z ACCOUNT -n NAMESPACE; for the namespace of the network alone. A quota: raise ' +
+      'it; a service account that is missing: apply the whole manifest',
+    needsNetwork: true,
+  },
+  {
+    id: 'agent-not-root',
+    pattern: /container has runAsNonRoot and (?:image will run as root|image has non-numeric user)[^\n]{0,120}/,
+    who: 'kubelet, of a container of an agent',
+    meaning: 'the container of the agent is to run as root, and its securityContext forbids that: it is not started',
+    causes: [
+      'the manifest was changed, or a policy engine adds runAsNonRoot: true to the pods of its namespace',
+      'the user of the image has a name instead of a number, so kubelet cannot tell whether it is root',
+    ],
+    look: [
+      "kubectl -n NAMESPACE get pod POD -o jsonpath='{.spec.securityContext} {.spec.containers[*].securityContext}'",
+    ],
+    cure: 'set runAsNonRoot: false for it in the manifest, and except its namespace from the policy that adds the key',
     needsNetwork: true,
   },
   {
@@ -92,13 +107,15 @@ export const manifestErrors: readonly KnownError[] = [
     look: ['kubectl version; kubectl api-resources | head', 'kubectl apply --dry-run=server -f FILE'],
     cure:
       'take the manifest or chart of a release for this Kubernetes; a large CRD: kubectl apply --server-side; an ' +
-      'immutable selector: kubectl delete ds NAME --cascade=orphan, and apply again (its pods run on meanwhile); ' +
-      'helm: correct the value, or update the network in the way in which it was installed',
+      'immutable selector: kubectl delete ds NAME --cascade=orphan, apply again, and at once delete the pods of ' +
+      'before (kubectl delete pod -l LABELS-OF-BEFORE): the new DaemonSet does not take them over, and two agents ' +
+      'run on a node until then; helm: correct the value, or update the network in the way in which it was installed',
     needsNetwork: true,
   },
   {
     id: 'agent-image-command',
     pattern: oneOf(
+      /Image:\s{1,12}\S{0,80}\/(?:cilium|calico|flannel|multus|cni|kube-ovn|antrea)(?:(?!Image:|nsenter --mount)[\s\S]){0,800}?Exit Code:\s{1,12}127\b/,
       calledBy(new RegExp(`(?:/[^"\\s]{0,80}/)?${programs.source}[^"\\n]{0,60}`)),
       calledBy(/\/[^"\s]{0,60}(?:cni|cilium|calico|flannel|multus|ovn|antrea)[^"\n]{0,60}/),
       new RegExp(`\\bexec (?:/\\S{0,80}/)?${programs.source}[\\w-]{0,30}: no such file or directory`),
@@ -138,7 +155,7 @@ export const manifestErrors: readonly KnownError[] = [
     ],
     look: [
       'kubectl -n NAMESPACE get ds NAME -o yaml | grep -A20 securityContext',
-      'getcap /usr/sbin/ovs-vswitchd (in the image)',
+      'kubectl -n NAMESPACE exec POD -- getcap /usr/sbin/ovs-vswitchd',
     ],
     cure:
       'use the settings of the network for this system (Kube-OVN: a chart that knows Talos, with ' +

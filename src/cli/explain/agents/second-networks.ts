@@ -97,8 +97,9 @@ export const secondNetworkErrors: readonly KnownError[] = [
       'ls -l /run/openvswitch/db.sock /run/openvswitch/*.pid',
     ],
     cure:
-      'start Open vSwitch (one that hangs: restart it, the agent writes its flows again); remove a pid file whose ' +
-      'process is gone; where the socket is elsewhere name it in `socket_file`',
+      'start Open vSwitch; remove a pid file whose process is gone; where the socket is elsewhere name it in ' +
+      '`socket_file`. One that hangs: drain the node, then restart it: pods (and the node, where its card is under a ' +
+      'bridge of Open vSwitch) are cut off until the agent has written the flows again',
   },
   {
     id: 'multus-crd-missing',

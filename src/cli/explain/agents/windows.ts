@@ -46,7 +46,7 @@ export const windowsErrors: readonly KnownError[] = [
   },
   {
     id: 'windows-address-exists',
-    pattern: /Instance MSFT_NetIPAddress already exists|New-NetIPAddress ?: [^\n]{1,160}/i,
+    pattern: /Instance MSFT_NetIPAddress already exists|New-NetIPAddress ?: [^\n]{0,120}already exists/i,
     who: 'New-NetIPAddress of Windows, run by the agent of a network',
     meaning: 'the address that the agent gives to its bridge or interface is there already',
     causes: [

@@ -23,7 +23,7 @@ export const engineRequestErrors: readonly KnownError[] = [
     cure:
       'leave the option out; with CNI make the network without it, and write `master` into its file below ' +
       '/etc/cni/net.d. netavark knows more, but a host changes to it only by podman system reset, which removes all ' +
-      'its containers and images',
+      'containers, pods, images, networks and volumes of this user: save the data of the volumes first',
   },
   {
     id: 'docker-driver-plugin-missing',

@@ -128,8 +128,9 @@ export const firewallErrors: readonly KnownError[] = [
       'nft list tables; journalctl -k --grep "segfault|iptables" | tail',
     ],
     cure:
-      'update the image of the agent (or iptables on the node); until then let the agent use the other kind ' +
-      '(iptables-legacy), or switch off the family whose tool crashes, where nobody uses it',
+      'update the image of the agent (or iptables on the node); until then switch off the family whose tool ' +
+      'crashes, where nobody uses it, or let all agents of the node, kube-proxy too, use the other kind ' +
+      '(iptables-legacy) after a drain and a restart: rules of the kind of before stay in force otherwise',
   },
   {
     id: 'forward-policy',
@@ -137,7 +138,7 @@ export const firewallErrors: readonly KnownError[] = [
       /IP ?tables FORWARD policy is DROP|FORWARD (?:chain )?policy is (?:set to )?["']?DROP/,
       /Firewall is enabled\. Consider allowing pod traffic/,
       /:FORWARD (?:DROP|REJECT) \[\d+:\d+\]|Chain FORWARD \(policy (?:DROP|REJECT)|-P FORWARD (?:DROP|REJECT)\b/,
-      /hook forward priority [^;\n]{1,20}; policy drop\b/,
+      /chain FORWARD \{[^}]{0,80}hook forward priority [^;\n]{1,20}; policy drop\b/,
     ),
     who: 'microk8s inspect and other checks, or a list of the rules',
     meaning:
@@ -182,7 +183,7 @@ export const firewallErrors: readonly KnownError[] = [
       'the runtime passes 0.0.0.0 as the host address (nerdctl run -p), and this release of portmap takes it for an ' +
         'address instead of "any"',
     ],
-    look: ['iptables -t nat -S CNI-HOSTPORT-DNAT', 'iptables --version'],
-    cure: 'update the upstream plugins and the runtime, then make the pod anew: its rules are written then',
+    look: ['iptables -t nat -S CNI-HOSTPORT-DNAT', '/opt/cni/bin/portmap --version'],
+    cure: 'update the upstream plugins and the runtime, then make the container anew: its rules are written then',
   },
 ]

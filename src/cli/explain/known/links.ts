@@ -40,7 +40,7 @@ export const linkErrors: readonly KnownError[] = [
     pattern: oneOf(
       /(?:failed to create (?:the )?(?:macvlan|ipvlan|macvtap)[^\n]{0,60}|ensure there are no \w+ networks using the same [^\n]{0,20}: |error adding container to network "[^"]*": )device or resource busy/,
       /is already using parent interface \S+|Device or resource busy - Failed to create (?:mac|ip)vlan interface/,
-      /create (?:mac|ip)vlan interface: Netlink error: Device or resource busy|Received a netlink error message Device or resource busy/,
+      /create (?:mac|ip)vlan interface: Netlink error: Device or resource busy|(?:mac|ip)vlan[^\n]{0,200}Received a netlink error message Device or resource busy/,
       /device or resource busy"?[^\n]{0,40} (?:when|while) (?:creating|adding) (?:a |the )?(?:mac|ip)vlan\b/,
     ),
     who: 'macvlan, ipvlan',

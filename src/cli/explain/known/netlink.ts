@@ -27,7 +27,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /(?:failed to|could not|unable to|cannot|error)[^\n]{0,200}: (?:cannot allocate memory|no buffer space available)/,
       /Add(?:V6)?(?:FDB|ARP) failed: (?:no buffer space available|cannot allocate memory)/,
       /fork\/exec \S+: cannot allocate memory|signal: killed[^\n]{0,60}out of memory/,
-      /\b(?:cilium|calico|flannel|multus|kube-router|antrea|kube-ovn|ovn-?kube|weave|amazon-k8s-cni|aws-node)\b(?:[^\n]{0,160}|\S{0,80}\s[\s\S]{0,600}?Reason: *)\bOOMKilled\b|\bOOMKilled\b[^\n]{0,200}\b(?:cilium|calico|flannel|multus|kube-router|antrea|kube-ovn|ovn-?kube|weave|amazon-k8s-cni|aws-node)\b/,
+      /\b(?:cilium|calico|flannel|multus|kube-router|antrea|kube-ovn|ovn-?kube|weave|amazon-k8s-cni|aws-node)\b[^\n]{0,160}\bOOMKilled\b|Image:\s{1,12}\S{0,80}(?:cilium|calico|flannel|multus|kube-router|antrea|kube-ovn|ovn|weave|amazon-k8s-cni|aws-node)(?:(?!Image:)[\s\S]){0,600}?Reason:\s{1,12}OOMKilled\b|\bOOMKilled\b[^\n]{0,200}\b(?:cilium|calico|flannel|multus|kube-router|antrea|kube-ovn|ovn-?kube|weave|amazon-k8s-cni|aws-node)\b/,
       /\bip6?tables: Memory allocation problem|page allocation failure: order:\d/,
       /out of memory: Kill(?:ed)? process \d+ \((?:multus|calico|cilium|flannel|kube-?router|aws-k8s|antrea|ovn|ovs|kube-?ovn|weave)[\w-]{0,20}\)/,
     ),

@@ -27,8 +27,8 @@ export const programErrors: readonly KnownError[] = [
     ],
     look: ['/lib64/ld-linux-x86-64.so.2 --help | grep x86-64-v; lscpu | grep "Model name"'],
     cure:
-      'give the virtual machine the processor of the host (cpu: host, x86-64-v2-AES), and start it anew; or use a ' +
-      'release of the network with an older base',
+      'drain the node, shut its virtual machine down, give it the processor of the host (cpu: host, x86-64-v2-AES), ' +
+      'and start it; or use a release of the network with an older base',
     needsNetwork: true,
   },
   {
@@ -97,7 +97,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'command-not-found',
     pattern:
-      /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?|Command execution [^\n]{1,300} failed): exit status 127\b|nsenter --mount=\/hostproc[\s\S]{0,800}?Exit Code:\s{1,12}127\b|Image:\s{1,12}\S{0,80}\/(?:cilium|calico|flannel|multus|cni|kube-ovn|antrea)[\s\S]{0,800}?Exit Code:\s{1,12}127\b/,
+      /(?:failed \(\w+\)|network(?: for (?:sandbox|pod) "[^"]*")?|Command execution [^\n]{1,300} failed): exit status 127\b|nsenter --mount=\/hostproc[\s\S]{0,800}?Exit Code:\s{1,12}127\b/,
     who: 'a plugin that runs other programs',
     meaning: 'a program that the plugin runs is not on the node (a shell ends with 127 then)',
     causes: [
@@ -105,7 +105,9 @@ export const programErrors: readonly KnownError[] = [
       'a first container of the agent runs `sh` of the node (nsenter), and the node has none: Talos',
     ],
     look: ['which iptables ip nsenter', 'systemctl show containerd crio -p Environment'],
-    cure: "install it on the node; the plugin's own log says which",
+    cure:
+      "install it on the node; the plugin's own log says which. On a system without a shell (Talos) use the settings " +
+      'of the network for that system (Cilium: cgroup.autoMount.enabled=false, cgroup.hostRoot=/sys/fs/cgroup)',
   },
   {
     id: 'program-missing',
@@ -204,7 +206,7 @@ export const programErrors: readonly KnownError[] = [
   {
     id: 'output-polluted',
     pattern:
-      /\}"?: ?invalid character '.{1,4}' after top-level value|error parsing its diagnostic message "(?!")|failed to unmarshal (?:error message|plugin's result)|unmarshal(?:l)?ing (?:plugin )?result/i,
+      /(?:netplugin|plugin type=|network for (?:sandbox|pod)|failed \(\w+\)|"code":)[^\n]{0,900}\}"?: ?invalid character '.{1,4}' after top-level value|error parsing its diagnostic message "(?!")|failed to unmarshal (?:error message|plugin's result)|unmarshal(?:l)?ing (?:plugin )?result/i,
     who: 'libcni',
     meaning: 'a plugin printed more than one answer, or something that is no answer, so its error is quoted raw',
     causes: [

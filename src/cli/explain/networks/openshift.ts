@@ -12,7 +12,7 @@ export const openshiftErrors: readonly KnownError[] = [
       /configure-ovs(?:\.sh)?\b[^\n]{0,80}(?:ERROR|Error): (?!No such file)[^\n]{1,160}/,
       /(?:Failed to activate|Cannot bring up|cannot find) connection (?:for interface: \S{1,20}|ovs-(?:if|port)-\S{1,30}|br-ex)[^\n]{0,60}|could not find ovs-if-\S{1,20} conn file after cloning/,
       /Connection activation failed: [^\n]{1,100}\bovs-(?:if|port)-\S{1,20}|Cannot bring up any slave interface for master interface: \S{1,20}/,
-      /Unable to find default gateway interface\b|unable to enable IP forwarding\. (?:IP hint file|Cannot detect valid interface)[^\n]{0,100}/,
+      /(?:configure-ovs|ovs-configuration)[^\n]{0,160}Unable to find default gateway interface\b|unable to enable IP forwarding\. (?:IP hint file|Cannot detect valid interface)[^\n]{0,100}/,
     ),
     who: 'configure-ovs.sh of OpenShift (ovs-configuration.service), before kubelet starts',
     meaning:
@@ -29,7 +29,8 @@ export const openshiftErrors: readonly KnownError[] = [
       'nmcli con show; ip -br addr; ip route show default; ovs-vsctl show',
     ],
     cure:
-      'with a console at hand: give the node one default route and its card one connection, then systemctl restart ' +
+      'with a console at hand, and without running pods (oc adm drain, where the node is Ready), since the node ' +
+      'loses its network meanwhile: give it one default route and its card one connection, then systemctl restart ' +
       'ovs-configuration; the script takes its own half-made state back first',
   },
   {

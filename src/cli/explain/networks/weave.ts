@@ -48,7 +48,7 @@ export const weaveErrors: readonly KnownError[] = [
       /\[boltDB\] (?:Unable to open|Cannot use persistence file)|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Error persisting peers/,
       /Error while listen(?:ing|eing) on ODP datapath|Failed to install the Weave CNI plugin/,
       /\bulogd terminated|Failed to (?:start ulogd|look if ipset|retrieve list of ipsets|destroy ipset '|flush ipset ')/,
-      /unable to (?:expose|re-expose \S+ on) bridge|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Unable to (?:create|start) (?:http listener socket|http server|dns server|docker client|watcher)|Failed to start metrics: listen/,
+      /unable to (?:expose|re-expose \S+ on) bridge|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Unable to (?:create|start) (?:http listener socket|http server|dns server|docker client|watcher)|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Failed to start metrics: listen/,
       /type="weave-net"[^\n]{0,60} failed \(\w+\): (?:error setting up (?:interface|routes)|could not create veth pair|failed to move veth|unable to release IP)/,
     ),
     who: 'weave or weave-npc',

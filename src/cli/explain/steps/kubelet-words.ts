@@ -44,8 +44,10 @@ export const kubeletWordErrors: readonly KnownError[] = [
         'spec.nodeName=NODE',
     ],
     cure:
-      'make the agent of the network run on this node: it takes the mark away itself; a cloud whose routes are not ' +
-      'needed: --configure-cloud-routes=false for its controller manager',
+      'make the agent of the network run on this node; the taints of Cilium, Istio and Kuma are taken away by ' +
+      'cilium-operator, istiod or the control plane: look at those, too. A taint of a network that is gone: kubectl ' +
+      'taint nodes NODE KEY-, once the new agent is ready there; a cloud whose routes are not needed: ' +
+      '--configure-cloud-routes=false for its controller manager',
     wraps: true,
   },
   {

@@ -30,7 +30,6 @@ it.each([
   ['netns-gone', 'the netns does not exist any more'],
   ['kernel-module', 'vxlan: operation not supported'],
   ['xtables-lock', 'xtables lock held by another app'],
-  ['host-port-taken', 'the host port is already in use'],
   ['name-reserved', 'pod sandbox name is reserved'],
   ['hairpin-off', 'a pod cannot reach itself through its service'],
 ])('%s: %s', (id, words) => {
@@ -44,6 +43,9 @@ it.each([
   'curl of 10.20.30.40:8080 timed out',
   '/opt/cni/bin has 18 files. The volume is missing',
   'the bridge over the river is missing',
+  'failed to find plugin "babel-plugin-foo"',
+  'curl: (28) Failed to connect to 192.168.1.1:443: Connection timed out',
+  'collectd: the dhcp plugin is missing',
   'MountVolume.SetUp failed for volume "cni": /opt/cni/bin does not exist',
 ])('is nothing that is known: %s', (words) => {
   expect(causesOf(words)).toEqual([])

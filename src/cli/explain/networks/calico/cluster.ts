@@ -13,7 +13,7 @@ export const calicoClusterErrors: readonly KnownError[] = [
       /unable or unwilling to release affinity for block/,
       /Failed to release block affinities for node\b(?![^\n]{0,200}(?:timeout|refused|deadline|forbidden))/,
       /Leaked IP address was not successfully garbage collected|Failed to garbage collect one or more leaked IP|Confirmed IP leak\b/,
-      /Can(?:not|'t) clean ?up node yet\b|Leaked IP has been resurrected|IP allocation on node is from an unknown source|Error cleaning up node, will retry on next sync/,
+      /Can(?:not|'t) clean ?up node yet\b|IP allocation on node is from an unknown source/,
       /Couldn't release all IPs|Couldn't clean up node|mismatched cluster GUID/,
     ),
     who: 'calico-kube-controllers, calicoctl',

@@ -55,7 +55,7 @@ export const ciliumPodErrors: readonly KnownError[] = [
   {
     id: 'cilium-identity',
     pattern: oneOf(
-      /Unable to fetch kubernetes labels[^\n]{0,160}|unable to resolve identity[^\n]{0,160}|request cancelled while resolving identity|timed out waiting for node identity/,
+      /(?:subsys=|cilium|endpoint)[^\n]{0,200}Unable to fetch kubernetes labels[^\n]{0,160}|Unable to fetch kubernetes labels[^\n]{0,200}(?:subsys=|cilium|endpoint)|unable to resolve identity[^\n]{0,160}|request cancelled while resolving identity|timed out waiting for node identity/,
       /out of local identity space|no more available IDs in configured space|IdentityAllocator not initialized/,
       /waiting for cilium-operator to allocate CiliumIdentity[^\n]{0,120}|failed to wait for initial global identities[^\n]{0,120}/,
       /Timeout while waiting for initial (?:allocator state|global identities)|initial global identity sync was cancelled/,

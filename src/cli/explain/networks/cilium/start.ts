@@ -18,7 +18,7 @@ export const ciliumStartErrors: readonly KnownError[] = [
     causes: [
       'the system has them in /boot/config-RELEASE alone, and not in /proc/config.gz; /boot is not mounted into the ' +
         'container',
-      'the agent is of that time (1.6, 1.7), and warns of it; newer ones say it in passing',
+      'Cilium 1.6 and 1.7 print it as a warning, newer releases as a note',
     ],
     look: ['grep -w CONFIG_BPF /boot/config-$(uname -r); ls /proc/config.gz', 'uname -r'],
     cure:

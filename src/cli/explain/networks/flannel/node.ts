@@ -16,7 +16,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /flannel[^\n]{0,120}unable to initialize (?:inclusterconfig|client)|CompleteLease execute error/,
       /Failed to write subnet file|Failed to (?:create|recreate) vxlan(?: device)?\b(?! interface on)|failed to configure interface flannel/,
       /Failed to check br_netfilter: ?|Error renewing lease \(trying again/,
-      /failed to run command: [^\n]{1,200} Err: [^\n]{1,160}/,
+      /(?:(?:flannel|extension|subnet)[^\n]{0,200}failed to run command:|failed to run command: (?:tailscale|wg|ip)) [^\n]{1,200} Err: [^\n]{1,160}/,
     ),
     who: 'flanneld',
     meaning:
@@ -50,7 +50,7 @@ export const flannelNodeErrors: readonly KnownError[] = [
     ],
     cure:
       'restart flanneld of the nodes with the other type (kubectl -n kube-flannel delete pod …, k3s: restart the ' +
-      'agent), so that all have that of net-conf.json',
+      'agent), so that all have that of net-conf.json; a node that is gone: kubectl delete node NODE',
   },
   {
     id: 'flannel-node',
