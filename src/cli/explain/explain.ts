@@ -52,6 +52,7 @@ interface Explained {
   readonly recognised?: readonly string[]
   readonly unrecognised?: readonly string[]
   readonly hints?: readonly string[]
+  readonly nearest?: readonly unknown[]
 }
 
 function run({ words, isJson, output }: Input): number {
@@ -111,10 +112,11 @@ function explainId(word: string, out: Out): number {
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
   const { codes, own, layers, known, unknown, hints } = found
+  const nearest = found.nearest.map(({ id, who, meaning }) => ({ id, who, meaning }))
   const callers = layers.map(({ who }) => who)
   const errors = found.errors.map(foundDocument)
   const findings = [...own.map(ofOwn), ...found.errors.map(ofKnown)]
-  const words = { recognised: known, unrecognised: unknown, hints }
+  const words = { recognised: known, unrecognised: unknown, hints, nearest }
   const document = { errors, codes, ids: own, findings, callers, ...words }
   return write(document, recognisedText(found), out)
 }

@@ -9,6 +9,7 @@ import type { KnownError } from './known/known-error.ts'
 import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { distance, type Match, matchesIn, passesOn, wordsOf } from './matches.ts'
+import { nearestEntries } from './nearest.ts'
 import { type OwnError, ownError } from './own/own-errors.ts'
 import { plainText, repaired } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
@@ -36,6 +37,8 @@ export interface Recognised {
   readonly unknown: readonly string[]
   /** Where no error is known: who is behind the words, and what the last of them say. */
   readonly hints: readonly string[]
+  /** Then also: the entries nearest to the text by words alone. */
+  readonly nearest: readonly KnownError[]
 }
 
 /** Everything known in a text: as it stands, else as the ways of pasting one are undone that few texts need. */
@@ -47,7 +50,7 @@ export function recognise(text: string): Recognised {
     const again = lookInto(other)
     if (!isEmpty(again)) return again
   }
-  return found
+  return { ...found, nearest: nearestEntries(plain) }
 }
 
 /** Whether nothing was recognised. */
@@ -70,7 +73,7 @@ function lookInto(text: string): Recognised {
   const numbers = [...own, ...ownIds].map(({ code }) => code)
   const codes = errorCodes.filter(({ code }) => numbers.includes(code))
   const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
-  return { ...found, hints: isEmpty(found) ? hintsOf(text, speakerOf(text)) : [] }
+  return { ...found, hints: isEmpty(found) ? hintsOf(text, speakerOf(text)) : [], nearest: [] }
 }
 
 /**

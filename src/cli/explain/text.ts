@@ -47,7 +47,8 @@ export function knownText({ id, who, meaning, causes, look, cure, run, checks: s
 }
 
 /** What is known of a text: causes in full, what is around them in a line each, and what was not recognised. */
-export function recognisedText({ errors, codes, own, layers, known, unknown, hints }: Recognised): string {
+export function recognisedText(found: Recognised): string {
+  const { errors, codes, own, layers, known, unknown } = found
   const causes = errors.filter(({ role }) => role === 'cause')
   const around = errors.filter(({ role }) => role === 'around')
   const after = errors.filter(({ role }) => role === 'after')
@@ -61,16 +62,19 @@ export function recognisedText({ errors, codes, own, layers, known, unknown, hin
     line('recognised', known.map(quoted).join(', ')),
     line('not recognised', fragments(unknown)),
   ]
-  if (blocks.length === 0) blocks.push(unknownText(layers, hints))
+  if (blocks.length === 0) blocks.push(unknownText(found))
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
 }
 
 /** Of a text without a known error; the innermost plugin that it names is who to ask. */
-function unknownText(layers: Recognised['layers'], hints: Recognised['hints']): string {
+function unknownText({ layers, hints, nearest }: Recognised): string {
   const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))
   const whose =
     plugin === undefined ? '' : `; the words are of ${plugin.who}: its log, and that of its agent, tell more`
-  return [`no error that is known here is in this text${whose}\n`, ...hints.map((hint) => `  ${hint}\n`)].join('')
+  const guess = nearest.length === 0 ? [] : ['nearest by its words, which is a guess (`trestle explain ID` tells all):']
+  const entries = nearest.map(({ id, meaning, who }) => `  ${id}: ${meaning} (from ${who})`)
+  const lines = [...hints, ...guess, ...entries].map((text) => `  ${text}\n`)
+  return [`no error that is known here is in this text${whose}\n`, ...lines].join('')
 }
 
 function line(title: string, text: string): string {
