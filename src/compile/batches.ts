@@ -49,16 +49,22 @@ export interface Lanes {
 
 /** Splits a plan into lanes; neighbours for the same tool and place become one batch, in order. */
 export function toLanes(ops: readonly Op[]): Lanes {
-  const links: Batch[] = []
-  const rules: Batch[] = []
+  const links: Growing[] = []
+  const rules: Growing[] = []
   for (const op of ops) {
     const next = toBatch(op)
     const lane = next.tool === 'nft' ? rules : links
-    const joined = join(lane.at(-1), next)
-    if (joined === undefined) lane.push(next)
-    else lane[lane.length - 1] = joined
+    const last = lane.at(-1)
+    if (last?.first.tool === next.tool && last.first.in === next.in) last.more.push(next)
+    else lane.push({ first: next, more: [] })
   }
-  return { links, rules }
+  return { links: links.map(joined), rules: rules.map(joined) }
+}
+
+/** Batches of one operation each that become one: joined at once, since a cluster's sets have tens of thousands. */
+interface Growing {
+  readonly first: Batch
+  readonly more: Batch[]
 }
 
 /**
@@ -122,12 +128,12 @@ function toBatch(op: Op): Batch {
   }
 }
 
-function join(last: Batch | undefined, next: Batch): Batch | undefined {
-  if (last === undefined || last.tool !== next.tool || last.in !== next.in) return undefined
-  const ops = [...last.ops, ...next.ops]
-  const stdin = 'stdin' in last && 'stdin' in next ? { stdin: last.stdin + next.stdin } : {}
+function joined({ first, more }: Growing): Batch {
+  if (more.length === 0) return first
+  const all = [first, ...more]
+  const stdin = 'stdin' in first ? { stdin: all.map((each) => ('stdin' in each ? each.stdin : '')).join('') } : {}
   // Same tool, so the operations are of the same kind; TypeScript does not follow that through the spread.
-  return { ...last, ops, ...stdin } as Batch
+  return { ...first, ops: all.flatMap(({ ops }): readonly Op[] => ops), ...stdin } as Batch
 }
 
 function lineNumber(pattern: RegExp, stderr: string): number {

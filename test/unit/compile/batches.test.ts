@@ -35,6 +35,15 @@ describe('toLanes', () => {
     const batch = only(toLanes([up('a'), up('b b')]).links)
     expect(batch).toMatchObject({ stdin: 'link set dev a up\nlink set dev "b b" up\n' })
   })
+  it('joins as many as a cluster of 25000 nodes has', () => {
+    const elements = Array.from({ length: 100_000 }, (_, at) =>
+      element(`10.${at >> 16}.${(at >> 8) & 255}.${at & 255}`),
+    )
+    const batch = only(toLanes(elements).rules)
+    expect(batch.ops).toEqual(elements)
+    expect('stdin' in batch && batch.stdin.split('\n')).toHaveLength(100_001)
+    expect(batch).toMatchObject({ tool: 'nft', in: 'host' })
+  })
   it('makes nothing of nothing', () => {
     expect(toLanes([])).toEqual({ links: [], rules: [] })
   })

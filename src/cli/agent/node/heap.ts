@@ -10,8 +10,7 @@ import { runInNewContext } from 'node:vm'
  * optimizing compiler, whose own code alone is 7 MB of the program's file; the baseline one does. The heap is marked at
  * once, which takes 10 ms, and only where it has grown: in steps, on another thread and again after a while
  * (v8/src/heap/memory-reducer.cc) it took a fifth of what an agent at rest does. Not --optimize-for-size: an event of
- * the watch costs half as much again with it. With 1000 nodes the peak is the same; a first sync of 5000 has 321 MB
- * where the former flags had 169 (docs/kubernetes.md).
+ * the watch costs half as much again with it, and the peak is the same.
  */
 export function keepHeapSmall(): void {
   for (const flag of ['--semi-space-growth-factor=1', '--no-opt', '--sparkplug', '--no-incremental-marking'])
