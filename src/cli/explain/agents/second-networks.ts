@@ -124,7 +124,7 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /open \/var\/lib\/cni\/flannel\/\S+: no such file or directory/,
       /failed to find original ifname for "[^"]*" \(alias is not set\)/,
       /error reading cached (?:Net)?Conf in \S+ with name[^\n]{0,80}/,
-      /could not retrieve port mappings: (?:checkpoint|key) is \w+|[Ff]ailed to (?:get|retrieve) checkpoint for sandbox "?\w+"?: (?:checkpoint|key) is \w+[^\n]{0,20}/,
+      /could not retrieve port mappings: (?:checkpoint|key) is (?!corrupt)\w+|[Ff]ailed to (?:get|retrieve) checkpoint for sandbox "?\w+"?: (?:checkpoint|key) is (?!corrupt)\w+[^\n]{0,20}/,
     ),
     who: 'Multus, sriov, ovs, flannel, host-device, kubelet with docker',
     meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',

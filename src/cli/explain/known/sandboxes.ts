@@ -52,6 +52,33 @@ export const sandboxErrors: readonly KnownError[] = [
     wraps: true,
   },
   {
+    id: 'dockershim-checkpoint-damaged',
+    pattern: oneOf(
+      /Failed to unmarshal checkpoint "[\da-f]{8,64}"[^\n]{0,200}|Checksum of checkpoint "[\da-f]{8,64}" is not valid/,
+      /could not retrieve port mappings: (?:checkpoint is corrupted|[^\n]{0,60}checksum is not valid)[^\n]{0,60}/,
+      /could not retrieve port mappings: (?:unexpected end of JSON input|invalid character [^\n]{1,60})/,
+      /Checkpoint checksum is not valid\. Checkpoint \w{5,7} is likely to be corrupted/,
+      /checkpoint for sandbox "?[\da-f]{4,64}"?: (?!(?:checkpoint|key) is not)[^\n]{1,80}/,
+      /\/(?:dockershim|cri-dockerd)\/sandbox\/[\da-f.]{8,80}[^\n]{0,40}: (?:unexpected end of JSON|structure needs cleaning|input\/output error)/,
+    ),
+    who: 'kubelet with docker (dockershim), cri-dockerd',
+    meaning:
+      'the note that kubelet keeps of a sandbox (its host ports) is damaged, so the sandbox cannot be stopped, and no ' +
+      'new one is made for its pod',
+    causes: [
+      'the node lost power or was reset while the file was written: it is empty or cut short',
+      'kubelet was updated, and computes the checksum in another way than the one that wrote the file (1.10 to 1.13)',
+      'the disk is full or damaged',
+    ],
+    look: [
+      'ls -l /var/lib/dockershim/sandbox /var/lib/cri-dockerd/sandbox 2>/dev/null',
+      'df -h /var/lib; docker ps -a --filter name=k8s_POD_ --filter status=exited',
+    ],
+    cure:
+      'move the file with the id of the message away (mv /var/lib/dockershim/sandbox/ID /root/), and kubelet goes on; ' +
+      'newer releases remove such a file themselves',
+  },
+  {
     id: 'netns-gone',
     pattern: oneOf(
       /nsenter: reassociate to namespaces failed: (?:Invalid|Bad)[^\n]{0,40}/,
