@@ -48,6 +48,39 @@ export const podmanErrors: readonly KnownError[] = [
       'podman1, when no container is on it',
   },
   {
+    id: 'netavark-newer-than-kernel',
+    pattern:
+      /netlink socket(?: in netns)?: [^\n]{0,60}Protocol not available(?: \(os error 92\))?|netavark: [^\n]{0,80}Protocol not available \(os error 92\)/,
+    who: 'netavark 1.17 or newer',
+    meaning: 'the kernel does not know an option that this netavark sets on its netlink sockets, so no network is made',
+    causes: ['the kernel is older than 4.20 (that of RHEL 7, of a NAS, of a rented container): NETLINK_GET_STRICT_CHK'],
+    look: ['uname -r', 'netavark --version || /usr/libexec/podman/netavark --version || /usr/lib/podman/netavark -V'],
+    cure:
+      'boot a kernel from 4.20 on (better 5 or newer, which podman expects); else go back to netavark 1.15 or 1.16 ' +
+      'with the podman of that time',
+  },
+  {
+    id: 'netavark-version-skew',
+    pattern: oneOf(
+      /failed to load network (?:options|create): (?:IO error: |JSON Decoding error: )?(?:invalid (?:type|value|length)|missing field|unknown (?:field|variant)|data did not match)[^\n]{0,120}/,
+      /netavark\b[^\n]{0,80}\b(?:unrecognized subcommand ['"]\w[\w-]{2,20}['"]|subcommand ['"]\w[\w-]{2,20}['"] wasn't recognized)/,
+    ),
+    who: 'netavark',
+    meaning: 'netavark does not understand what podman or buildah hands over: the two are not of the same time',
+    causes: [
+      'podman 6 or buildah 1.44 (built by hand, or of another repository) beside netavark 1: they need 2.0 or newer',
+      'netavark 2 beside an older podman or buildah, with which it is not meant to work',
+      'another netavark is found first: helper_binaries_dir of containers.conf, /usr/local',
+    ],
+    look: [
+      "podman info -f '{{.Version.Version}} {{.Host.NetworkBackendInfo}}'",
+      'buildah --version; ls -l /usr/libexec/podman /usr/lib/podman /usr/local/libexec/podman 2>/dev/null',
+    ],
+    cure:
+      'install netavark and aardvark-dns of the same generation as podman and buildah, from the same repository; until ' +
+      'it has them, stay with the earlier podman or buildah',
+  },
+  {
     id: 'aardvark-dns',
     pattern: oneOf(
       /(?:IO error: )?aardvark-dns (?:failed to start|exited)[^\n]{0,240}/,
@@ -111,10 +144,15 @@ export const podmanErrors: readonly KnownError[] = [
       /to bind port \d+ \(Permission denied\) for option[^\n]{0,40}/,
       /Failed to bind any port for '-[tu] (?:[\d.]+\/)?\d{1,3}(?![\d.])[^\n]{0,40}|Port\(s\) already bound: \d{1,3}: Permission denied/,
       /(?:PortManager\.AddPort|failed to expose port)[^\n]{0,160}: permission denied/,
+      /listen (?:tcp|udp)[46]? (?:\d{1,3}(?:\.\d{1,3}){3}|\[[\da-f:]{2,39}\]):\d{1,3}: bind: permission denied(?=[^\n]{0,200}\b(?:podman|rootless|port mappings?)\b)/,
+      /\b(?:podman|rootless\w*)\b[^\n]{0,200}?listen (?:tcp|udp)[46]? (?:\d{1,3}(?:\.\d{1,3}){3}|\[[\da-f:]{2,39}\]):\d{1,3}: bind: permission denied/,
     ),
     who: 'podman, rootlesskit',
     meaning: 'without root no port below net.ipv4.ip_unprivileged_port_start (1024) can be taken',
-    causes: ['the host port is smaller than that'],
+    causes: [
+      'the host port is smaller than that',
+      'an old podman-compose gives the pod the ports of its containers as well',
+    ],
     look: ['sysctl net.ipv4.ip_unprivileged_port_start'],
     cure: 'use a port from 1024 on, or lower the limit: sysctl -w net.ipv4.ip_unprivileged_port_start=80',
   },
