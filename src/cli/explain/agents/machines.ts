@@ -71,6 +71,8 @@ export const machineErrors: readonly KnownError[] = [
       /(?:rx|tx) rate limiter is unsupported for [\w -]{1,40} endpoint|Unsupported endpoint ?type \S+[^\n]{0,60}/,
       /Host networking requested, not supported by runtime|Network device mode not determined correctly/,
       /\wEndpoint does not support (?:Attach|Hot )[^\n]{0,60}|unable to add PhysicalEndpoint \S+ because[^\n]{0,60}|unknown DAN device type/,
+      /(?:create endpoint|entity from netns|new network with netns)\b[\s\S]{0,80}?unsupported link type: [\w-]{1,20}/,
+      /config disable_new_netns (?:only works with \S{1,12} internetworking_model|conflicts with enable_netmon)/,
       /needs network device hotplug but the configured hypervisor does not support it/,
     ),
     who: 'Kata, flintlock',
@@ -78,8 +80,11 @@ export const machineErrors: readonly KnownError[] = [
     causes: [
       'the hypervisor has no such card: Firecracker knows tap alone, no macvtap, and adds none to a running machine',
       'a plugin gives the pod an interface that Kata does not know (a tun, another kind of tunnel)',
+      '"link type: device" is mostly tunl0, which the module ipip (Calico with IPIP) puts into each namespace: older ' +
+        'releases of the Rust runtime do not skip it',
       '"Host networking requested": a virtual machine cannot share the network of the host (hostNetwork, --net=host)',
-      'disable_new_netns or the network model in configuration.toml does not fit the plugin',
+      'disable_new_netns in configuration.toml: it needs internetworking_model="none", no netmon, and a container ' +
+        'without a network (docker --net=none)',
     ],
     look: [
       'grep -n -e internetworking_model -e "^path" /etc/kata-containers/configuration.toml',
@@ -87,7 +92,7 @@ export const machineErrors: readonly KnownError[] = [
     ],
     cure:
       'use a plugin that makes a veth, macvlan or ipvlan (Kata) or a tap (Firecracker, flintlock), or another ' +
-      'hypervisor',
+      'hypervisor; update Kata where it stops at tunl0, or let Calico use VXLAN; take disable_new_netns out again',
   },
   {
     id: 'gvisor-route',

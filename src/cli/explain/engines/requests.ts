@@ -81,14 +81,20 @@ export const engineRequestErrors: readonly KnownError[] = [
   },
   {
     id: 'podman-network-mode',
-    pattern: /"?[\w:./-]{1,80}"? is not supported: invalid network mo/,
+    pattern: oneOf(
+      /"?[\w:./-]{1,80}"? is not supported: invalid network mo/,
+      /network (?:dis)?connect is not enabled for rootless containers|cannot join CNI networks if running rootless/,
+    ),
     who: 'podman',
     meaning: 'the container has another network mode than bridge, so it can neither join nor leave a network',
     causes: [
       'without root podman run gives a container pasta or slirp4netns, unless --network names a network',
       'it was made with --network host, none, or that of another container',
+      '"for rootless containers", "if running rootless": podman is older than 3.2, which brought this without root',
     ],
     look: ["podman inspect -f '{{.HostConfig.NetworkMode}}' CONTAINER", 'podman network ls'],
-    cure: 'make the container anew with --network NAME (several: one --network each): the mode stays as it was made',
+    cure:
+      'make the container anew with --network NAME (several: one --network each): the mode stays as it was made. With ' +
+      'docker-compose, which asks for this itself, update podman',
   },
 ]

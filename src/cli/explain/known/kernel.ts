@@ -24,6 +24,9 @@ export const kernelErrors: readonly KnownError[] = [
       /Couldn't set IPv6 (?:routes?|address)(?:\(e?s\))? in (?:guest|namespace): (?:Operation not supported|Permission denied|Invalid argument)/,
       /\bip (?:-6 )?a(?:ddr(?:ess)?)? (?:add|replace) [\da-f]*:[\da-f:]*(?:\/\d+)? dev \S+[^\n]{0,80}RTNETLINK answers: (?:Permission denied|Operation not supported)/,
       /could not add network device \S{1,40} to ofproto \(Address family not supported[^)\n]{0,20}\)/,
+      /Failed to add address [\da-f]{0,4}:[\da-f:]{0,40}: (?:rtnetlink::)?[\w(]{0,20}ErrorMessage \{ code: (?:Some\()?-(?:13|95)\b/,
+      /add IP v6 route \([^\n]{0,200}?(?:code: (?:Some\()?-(?:13|95)\b|(?:Permission denied|Operation not supported) \(os error (?:13|95)\))/,
+      /no such sysctl: net[./]ipv6[./]\S{1,60}|sysctl:? net[./]ipv6[./][^\s:]{1,60}: (?:IO error: )?No such file or directory/,
       /ipv6 is enabled in agent but ipv6 is either disabled|IPv6 is enabled but IPv6 kernel support (?:probing failed|could not be probed)/,
     ),
     who: 'a plugin',
@@ -32,7 +35,7 @@ export const kernelErrors: readonly KnownError[] = [
       'means that)',
     causes: [
       'net.ipv6.conf.all.disable_ipv6 or that of default or of the interface is 1, on the node (bridge) or in the ' +
-        'pod (eth0); Docker sets it in its containers, so kind and minikube inherit it',
+        'pod (eth0); Docker sets it in its containers, so kind and minikube inherit it, and GKE in pods',
       'the kernel was started with ipv6.disable=1: then there is no /proc/sys/net/ipv6 at all',
       'the configuration brings an IPv6 range that nobody wanted: 100-crio-bridge and 87-podman do',
     ],

@@ -19,7 +19,7 @@ export const valueErrors: readonly KnownError[] = [
       /specify either "[^"]+" or "[^"]+"|"master" field is required/,
       /configuration is expected to have a valid vrf name|interface needs to be set for ingress policy|got empty bridge name|isDefaultGateway ineffective because/,
       /gateways list (?:cannot contain|contains multiple)|duplicated sysctl keys/,
-      /driver needs at least one subnet specified|ipam driver (?:is )?set but (?:no )?subnets are given/,
+      /driver needs at least one subnet specified(?:, DHCP is not (?:yet )?supported with netavark)?|ipam driver (?:is )?set but (?:no )?subnets are given/,
       /cannot set option "\w+" with driver|option is only supported with the bridge driver/,
       /internal is not supported with macvlan|cannot set vlan and vlanTrunk at the same time/,
       /hostname (?:cannot be set|is not currently supported) on (?:task group|driver)[^\n]{0,60}/,
@@ -56,6 +56,7 @@ export const valueErrors: readonly KnownError[] = [
       'portmap: options of iptables (externalSetMarkChain, markMasqBit) beside another backend, or both of them',
       'flannel: `ipam` or `name` in `delegate`, which flannel fills by itself',
       'docker, podman: --network=host or container:NAME beside ports, an address or a name server of its own',
+      'podman: a macvlan network without --subnet, where netavark is older than 1.6 and has no DHCP: give it one',
       'LXD, Incus: a NIC with `network` takes its other settings from that network (`nictype`, `parent`)',
     ],
     look: ['trestle lint'],
@@ -111,16 +112,21 @@ export const valueErrors: readonly KnownError[] = [
       /error parsing value of pair "(?!IgnoreUnknown)[^"\n]{1,120}"[^\n]{0,80}/,
       /\bCNI_[A-Z]+ env variable missing|environment variable CNI_\w+ must be specified|cache file path requires network name/,
       /\bis required in CNI_ARGS|CNI_ARGS is required|can not specify host network namespace as network namespace/,
+      /[\w.-]{1,80} : error executing (?:ADD|DEL|CHECK): ?(?=['"\\\n,}]|\+ exit|$)/,
     ),
     who: 'a plugin',
     meaning: 'the call lacks a variable (CNI_COMMAND, CNI_NETNS, …), or has one that cannot be',
     causes: [
       'the plugin was started by hand or by a script, and not by a runtime',
+      'CNI_PATH is empty: exec-plugins.sh and docker-run.sh then find no plugin, and "error executing ADD:" has ' +
+        'nothing behind it',
       'CNI_NETNS is the namespace of the host: the process that it names is no container',
       'IP= of CNI_ARGS (Multus makes it of `ips` in the annotation) is no address, or two where the plugin takes one',
     ],
     look: ['env | grep CNI_'],
-    cure: 'use cnitool or `trestle try`, which set them all; a runtime that does this has a defect: update it',
+    cure:
+      'use cnitool or `trestle try`, which set them all; for the scripts export CNI_PATH=/opt/cni/bin (sudo -E keeps ' +
+      'it); a runtime that does this has a defect: update it',
     unless: /"code": ?\d{1,2}\b/,
   },
   {
