@@ -22,7 +22,7 @@ const aboutNetworks = oneOf(
   /external connectivity|pair interfaces?\b|pasta failed|\bpasst\b|docker-proxy|libnetwork|\blxcbr0\b|\blxdbr\d|\bincusbr\d/,
   /(?:list|delete|add|flush) (?:table|chain|set|element) (?:inet|ip6?|bridge|netdev|arp) |unused IPv[46] subnet/,
   /Error response from daemon: Address already in use|overlaps with another network or NIC|network with name \S+ already/,
-  /Nexthop has invalid|IP address to advertise|addresses on this pool|network IP for task|bridge device with|Network Namespace|newly created netns/,
+  /containernetworking\/(?:cni|plugins)|Nexthop has invalid|IP address to advertise|addresses on this pool|network IP for task|bridge device with|Network Namespace|newly created netns/,
   /\blibnftables\b|error forwarding port \d+ to pod|\bAWS_VPC_|VPC CNI|cidr_allocator|failed to allocate cidr|source-dest-check|networking\.k8s\.aws|metaserver|PodENI|\beni[- ](?:ip|id|config)|aliyun client|network already exists|containers\/networks\/|cni config\b|on another NIC|does not belong to the pool|container networking|set gateway\b/,
   /node certificate manager|ovnkube|invalid CIDR address: (?:null|nil|undefined|none)\/\d|\baws-node\b/,
   /\b(?:lxc|lxd|incus)[^\n]{0,200}\bnetwork\b|gateway while updating gateway|ingress network|lxc-(?:net|user-nic)/,

@@ -37,6 +37,19 @@ export const shortForms: readonly ShortForm[] = [
   either('interface-exists', '\\bveth\\w{0,12}\\b', 'file exists'),
   either('netns-gone', '\\b(?:netns|network namespace)\\b', "(?:(?:does not|doesn't) exist|not found|is gone)"),
   either('kernel-module', '\\b(?:vxlan|geneve|ipvlan|macvlan|veth)\\b', 'operation not supported'),
+  {
+    id: 'agent-capability-refused',
+    pattern: /\b(?:unable to |can't )?apply (?:caps|capabilities): operation not permitted/,
+  },
+  {
+    id: 'dockershim-checkpoint-damaged',
+    pattern:
+      /\b(?:corrupt\w*|damaged|empty) dockershim (?:sandbox )?checkpoint|\bdockershim (?:sandbox )?checkpoint[^\n]{0,30}(?:corrupt|damaged|empty)/,
+  },
+  {
+    id: 'nomad-network-missing',
+    pattern: /CNI config dir is not set or does not exist\b[^\n]{0,80}|\bno CNI plugins found: cni_path=\S{0,80}/,
+  },
   { id: 'xtables-lock', pattern: /\bxtables[ -]lock\b[^\n]{0,40}\b(?:held|busy|by another)/ },
   { id: 'name-reserved', pattern: /\bsandbox name\b[^\n]{0,60}\breserved\b/ },
   { id: 'hairpin-off', pattern: /\bpod (?:cannot|can't|can not|could not) (?:reach|access|connect to) itself\b/ },

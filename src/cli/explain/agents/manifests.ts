@@ -146,8 +146,8 @@ export const manifestErrors: readonly KnownError[] = [
     ),
     who: 'the kernel, to the container of an agent',
     meaning:
-      'the program of the agent may not be started: its manifest or its file wants a capability that the container ' +
-      'cannot have',
+      'the program of the agent (or of another pod) may not be started: its manifest or its file wants a capability ' +
+      'that the container cannot have',
     causes: [
       'Talos gives no container SYS_MODULE: manifests name it, and files of Open vSwitch have it (setcap)',
       'capabilities of the container were cut down in the manifest, while its image has files with more of them',

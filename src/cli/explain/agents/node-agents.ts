@@ -64,8 +64,8 @@ export const nodeAgentErrors: readonly KnownError[] = [
     id: 'calico-felix',
     pattern: oneOf(
       /timed out waiting for Calico to become ready|Calico (?:failed to become ready|is not ready yet, waiting)/,
-      /felix is not live|calico\/node is not live|felix is not ready/,
-      /calico\/node is not ready: (?!BIRD|bad response from bird)[^\n]{1,120}|failed to connect to typha/,
+      /felix is not live|calico\/node is not live|felix is not ready(?![\s\S]{0,300}\bipset v\d[\d.]{0,8}: )/,
+      /calico\/node is not ready: (?!BIRD|bad response from bird|[\s\S]{0,400}\bipset v\d[\d.]{0,8}: )[^\n]{1,120}|failed to connect to typha/,
       /Typha[^\n]{0,60}(?:connection refused|i\/o timeout|no such host|TLS handshake(?! error)|\btls: )/,
       /typha\/\S+\.go[^\n]{0,200}\btls: [^\n]{1,80}|Failed to connect to (?:any )?Typha/,
       /Typha discovery[^\n]{0,40}failed|error connecting to typha endpoint|any ready Typha instances|Connection to Typha failed/,

@@ -17,6 +17,7 @@ export const configurationErrors: readonly KnownError[] = [
       /needs CNI plugin [^\n]{1,400}? to be installed|could not find (?:plugin "[^"]*"|"[^"]*" plugin)/,
       /could not locate kubenet required CNI plugins(?: \[[^\]]*\])?/,
       /(?:open|l?stat|read\w*) \/\S*cni\/bin\/?: no such file or directory/,
+      /exec-plugins\.sh: line \d{1,4}: (?!jq\b)[\w.-]{1,40}: (?:command )?not found/,
       /failed \(\w+\): (?:no paths provided|invalid plugin name: \S+)/,
     ),
     who: 'libcni, nerdctl',
@@ -87,7 +88,7 @@ export const configurationErrors: readonly KnownError[] = [
     pattern: oneOf(
       /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found/,
       /no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)/,
-      /no networks? (?:config )?found in|no valid networks found in|no net configurations? found/,
+      /no networks? (?:config )?found in|no valid networks found(?<!failed to find plugin [\s\S]{0,500}) in|no net configurations? found/,
       /No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/,
       /no CNI network config found|Unable to select default cluster network\. No valid configuration file/,
       /(?:update CNI config|updating CNI config|plugin returns error|Networks? not ready|CNI monitoring)[^\n]{0,60}Missing CNI default network/,

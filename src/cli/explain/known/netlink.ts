@@ -108,11 +108,14 @@ export const netlinkErrors: readonly KnownError[] = [
     causes: [
       '"Set … doesn\'t exist": another program destroyed the set, or the agent could not make it just before',
       'the module ip_set (ip_set_hash_net, ip_set_hash_ip) is missing on the node',
-      'the ipset of the image is newer than the kernel ("Kernel and userspace incompatible", "protocol")',
+      'the kernel and the ipset of the image or the node are of different ages ("Kernel and userspace incompatible", ' +
+        '"not supported by userspace", "protocol"): mostly the kernel is the newer one',
       'a rule still uses the set, or another program made one of that name and another type',
     ],
     look: ['modprobe -a ip_set ip_set_hash_net ip_set_hash_ip xt_set', 'ipset list -n | head', 'uname -r'],
-    cure: "load the modules and name them in /etc/modules-load.d; restart the agent's pod, which makes its sets anew",
+    cure:
+      "load the modules and name them in /etc/modules-load.d; restart the agent's pod, which makes its sets anew; " +
+      'where the ages differ update the agent (its image has ipset), or boot the kernel of before',
     // fail2ban keeps sets of its own.
     unless: /\bf2b-|fail2ban/,
     ...common,
@@ -125,6 +128,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /Cannot find device "[^"]*"|\bLink not found\b|missing link #\d+ in the container network namespace/,
       /container interface name \S+ does not exist/,
       /(?:failed \((?:add|del\w*|check|cmd\w+)\): |[Dd]elegate \w+ - "[^"]*": |network for sandbox "[^"]*": |sandbox add: |endpoint \S+ on network )[^\n]{0,300}(?:Link (?:\S+ )?not found|: no such device(?! \(os)|no such network interface)/,
+      /(?:host-device\b|DelNetwork\b|failed \((?:add|del\w*)\):)[^\n]{0,160}?failed to find "[\w.@-]{1,15}"(?! (?:in|at)\b)(?:: [A-Z][^\n]{1,40})?/,
       /could not find bridge \S+: route|could not open network device \S+ \(No such device\)|error=interface not present\b/,
       /\binterface (?:lxc|cali|veth|eni|gre_sys|cilium_)\S* could not be found|can't locate created \w+ device vxlan\.calico/,
       /can't locate created tunnel device \S+/,
@@ -141,6 +145,7 @@ export const netlinkErrors: readonly KnownError[] = [
       'somebody removed it between two steps: another agent, udev or NetworkManager, or the end of the pod',
       'the plugin before it in the list made none, or gave it another name',
       'a bridge or device of the node that the configuration names was never made',
+      'host-device, on DEL: a program of the pod renamed the device, or moved it, so the name it was given is gone',
     ],
     look: ['ip -br link', 'ip -n NETNS -br link', 'trestle lint'],
     cure:

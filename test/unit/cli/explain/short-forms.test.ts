@@ -31,6 +31,10 @@ it.each([
   ['kernel-module', 'vxlan: operation not supported'],
   ['xtables-lock', 'xtables lock held by another app'],
   ['name-reserved', 'pod sandbox name is reserved'],
+  ['dockershim-checkpoint-damaged', 'a corrupt dockershim checkpoint jams up CNI'],
+  ['dockershim-checkpoint-damaged', 'the dockershim checkpoint of the sandbox is empty'],
+  ['nomad-network-missing', 'the fingerprinter says CNI config dir is not set or does not exist'],
+  ['agent-capability-refused', 'unable to apply caps: operation not permitted'],
   ['hairpin-off', 'a pod cannot reach itself through its service'],
 ])('%s: %s', (id, words) => {
   expect(causesOf(words)).toEqual([id])
@@ -43,6 +47,8 @@ it.each([
   'curl of 10.20.30.40:8080 timed out',
   '/opt/cni/bin has 18 files. The volume is missing',
   'the bridge over the river is missing',
+  'the checkpoint of the training run is corrupted',
+  'listen tcp 10.0.0.1:80: bind: permission denied',
   'failed to find plugin "babel-plugin-foo"',
   'curl: (28) Failed to connect to 192.168.1.1:443: Connection timed out',
   'collectd: the dhcp plugin is missing',
