@@ -23,6 +23,7 @@ const builtIn = '(?:loopback|bridge|portmap|host-local|macvlan|ipvlan|ptp|flanne
 /** The first that a text has counts. The things are hardly spoken of where no pod has a network. */
 export const shortForms: readonly ShortForm[] = [
   { id: 'plugin-not-found', pattern: /failed to find plugin\b(?= in (?:the )?path\b|(?! [\w"@]))/ },
+  { id: 'plugin-not-found', pattern: new RegExp(`failed to find plugin ["'\`]?${builtIn}["'\`]`) },
   either('flannel-subnet-env', '(?:/run/flannel/)?subnet\\.env\\b', gone),
   either('calico-nodename', '/var/lib/calico/nodename\\b', gone),
   either('plugin-not-found', `(?:/opt/cni/bin\\b|\\bCNI binar\\w+|\\b${builtIn} (?:CNI )?plugin\\b)`, gone),

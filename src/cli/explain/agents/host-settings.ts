@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of the machine below kubelet and the agents: its name, its localhost, and what containers on it may not do.
+// Of the machine below kubelet and the agents: its name, its localhost, its processor, and what containers on it may not do.
 
 import { type KnownError, oneOf } from '../known/known-error.ts'
 
@@ -36,6 +36,8 @@ export const hostSettingErrors: readonly KnownError[] = [
       /(?:startup\S* \d+:|[Nn]ode'? (?:resource|conf\w+))[^\n]{0,160}error with field (?:Metadata\.)?Name = '[^']{1,120}' \((?:name must consist|invalid)[^\n]{0,60}/,
       /\b(?:Cilium)?Node(?:\.cilium\.io)? "[^"]{1,120}" is invalid: \[?metadata\.name: Invalid value[^\n]{0,60}/,
       /nodeRegistration\.name: Invalid value[^\n]{0,60}|invalid node name format "[^"]{1,120}"[^\n]{0,60}/,
+      /(?<![\w.\]])name: Invalid value: "[^"\n]{1,120}": an? (?:DNS-1123|lowercase RFC 1123) subdomain must[^\n]{0,60}/,
+      /Hostname must consist of lower case alphanumeric characters, '\.' or '-'[^\n]{0,80}/,
       /hostname contains capital letters and\/or underscores|uppercase letters in the hostname/,
     ),
     who: 'calico-node, kubelet, kubeadm or another that registers the node',
@@ -71,6 +73,32 @@ export const hostSettingErrors: readonly KnownError[] = [
     cure:
       'put "127.0.0.1 localhost" into /etc/hosts of the node, and restart the agent; or FELIX_HEALTHHOST=127.0.0.1 ' +
       'and TYPHA_HEALTHHOST=127.0.0.1',
+  },
+  {
+    id: 'cpu-too-old',
+    pattern: oneOf(
+      /Fatal glibc error: CPU (?:does not support x86-64-v[234]|lacks \S{1,40})[^\n]{0,40}|CPU ISA level is lower than required/,
+      /This program can only be run on \w{3,8} processors with [^\n]{1,40} support|\bSIGILL: illegal instruction\b/,
+      /\b(?:ov[ns]|calico|cilium|felix|bird|flannel|multus|kube|cni|antrea|weave|vpp|envoy|charon|pluto|coredns)[\w./-]{0,30}\[\d{1,9}\]:? trap invalid opcode\b[^\n]{0,160}/,
+      /\bIllegal instruction\b(?: {0,12}\(core dumped\))?[^\n]{0,80}|\bcode=(?:dumped|killed), status=4\/ILL\b/,
+      /This system does not support "[\w.]{2,16}"\.|EAL: FATAL: unsupported cpu type/,
+      /Image:\s{1,12}\S{0,80}(?:cilium|calico|flannel|multus|kube-router|antrea|kube-ovn|ovn|weave)(?:(?!Image:)[\s\S]){0,600}?Exit Code:\s{1,12}132\b/,
+    ),
+    who: 'the kernel, or the C library or Go in the image of an agent',
+    meaning: 'the processor of the node lacks instructions that the image of the agent was built for',
+    causes: [
+      'a virtual machine with an old kind of processor (kvm64, qemu64, "QEMU Virtual CPU"), on newer hardware',
+      'a machine of before 2009 (x86-64-v2) or 2013 (v3), and an image on a newer base (UBI 9)',
+      'Open vSwitch in an image of Kube-OVN or in DPDK is built for AVX2 or AVX512, which this processor lacks',
+    ],
+    look: [
+      '/lib64/ld-linux-x86-64.so.2 --help | grep x86-64-v; lscpu | grep "Model name"',
+      'grep -c avx512f /proc/cpuinfo; journalctl -k --grep "invalid opcode" | tail -5',
+    ],
+    cure:
+      'drain the node, shut its virtual machine down, give it the processor of the host (cpu: host, x86-64-v2-AES), ' +
+      'and start it; or use an image for older processors (Kube-OVN without AVX512: -no-avx512), or with an older base',
+    needsNetwork: true,
   },
   {
     id: 'agent-capability',

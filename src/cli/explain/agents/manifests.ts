@@ -15,6 +15,10 @@ const containers =
 const made = /(?:container process|container init|OCI runtime create failed|container create failed|exec failed:)/
 const noFile = /(?:executable file not found in \$PATH|(?:stat \S{1,120} )?no such file or directory)/
 
+/** Kinds of objects that manifests of a network have. */
+const kinds =
+  /(?:DaemonSet|Deployment|StatefulSet|ReplicaSet|Job|CronJob|ConfigMap|Service|ServiceAccount|Secret|PodSecurityPolicy|PodDisruptionBudget|PriorityClass|(?:Cluster)?Role(?:Binding)?|CustomResourceDefinition|APIService|(?:Validating|Mutating)WebhookConfiguration|List)/
+
 /** Errors before the first line of an agent's log. */
 export const manifestErrors: readonly KnownError[] = [
   {
@@ -85,8 +89,14 @@ export const manifestErrors: readonly KnownError[] = [
   {
     id: 'manifest-invalid',
     pattern: oneOf(
-      /\b(?:DaemonSet|Deployment|StatefulSet|ConfigMap|Job|Service|ClusterRole\w{0,7}|CustomResourceDefinition)(?:\.[a-z0-9.]{2,30})? "[^"\n]{1,80}" is invalid: (?:\* )?(?:spec|metadata|data|roleRef|subjects)[^\n]{0,200}/,
-      /no matches for kind "(?:DaemonSet|Deployment|StatefulSet|ReplicaSet|PodSecurityPolicy|CustomResourceDefinition|PodDisruptionBudget|(?:Cluster)?Role(?:Binding)?|CronJob|Ingress|NetworkPolicy|APIService)" in version "[^"\n]{1,60}"/,
+      /\b(?:DaemonSet|Deployment|StatefulSet|ConfigMap|ReplicaSet|Job|CronJob|Service|ServiceAccount|(?:Cluster)?Role(?:Binding)?|CustomResourceDefinition|APIService|PodDisruptionBudget|PriorityClass|Secret|(?:Validating|Mutating)WebhookConfiguration)(?:\.[a-z0-9.]{2,40})? "[^"\n]{1,80}" is invalid: (?:\* )?\[?(?:spec|metadata|data|roleRef|subjects|webhooks|rules|aggregationRule|value|type)\b[^\n]{0,200}/,
+      new RegExp(`\\b${kinds.source} in version "[^"\\n]{1,40}" cannot be handled as an? [^\\n]{1,200}`),
+      new RegExp(
+        `\\bno kind "${kinds.source}" is registered for (?:version|the internal version of group) "[^"\\n]{1,60}"[^\\n]{0,80}`,
+      ),
+      /the API version in the data \([^)\n]{1,60}\) does not match the expected API version \([^)\n]{1,60}\)/,
+      /Apply failed with \d{1,3} conflicts?: conflicts? with "[^\n]{1,200}/,
+      /no matches for kind "(?:DaemonSet|Deployment|StatefulSet|ReplicaSet|PodSecurityPolicy|CustomResourceDefinition|PodDisruptionBudget|(?:Cluster)?Role(?:Binding)?|CronJob|Ingress|NetworkPolicy|APIService|(?:Validating|Mutating)WebhookConfiguration)" in version "[^"\n]{1,60}"/,
       /error validating "[^"\n]{1,160}": error validating data: [^\n]{1,160}|ValidationError\(\w{2,40}[^)\n]{0,80}\): (?:unknown field|missing required field|invalid type)[^\n]{0,120}/,
       /cannot be imported into the current release: invalid ownership metadata[^\n]{0,160}|rendered manifests contain a resource that already exists[^\n]{0,160}/,
       /execution error at \([\w./-]{1,100}:\d{1,5}:\d{1,5}\): [^\n]{1,200}|values don't meet the specifications of the schema\(s\)[^\n]{0,200}|: template: [\w./-]{1,100}:\d{1,5}:\d{1,5}: executing [^\n]{1,200}/,
@@ -97,9 +107,11 @@ export const manifestErrors: readonly KnownError[] = [
       'an object of the manifest or chart is refused, so the network, or a part of it, is not installed or updated',
     causes: [
       'the manifest is of another time than the cluster: DaemonSet in extensions/v1beta1 went with 1.16, ' +
-        'PodSecurityPolicy with 1.25',
+        'PodSecurityPolicy with 1.25; or it names a group and version that there never was (extensions/v1beta2)',
       'a part was edited or left out: a volumeMount without its volume, a label that its selector does not have',
       '"field is immutable": the selector of a workload cannot be changed',
+      '"exactly one of url or service": the hook that is there names the one, the new one the other, and merged it has both',
+      '"Apply failed with conflicts": another tool (helm, an operator) has written the same fields',
       '"invalid ownership metadata": the network was installed in another way before (kubectl, cilium-cli, k3s)',
       '"execution error", "schema": a value is of an older chart, or two values do not go together',
       '"Too long" of a CustomResourceDefinition: kubectl apply writes it into an annotation once more',
@@ -109,7 +121,9 @@ export const manifestErrors: readonly KnownError[] = [
       'take the manifest or chart of a release for this Kubernetes; a large CRD: kubectl apply --server-side; an ' +
       'immutable selector: kubectl delete ds NAME --cascade=orphan, apply again, and at once delete the pods of ' +
       'before (kubectl delete pod -l LABELS-OF-BEFORE): the new DaemonSet does not take them over, and two agents ' +
-      'run on a node until then; helm: correct the value, or update the network in the way in which it was installed',
+      'run on a node until then; a hook that would have both: keep it with kubectl get -o yaml, delete it, and the ' +
+      'operator makes it again; fields of another tool: change them with that tool; helm: correct the ' +
+      'value, or update the network in the way in which it was installed',
     needsNetwork: true,
   },
   {

@@ -124,12 +124,15 @@ export const secondNetworkErrors: readonly KnownError[] = [
       /open \/var\/lib\/cni\/flannel\/\S+: no such file or directory/,
       /failed to find original ifname for "[^"]*" \(alias is not set\)/,
       /error reading cached (?:Net)?Conf in \S+ with name[^\n]{0,80}/,
+      /(?:\bDEL(?:ETE)?\b|\bdelet(?:e|ed|ing)\b|destroy network|remov(?:e|ing) pod|\bkill|tear ?down)(?:(?!\(add\))[^\n]){0,300}server_socket is required in cni\.conf[^\n]{0,60}/,
       /could not retrieve port mappings: (?:checkpoint|key) is (?!corrupt)\w+|[Ff]ailed to (?:get|retrieve) checkpoint for sandbox "?\w+"?: (?:checkpoint|key) is (?!corrupt)\w+[^\n]{0,20}/,
     ),
     who: 'Multus, sriov, ovs, flannel, host-device, kubelet with docker',
     meaning: 'a DEL came for a pod of which the plugin has no notes: harmless for the pod that ended',
     causes: [
       'the ADD before it failed early: its error counts',
+      '"server_socket is required": Multus has no notes of the ADD and makes the configuration anew, without the ' +
+        "keys of Kube-OVN's: then the DEL fails each time, and the name of the sandbox stays reserved",
       'the directory (/var/lib/cni/multus, sriov or flannel) was emptied, or the agent has another one mounted',
       'docker: the pod is older than the change from kubelet (dockershim, up to 1.23) to cri-dockerd, which has no ' +
         'notes of it: it hangs in Terminating until cri-dockerd is updated',

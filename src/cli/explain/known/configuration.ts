@@ -27,6 +27,8 @@ export const configurationErrors: readonly KnownError[] = [
       'an update or a cleaning up removed it',
       'the runtime looks in another directory than the one it was installed to: the brackets show where',
       '`type` is misspelt, or a path in place of a bare name',
+      'Multus with a daemon (thick): in its pod the directory is there, and what its absolute symbolic links name is ' +
+        'not (k3s, NixOS)',
     ],
     look: ['trestle lint', 'ls -l /opt/cni/bin'],
     cure: 'install the plugin into one of these directories, or correct `type`; `trestle lint` names each missing one',

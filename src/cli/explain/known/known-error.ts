@@ -44,4 +44,4 @@ export function oneOf(...wordings: readonly RegExp[]): RegExp {
 
 /** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
 export const otherMatters =
-  /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|(?<!multus-)webhook(?! "multus)/i
+  /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|(?<!multus-)webhook(?! "multus|Configuration|s\[\d)/i

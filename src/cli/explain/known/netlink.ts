@@ -42,7 +42,9 @@ export const netlinkErrors: readonly KnownError[] = [
       'free -m; cat /proc/buddyinfo',
       'journalctl -k --since "1 hour ago" | grep -i -e oom -e "allocation failure"',
     ],
-    cure: 'raise the limit of that pod, free memory, or restart the node; update an old kernel',
+    cure:
+      'raise the limit of that pod (Multus: 50 to 150 Mi are too small when all pods of a node start at once, 512 Mi ' +
+      'are not); free memory, or restart the node; update an old kernel',
     ...common,
   },
   {

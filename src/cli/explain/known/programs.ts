@@ -17,21 +17,6 @@ export const programErrors: readonly KnownError[] = [
     needsNetwork: true,
   },
   {
-    id: 'cpu-too-old',
-    pattern: /Fatal glibc error: CPU (?:does not support x86-64-v[234]|lacks \S{1,40})[^\n]{0,40}/,
-    who: 'the C library in the image of an agent',
-    meaning: 'the processor of the node lacks instructions that the image of the agent was built for',
-    causes: [
-      'a virtual machine with an old kind of processor (kvm64, qemu64), on newer hardware',
-      'a machine of before 2009 (x86-64-v2) or 2013 (v3), and an image on a newer base (UBI 9)',
-    ],
-    look: ['/lib64/ld-linux-x86-64.so.2 --help | grep x86-64-v; lscpu | grep "Model name"'],
-    cure:
-      'drain the node, shut its virtual machine down, give it the processor of the host (cpu: host, x86-64-v2-AES), ' +
-      'and start it; or use a release of the network with an older base',
-    needsNetwork: true,
-  },
-  {
     id: 'plugin-may-not-run',
     pattern: oneOf(
       /(?:exec|run|start)[^\n]{0,40}\/cni\/bin\/[^\s:]+: permission denied|fork\/exec \S+: permission denied/,

@@ -12,6 +12,13 @@ export const betweenNodesErrors: readonly KnownError[] = [
       /Error installing cable\b[^\n]{0,160}|error (?:creating|initializing) the cable driver[^\n]{0,120}/,
       /Error starting the cable driver[^\n]{0,120}|error starting the Pluto process[^\n]{0,120}|Error running Pluto|Pluto exited/,
       /Failed to add (?:endpoint|remote) peer[^\n]{0,120}/,
+      /error resolving public IP (?:with resolver|in an air-gapped)[^\n]{0,300}|(?:retrieving public IP from|error resolving DNS hostname "[^"\n]{1,80}" for) [^\n]{1,160}|error (?:updating|getting) the public IP (?:of|for) (?:the )?local endpoint[^\n]{0,120}/,
+      /service "[^"\n]{1,80}" doesn't contain any LoadBalancer ingress yet|no IP or Hostname for service LoadBalancer "[^"\n]{1,80}" Ingress|error getting service "[^"\n]{1,80}" for the public IP address[^\n]{0,120}/,
+      /\bwhack: (?:unrecognized|unknown|invalid|ambiguous) option[^\n]{0,80}|\berror (?:[^\n]{1,60} )?whacking with args[^\n]{0,200}|error (?:starting|retrieving) whack\b[^\n]{0,80}|error waiting for whack to complete[^\n]{0,80}/,
+      /timed out waiting for the control socket at \S{1,60}|error (?:starting the cable engine|creating local endpoint object|creating the NAT discovery handler|starting NAT discovery server|deleting a connection with args)\b[^\n]{0,200}/,
+      /failed to (?:setup (?:WireGuard|Vxlan) link|create vxlan interface on Gateway Node|configure vxlan interface ipaddress on the Gateway Node|derive the vxlan vtepIP for \S{1,60}|open wgctl client)\b[^\n]{0,160}|wgctrl is not available on this system/,
+      /NAT discovery for endpoint "[^"\n]{1,120}" has timed out|error while trying to (?:NAT-discover|discover both) [^\n]{1,200}|VxLan cable-driver is supported only with no NAT deployments/,
+      /unsupported cable type \S{1,40}; supported types: [^\n]{0,80}|Failed to verify peer configuration[^\n]{0,160}|peer's (?:AllowedIPs|Endpoint|PresharedKey) \S{1,80} does not match configured/,
       /could not determine public IP|Unable to resolve public IP by any of the resolver methods/,
     ),
     who: 'the gateway of Submariner',
@@ -20,14 +27,18 @@ export const betweenNodesErrors: readonly KnownError[] = [
       'another IPsec daemon of the node has the ports 500 and 4500, or the kernel lacks what the driver needs',
       'UDP 4500 and 4490 do not pass to the gateway of the other cluster',
       'both sides have different drivers or keys: the broker was made anew, and one cluster was not joined again',
-      '"public IP": the gateway asks the internet for its own address, and has no way there',
+      '"public IP": the gateway asks the internet for its own address, and has no way there; one service of the list ' +
+        'that does not answer only delays it: the next one is asked',
+      '"whack: unrecognized option": this release of Submariner gives an option that libreswan in its image lacks ' +
+        '(0.21.1: --encapsulation)',
+      '"NAT discovery … timed out": UDP 4490 of the other gateway does not answer',
     ],
     look: ['subctl show connections; subctl diagnose all', 'ss -Hlunp | grep -e :500 -e :4500 -e :4490'],
     cure:
       'make another node the gateway (the label submariner.io/gateway=true on that one, and taken from this ' +
       'one), or end the other daemon if nobody needs its VPN; let the ports through, and join the cluster again ' +
       '(subctl join): the tunnels break meanwhile; without a way out annotate the node: ' +
-      'gateway.submariner.io/public-ip=ipv4:ADDRESS',
+      'gateway.submariner.io/public-ip=ipv4:ADDRESS; an option that whack lacks: another release on both sides',
     wraps: true,
   },
   {

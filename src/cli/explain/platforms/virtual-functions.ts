@@ -7,6 +7,26 @@ import { type KnownError, oneOf } from '../known/known-error.ts'
 /** Errors of making, configuring and offering virtual functions. */
 export const virtualFunctionErrors: readonly KnownError[] = [
   {
+    id: 'sriov-iommu',
+    pattern: oneOf(
+      /GetVFIODeviceFile\(\): [^\n]{0,40}iommu[^\n]{0,120}|error getting vfio device file for device: [^\n]{1,160}/,
+      /(?:\bvfio(?:[- ]pci)?\b|BindDpdkDriver\(\)|bindDriver\(\))[^\n]{0,240}?(?:write error|write \S{1,80}\/bind|\/bind"?): no such device\b|write error: no such device\b[^\n]{0,120}\bvfio\b/,
+      /vfio-pci(?: \S{1,20})?: probe (?:of \S{1,20} |with driver vfio-pci )?failed with error -\d{1,3}|no iommu_group (?:found|for device)[^\n]{0,60}/,
+      /host doesn't support passthrough of host PCI devices/,
+      /make sure IOMMU is enabled in BIOS|ensure that kernel args intel_iommu=on iommu=pt are set/,
+    ),
+    who: 'sriov-network-device-plugin, sriov-network-operator, libvirt or the kernel',
+    meaning: 'the function is to be used with vfio-pci (DPDK, virtual machines), and has no IOMMU group on this node',
+    causes: [
+      'the IOMMU is off: in the firmware (VT-d, AMD-Vi), or the kernel was started without intel_iommu=on',
+      'the function is not bound to vfio-pci, or gone; vfio-pci takes it only by driver_override or new_id',
+    ],
+    look: ['ls /sys/kernel/iommu_groups | wc -l; cat /proc/cmdline', 'ls -l /sys/bus/pci/devices/ADDRESS/driver'],
+    cure:
+      'drain the node; switch the IOMMU on in the firmware, start the kernel with iommu=pt (on Intel ' +
+      'intel_iommu=on as well); then restart the pod of the device plugin',
+  },
+  {
     id: 'sriov-vfs-not-made',
     pattern: oneOf(
       /Failed to enable (?:PCI )?SR-?IOV\b[^\n]{0,200}|interrupts available for SR-?IOV[^\n]{0,120}/,
@@ -24,6 +44,8 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       /(?:checkExternallyManagedPF|resetSriov\w+|configureHWOptionsForSwitchdev|SetNetdevMTU)\(\): (?:requested|fail|unable)[^\n]{0,160}/,
       /LoadKernelModule\(\): failed to load kernel module[^\n]{0,120}/,
       /cannot use mellanox devices when in kernel lockdown|mellanox-plugin configFW\(\): failed[^\n]{0,100}|SyncNodeState\(\): fail to (?:configure|reset)[^\n]{0,120}/,
+      /\bE-Switch: Failed to [^\n]{1,120}|\bFailed (?:setting|to (?:set|change)) e-?switch (?:to|mode|back)[^\n]{0,80}|Can't set offloads mode, SRIOV legacy not enabled/,
+      /mlx5_core \S{1,16}: mlx5_cmd_\w{2,30}:\d{1,5}:\(pid [^)\n]{1,10}\): (?:CREATE_FLOW_TABLE|SET_FLOW_TABLE_ROOT|CREATE_FLOW_GROUP|ENABLE_HCA|MODIFY_ESW_VPORT_CONTEXT|ALLOC_FLOW_COUNTER)\(0x[\da-f]{1,4}\)[^\n]{0,40} failed[^\n]{0,160}/,
       /configSriovDevice\(\): (?:unable|VF link is not ready)[^\n]{0,120}/,
     ),
     who: 'the driver of the network card, or sriov-network-operator',
@@ -33,6 +55,8 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       'the machine has no room for them: memory below the PCI bridge (MMIO), bus numbers or interrupts',
       'functions of before are still in use: the number changes only by way of 0',
       'Secure Boot (kernel lockdown) keeps the operator from the firmware of the card',
+      '"E-Switch", "eswitch": the card takes the mode switchdev only before it has functions (ConnectX with newer ' +
+        'firmware), or older kernels only with them',
       'externallyManaged: the number and the MTU that the policy asks for have to be set on the node before',
     ],
     look: [
@@ -71,21 +95,35 @@ export const virtualFunctionErrors: readonly KnownError[] = [
       'supported-nic-ids',
   },
   {
-    id: 'sriov-iommu',
+    id: 'sriov-daemon-sync',
     pattern: oneOf(
-      /GetVFIODeviceFile\(\): [^\n]{0,40}iommu[^\n]{0,120}|error getting vfio device file for device: [^\n]{1,160}/,
-      /make sure IOMMU is enabled in BIOS|ensure that kernel args intel_iommu=on iommu=pt are set/,
+      /setNodeStateStatus\(\): syncStatus: (?:InProgress|Failed), lastSyncError:\x20?(?!\s*\\{0,3}n?\s*[IWEF]\d{4}\b)\S[^\n]{1,200}/,
+      /\blastSyncError\\{0,3}["']?:\x20?(?!\s*\\{0,3}n?\s*[IWEF]\d{4}\b)(?!\\{0,3}(?:""|''|"\\))\\{0,3}["']?[A-Za-z][^\n]{3,200}/,
+      /(?:nodeStateSyncHandler|checkOnNodeStateChange|systemServicesStateUpdate|servicesStateUpdate|OnNodeStateChange)\(\): (?:failed|fail|Timed out|plugin \S{1,40} error|"[\w.@-]{1,60}" not found)[^\n]{0,160}/,
+      /drainNode\(\): failed to drain node[^\n]{0,160}|\bsriov[^\n]{0,160}\b(?:failed to drain node\b|node drain operation was not completed|error trying to drain the node)[^\n]{0,120}/,
+      /\bDrainController\b[^\n]{0,80}(?:failed to drain node|node drain operation was not completed)/,
+      /(?:getDrainLock|completeDrain|pauseMCP|restartDevicePluginPod)\(\): ?(?:Failed|fail|couldn't)[^\n]{0,160}|failed to run (?:BeforeDrainNode|AfterCompleteDrainNode) for orchestrator[^\n]{0,120}/i,
+      /some sriov systemd services are not available on node[^\n]{0,120}|sriov-config(?:-service)?[^\n]{0,80}failed to (?:write|read|apply)[^\n]{0,160}|unexpected result of the pre phase: [^\n]{1,160}/,
+      /plugin Apply failed"?[^\n]{0,40}plugin-?name[^\n]{0,120}|timed out waiting for device plugin pod to restart[^\n]{0,120}|failed to fetch node state, exiting[^\n]{0,120}/i,
     ),
-    who: 'sriov-network-device-plugin',
-    meaning: 'the function is to be used with vfio-pci (DPDK, virtual machines), and has no IOMMU group on this node',
+    who: 'sriov-network-config-daemon or the operator, of a SriovNetworkNodeState',
+    meaning: 'the node does not get what its policy asks for: the words behind it name the step that failed',
     causes: [
-      'the IOMMU is off: in the firmware (VT-d, AMD-Vi), or the kernel was started without intel_iommu=on',
-      'the function is not bound to vfio-pci, or gone',
+      '"timed out waiting for the condition", "drain": the node is drained first, and a pod of it does not go (its ' +
+        'PodDisruptionBudget leaves no room, or it is the only node)',
+      '"NetworkManager.service" not found: for switchdev older releases change services of systemd, which this node ' +
+        'lacks',
+      'the driver or the firmware of the card refuses the functions or their mode',
     ],
-    look: ['ls /sys/kernel/iommu_groups | wc -l; cat /proc/cmdline', 'ls -l /sys/bus/pci/devices/ADDRESS/driver'],
+    look: [
+      'kubectl get sriovnetworknodestates -A -o yaml | grep -e " name:" -e syncStatus -e lastSyncError',
+      'kubectl get nodes; kubectl get pdb -A',
+      'kubectl logs -n NAMESPACE ds/sriov-network-config-daemon --tail=50; systemctl cat NetworkManager openvswitch',
+    ],
     cure:
-      'drain the node; switch the IOMMU on in the firmware, start the kernel with iommu=pt (on Intel ' +
-      'intel_iommu=on as well); then restart the pod of the device plugin',
+      'give the pod that holds up the drain another replica, or its PodDisruptionBudget room; with a single node ' +
+      'disableDrain: true in SriovOperatorConfig; a service that is missing: update the operator, or install it',
+    wraps: true,
   },
   {
     id: 'sriov-device-plugin',

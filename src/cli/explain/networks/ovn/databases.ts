@@ -41,12 +41,15 @@ export const ovnErrors: readonly KnownError[] = [
       /Mapper Error\. Object type \S+ contains field|: Column does not exist in schema/,
       /(?:OVN_\w+|Open_vSwitch|hardware_vtep) database lacks \w+ (?:table|column)[^\n]{0,40}/,
       /incompatible northd version|ovn-[ns]bctl: \w+ does not contain a column whose name matches/,
+      /error parsing column \w{1,40} in row \S{1,40} in table \w{1,40}: [^\n]{1,200}|\blflow\|WARN\|error parsing actions "[^\n]{1,240}/,
       /(?:ovn-[ns]bctl|ovs-vsctl|ovsdb-client): [^\n]{0,80}(?:no (?:table|column) named|unknown (?:table|column))[^\n]{0,80}/,
     ),
     who: 'an agent of OVN, of its database',
-    meaning: 'the database lacks a table or a column that the program wants: they are of different releases',
+    meaning: 'the database lacks what the program wants, or has what it does not know: they are of different releases',
     causes: [
       'an update has not reached the pod of the databases yet, or stopped halfway',
+      '"error parsing": the new northd writes flows and values that ovn-controller of the older release, on the ' +
+        'nodes, does not know yet',
       'the database runs from an older image, or its file was not converted to the new schema',
       'the agent is newer than the Open vSwitch that the node itself runs',
     ],
@@ -56,6 +59,29 @@ export const ovnErrors: readonly KnownError[] = [
       'ovs-vsctl --version; ovn-nbctl --version',
     ],
     cure: 'finish the update: databases, then northd, then the agents of the nodes; their restart converts the file',
+  },
+  {
+    id: 'ovn-db-not-ready',
+    pattern: oneOf(
+      /(?:Failed to retrieve cluster\/status info[^\n]{0,60}|\bstderr: {0,3}['"]?)?\\?"[a-z][\w/-]{2,60}\\?" is not a valid command \(?use \\?"?list-commands\b[^\n]{0,160}/,
+      /request specifies unknown database OVN_\w{2,40}|\bov[ns][^\n]{0,160}\bunknown database\b[^\n]{0,60}|no available ovsdb database: OVN_\w{2,40}/,
+      /ovn db sock files weren't found in [^\n]{1,120}|Failed to init (?:properties for all databases|[ns]bdb properties: [^\n]{1,160})|OVN (?:db|[ns]bdb) schema versions? can't be fetched: [^\n]{1,160}/,
+    ),
+    who: 'ovsdb-server or ovs-vswitchd, asked by an agent of OVN or for its metrics',
+    meaning: 'the server answers, and does not know the command or the database that it is asked for (yet)',
+    causes: [
+      'it has just started: it knows cluster/status, and its databases, once it has opened their files: harmless then',
+      'the database is a single one, which has no state of a cluster (one replica, or one for each node)',
+      'it is older than the program that asks',
+    ],
+    look: [
+      'kubectl get pods -A -o wide | grep -i ovn',
+      'ovn-appctl -t /var/run/ovn/ovnsb_db.ctl list-commands | grep -e cluster -e list-dbs',
+      'ovsdb-tool db-is-standalone /etc/ovn/ovnsb_db.db && echo "no cluster"',
+    ],
+    cure:
+      'nothing where it ends within a minute of the start, or where the database is a single one: pods do not need ' +
+      'it. Else look why the pod of the databases does not come up, or bring both to one release',
   },
   {
     id: 'ovn-db-conflict',
