@@ -135,6 +135,7 @@ export const agentStateErrors: readonly KnownError[] = [
       /Failed to (?:create OVS bridge|(?:create|get) (?:gateway|tunnel) (?:port|ofport))\b[^\n]{0,160}/,
       /\|bridge\|(?:ERR|WARN)\|failed to create bridge \S{1,40}: [^\n]{1,60}|OVSDB transaction (?:failed|returned \d+ operation errors): [^\n]{1,120}|Transaction causes multiple rows in "?(?:Interface|Port|Bridge)"? table[^\n]{0,120}/,
       /OVS [Tt]ransaction failed[^\n]{0,120}|ovs-vsctl: cannot create a (?:port|bridge) named \S+ because[^\n]{0,120}/,
+      /OVS port \S{1,40} was added for (?:iface-id|NAD) \([^)\n]{1,120}\), (?:now readding it|expect)[^\n]{0,120}/,
       /cannot (?:attach|detach) port \S+ (?:to|from) mirror[^\n]{0,120}|cannot (?:create|delete|check if) mirror \S+[^\n]{0,120}/,
       /mirror producer must have either|(?:port|mirror) not created by ovs-cni/,
       /cannot (?:find port in db|get existing portUuid from db)|(?:failed \(\w+\): )mirror \S+ not present/,

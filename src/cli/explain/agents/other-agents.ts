@@ -48,6 +48,7 @@ export const otherAgentErrors: readonly KnownError[] = [
     id: 'submariner-interface',
     pattern: oneOf(
       /unable to find CNI Interface on the host which has IP from [^\n]{1,80}/,
+      /Error discovering the CNI interface\b[^\n]{0,120}/,
       /Error obtaining CNI IP address - health check functionality/,
     ),
     who: 'the gateway or route agent of Submariner',

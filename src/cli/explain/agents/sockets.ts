@@ -141,7 +141,7 @@ export const agentErrors: readonly KnownError[] = [
       /is not ready for pod \S+ provider|no address allocated to pod|no chassis annotation, kube-ovn-cni not ready/,
       /failure in plugging pod interface(?!:[^\n]*(?:file exists|not supported))/,
       /kube-ovn-daemon\.sock(?! \S{0,60}\/db\.sock)[^\n]{0,60}|ovn-cni-server\.sock[^\n]{0,60}|The OF port \S+ state is not up/,
-      /OpenFlow port is not ready yet/,
+      /OpenFlow port is not ready yet|(?:context deadline exceeded|timed out|timeout) waiting for OVS port binding[^\n]{0,80}|timed out waiting for node's: "[^"\n]{1,80}" logical switch/,
       /failed to (?:connect|add) (?:container \S+ )?(?:to )?ovs (?:for container|port)(?![^\n]{0,200}"wait" timed out)[^\n]{0,80}/,
       /failed to connect container \S+ to ovs: (?![^\n]{0,200}"wait" timed out)|failed to (?:get of_port of|add Openflow entries for) (?:OVS port|container) \S+(?! timed out: "wait")/,
       /ovs interface \S+ is not ready|timed out waiting for OVS \w+(?: binding)?/,

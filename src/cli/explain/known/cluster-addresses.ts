@@ -92,6 +92,7 @@ export const clusterAddressErrors: readonly KnownError[] = [
       /failed to (?:list all OverLappingIPs|retrieve all IP pools|get the IPPool data|create the reconcile looper|clean ?up (?:IP for )?allocations?|remove cluster wide IP)[^\n]{0,120}/,
       /could not reconcile cluster wide IPs[^\n]{0,120}|error (?:getting|finding) node (?:slice|within node slice)[^\n]{0,120}/,
       /GetIPRange request failed with: [^\n]{1,120}|failed to create Kubernetes IPAM manager[^\n]{0,120}/,
+      /k8s config: namespace not present in context|failed to implicitly generate the kubeconfig[^\n]{0,120}/,
       /could not reconcile IP: [^\n]{1,120}|failed to garbage collect addresses for pod/,
     ),
     who: 'whereabouts',

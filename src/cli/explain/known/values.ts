@@ -69,6 +69,7 @@ export const valueErrors: readonly KnownError[] = [
     pattern: oneOf(
       /unsupported network backend "[^"\n]{0,40}"/,
       /network hostname "[^"]*" is not a valid DNS name|unparsable ipam option \S+|mtu -?\d+ is less than zero/,
+      /mac_prefix format should be match regex|invalid rp_filter value -?\d{1,6}, available options|unknown tuneMode: \S{0,20}|unknown bond mode: \S{0,20}, available/,
       /failed to parse (?:ingress|egress) bandwidth|resource is unreasonably (?:large|small)|unsupported cni driver "[^"]*"/,
       /unsupported "\w+" network option "[^"]*"|option "[^"]*" specified for HairpinMode|is not a valid hairpin-mode value/,
       /unknown (?:macvlan|ipvlan|macvtap|ipvtap) mode: "?[^"\n]{0,40}|unrecognized backend "[^"]*"/,

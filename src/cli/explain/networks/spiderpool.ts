@@ -9,6 +9,7 @@ export const spiderpoolErrors: readonly KnownError[] = [
     id: 'spiderpool-full',
     pattern: oneOf(
       /IPPool available free IPs are not enough|no IPPool available|all IP addresses used(?: out)?/,
+      /all IPv[46] IPPools [^\n]{1,160} filtered out|spec\.multusName [^\n]{1,120} is not matched with the multusCR|cluster-network multus isn't set, the IPPool/,
       /unmatched (?:Node|Namespace|Pod) \w+ of (?:auto-created )?IP?Pool|expect an IPv\d IPPool, but the version/,
     ),
     who: 'spiderpool',
@@ -16,7 +17,7 @@ export const spiderpoolErrors: readonly KnownError[] = [
     causes: [
       'the pool is as large as the replicas, and the pod of before still holds one',
       'addresses that leaked',
-      'its affinity (nodes, namespaces, pods, multusName) or its family leaves this pod out',
+      'its affinity (nodes, namespaces, pods, multusName) or its family leaves this pod out; or it is disabled',
     ],
     look: ['kubectl get spiderippool', 'kubectl get spiderendpoint -A'],
     cure:
@@ -28,12 +29,15 @@ export const spiderpoolErrors: readonly KnownError[] = [
     pattern: oneOf(
       /postIpamIpFailure|getCoordinatorConfigFailure|(?:serviceCIDR|podCIDR|overlayPodCIDR) in body is required|spiderpool IP allocation error:|no pool selection rules of any type|exhaust all retries \(\d+ times\)|forbid releasing IPs for state\w+ workload|coordinator config not found|no matched multus object for NIC|no IPv[46] IPPool specified for NIC/,
       /spidercoordinator: \S+ no ready|UID mismatch detected: endpoint \S+/,
-      /no matching auto-created IPPool candidate|unable to get CNIType in your cluster|can't watch cilium ippools resource/,
+      /invalid format of Pod annotation 'ipam\.spidernet\.io\/[\w-]{1,40}'[^\n]{0,120}|wrong input, duplicate IPPool [^\n]{1,120}|SpiderSubnet feature doesn't support no-controller pod/,
+      /it's invalid to use '[^'\n]{1,60}' or '[^'\n]{1,60}' annotation when Auto-Pool feature is disabled|subnet '[^'\n]{1,80}' value must equal or greater than 0|failed to get multus network for NIC \S{1,20}/,
+      /no matching (?:third-party controller )?auto-created IPPool candidate|unable to get CNIType in your cluster|can't watch cilium ippools resource/,
     ),
     who: 'spiderpool',
     meaning: 'the spiderpool agent of this node answered, and refused: its words say why',
     causes: [
       'the records of a StatefulSet do not fit the pod any more: its interfaces or pools were changed',
+      'an annotation ipam.spidernet.io/... of the pod is none that it reads, or wants SpiderSubnet, which is off',
       'SpiderCoordinator is not ready: it does not know the ranges of pods and services yet',
       'the API server was slow, and the retries are used up',
     ],

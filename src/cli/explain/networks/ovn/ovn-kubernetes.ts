@@ -89,6 +89,11 @@ export const ovnKubernetesErrors: readonly KnownError[] = [
     pattern: oneOf(
       /failed to run ovnkube\b[^\n]{0,160}|failed to start cluster manager[^\n]{0,120}/,
       /failed to (?:start|init|initialize) (?:default )?(?:node )?(?:network|ovnkube-) ?controller[^\n]{0,160}/,
+      /pidfile \S{1,80} exists (?:and ovnkube is running|but can't be read[^\n]{0,80})/,
+      /gateway init failed to start watching[^\n]{0,120}|(?:ovnkube|node network controller)[^\n]{0,200}failed to start gateway: [^\n]{1,160}|failed to start management port controller: [^\n]{1,160}|failed to initialize (?:OVS exec runner|exec helper): [^\n]{1,120}/,
+      /failed to (?:find management port address|get management port link \S{1,20}|set the node masquerade (?:IP on the ext bridge|route to OVN)|parse kubernetes node IP address\.)[^\n]{0,160}/,
+      /Can't find neither renamed management port[^\n]{0,160}|Failed to recreate management port netdev, terminating[^\n]{0,120}|unable to configure the local OVN Southbound database endpoint[^\n]{0,120}/,
+      /insecure (?:permissions on|owner of) pod info socket directory [^\n]{1,120}/,
       /failed to initialize libovsdb \w+ client[^\n]{0,120}|failed to start the node certificate manager[^\n]{0,120}/,
     ),
     who: 'ovnkube, at its start',
