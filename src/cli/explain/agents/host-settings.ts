@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of the machine below kubelet and the agents: its name, its localhost, its processor, and what containers on it may not do.
+// Of the machine below kubelet and the agents: its name, its localhost, its processor, and what containers on it may
+// not do.
 
 import { type KnownError, oneOf } from '../known/known-error.ts'
 

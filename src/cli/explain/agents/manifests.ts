@@ -92,7 +92,7 @@ export const manifestErrors: readonly KnownError[] = [
       /\b(?:DaemonSet|Deployment|StatefulSet|ConfigMap|ReplicaSet|Job|CronJob|Service|ServiceAccount|(?:Cluster)?Role(?:Binding)?|CustomResourceDefinition|APIService|PodDisruptionBudget|PriorityClass|Secret|(?:Validating|Mutating)WebhookConfiguration)(?:\.[a-z0-9.]{2,40})? "[^"\n]{1,80}" is invalid: (?:\* )?\[?(?:spec|metadata|data|roleRef|subjects|webhooks|rules|aggregationRule|value|type)\b[^\n]{0,200}/,
       new RegExp(`\\b${kinds.source} in version "[^"\\n]{1,40}" cannot be handled as an? [^\\n]{1,200}`),
       new RegExp(
-        `\\bno kind "${kinds.source}" is registered for (?:version|the internal version of group) "[^"\\n]{1,60}"[^\\n]{0,80}`,
+        `\\bno kind "${kinds.source}" is registered for (?:version|the internal version of group) "[^"]{1,60}"`,
       ),
       /the API version in the data \([^)\n]{1,60}\) does not match the expected API version \([^)\n]{1,60}\)/,
       /Apply failed with \d{1,3} conflicts?: conflicts? with "[^\n]{1,200}/,
@@ -110,7 +110,8 @@ export const manifestErrors: readonly KnownError[] = [
         'PodSecurityPolicy with 1.25; or it names a group and version that there never was (extensions/v1beta2)',
       'a part was edited or left out: a volumeMount without its volume, a label that its selector does not have',
       '"field is immutable": the selector of a workload cannot be changed',
-      '"exactly one of url or service": the hook that is there names the one, the new one the other, and merged it has both',
+      '"exactly one of url or service": the hook that is there names the one, the new one the other, and merged it ' +
+        'has both',
       '"Apply failed with conflicts": another tool (helm, an operator) has written the same fields',
       '"invalid ownership metadata": the network was installed in another way before (kubectl, cilium-cli, k3s)',
       '"execution error", "schema": a value is of an older chart, or two values do not go together',
