@@ -100,8 +100,8 @@ export const orchestratorErrors: readonly KnownError[] = [
       'mode "bridge" (and "attr.plugins.cni"): the client found no plugins in cni_path (/opt/cni/bin), or no module ' +
         'bridge, when it started',
       'mode "cni/NAME": no file in cni_config_dir (/opt/cni/config) has this name, or the client runs since before it',
-      '"config dir is not set": releases before 1.1.3 lose the default; set cni_path and cni_config_dir. Said at each ' +
-        'start of a client without such networks, it is harmless',
+      '"config dir is not set": releases before 1.1.3 lose the default; set cni_path and cni_config_dir. Said at ' +
+        'each start of a client without such networks, it is harmless',
       'host_network of a port: no client has a host_network block of this name',
     ],
     look: [

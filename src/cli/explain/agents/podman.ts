@@ -77,8 +77,8 @@ export const podmanErrors: readonly KnownError[] = [
       'buildah --version; ls -l /usr/libexec/podman /usr/lib/podman /usr/local/libexec/podman 2>/dev/null',
     ],
     cure:
-      'install netavark and aardvark-dns of the same generation as podman and buildah, from the same repository; until ' +
-      'it has them, stay with the earlier podman or buildah',
+      'install netavark and aardvark-dns of the same generation as podman and buildah, from the same repository; ' +
+      'until it has them, stay with the earlier podman or buildah',
   },
   {
     id: 'aardvark-dns',

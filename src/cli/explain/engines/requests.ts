@@ -94,7 +94,7 @@ export const engineRequestErrors: readonly KnownError[] = [
     ],
     look: ["podman inspect -f '{{.HostConfig.NetworkMode}}' CONTAINER", 'podman network ls'],
     cure:
-      'make the container anew with --network NAME (several: one --network each): the mode stays as it was made. With ' +
-      'docker-compose, which asks for this itself, update podman',
+      'make the container anew with --network NAME (several: one --network each): the mode stays as it was made. ' +
+      'With docker-compose, which asks for this itself, update podman',
   },
 ]

@@ -242,7 +242,7 @@ export const iptablesErrors: readonly KnownError[] = [
       'an IPv6 address was given to iptables, or an IPv4 one to ip6tables: a result names a family twice or wrongly',
       'a name or value of the configuration is no such thing: an empty one, a chain of more than 28 characters',
       'a rule that kube-proxy took over from iptables-save was printed by another release of iptables, or cut short',
-      'iptables is older than an option (-w of iptables-restore: 1.6.2), or never had it (-w of -save: some linkerd-cni)',
+      'iptables is older than an option (iptables-restore -w: 1.6.2), or never had it (iptables-save -w: linkerd-cni)',
     ],
     look: ['trestle lint', 'cat /etc/cni/net.d/*'],
     cure: `the words in quotes are what it did not take: correct them, or update the plugin; ${withoutIptables}`,

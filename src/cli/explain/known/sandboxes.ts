@@ -63,8 +63,8 @@ export const sandboxErrors: readonly KnownError[] = [
     ),
     who: 'kubelet with docker (dockershim), cri-dockerd',
     meaning:
-      'the note that kubelet keeps of a sandbox (its host ports) is damaged, so the sandbox cannot be stopped, and no ' +
-      'new one is made for its pod',
+      'the note that kubelet keeps of a sandbox (its host ports) is damaged, so the sandbox cannot be stopped, and ' +
+      'no new one is made for its pod',
     causes: [
       'the node lost power or was reset while the file was written: it is empty or cut short',
       'kubelet was updated, and computes the checksum in another way than the one that wrote the file (1.10 to 1.13)',
@@ -75,8 +75,8 @@ export const sandboxErrors: readonly KnownError[] = [
       'df -h /var/lib; docker ps -a --filter name=k8s_POD_ --filter status=exited',
     ],
     cure:
-      'move the file with the id of the message away (mv /var/lib/dockershim/sandbox/ID /root/), and kubelet goes on; ' +
-      'newer releases remove such a file themselves',
+      'move the file with the id of the message away (mv /var/lib/dockershim/sandbox/ID /root/), and kubelet goes ' +
+      'on; newer releases remove such a file themselves',
   },
   {
     id: 'netns-gone',
