@@ -51,6 +51,10 @@ export const shortForms: readonly ShortForm[] = [
     id: 'nomad-network-missing',
     pattern: /CNI config dir is not set or does not exist\b[^\n]{0,80}|\bno CNI plugins found: cni_path=\S{0,80}/,
   },
+  {
+    id: 'manifest-invalid',
+    pattern: /no matches for kind "DaemonSet" in version "(?:extensions\/v1beta1|apps\/v1beta2)"/,
+  },
   { id: 'xtables-lock', pattern: /\bxtables[ -]lock\b[^\n]{0,40}\b(?:held|busy|by another)/ },
   { id: 'name-reserved', pattern: /\bsandbox name\b[^\n]{0,60}\breserved\b/ },
   { id: 'hairpin-off', pattern: /\bpod (?:cannot|can't|can not|could not) (?:reach|access|connect to) itself\b/ },

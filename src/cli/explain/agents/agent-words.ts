@@ -3,6 +3,10 @@
 
 import { oneOf } from '../known/known-error.ts'
 
+/** An option that no program but an agent of a network has, refused: a manifest of another release. */
+export const agentOptions =
+  /(?:unknown (?:shorthand )?flag:|flag provided but not defined:|unknown option) ["'`]?--?(?:consul|kvstore(?:-opt)?|etcd-config-path|disable-ipv4|disable-k8s-services|k8s-api-server|k8s-kubeconfig-path|k8s-require-ipv[46]-pod-cidr|bpf-(?:root|lb-\S{2,40}|ct-\S{2,40}|map-\S{2,40})|enable-ipv[46]-masquerade|enable-(?:bpf-masquerade|remote-node-identity|host-reachable-services|endpoint-health-checking|l7-proxy)|kube-proxy-replacement\S{0,30}|auto-direct-node-routes|(?:ipv4-)?native-routing-cidr|tofqdns-\S{2,40}|synchronize-k8s-nodes|cluster-pool-ipv[46]-\S{2,20}|cni-chaining-mode|sidecar-istio-proxy-image|kube-subnet-mgr|ip-masq|iface-regex|iface-can-reach|iptables-forward-rules|net-config-path|run-(?:router|firewall|service-proxy|loadbalancer)|advertise-(?:cluster|external|loadbalancer)-ip|enable-(?:ibgp|overlay|pod-egress)|overlay-type|nodes-full-mesh|peer-router-\S{2,20}|cluster-asn|netpol-default-deny|multus-(?:conf-file|kubeconfig-file-host|autoconfig-dir|master-cni-file-name|log-\w{4,8})|namespace-isolation|ipalloc-range|no-masq-local|default-exclude-ips|node-switch(?:-cidr)?|pod-nic-type|network-type|felix-(?:live|ready)|bird6?-(?:live|ready))\b[^\n]{0,60}/
+
 /**
  * Names of agents and of what only they work on, file names of their logs (kube-router), and the frames of Calico's
  * ("[FATAL][29] startup/startup.go") and Cilium's ("subsys=daemon").
@@ -42,5 +46,9 @@ export const agentWords = oneOf(
   /https:\/\/(?:10\.\d{1,3}\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443\/(?:apis?|version|(?:health|ready|live)z)\b[^\n]{0,160}(?:dial tcp|i\/o timeout|request canceled|deadline exceeded|TLS handshake timeout)/,
   /(?<!https?:\/\/[a-z][^\n]{0,300})dial tcp (?:10\.(?:3|32|43|68|96|100|233|245|254)\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: |error connecting to datastore - retry|use 'rmpeer' if they are dead/,
   /" for "--(?:metrics-bind-address|cluster-cidr|node-?port-addresses|detect-local-mode|proxy-mode|ipvs-[a-z-]{3,20}|iptables-[a-z-]{3,20})" flag/,
+  agentOptions,
+  /error contacting APIServer: [^\n]{1,240}; trying with |\b(?:ENI|eni) eni-[\da-fx]{3,17}\b|\bENI yet \(attempt|InvalidNetworkInterfaceID\.NotFound/,
+  /failed to call (?:ec2|eks):\w+ due to missing permissions|discoverCustomSecurityGroups|\b(?:bird|tunl)\S{0,12}\.(?:cfg|toml|template)\b/,
+  /comm="?(?:bpftool|cilium|calico|felix|aws-eks-na|flanneld|antrea)[^\n]{0,300}tclass=bpf\b/,
   /\bdanm|coreos\.com\/network\/|Static IP allocation failed|CNI Genie|rootlesskit|TC probe for|linkerd[-_](?:init|cni|network)|istio-(?:init|cni|validation)|kuma-(?:init|cni)/,
 )

@@ -54,6 +54,8 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-forbidden',
     pattern: oneOf(
+      /\bcannot (?:get|list|watch|create|update|patch|delete|deletecollection) resource "[^"\n]{1,80}" in API group "[^"\n]{0,60}"/,
+      /\bUser "[\w:.@-]{1,120}" cannot (?:get|list|watch|create|update|patch|delete) [\w./-]{2,60}[^\n]{0,60}/,
       /is forbidden: User "?[^\s"]+"? cannot \w+/,
       /the server does not allow (?:access to|this method on) the requested resource(?: \([^)\n]{1,100}\))?/,
       /\bUser "system:(?:(?:serviceaccount|node):[^"]+|anonymous)" cannot \w+|Get "?https:\/\/[^\n]{1,200}: Forbidden\b/,
@@ -99,7 +101,7 @@ export const apiServerErrors: readonly KnownError[] = [
   {
     id: 'api-unreachable',
     pattern: oneOf(
-      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|(?:connect|getsockopt): (?:connection (?:refused|timed out)|no route to host|network is unreachable)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)/,
+      /(?:Get|Post|Put|Patch|Delete|GET|POST) "?https:\/\/[^\n"\s]{1,160}"?:? [^\n]{0,120}?(?:i\/o timeout|(?:connect|getsockopt): (?:connection (?:refused|timed out)|no route to host|network is unreachable|operation not permitted)|context deadline exceeded|TLS handshake timeout|(?:unexpected )?EOF\b|no such host|http2: [^\n]{1,60}|request canceled[^\n]{0,80}|connection reset by peer|read: connection timed out|operation was canceled|broken pipe|server misbehaving)/,
       /dial tcp \S+:6443: [^\n]{1,60}|client rate limiter Wait returned an error[^\n]{0,60}/,
       /fail(?:ed)? to dial api-?server: [^\n]{1,80}|timed out dialing (?:api-?server|host) "[^"]*"|Unable to contact k8s api-?server|(?:connection to the server|server) \S+ (?:was refused|refused)/,
       /etcdserver: (?:request timed out|leader changed|no leader)|the server is currently unable to handle/,
@@ -112,6 +114,7 @@ export const apiServerErrors: readonly KnownError[] = [
       /HTTPS?ConnectionPool\(host=[^\n]{1,80}Max retries exceeded with url: \/apis?\b[^\n]{0,200}/,
       /failed \(\w+\): [^\n]{0,160}(?:etcdserver: |the server is currently unable|TLS handshake timeout)/,
       /(?<!https?:\/\/[a-z][^\n]{0,300})dial tcp (?:10\.(?:3|32|43|68|96|100|233|245|254)\.0|10\.152\.183|172\.(?:20|30)\.0)\.1:443: (?:i\/o timeout|connect: (?:connection (?:refused|timed out)|no route to host|network is unreachable))/,
+      /Establishing connection to apiserver"(?![^\n]{0,320}Connected to apiserver)[^\n]{0,200}\s[^\n]{0,120}Establishing connection to apiserver/,
       /Heartbeat timed out, restarting client connections|Network status error received, restarting client/,
     ),
     who: 'a plugin or agent that asks the API server',
@@ -121,6 +124,8 @@ export const apiServerErrors: readonly KnownError[] = [
       'kube-proxy (or what replaces it) does not run on this node: nobody translates the service address',
       'a firewall, or a route of the pods or of a VPN that covers the service range',
       'the API server is down',
+      '"operation not permitted": a rule of this node drops it; or Cilium in place of kube-proxy knows no server ' +
+        'behind the service address any more, and its own agent asks there: set k8sServiceHost to a real address',
     ],
     look: [
       'curl -k https://10.96.0.1:443/healthz',

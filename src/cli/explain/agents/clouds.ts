@@ -24,7 +24,7 @@ export const cloudErrors: readonly KnownError[] = [
     pattern: oneOf(
       /all has no available ips to allocate|no available vSwitch for zone \S+/,
       /doesn't seem to have enough IPs|no free IP available in the prefix|(?<!\berr )NoAvailableAddress/,
-      /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded|not all requested ips [^\n]{0,80}available/,
+      /PrivateIpAddressLimitExceeded|AttachmentLimitExceeded(?<!unable to attach ENI[^\n]{0,200})|not all requested ips [^\n]{0,80}available/,
       /no available (?:IP )?address(?:es)?\b(?! (?:pools|on (?:this )?(?:network|pool))|, timeout, etc)|IPAM pool is (?:full|exhausted)/,
       /failed to assign an IP address to container(?!"\s{0,8}\}"?: ?invalid character)|not enough IPs available|AssignPodIPAddress: no available IP/,
       /DataStore has no available IP|Failed to allocate (?:address|pool): No available address(?:es| pools)/,

@@ -40,7 +40,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
       /Failed to autodetect an IPv[46] address|Unable to auto-?detect (?:an |any )?IPv[46] address[^\n]{0,120}/,
       /no valid IPv[46] addresses found on the host interfaces|Failed to parse autodetected CIDR|Error parsing IPv[46] CIDR '[^']*' for node/,
       /Couldn't autodetect an IPv[46] address[^\n]{0,80}/,
-      /Calico node '\S+' is already using the IPv[46] address \S+/,
+      /Calico node '?\S{1,80} is already using the IPv[46] address \S+|Clearing out-of-date IPv[46] address from this node[^\n]{0,60}/,
       /Unable to confirm IPv[46] address \S+ is assigned|Invalid IP autodetection method: \S+/,
       /Invalid CIDR \S+ for IP autodetection method|Autodetection of IPv[46] address failed/,
       /no IPv4 or IPv6 addresses configured or detected|no valid host interfaces found|conflicting node detected/,
@@ -55,6 +55,9 @@ export const nodeAgentErrors: readonly KnownError[] = [
     causes: [
       'IP_AUTODETECTION_METHOD names an interface or an address that this node does not have',
       'the node was made anew under another name, and the Node object of before has its address',
+      'autodetection takes an address that all nodes have or that moves: of a bridge (docker, br-…), of kube-ipvs0, a ' +
+        'virtual one of the API server (can-reach, /32); IP_AUTODETECTION_METHOD=kubernetes-internal-ip takes the one ' +
+        'of the Node object',
       'two nodes have one address (machines behind NAT, copies of one image)',
     ],
     look: ['ip -br addr; hostname', 'kubectl get nodes -o wide', 'calicoctl get nodes -o wide'],
@@ -118,7 +121,7 @@ export const nodeAgentErrors: readonly KnownError[] = [
   {
     id: 'kernel-too-old',
     pattern: oneOf(
-      /unsupport(?:ed)? kernel version, require/,
+      /unsupport(?:ed)? kernel version, require|minimal supported kernel version is [>=\d. ]{1,12}[^\n]{0,80}/,
       /nsenter: cannot open \S*\/ns\/(?:cgroup|time)\b[^\n]{0,40}/,
       /Linux kernel version [\d.]+ or newer is required|kernel version [\d.-]+ has a nat related bug/,
       /(?:your|this|the running|linux) kernel(?: version)? (?:\S+ )?is too old\b[^\n]{0,80}/,

@@ -38,7 +38,7 @@ export const agentErrors: readonly KnownError[] = [
       /P(?:UT|ATCH) \/endpoint\/\{id\}|unable to create endpoint\b(?! resolver):?|endpoint\/cilium-local:\d+/,
       /did not synchronously regenerate|putEndpointId\w+|Cilium API client timeout exceeded/,
       /Regeneration of endpoint failed|endpoint regeneration failed|(?:Error|unable to) regenerat(?:e|ing) endpoint/,
-      /generating BPF for endpoint failed|previously compiled BPF template|configuring proxy redirects/,
+      /generating BPF for endpoint failed|previously compiled BPF template/,
       /unable to (?:setup interface datapath|find ifindex for interface MAC)[^\n]{0,120}/,
       /Unable to restore endpoint|Error while rewriting endpoint BPF program|endpoint failed to regenerate/,
       /Not processing API request[^\n]{0,80}|waiting for initial endpoint generation to complete|endpoint ID \d+ is already in use|unable to insert endpoint into manager/,

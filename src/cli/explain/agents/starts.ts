@@ -2,12 +2,14 @@
 // Of agents that do not get as far as their socket: what they print when they end at their start.
 
 import { type KnownError, oneOf } from '../known/known-error.ts'
+import { agentOptions } from './agent-words.ts'
 
 /** Errors of agents at their start, whoever they are. */
 export const startErrors: readonly KnownError[] = [
   {
     id: 'calico-rpf',
-    pattern: /Kernel's RPF check is set to 'loose'[^\n]{0,120}/,
+    pattern:
+      /Kernel's RPF check is set to 'loose'[^\n]{0,120}|ignore-loose-rpf config is in conflict with rp_filter value/,
     who: 'calico-node (Felix)',
     meaning: 'Felix ends: net.ipv4.conf.all.rp_filter is 2 (loose), with which pods could use addresses of others',
     causes: [
@@ -17,7 +19,8 @@ export const startErrors: readonly KnownError[] = [
     look: ['sysctl net.ipv4.conf.all.rp_filter', 'grep -rn rp_filter /etc/sysctl.conf /etc/sysctl.d /usr/lib/sysctl.d'],
     cure:
       'set it to 1 (or 0) in /etc/sysctl.d, restart calico-node; or let Felix accept it: ' +
-      'kubectl -n kube-system set env ds/calico-node FELIX_IGNORELOOSERPF=true',
+      'kubectl -n kube-system set env ds/calico-node FELIX_IGNORELOOSERPF=true ' +
+      '(with Juju: juju config calico ignore-loose-rpf=true; a container of LXD has the value of its host)',
   },
   {
     id: 'agent-no-device',
@@ -194,6 +197,7 @@ export const startErrors: readonly KnownError[] = [
       /native routing cidr must be configured with option|NodePort port range \([^)\n]{1,30}\) is not allowed|specified (?:CT|NAT|PolicyMap|AuthMap|Socket Reverse|dynamic map|max entries)[^\n]{0,60}must (?:be|not|exceed)[^\n]{0,40}/,
       /XDP (?:acceleration cannot|mode conflict)[^\n]{0,80}|multus must be used alongside another primary cni|Failed to validate --cni flag|may only provide multiple values if multus/,
       /at least one of IPv4 or IPv6 should be enabled|encr?yption is supported only for GRE tunnel|IPsec tunnel may only be enabled in/,
+      agentOptions,
       /need to run ovnkube in either master|"[^"]*" plugin is not compatible with proxy-mode/,
     ),
     who: 'the agent of a network',

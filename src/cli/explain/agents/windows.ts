@@ -21,9 +21,11 @@ export const windowsErrors: readonly KnownError[] = [
       /Invoke-HNSRequest ?: ?[^\n]{1,160}|(?:Get|New|Remove|Attach|Set)-Hns\w+ ?: [^\n]{1,120}/,
       /"ErrorCode" ?: ?21513\d{5}\b|ErrorCode=21513\d{5}\b|\(0x803b00[\da-f]{2}\)|hostnetsvc\.dll/,
       /\bhcs(?:shim)?::[\w:]+ [^\n]{0,160}(?:attach namespace|network|adapter)[^\n]{0,60}/,
-      /requested operation for attach namespace failed|timed out calling hns|No MSFT_NetAdapter objects found|Cannot find network with Management IP/,
+      /requested operation for attach namespace failed|timed out calling hns|No MSFT_Net\w{1,30} objects found[^\n]{0,120}|Cannot find network with Management IP/,
       /(?:Source Vip endpoint|Remote endpoint|(?:HNS )?LoadBalancer policy) creation failed[^\n]{0,160}/,
       /(?:could not|failed to|unable to|cannot)[^\n]{0,60}(?:\bHNS\b|Management IP from HNS)[^\n]{0,160}/,
+      /failed to configure MTU on container interface[^\n]{0,200}|unable to set IPInterface with MTU \d+|[Ff]ailed to (?:run command '|enable network adapter|get network adapter status )[^\n]{0,40}(?:-Net\w+|vEthernet|HNS)[^\n]{0,200}/,
+      /unable to find (?:a network adapter with MAC|vmnetwork adapter configured with uplink MAC)[^\n]{0,120}/,
       /Can't find Calico_ep HNS endpoint|no source vip reserved|timed out waiting for the network interfaces to come back|Failed to execute host-local\.exe/,
       /type="(?:win-|sdn)\w+"[^\n]{0,60} failed \(\w+\): (?:network \S+ (?:is )?not found|network \S+ is of (?:an )?unexpected type|endpointMacPrefix|win-overlay )[^\n]{0,80}/,
       /error while hcn\.\w+\([^\n]{0,160}|\[win-cni\] Failed to (?:find|delete) endpoint[^\n]{0,120}/,
@@ -35,6 +37,8 @@ export const windowsErrors: readonly KnownError[] = [
       'the address of the pod is not in the subnet of the network, or in use ("IP address is either invalid")',
       'the agent that makes the network (flanneld, calico-node) has not run since the node started',
       'an update of Windows is missing, or the network lost the adapter below it: its management address is on none',
+      'with containerd the interface of a pod comes after the ADD alone: antrea-agent 1.0 to 1.3 looks for it too early ' +
+        '("No MSFT_NetIPInterface objects found"): update Antrea',
       'the service hns does not run, or hangs: "timed out", "RPC server is unavailable"',
       'win-bridge, win-overlay: the network of the name in the file is not made yet, or is of another type than ' +
         'L2Bridge or Overlay',

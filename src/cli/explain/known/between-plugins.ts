@@ -38,10 +38,10 @@ export const betweenPluginsErrors: readonly KnownError[] = [
     pattern: oneOf(
       /missing required config cniVersion|does not support config version ""|cniVersion is (?:missing|empty)/,
       /missing (?:field )?cniVersion|invalid version "": the version is empty/,
-      /failed to convert major version part ""/,
+      /failed to convert major version part ""|Error validating CNI config &\{[\w.-]{1,60} {1,2}(?:true|false) \[/,
     ),
     who: 'libcni',
-    meaning: 'the configuration has no cniVersion: the ADD works, DEL and CHECK fail',
+    meaning: 'the configuration has no cniVersion: the ADD works, DEL and CHECK fail; kubelet 1.16 takes no such file',
     causes: [
       '"cniVersion" is missing at the top of the file',
       "an entry of libcni's cache is of a configuration without it",

@@ -90,7 +90,7 @@ export const configurationErrors: readonly KnownError[] = [
     pattern: oneOf(
       /no net configuration lists? found|no CNI configuration (?:list )?(?:was )?found/,
       /no (?:valid )?CNI (?:conf|config|configs|configuration|configurations|network)(?: files?)? (?:was |were )?(?:found|in|available)/,
-      /no networks? (?:config )?found in|no valid networks found(?<!failed to find plugin [\s\S]{0,500}) in|no net configurations? found/,
+      /no networks? (?:config )?found in|no valid networks found(?<!failed to find plugin [\s\S]{0,500}|Error validating CNI config &\{[\w.-]{1,60} {1,2}(?:true|false) \[[\s\S]{0,400}) in|no net configurations? found/,
       /No CNI configuration file in|(?:open|stat) \/etc\/cni\/net\.d\/?: no such file or directory/,
       /no CNI network config found|Unable to select default cluster network\. No valid configuration file/,
       /(?:update CNI config|updating CNI config|plugin returns error|Networks? not ready|CNI monitoring)[^\n]{0,60}Missing CNI default network/,

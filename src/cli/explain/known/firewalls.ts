@@ -3,6 +3,12 @@
 
 import { type KnownError, oneOf } from './known-error.ts'
 
+/** What a rule that logs writes before the packet: filter_FWD_public_REJECT, FINAL_DROP, [UFW BLOCK], your own. */
+const refusedAs = /(?:REJECT|DROP|BLOCK|DENY|DENIED)\w{0,6}[\]:"' ]{0,4}/
+/** An interface that pods or containers have behind it. */
+const podLink =
+  /(?:(?:cni|cbr)\d|flannel[\w.-]{0,8}|cali[\da-f]{6,11}|tunl0|vxlan(?:-v6)?\.calico|cilium_\w{3,8}|lxc[\da-f]{6,12}|veth[\da-z]{4,11}|weave|kube-bridge|antrea-gw0|ovn-k8s-mp0|ovn0|docker0|br-[\da-f]{12}|podman\d{1,3})\b/
+
 /** Errors of firewalld and nft. */
 export const firewallErrors: readonly KnownError[] = [
   {
@@ -150,6 +156,29 @@ export const firewallErrors: readonly KnownError[] = [
       'policy, iptables -P FORWARD ACCEPT; docker leaves it so with "ip-forward-no-drop": true',
     // Lists of rules are pasted beside errors that tell more.
     needsNetwork: true,
+  },
+  {
+    id: 'firewall-rejects-pods',
+    pattern: new RegExp(`${refusedAs.source}(?:IN=${podLink.source} OUT=\\S*|IN=\\S* OUT=${podLink.source})`),
+    who: 'the kernel, for firewalld, ufw or rules that log what they refuse',
+    meaning:
+      'the firewall of the node refused a packet of a pod: IN and OUT name the interfaces, SRC and DST who spoke',
+    causes: [
+      'firewalld: the interface of the pods (cni0, flannel.1) is in no zone that lets them through; that flannel or ' +
+        'kube-proxy accept the packet in iptables is no help: firewalld refuses in a table of its own',
+      'ufw, other rules: what goes from interface to interface is dropped (DEFAULT_FORWARD_POLICY), or, where OUT is ' +
+        'empty, what pods send to the node itself',
+      'the firewall was loaded anew after the network had written its rules',
+    ],
+    look: [
+      'firewall-cmd --get-active-zones; ufw status verbose',
+      'kubectl cluster-info dump | grep -m1 -e cluster-cidr',
+      'journalctl -k --grep "IN=.* OUT=" | tail',
+    ],
+    cure:
+      'firewalld: firewall-cmd --zone=trusted --add-source=10.244.0.0/16 (the range of the pods), once more with ' +
+      '--permanent, on every node; no reload is needed. ufw: ufw allow in on cni0; ufw route allow in on cni0; ufw ' +
+      'route allow out on cni0',
   },
   {
     id: 'conntrack-refused',

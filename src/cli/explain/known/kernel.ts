@@ -46,7 +46,7 @@ export const kernelErrors: readonly KnownError[] = [
   {
     id: 'netlink-permission',
     pattern: oneOf(
-      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}: operation not permitted/,
+      /(?:failed to|could not|unable to|cannot|error)[^\n]{0,160}(?<!\bconnect): operation not permitted/,
       /Operation not permitted - Failed to (?:create|attach|move|setup|set) (?:veth|macvlan|ipvlan|vlan|network|ip|")/,
       /(?:Netlink error|RTNETLINK answers|setns: IO error|nsenter: \S+): Operation not permitted/,
       /kube-router needs to be run with privileges to execute/,

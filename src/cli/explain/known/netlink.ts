@@ -54,7 +54,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /(?:load|creat|attach|pin|open|mount|replac)[^\n]{0,120}\b(?:e?BPF|bpffs|tcx|clsact|cls_bpf|XDP)\b[^\n]{0,200}(?:operation not permitted|permission denied|invalid argument|operation not supported|no such file or directory|cannot allocate memory|argument list too long|file exists|device or resource busy|MEMLOCK|bad file descriptor)/,
       /failed to attach connect-time load balancer|Failed to (?:initialize BPF network|mount cgroup2 filesystem|prepare mount point: )/,
       /BPF program load failed permanently|kernel BPF verifier rejected|error creating bpf maps|Failed to create \w[\w ]{0,30} BPF map/,
-      /unable to mount BPF filesystem[^\n]{0,120}|minimal supported kernel version is [\d.]+[^\n]{0,80}/,
+      /unable to mount BPF filesystem[^\n]{0,120}/,
       /bpftool -j feature probe\]?[^\n]{0,40}exit status \d+/,
       /\bmap\b[^\n]{0,30}unable to update map: [a-z ]{1,40}|\bProg section '[^']*' rejected: [^\n]{1,60}|Verifier analysis:/,
       /tail call maps in the program have JITed owner|Error fetching program\/map!|Unable to load program" subsys=/,
@@ -72,7 +72,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /(?:PROG_ATTACH for|pin(?:ning)? link at \S+ for|updat(?:e|ing) link \S+ for) program \w+ ?: [^\n]{1,100}/,
       /\/sys\/fs\/bpf\S*: (?:operation not permitted|permission denied|no such file or directory|not a BPF file ?system)/,
       /(?:error while )?opening\/creating BPF maps[^\n]{0,160}|initializing [\w ]{1,30} maps?: [^\n]{1,120}|unable to set memory resource limits[^\n]{0,80}/,
-      /BPF Verifier: NOT OK|(?:clang|llc|kernel)(?: \([^)\n]{1,40}\)[^\n]{0,40})?(?: version)?: NOT OK\b|linking environment: NOT OK/,
+      /BPF Verifier: NOT OK|(?:clang|llc|kernel)(?: \([^)\n]{1,40}\)[^\n]{0,40})?(?: version)?: NOT OK\b(?!: minimal supported kernel)|linking environment: NOT OK/,
       /Require support for (?:bpf_?\w*|the (?:clsact|eBPF)|TCP EDT|dead code|large programs|tcx|outer source)[^\n]{0,100}|CONFIG_\w+ kernel parameter[^\n]{0,20} is required/,
       /netkit devices need kernel[^\n]{0,60}|kernel does not support attaching bpf programs[^\n]{0,120}|Unable to initialize service maps\b[^\n]{0,120}/,
       /BPF template (?:object creation|compilation) (?:failed|unsuccessful)[^\n]{0,120}|JoinEP: Failed to[^\n]{0,120}|Failed to (?:compile XDP program|enable Sockm(?:ap|sg))\b[^\n]{0,80}/,
@@ -80,6 +80,7 @@ export const netlinkErrors: readonly KnownError[] = [
       /has a different filesystem than (?:BPFFS|cgroup2)|Could not find BPF map root|Failed to mount cgroupv2[^\n]{0,80}|structs? alignment check failed/,
       /attaching (?:tcx|netkit|cilium_host|bpf tc filter|legacy tc)\b[^\n]{0,160}|the map is full, please consider resizing|failed to probe (?:large instruction|helper|V[23] ISA|bounded loops)/,
       /BPFFS is not mounted on the host|BPF filesystem is not mounted\b|policy map max entries limit exceeded|policymap synchronization failed|synchronizing desired PolicyMap state failed/,
+      /avc: +denied +\{ [^}\n]{1,60}\} for [^\n]{0,40}comm="?(?:bpftool|cilium|calico|felix|aws-eks-na|flanneld|antrea)[^\n]{0,300}tclass=bpf\b/,
       /bpftool cgroup attach \S+[^\n]{0,80}|Error: failed to attach program/,
     ),
     who: 'an agent that uses BPF (Cilium, Calico eBPF, aws-cni policies)',
@@ -88,11 +89,14 @@ export const netlinkErrors: readonly KnownError[] = [
       'the kernel is older than what the agent needs, or was built without a piece of it',
       '/sys/fs/bpf is not mounted, or not into the pod of the agent',
       'the agent is not privileged (CAP_BPF, CAP_SYS_ADMIN), lockdown is on, or RLIMIT_MEMLOCK is low',
+      'SELinux forbids it to containers (avc: denied, tclass=bpf): its policy is older than the agent or the kernel',
       '"map is full", "argument list too long": more entries than its size (Cilium: bpf.mapDynamicSizeRatio, ' +
         'bpf.policyMapMax)',
     ],
     look: ['uname -r; findmnt /sys/fs/bpf; cat /sys/kernel/security/lockdown', 'bpftool feature probe | head -40'],
-    cure: 'mount -t bpf bpf /sys/fs/bpf (and at boot), run the agent privileged, or use a kernel that its page names',
+    cure:
+      'mount -t bpf bpf /sys/fs/bpf (and at boot), run the agent privileged, or use a kernel that its page names; ' +
+      'update selinux-policy and container-selinux',
     ...common,
   },
   {

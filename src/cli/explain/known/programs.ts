@@ -121,6 +121,7 @@ export const programErrors: readonly KnownError[] = [
       /\bip6?tables(?:-\w+)?\b[^\n]{0,80}signal: (?:segmentation fault|aborted) \(core dumped\) \(\)/,
       /setting up network: failed to run "[^"\n]{1,200}": exit status (?!127\b)\d+/,
       /(?:routes?|routing table|ip rule|external IP'?s?|iptables|kube-(?:bridge|dummy-if)|tunnel interface)\b[^\n]{0,120} due to:? exit status (?!127\b)\d+/,
+      /External command unsuccessful \((?:\/\S{1,20}\/)?(?:ip|iptables|tc|brctl) \[[^\n]{1,200}\]: exit status (?!127\b)\d+/,
       /Command '(?:\/\S{1,20}\/)?ip netns [^'\n]{0,160}' returned non-zero exit status (?!127\b)\d+/,
     ),
     who: 'a plugin that runs other programs',
@@ -159,14 +160,14 @@ export const programErrors: readonly KnownError[] = [
     id: 'plugin-panic',
     pattern:
       /panic: |runtime error: (?:invalid memory address|index out of range|slice bounds)|SIGSEGV: segmentation violation/,
-    who: 'a plugin written in Go',
-    meaning: 'a plugin crashed: a defect in it, mostly met by a value that it did not expect',
+    who: 'a plugin or an agent written in Go',
+    meaning: 'a plugin or its agent crashed: a defect in it, mostly met by a value that it did not expect',
     causes: [
       'a key that it needs is missing in the configuration, or its agent answered nothing',
       'an address pool without a free address (older azure-vnet)',
     ],
-    look: ["journalctl -u containerd -u crio -u kubelet --since '1 hour ago' | grep -A20 panic"],
-    cure: 'the first lines below "goroutine 1" name the place; use a newer version of the plugin, or report it there',
+    look: ['journalctl -b | grep -A20 panic:', 'kubectl -n NAMESPACE logs POD --previous | grep -A20 panic:'],
+    cure: 'the first lines below "goroutine" name the place; use a newer version of the plugin or agent, or report it',
     needsNetwork: true,
   },
   {

@@ -134,6 +134,7 @@ export const valueErrors: readonly KnownError[] = [
   {
     id: 'annotation-refused',
     pattern: oneOf(
+      /type="calico"[^\n]{0,60} failed \(add\): (?:invalid character '[^<\n][^\n]{0,8}' looking for beginning of (?:value|object key)[^\n]{0,20}|json: cannot unmarshal \w+ into Go value of type (?:\[\])?string)/,
       /parsePodNetwork(?:Annotation|ObjectName): [^\n]{1,200}/,
       /cannot find a network-attachment-definition \(\)[^\n]{0,120}/,
       /namespace isolation enabled, annotation violates permission|more than one default network is specified/,
@@ -150,6 +151,7 @@ export const valueErrors: readonly KnownError[] = [
     causes: [
       'k8s.v1.cni.cncf.io/networks: no JSON, or no list of NAMESPACE/NAME@INTERFACE; an interface name over 15',
       'Multus with namespaceIsolation: the network is in another namespace, and not in globalNamespaces',
+      'cni.projectcalico.org/ipv4pools, ipv6pools: a bare name; they want a JSON list: \'["default-ipv4-ippool"]\'',
       'cni.projectcalico.org/ipAddrs: no JSON list of strings, two of one family, or without calico-ipam; ' +
         'ipAddrsNoIpam needs its feature_control',
     ],

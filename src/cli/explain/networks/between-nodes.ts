@@ -43,11 +43,14 @@ export const betweenNodesErrors: readonly KnownError[] = [
   },
   {
     id: 'podcidr-duplicate',
-    pattern: /podCIDR \S+ is duplicate with Node \S+/,
+    // The gateway of the other node's range is then an address of this node: the kernel refuses it.
+    pattern:
+      /podCIDR \S+ is duplicate with Node \S+|failed to install route to peer [^\n]{1,160} with netlink[^\n]{0,160}Gw: \S+ Flags: \[onlink\][^\n]{0,60}: invalid argument/,
     who: 'the antrea agent',
     meaning: 'two nodes have the same range for pods: the routes of the second one are not made',
     causes: [
-      'a node was removed and another got its range at once: it goes when the removal is seen, within a minute',
+      'a node was removed and another got its range at once, also where many nodes are exchanged: it goes when the ' +
+        'removal is seen, within a minute',
       'spec.podCIDR was written by hand, or by two controllers',
     ],
     look: ["kubectl get nodes -o custom-columns='NODE:.metadata.name,PODCIDR:.spec.podCIDR' | sort -k2"],

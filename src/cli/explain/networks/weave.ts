@@ -45,6 +45,7 @@ export const weaveErrors: readonly KnownError[] = [
       /(?:clear\/create|ensure existence of) (?:filter|nat)\/WEAVE\S* chain/,
       /Interface "?\S+"? which needs to be in UP state for Weave functioning/,
       /\[kube-peers\] (?:Could not|could not|Error) [^\n]{1,60}|Unable to get initial peer set|kube-peers[^\n]{0,300}Failed to get peers\b/,
+      /error contacting APIServer: [^\n]{1,240}?; trying with (?:fallback|blank env vars)[^\n]{0,40}|\d{4}\/\d\d\/\d\d \d\d:\d\d:\d\d Could not get peers: /,
       /\[boltDB\] (?:Unable to open|Cannot use persistence file)|(?:weave|\b(?:FATA|ERRO|WARN|INFO): \d{4}\/\d\d\/\d\d)[^\n]{0,200}Error persisting peers/,
       /Error while listen(?:ing|eing) on ODP datapath|Failed to install the Weave CNI plugin/,
       /\bulogd terminated|Failed to (?:start ulogd|look if ipset|retrieve list of ipsets|destroy ipset '|flush ipset ')/,
@@ -55,7 +56,8 @@ export const weaveErrors: readonly KnownError[] = [
     meaning:
       'weave of this node ended while it started, or could not make its bridge, its rules or the interface of a pod',
     causes: [
-      'the API server did not answer, or refused the role (kube-peers)',
+      'the API server did not answer, or refused the role (kube-peers): a manifest of kubectl apply without ' +
+        '-n kube-system gives it another account than the one that has the role',
       'the bridge or the data of before do not fit any more, or another program took the bridge down',
       'iptables, ipset or the module openvswitch or vxlan is missing or refuses',
     ],

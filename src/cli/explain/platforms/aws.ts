@@ -106,7 +106,7 @@ export const awsErrors: readonly KnownError[] = [
       /waitENIAttached: giving up[^\n]{0,80}|Instance metadata does not match data store[^\n]{0,80}|Failed to check API server connectivity[^\n]{0,160}/,
       /(?:ENI|eni) network setup: [^\n]{1,160}|Failed to cleanup old (?:main ENI |host )?(?:IP )?rule[^\n]{0,120}|Failed to get primary (?:MAC from IMDS|IF)\b[^\n]{0,160}|Failed to configure (?:system parameters|IPv6 settings)[^\n]{0,200}/,
       /Failed to retri(?:ev|v)e? ENI info|Failed to recreate k8s client with cache[^\n]{0,120}|Using default maxPods as \d+ because reading/,
-      /Initialization failure: ipamd init[^\n]{0,160}|ipamd init: [^\n]{1,160}|ipamd: can not initialize with AWS SDK[^\n]{0,120}/,
+      /Initialization failure: (?:ipamd init|discoverCustomSecurityGroups|get instance|initWithEC2Metadata)[^\n]{0,160}|discoverCustomSecurityGroups: [^\n]{1,160}|ipamd init: [^\n]{1,160}|ipamd: can not initialize with AWS SDK[^\n]{0,120}/,
       /(?:Timed out waiting|Failed to wait) for IPAM daemon[^\n]{0,40}/,
       /waitForENIAndIPsAttached: giving up[^\n]{0,80}|ipamd: failed to [a-z ]{1,60}/,
       /Failed to increase pool size(?: for network card \d+)?: [^\n]{0,60}Unable to discover attached ENI[^\n]{0,120}/,
@@ -122,7 +122,8 @@ export const awsErrors: readonly KnownError[] = [
     causes: [
       'it does not reach the EC2 API, the metadata service or the API server: no route, a proxy, IMDS with a hop ' +
         'limit of 1',
-      'its role lacks AmazonEKS_CNI_Policy',
+      'its role lacks AmazonEKS_CNI_Policy, or what a newer release asks for at its start (ec2:DescribeSubnets, ' +
+        'ec2:DescribeSecurityGroups)',
       'an interface is listed that the machine does not have (yet): attached a moment ago, or detached by hand',
     ],
     look: [
@@ -160,6 +161,7 @@ export const awsErrors: readonly KnownError[] = [
       /Failed to (?:de)?allocate (?:a private IP|IPv[46] Prefixes|one)[^\n]{0,160}|error while trying to increase datastore pool/,
       /failed to (?:allocate one|assign private IP addresses|create network interface|describe network interface)\b[^\n]{0,160}/,
       /unable to detach ENI from EC2 instance|(?:IP pool reconcile|awsGetFreeDeviceNumber): [^\n]{1,120}/,
+      /Not able to (?:delete|detach|find the right) ENI\b[^\n]{0,160}|unable to delete ENI\b[^\n]{0,120}|fail(?:ed)? to (?:free|retrieve|set ?up) eni:? [^\n]{1,160}|fail to find eni addresses for [^\n]{1,120}/,
       /Error trying to set up ENI \S+|Failed to decrease IP pool[^\n]{0,120}/,
     ),
     who: 'ipamd, in the aws-node pod',
@@ -168,10 +170,18 @@ export const awsErrors: readonly KnownError[] = [
       'the subnet or the machine type has no room for more: the code of EC2 behind it says so',
       'its role lacks a right, or EC2 limits requests',
       'an interface was detached or removed by hand, or metadata and EC2 do not agree yet',
+      '"is currently in use": it was detached a moment ago, and ipamd tries again; a machine that ends in these ' +
+        'seconds leaves the interface over, and its security group cannot be removed then',
       'it does not reach the API of EC2: no way out of the subnet, no endpoint, no name server',
     ],
-    look: ['tail -n 40 /var/log/aws-routed-eni/ipamd.log', 'kubectl -n kube-system describe pod -l k8s-app=aws-node'],
-    cure: 'do what the words of EC2 behind it name; ipamd tries again by itself',
+    look: [
+      'tail -n 40 /var/log/aws-routed-eni/ipamd.log',
+      'kubectl -n kube-system describe pod -l k8s-app=aws-node',
+      'aws ec2 describe-network-interfaces --filters Name=status,Values=available Name=description,Values="aws-K8S-*"',
+    ],
+    cure:
+      'do what the words of EC2 behind it name; ipamd tries again by itself. One that is left over: aws ec2 ' +
+      'delete-network-interface, when its status is available and no machine starts with it',
     wraps: true,
     needsNetwork: true,
   },

@@ -101,6 +101,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
       /Readiness probe failed: (?:Error reaching apiserver: |initialized to false)|Failed to read status file \/status\/status\.json/,
       /\]\[\d+\][^\n]{0,20}ipam\S* \d+: (?:Error (?:assigning|getting|releasing|updating|deleting|removing|claiming|reading|querying)|Failed to (?:claim|release|upgrade|get|assign))[^\n]{0,60}/,
       /failed to (?:upgrade IPAM database|(?:disable|re-enable) cluster: |fetch cluster information|get calico node resource)/,
+      /could not initialize etcdv3 client: open (?!\/calico-secrets)\/[^\n]{1,120}: no such file or directory/,
       /\berror creating calico client\b|data store connection failed|endpoint in datastore\b/,
       /\]\[\d+\][^\n]{0,80}(?:Failed to (?:create|connect to|initialize) datastore|Failed to \(re\)connect to datastore)/,
       /Failed (?:to get config|update (?:global|host|selector-scoped) config) from datastore/,
@@ -122,6 +123,7 @@ export const calicoNodeErrors: readonly KnownError[] = [
     causes: [
       'it does not reach the API server (10.96.0.1:443) or etcd from this node, or its certificates do not fit',
       'its role lacks a right: the manifest is of another release than the image',
+      'a file that etcd_cert_file, etcd_key_file or etcd_ca_cert_file of 10-calico.conflist names is not on this node',
       'DATASTORE_TYPE is missing, so that it asks etcd; or the CRDs of Calico are not there',
     ],
     look: [agentPods, agentLog, 'kubectl get crds | grep projectcalico'],

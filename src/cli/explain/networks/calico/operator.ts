@@ -55,7 +55,7 @@ export const calicoOperatorErrors: readonly KnownError[] = [
   {
     id: 'calico-stale-nodename',
     pattern:
-      /Pod rescheduled on new node\. Allocation no longer valid|Allocation no longer valid\b[^\n]{0,60}GCs? the allocation/,
+      /Pod rescheduled on new node[.,] ?Allocation no longer valid|Allocation no longer valid\b[^\n]{0,60}GCs? the allocation/,
     who: 'calico-kube-controllers, of the address of a pod',
     meaning:
       'the address of a pod is booked under another node than the one that the pod runs on, so the controller frees it',

@@ -49,6 +49,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /cluster ?ID \d+ is (?:already used|reserved|assigned to the local cluster|too large)|ClusterID > \d+ is not supported|invalid cluster id \d+: must be[^\n]{0,60}/,
       /remote cluster is missing cluster configuration|cluster configuration expected to be present but not found/,
       /mismatched MaxConnectedClusters[^\n]{0,60}|cannot use default cluster name \([^\n]{1,60}|remote Cluster(?:ID|Name) \([^)\n]{1,40}\) does not match[^\n]{0,60}/,
+      /(?:cilium|clustermesh-apiserver)-\S{1,60} is not connected to cluster \S{1,40}: [^\n]{1,160}|\d+\/\d+ (?:nodes|KVStoreMesh replicas) are not connected to all clusters/,
+      /remote cluster configuration (?:required but not found|retrieval status unknown)|KVStoreMesh not being connected to the given cluster/,
       /timeout while waiting for all clusters to be locally synchronized|Unable to initialize ClusterMesh[^\n]{0,160}/,
       /failed to (?:retrieve|propagate|write|detect whether the) cluster configuration[^\n]{0,160}|is KVStoreMesh running and serving/,
       /(?:ClusterMesh|KVStoreMesh): +(?!(\d{1,3})\/\1 )\d{1,3}\/\d{1,3} (?:remote )?clusters ready|\betcd cluster ID has changed|Cannot connect to remote cluster\b[^\n]{0,120}/,
@@ -58,11 +60,14 @@ export const ciliumClusterErrors: readonly KnownError[] = [
     causes: [
       'two clusters have one cluster.id or one cluster.name, or the default name with an id',
       'maxConnectedClusters differs between them',
+      'KVStoreMesh of this cluster has no connection to the other one: its address (two clusters with one), its ' +
+        'certificate (a CA that the other side does not know), a firewall (2379)',
       'the clustermesh-apiserver of the other cluster is down, starts still, or is of a release too far apart',
     ],
     look: [
       'kubectl -n kube-system get cm cilium-config -o yaml | grep -e cluster-id -e cluster-name -e max-connected',
       'kubectl -n kube-system exec ds/cilium -c cilium-agent -- cilium-dbg troubleshoot clustermesh',
+      'kubectl -n kube-system logs deploy/clustermesh-apiserver -c kvstoremesh --tail=40',
     ],
     cure:
       'give each cluster an id and a name of its own before it has pods (later all of them have to be restarted), ' +
@@ -73,7 +78,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
     id: 'cilium-bgp',
     pattern: oneOf(
       /BGP reconciliation (?:failed|error)[^\n]{0,160}|(?:Failed to start|Error while registering new) BGP server[^\n]{0,160}/,
-      /Encountered error (?:reconciling virtual router|during reconciliation" )[^\n]{0,160}|Error creating new BGP speaker[^\n]{0,120}/,
+      /Encountered error (?:reconciling (?:virtual router|BGP instance)|during reconciliation" )[^\n]{0,160}|Error creating new BGP speaker[^\n]{0,120}/,
+      /failed to (?:add|update|remove|delete|reset) (?:neighbor|neigbhor|peer) \S+ in instance [^\n]{1,160}|could not find existing peer with ASN: [^\n]{1,80}|failed while reconciling neighbor [^\n]{1,120}/,
       /Failed to fetch secret[^\n]{0,60}: not found \(will continue with (?:empty password|old secret)\)|bgp-secrets-namespace not set/,
       /BGP control plane cannot be utilized with IPAM mode[^\n]{0,60}|failed to instantiate BGP Control Plane[^\n]{0,120}/,
       /more then? one CiliumBGP\w+|BGP peering policy selection failed[^\n]{0,120}|as number mismatch expected \d+, received \d+[^\n]{0,240}(?:subsys|module)=/,
@@ -82,6 +88,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
     meaning: 'the agent could not do what the BGP settings of this node ask for, so its peers miss routes',
     causes: [
       'two settings choose the same node, or name one peer or one AS number twice',
+      '"could not find existing peer": the AS number of a peer was changed while its session ran; restart the agent of ' +
+        'this node, which opens its sessions anew, or update Cilium',
       'the Secret with the password of a peer is not in the namespace of bgp-secrets-namespace',
       'IPv6 only: the node has no router id (routerID in a CiliumBGPNodeConfigOverride; with a ' +
         'CiliumBGPPeeringPolicy the annotation cilium.io/bgp-virtual-router.ASN="router-id=ADDRESS")',

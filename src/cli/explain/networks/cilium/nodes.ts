@@ -137,6 +137,8 @@ export const ciliumNodeErrors: readonly KnownError[] = [
       'the role of the operator lacks a right, or the API limits its requests',
       'no subnet or security group has the tags of the settings (eni.subnetTagsFilter), or the zone of the node',
       'the kind of machine is not known to the operator: eni.updateEC2AdapterLimitViaAPI',
+      '"AttachmentLimitExceeded": the operator takes the machine for one with more interfaces, or another program ' +
+        'attached one (aws-node): update Cilium, let one program do it',
       'the machine is gone in the cloud, and its CiliumNode was left',
     ],
     look: [operator, 'kubectl get ciliumnodes -o yaml | grep -A20 "status:"'],

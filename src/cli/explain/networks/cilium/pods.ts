@@ -33,6 +33,8 @@ export const ciliumPodErrors: readonly KnownError[] = [
     look: ['ip -br link; ip rule; ip route show table all | head -60', agentLog],
     cure: 'do what the last words name; an interface of the cloud that is gone: restart the agent of this node',
     wraps: true,
+    // The agent itself ended.
+    unless: /level=fatal|daemon creation failed/,
   },
   {
     id: 'cilium-delete-queued',
@@ -82,6 +84,7 @@ export const ciliumPodErrors: readonly KnownError[] = [
       /Envoy: (?:Binary|Proxy crashed|Version check failed|Failed to (?:open|start|serve|change mode)|Error (?:writing|marshaling))[^\n]{0,160}/,
       /Envoy version \S+ does not match[^\n]{0,80}|Truncated Envoy version[^\n]{0,60}|gRPC config: initial fetch timed out for[^\n]{0,120}/,
       /Unable to create (?:\w+ )?proxy(?:, retrying)?"[^\n]{0,160}|Can't install proxy rules[^\n]{0,120}|Datapath proxy redirection cannot be enabled[^\n]{0,80}/,
+      /(?:while )?configuring proxy redirects(?:: [^\n]{1,120})?|proxy state changes failed[^\n]{0,80}|waiting for proxy updates: [^\n]{1,80}/,
       /unable to allocate (?:\w+ )?(?:visibility )?redirects[^\n]{0,120}/,
       /Timed out waiting for datapath updates of FQDN[^\n]{0,60}|DNS request cannot be associated with an existing endpoint/,
     ),
@@ -91,6 +94,8 @@ export const ciliumPodErrors: readonly KnownError[] = [
       'did not take its settings',
     causes: [
       'the pod cilium-envoy of this node does not run, or is of another release than the agent',
+      'it refuses the settings (a NACK earlier in the log says which), or is too slow to take them: "proxy state changes ' +
+        'failed: context deadline exceeded"',
       'its ports or its sockets (/var/run/cilium/envoy) are taken, or left from before',
       'the agent is short of CPU: names that many pods ask for are learned too late',
     ],

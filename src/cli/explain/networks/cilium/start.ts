@@ -9,7 +9,7 @@ export const ciliumStartErrors: readonly KnownError[] = [
     id: 'cilium-kernel-config-unread',
     pattern: oneOf(
       /CONFIG_BPF kernel parameter[^\n]{0,20} is required|CONFIG_BPF +false +true\b/,
-      /skipping kernel config, can't open \S[^\n]{0,80}|Kernel Config file not found: if the agent fails to start/,
+      /skipping kernel config, can't open \S[^\n]{0,80}|Kernel Config file not found(?:: if the agent fails to start|["']? (?:subsys|module)=)/,
     ),
     who: 'the cilium agent, or bpftool in its container',
     meaning:
@@ -43,6 +43,8 @@ export const ciliumStartErrors: readonly KnownError[] = [
       'it was killed by its startup probe while it built its programs: a slow node, a low CPU limit ("context ' +
         'canceled", "signal: killed")',
       'it found no device, no address for itself, or no interface of the cloud (ENI) yet',
+      '"several interfaces found with MAC": a bridge over the card has its MAC (br-ex of OVN), and Cilium knows the card ' +
+        'by that: one network only may have it',
       'the kernel lacks what a setting wants',
     ],
     look: [
@@ -54,6 +56,29 @@ export const ciliumStartErrors: readonly KnownError[] = [
       'do what the last words name; a slow node: raise startupProbe.failureThreshold and the CPU limit; an ENI that ' +
       'is late comes by itself',
     wraps: true,
+  },
+  {
+    id: 'bpf-mount-unit',
+    pattern: oneOf(
+      /\bsys-fs-bpf\.mount\b[^\n]{0,80}(?:bad unit file setting|bad-setting|Cannot create mount unit for API)[^\n]{0,60}/,
+      /Cannot create mount unit for API file ?system "?\/sys\/fs\/bpf[^\n]{0,40}/,
+    ),
+    who: 'systemd, of a unit that is to mount /sys/fs/bpf',
+    meaning:
+      'systemd mounts /sys/fs/bpf itself since its release 238, and refuses a unit that wants to do it once more',
+    causes: [
+      'the script of cilium-node-init (older than 2020) or an installer (kops) writes the unit on every system, and ' +
+        'ends at this error: what it had to do after it on the node is not done',
+      'the unit was written by hand, for an older system, and the node updated since',
+    ],
+    look: [
+      'findmnt /sys/fs/bpf; systemctl --version | head -1',
+      'systemctl cat sys-fs-bpf.mount',
+      'kubectl -n kube-system logs -l app=cilium-node-init --tail=30',
+    ],
+    cure:
+      'where findmnt shows bpf: remove /etc/systemd/system/sys-fs-bpf.mount, systemctl daemon-reload, and update the ' +
+      'chart of Cilium, so that its script goes on',
   },
   {
     id: 'cilium-node-init',

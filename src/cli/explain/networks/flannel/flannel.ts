@@ -176,7 +176,7 @@ export const flannelErrors: readonly KnownError[] = [
       /etcd watch (?:channel )?for \S+ (?:closed|fell behind)|Watch of (?:networks|subnet leases) failed because (?:etcd index outside|header revision)/,
       /Watch of subnet leases failed because etcd index outside history window/,
       /no subnet found for key: FLANNEL_\w+ in file|Couldn't (?:fetch|parse) previous FLANNEL_\w+ from subnet file[^\n]{0,160}/,
-      /Replacing existing route (?:to )?\{?[^\n]{1,160} with \{?[^\n]{1,80}/,
+      /Replacing existing route (?![^\n]{1,200}\s[^\n]{0,100}Error (?:adding|deleting|recovering) (?:v6 |ipv6 )?route)(?:to )?\{?[^\n]{1,160} with \{?[^\n]{1,80}/,
     ),
     who: 'flanneld',
     meaning: 'flanneld found what it wanted to make, or begins to watch anew: harmless',
@@ -210,7 +210,7 @@ export const flannelErrors: readonly KnownError[] = [
   {
     id: 'etcd-unreachable',
     pattern: oneOf(
-      /\/calico-secrets\/etcd-\w+: [^\n]{1,60}|could not initialize etcdv3 client/,
+      /\/calico-secrets\/etcd-\w+: [^\n]{1,60}|could not initialize etcdv3 client(?!: open \/[^\n]{1,120}: no such file)/,
       /etcd cluster is unavailable or misconfigured|(?:client: )?etcd member \S+ has no leader/,
       /(?:flannel|coreos\.com\/network)[^\n]{0,120}\bgo-etcd[^\n]{0,80}(?:network error: Get|Connecting to etcd: attempt)[^\n]{0,100}/,
       /(?:Failed to (?:acquire subnet|retrieve network config|create SubnetManager)|network config|subnet leases?[^\n]{0,40}): 50\d: [^\n]{0,100}/,

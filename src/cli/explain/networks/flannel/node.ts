@@ -65,13 +65,15 @@ export const flannelNodeErrors: readonly KnownError[] = [
       /error (?:loading (?:shared key|connection) into|unloading) (?:IKE|charon)[^\n]{0,60}|Failed to (?:acquire|close) Vici client[^\n]{0,80}/,
       /Some iptables rules are missing; deleting and recreating/,
       /Error starting charon daemon|error adding ipsec (?:out|in|fwd)? ?policy|Failed to load PSK/,
-      /failed to (?:add|get) (?:peer|wireguard)(?! (?:index|idx|end)\b| [\d.a-f:]+(?: |: rpc|$))[^\n]{0,60}|could not (?:create wireguard interface|setup wireguard)/,
+      /failed to (?:add|get) (?:peer(?!s\b)|wireguard)(?! (?:index|idx|end)\b| [\d.a-f:]+(?: |: rpc|$))[^\n]{0,60}|could not (?:create wireguard interface|setup wireguard)/,
     ),
     who: 'flanneld',
     meaning: 'flanneld runs, and the kernel did not take a route, a neighbour or a rule that leads to other nodes',
     causes: [
       'the device flannel.1 went down or was removed: NetworkManager, networkd, another network',
       'host-gw: the other node is not in the same layer 2 network, so it is no next hop',
+      '"Replacing existing route" and then "no such process": an old flannel takes away the new route in place of the ' +
+        'old one; update it, and until then ip route del the old one',
       'iptables is held by another program, or of another kind than its rules',
     ],
     look: ['ip -d addr show flannel.1; ip route | grep -i flannel', 'bridge fdb show dev flannel.1 | head'],
