@@ -55,9 +55,9 @@ export const nodeAgentErrors: readonly KnownError[] = [
     causes: [
       'IP_AUTODETECTION_METHOD names an interface or an address that this node does not have',
       'the node was made anew under another name, and the Node object of before has its address',
-      'autodetection takes an address that all nodes have or that moves: of a bridge (docker, br-…), of kube-ipvs0, a ' +
-        'virtual one of the API server (can-reach, /32); IP_AUTODETECTION_METHOD=kubernetes-internal-ip takes the one ' +
-        'of the Node object',
+      'autodetection takes an address that all nodes have or that moves: of a bridge (docker, br-…), of kube-ipvs0, ' +
+        'a virtual one of the API server (can-reach, /32); IP_AUTODETECTION_METHOD=kubernetes-internal-ip takes the ' +
+        'one of the Node object',
       'two nodes have one address (machines behind NAT, copies of one image)',
     ],
     look: ['ip -br addr; hostname', 'kubectl get nodes -o wide', 'calicoctl get nodes -o wide'],

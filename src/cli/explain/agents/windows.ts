@@ -37,8 +37,8 @@ export const windowsErrors: readonly KnownError[] = [
       'the address of the pod is not in the subnet of the network, or in use ("IP address is either invalid")',
       'the agent that makes the network (flanneld, calico-node) has not run since the node started',
       'an update of Windows is missing, or the network lost the adapter below it: its management address is on none',
-      'with containerd the interface of a pod comes after the ADD alone: antrea-agent 1.0 to 1.3 looks for it too early ' +
-        '("No MSFT_NetIPInterface objects found"): update Antrea',
+      'with containerd the interface of a pod comes after the ADD alone: antrea-agent 1.0 to 1.3 looks for it too ' +
+        'early ("No MSFT_NetIPInterface objects found"): update Antrea',
       'the service hns does not run, or hangs: "timed out", "RPC server is unavailable"',
       'win-bridge, win-overlay: the network of the name in the file is not made yet, or is of another type than ' +
         'L2Bridge or Overlay',

@@ -83,7 +83,7 @@ export const calicoClusterErrors: readonly KnownError[] = [
     meaning: 'BIRD refuses the configuration that calico-node wrote for it, and keeps the one of before',
     causes: [
       'a BGPPeer, a BGPConfiguration or a node has values that do not fit: a route reflector in another AS',
-      '"key does not exist": a node has no address in the data: it stands there under two names, a short and a full one',
+      '"key does not exist": a node has no address in the data: it is there under two names, a short and a full one',
       'a name or a password with characters that BIRD does not take',
       'the Secret of a password is not there, or calico-node may not read it (its role in that namespace)',
       'a template of your own (a ConfigMap over /etc/calico/confd) is for another release',

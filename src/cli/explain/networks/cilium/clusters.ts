@@ -88,8 +88,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
     meaning: 'the agent could not do what the BGP settings of this node ask for, so its peers miss routes',
     causes: [
       'two settings choose the same node, or name one peer or one AS number twice',
-      '"could not find existing peer": the AS number of a peer was changed while its session ran; restart the agent of ' +
-        'this node, which opens its sessions anew, or update Cilium',
+      '"could not find existing peer": the AS number of a peer was changed while its session ran; restart the agent ' +
+        'of this node, which opens its sessions anew, or update Cilium',
       'the Secret with the password of a peer is not in the namespace of bgp-secrets-namespace',
       'IPv6 only: the node has no router id (routerID in a CiliumBGPNodeConfigOverride; with a ' +
         'CiliumBGPPeeringPolicy the annotation cilium.io/bgp-virtual-router.ASN="router-id=ADDRESS")',

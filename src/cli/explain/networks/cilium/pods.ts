@@ -94,8 +94,8 @@ export const ciliumPodErrors: readonly KnownError[] = [
       'did not take its settings',
     causes: [
       'the pod cilium-envoy of this node does not run, or is of another release than the agent',
-      'it refuses the settings (a NACK earlier in the log says which), or is too slow to take them: "proxy state changes ' +
-        'failed: context deadline exceeded"',
+      'it refuses the settings (a NACK earlier in the log says which), or is too slow to take them: "proxy state ' +
+        'changes failed: context deadline exceeded"',
       'its ports or its sockets (/var/run/cilium/envoy) are taken, or left from before',
       'the agent is short of CPU: names that many pods ask for are learned too late',
     ],

@@ -43,8 +43,8 @@ export const ciliumStartErrors: readonly KnownError[] = [
       'it was killed by its startup probe while it built its programs: a slow node, a low CPU limit ("context ' +
         'canceled", "signal: killed")',
       'it found no device, no address for itself, or no interface of the cloud (ENI) yet',
-      '"several interfaces found with MAC": a bridge over the card has its MAC (br-ex of OVN), and Cilium knows the card ' +
-        'by that: one network only may have it',
+      '"several interfaces found with MAC": a bridge over the card has its MAC (br-ex of OVN), and Cilium knows the ' +
+        'card by that: one network only may have it',
       'the kernel lacks what a setting wants',
     ],
     look: [

@@ -72,8 +72,8 @@ export const flannelNodeErrors: readonly KnownError[] = [
     causes: [
       'the device flannel.1 went down or was removed: NetworkManager, networkd, another network',
       'host-gw: the other node is not in the same layer 2 network, so it is no next hop',
-      '"Replacing existing route" and then "no such process": an old flannel takes away the new route in place of the ' +
-        'old one; update it, and until then ip route del the old one',
+      '"Replacing existing route" and then "no such process": an old flannel takes away the new route in place of ' +
+        'the old one; update it, and until then ip route del the old one',
       'iptables is held by another program, or of another kind than its rules',
     ],
     look: ['ip -d addr show flannel.1; ip route | grep -i flannel', 'bridge fdb show dev flannel.1 | head'],
