@@ -21,9 +21,14 @@ export function readInputText(file: string): string {
   try {
     return readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (cause) {
-    const { code = '', message } = cause as NodeJS.ErrnoException
-    throw new CniError('input-unreadable', `cannot read ${nameOf(file)}: ${reasons[code] ?? message}`, { cause })
+    throw unreadable(file, cause)
   }
+}
+
+/** The error for a file that a person named and that could not be read. `cause`: what the system said. */
+export function unreadable(file: string, cause: unknown): CniError {
+  const { code = '', message } = cause as NodeJS.ErrnoException
+  return new CniError('input-unreadable', `cannot read ${nameOf(file)}: ${reasons[code] ?? message}`, { cause })
 }
 
 /**

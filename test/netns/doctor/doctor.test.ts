@@ -49,6 +49,19 @@ describe('doctor', () => {
     expect(stdout).not.toMatch(/as above; not looked at: as above/)
   })
 
+  it('says that it looked at no log where the file that is named is not there: exit code 3', () => {
+    const { exitCode, stdout } = node.sh('trestle doctor --only log --no-runtime --log /nonexist')
+    expect(exitCode, stdout).toBe(3)
+    expect(stdout).toMatch(/^log +not looked at: cannot read \/nonexist: there is no such file$/m)
+  })
+
+  it('reads a log that comes in a pipe', () => {
+    const line = 'level=error msg="failed to setup network for sandbox: cni plugin not initialized"'
+    const { exitCode, stdout } = node.sh(`echo '${line}' | trestle doctor --only log --no-runtime --log /dev/stdin`)
+    expect(exitCode, stdout).toBe(1)
+    expect(stdout).toContain('cni-not-initialized')
+  })
+
   it('makes no state directory where there is none, and says that the node is ready', () => {
     const states = `${node.root}/none`
     const ask = `TRESTLE_STATE_DIR=${states}/trestle trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`

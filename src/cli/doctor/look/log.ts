@@ -2,10 +2,11 @@
 // The last hour of what runtimes and kubelet wrote: each distinct error of pods' networks once, as `trestle explain`
 // knows it. From the journal, else from the files of distributions without one.
 
-import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import type { Run } from '../../../system/process/runner.ts'
 import { isOnPath } from '../../../system/process/tools.ts'
 import { recognise } from '../../explain/recognise.ts'
+import { unreadable } from '../../shell/read-input.ts'
 import type { LoggedError } from './facts.ts'
 
 const hourMs = 60 * 60 * 1000
@@ -31,12 +32,15 @@ export interface LogLine {
   readonly text: string
 }
 
-/** The lines of the last hour; undefined where there is no log. `file`: in place of all others. */
+/**
+ * The lines of the last hour; undefined where there is no log. `file`: in place of all others. Throws CniError 5 where
+ * that one cannot be read: nothing found there would say that nothing was logged.
+ */
 export async function readLog(run: Run, nowMs: number, file?: string): Promise<readonly LogLine[] | undefined> {
-  if (file !== undefined) return recent(linesOfFile(file, nowMs), nowMs)
+  if (file !== undefined) return recent(linesOf(file, endOfNamed(file), nowMs), nowMs)
   const journal = isOnPath('journalctl') ? await readJournal(run) : []
   if (journal.length > 0) return recent(journal, nowMs)
-  const all = files.flatMap((each) => linesOfFile(each, nowMs))
+  const all = files.flatMap((each) => linesOf(each, endIfThere(each), nowMs))
   return all.length > 0 || isOnPath('journalctl') ? recent(all, nowMs) : undefined
 }
 
@@ -65,9 +69,9 @@ function journalLine(line: string): readonly LogLine[] {
   }
 }
 
-function linesOfFile(file: string, nowMs: number): readonly LogLine[] {
+function linesOf(file: string, end: string, nowMs: number): readonly LogLine[] {
   const unit = file.slice(file.lastIndexOf('/') + 1)
-  return endOf(file)
+  return end
     .split('\n')
     .filter((text) => text !== '')
     .map((text) => ({ timeMs: timeIn(text, nowMs) ?? nowMs, unit, text }))
@@ -90,19 +94,33 @@ function timeIn(text: string, nowMs = Date.now()): number | undefined {
   return Number.isNaN(time) ? undefined : time
 }
 
-function endOf(file: string): string {
+/** A distribution has some of these files, and no other. */
+function endIfThere(file: string): string {
   try {
-    const { size } = statSync(file)
-    const length = Math.min(size, mostBytes)
-    const buffer = Buffer.alloc(length)
-    const fd = openSync(file, 'r')
-    try {
-      return buffer.toString('utf8', 0, readSync(fd, buffer, 0, length, size - length))
-    } finally {
-      closeSync(fd)
-    }
+    return endOf(file)
   } catch {
     return ''
+  }
+}
+
+function endOfNamed(file: string): string {
+  try {
+    // A pipe has no end to begin at: `--log <(journalctl -u kubelet)`.
+    return statSync(file).isFile() ? endOf(file) : readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw unreadable(file, cause)
+  }
+}
+
+function endOf(file: string): string {
+  const { size } = statSync(file)
+  const length = Math.min(size, mostBytes)
+  const buffer = Buffer.alloc(length)
+  const fd = openSync(file, 'r')
+  try {
+    return buffer.toString('utf8', 0, readSync(fd, buffer, 0, length, size - length))
+  } finally {
+    closeSync(fd)
   }
 }
 

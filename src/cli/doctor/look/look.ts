@@ -213,7 +213,7 @@ async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: n
 
 async function logged(run: Run, nowMs: number, file: string | undefined) {
   const lines = await readLog(run, nowMs, file)
-  // Whom the journal shows nothing it does not tell so.
-  if (lines?.length === 0 && !isRoot()) throw new Error(needsRoot)
+  // Whom the journal shows nothing it does not tell so; a file that may not be read has failed by now.
+  if (file === undefined && lines?.length === 0 && !isRoot()) throw new Error(needsRoot)
   return lines === undefined ? undefined : errorsIn(lines)
 }

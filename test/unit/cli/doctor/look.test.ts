@@ -27,6 +27,13 @@ async function errorsOf(lines: readonly string[]) {
 
 describe('the log', () => {
   it.each([
+    ['is not there', '/none', 'there is no such file'],
+    ['is a directory', '', 'it is a directory, and one file is needed'],
+  ])('is not taken for one without errors where its file %s', async (_, name, why) => {
+    await expect(readLog(noTools, nowMs, `${root}${name}`)).rejects.toThrow(`cannot read ${root}${name}: ${why}`)
+  })
+
+  it.each([
     ['klog', 'E1122 11:30:00.914392     236 pod_workers.go:1'],
     ['syslog', 'Nov 22 11:30:00 node1 kubelet[1]:'],
   ])("knows the time of %s, which is the node's own", async (_, head) => {
