@@ -62,6 +62,15 @@ describe('doctor', () => {
     expect(stdout).toContain('cni-not-initialized')
   })
 
+  it('says that it could not look into pods where nsenter does not run, and nothing against the pods', () => {
+    const hidden = 'mount --bind /dev/null "$(readlink -f "$(command -v nsenter)")"'
+    const options = `--config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`
+    const { stdout } = node.sh(`unshare -m sh -c '${hidden} && trestle doctor ${options} -o json'`)
+    const { findings, notLooked } = JSON.parse(stdout)
+    expect(findings.map(({ id }: { id: string }) => id)).toEqual(['not-ready-tool'])
+    expect(notLooked).toEqual([{ group: 'network', why: 'the inside of 2 pods: cannot run nsenter: EACCES' }])
+  })
+
   it('makes no state directory where there is none, and says that the node is ready', () => {
     const states = `${node.root}/none`
     const ask = `TRESTLE_STATE_DIR=${states}/trestle trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`

@@ -122,6 +122,8 @@ export interface StateFacts {
   /** What is not as it was made, inside pods. */
   readonly pods: readonly (PodName & { readonly found: readonly string[] })[]
   readonly podsNotLooked: number
+  /** Why live pods could not be looked into, each reason once, with how many they are. */
+  readonly podsNotSeen: readonly string[]
   readonly pendingCleanups: readonly AttachmentRecord[]
   readonly attachments: readonly Verdict[]
   readonly reservations: readonly ReservationVerdict[]

@@ -5,6 +5,7 @@ import { familyOf } from '../../../cni/model/address.ts'
 import { defined } from '../../../cni/model/defined.ts'
 import { CniError } from '../../../cni/model/error.ts'
 import { type CallContext, openContext } from '../../../commands/call/context.ts'
+import type { Listed } from '../../../commands/teardown/collect.ts'
 import { readDocuments } from '../../../compile/read-ip.ts'
 import type { NetworkSpec } from '../../../plan/model/attachment.ts'
 import { emptyNamespace } from '../../../plan/model/observed.ts'
@@ -22,7 +23,7 @@ import { probeNode } from '../probe/probe.ts'
 import type { ProbeFacts } from '../probe/probe-facts.ts'
 import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
 import { containerReason, groupsOfNode } from './container.ts'
-import { type NodeFacts, type NotLooked, unnamedSource } from './facts.ts'
+import { type NodeFacts, type NotLooked, type StateFacts, unnamedSource } from './facts.ts'
 import { lookAtFirewalls } from './firewalls.ts'
 import { lookAtKernel } from './kernel.ts'
 import { lookAtLimits } from './limits.ts'
@@ -87,7 +88,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       state: hasState()
         ? await look.at(
             ['network', 'addresses', 'ports'],
-            asRoot(() => lookAtState(context, listed)),
+            asRoot(() => stateOf(context, listed, look)),
             undefined,
           )
         : undefined,
@@ -146,6 +147,8 @@ function recorded(context: CallContext): Recorded {
 /** Those that one look is for. */
 type Groups = readonly Group[]
 
+type Look = ReturnType<typeof openLook>
+
 function openLook(progress: Progress) {
   const notLooked: NotLooked[] = []
   const at = async <T, E>(group: Group | Groups, body: () => T | Promise<T>, otherwise: E): Promise<T | E> => {
@@ -180,7 +183,14 @@ function whyOf(error: unknown): string {
   return (error as Error).message
 }
 
-function configurationsOf(look: ReturnType<typeof openLook>, { facts, found }: Runtimes) {
+/** Where a tool does not run in pods, the rest of the state is seen all the same. */
+async function stateOf(context: CallContext, listed: Listed, look: Look): Promise<StateFacts> {
+  const state = await lookAtState(context, listed)
+  for (const why of state.podsNotSeen) look.add({ group: 'network', why })
+  return state
+}
+
+function configurationsOf(look: Look, { facts, found }: Runtimes) {
   const byDirectory = new Map(facts.map((runtime) => [`${runtime.name} ${runtime.confDir}`, runtime]))
   return [...byDirectory.values()].map((runtime) => {
     const configuration = lookAtConfiguration(runtime, found)

@@ -49,6 +49,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
   const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
   const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
   const mtu = uplinkMtu()
+  const inside = await lookIntoPods(context, pods.slice(0, mostPods))
   return {
     differences: parts.differences.map(asDifference),
     state: parts.state,
@@ -56,8 +57,9 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(nameOf),
     elsewhere,
     partial: live.filter(({ spec, key }) => spec === undefined && key.role !== 'ipam').map(nameOf),
-    pods: await lookIntoPods(context, pods.slice(0, mostPods)),
+    pods: inside.filter(({ found }) => found.length > 0),
     podsNotLooked: Math.max(0, pods.length - mostPods),
+    podsNotSeen: reasonsOf(inside),
     pendingCleanups: allRecords().flatMap(({ record }) => (record.pendingCleanup === undefined ? [] : [record])),
     attachments: await judgeAll(context, listed),
     reservations: await judgeReservations(context, listed),
@@ -79,17 +81,20 @@ function asDifference({ op, found }: { readonly op: Op; readonly found: readonly
   return { kind: op.kind, dev, found }
 }
 
-async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]) {
-  const all: (PodName & { readonly found: readonly string[] })[] = []
+/** What a look into a pod gave. `why`: it could not be looked into, which says nothing about the pod. */
+type Inside = PodName & { readonly found: readonly string[]; readonly why?: string }
+
+async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]): Promise<readonly Inside[]> {
+  const all: Inside[] = []
   for (let at = 0; at < records.length; at += podsAtOnce) {
     const some = records.slice(at, at + podsAtOnce)
     all.push(...(await Promise.all(some.map((record) => lookIntoPod(context, record)))))
   }
-  return all.filter(({ found }) => found.length > 0)
+  return all
 }
 
 /** As CHECK, of what is in the pod; the result that libcni keeps says what later plugins changed. */
-async function lookIntoPod(context: CallContext, record: AttachmentRecord) {
+async function lookIntoPod(context: CallContext, record: AttachmentRecord): Promise<Inside> {
   const name = nameOf(record)
   const ops = podOpsOf(record)
   try {
@@ -98,8 +103,16 @@ async function lookIntoPod(context: CallContext, record: AttachmentRecord) {
   } catch (error) {
     // A pod that ends while we look has nothing that differs.
     const isGone = netnsState(record.netns) !== 'live'
-    return { ...name, found: isGone ? [] : [`it cannot be looked into: ${(error as Error).message}`] }
+    return { ...name, found: [], ...(isGone ? {} : { why: (error as Error).message }) }
   }
+}
+
+/** Each reason once: a tool that does not run is missed in every pod. */
+function reasonsOf(all: readonly Inside[]): readonly string[] {
+  const unseen = Map.groupBy(all, ({ why }) => why)
+  return [...unseen].flatMap(([why, pods]) =>
+    why === undefined ? [] : [`the inside of ${pods.length === 1 ? '1 pod' : `${pods.length} pods`}: ${why}`],
+  )
 }
 
 function nameOf(record: AttachmentRecord): PodName {

@@ -43,6 +43,7 @@ export const state: StateFacts = {
   elsewhere: [],
   pods: [],
   podsNotLooked: 0,
+  podsNotSeen: [],
   pendingCleanups: [],
   attachments: [],
   reservations: [],
