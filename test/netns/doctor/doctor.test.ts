@@ -83,6 +83,10 @@ describe('what is no fault', () => {
   it.each([
     ['rp_filter 1 with symmetric routes', 'sysctl -qw net.ipv4.conf.all.rp_filter=1'],
     [
+      'rp_filter 1 beside a link with a range for documentation, and one default route',
+      'ip link add up2 type veth peer name up2x && ip link set up2 up && ip link set up2x up && ip addr add 203.0.113.2/24 dev up2 && sysctl -qw net.ipv4.conf.all.rp_filter=1',
+    ],
+    [
       'FORWARD with policy DROP behind an accept',
       'iptables-nft -A FORWARD -s 10.240.0.0/24 -j ACCEPT && iptables-nft -A FORWARD -d 10.240.0.0/24 -j ACCEPT && iptables-nft -P FORWARD DROP',
     ],

@@ -12,13 +12,11 @@ import { textIfThere } from '../../../system/files/if-there.ts'
 import { readKey } from '../../../system/kernel/kernel-files.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
+import { farSender } from './far-sender.ts'
 import { keptSettings } from './sysctl-files.ts'
 
 /** Of a network's pods so many are asked the way to: they share it, or have one each. */
 const mostRoutes = 50
-
-/** A sender beyond every subnet of the node (RFC 5737, TEST-NET-3; RFC 3849); nothing is sent there. */
-const farSender = { 4: '203.0.113.77', 6: '2001:db8:ffff::77' } as const
 
 interface KernelSources {
   readonly host: ObservedNamespace
@@ -32,7 +30,7 @@ export async function lookAtKernel(run: Run, { host, networks, records }: Kernel
   const uplinks = uplinkAddresses(host)
   const keys = settingKeys([...links, ...uplinks.map(({ dev }) => dev)])
   const [backs, podRoutes, hasKubeProxy] = await Promise.all([
-    routesFrom(run, uplinks),
+    routesFrom(run, uplinks, host),
     podRouteFacts(run, records),
     seesKubeProxy(run),
   ])
@@ -68,9 +66,11 @@ function uplinkAddresses({ links, routes }: ObservedNamespace) {
   })
 }
 
-async function routesFrom(run: Run, uplinks: readonly { readonly dev: string; readonly address: string }[]) {
-  if (uplinks.length === 0) return []
-  const queries = uplinks.map(({ address }) => `route get ${farSender[4]} from ${address}`)
+/** Nothing is sent to the far sender: the kernel is asked for the way. */
+async function routesFrom(run: Run, uplinks: ReturnType<typeof uplinkAddresses>, { routes }: ObservedNamespace) {
+  const far = farSender([...routes.values()].flat().map(({ dst }) => dst))
+  if (uplinks.length === 0 || far === undefined) return []
+  const queries = uplinks.map(({ address }) => `route get ${far} from ${address}`)
   const found = await ask(run, queries)
   return uplinks.flatMap(({ dev, address }) => {
     const backBy = found.find((route) => route['from'] === address)?.['dev']
