@@ -45,6 +45,13 @@ describe('the configuration', () => {
     expect(node.doctor()).toMatchObject({ code: 0, ids: [] })
   })
 
+  it('a second file of the network in use is named, as lint does', () => {
+    done(`cp ${node.configDir}/10-pods.conflist ${node.configDir}/20-pods.conflist`)
+    const { code, findings } = node.doctor()
+    expect(findings).toMatchObject([{ id: 'same-network', on: `${node.configDir}/20-pods.conflist` }])
+    expect(code).toBe(1)
+  })
+
   it('an empty directory is one finding', () => {
     rmSync(`${node.configDir}/10-pods.conflist`)
     expect(node.doctor().ids).toEqual(['dir-empty'])

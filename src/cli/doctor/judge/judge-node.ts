@@ -39,7 +39,13 @@ const ofOthers = {
   'CRI-O': ['runtimes-differ', 'containerd-stops', 'cnitool-stops'],
 }
 
-/** Of the directory and the file in use; other files matter where one hides what is meant. */
+/** A file that lint finds to have the network in use, too: it is read by nobody, or shares its state. */
+function isSecondOfUsed({ id, file }: LintFinding, { network, files }: ConfigurationFacts): boolean {
+  const own = files.find((each) => each.file === file)
+  return id === 'same-network' && own !== undefined && own.network === network
+}
+
+/** Of the directory, the file in use and others of its network; further ones matter where one hides what is meant. */
 export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
   return facts.configurations
     .filter((each) => isMeantForPods(each, facts))
@@ -52,8 +58,10 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
         ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
       ]
       const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
-      const isMeant = ({ id, file, severity }: LintFinding) =>
-        severity !== 'note' && files.includes(file) && !skipped.includes(id)
+      const isMeant = (finding: LintFinding) =>
+        finding.severity !== 'note' &&
+        (files.includes(finding.file) || isSecondOfUsed(finding, each)) &&
+        !skipped.includes(finding.id)
       const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
       // Another file behind it is whole: that one is used when this one is put aside.
       const hasAnother = each.files.some(({ file, isOwn }) => isOwn && basename(file) !== stoppedBy)

@@ -209,6 +209,23 @@ describe('doctor judges', () => {
     expect(judge(shadowing('multus'))).toEqual([])
   })
 
+  it('another file of the network in use; of files of other networks nothing', () => {
+    const again = '/etc/cni/net.d/20-again.conflist'
+    const finding = { id: 'same-network', severity: 'warning', file: again, message: 'm', cause: 'c', cure: 'd' }
+    const behind = (network: string) => ({
+      ...healthy,
+      configurations: [
+        {
+          ...configuration,
+          findings: [finding],
+          files: [...(configuration?.files ?? []), { file: again, network, isOwn: true }],
+        } as never,
+      ],
+    })
+    expect(judge(behind('pods'))).toMatchObject([{ id: 'same-network', severity: 'warning', on: again }])
+    expect(judge(behind('storage'))).toEqual([])
+  })
+
   it('the bridge that another file wants for itself is seen with that file, and no finding of its own', () => {
     const used = {
       ...configuration,
