@@ -28,9 +28,10 @@ export const addressErrors: readonly KnownError[] = [
     ],
     look: ['ls /var/lib/cni/networks/*/ | wc -l', 'crictl pods -q | wc -l'],
     cure:
-      'when the first number is much larger than the second, clear the leaked files: the command below keeps what ' +
-      'a pod holds that the runtime lists (crictl), and what is younger than 5 minutes. After a move to trestle ' +
-      '`trestle adopt --apply` does it; `ipam.type` trestle takes such addresses back by itself',
+      'where `ls /var/lib/cni/networks/*/ | wc -l` is much more than `crictl pods -q | wc -l`, clear the leaked ' +
+      'files: the command below keeps what a pod holds that the runtime lists, and what is younger than 5 minutes; ' +
+      'without crictl (nerdctl, podman) it removes nothing. After a move to trestle `trestle adopt --apply` does ' +
+      'it; `ipam.type` trestle takes such addresses back by itself',
     run: clearHostLocal,
     alsoOurs: true,
   },

@@ -25,6 +25,10 @@ it('has texts for each, and explain has the same', async () => {
   }
 })
 
+it('has cures that stand alone: the commands that explain shows to look with are not printed', () => {
+  for (const { id, cure } of allChecks()) expect(cure, id).not.toMatch(/\b(?:first|second) number\b/)
+})
+
 it('lists them, in both formats', async () => {
   const { code, stdout } = await runCli(['doctor', '--list'])
   expect(code).toBe(0)
