@@ -31,7 +31,8 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
   }
   const isTailOpen = network.accepts || !firewall.endsInDrop
   if (isTailOpen || areAcceptsMissing || !isOfFamily(firewall, network)) return found
-  const seen = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${whatOf(network)}`
+  const what = whatOf(firewall, network)
+  const seen = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
   const run = acceptCommands(firewall, network)
   const more = run === undefined ? {} : { run }
   return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, seen, ...more })]
@@ -47,14 +48,18 @@ function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork):
 }
 
 /** What lets the pods' packets in, and the answers and what the node translated for them. */
-function acceptCommands({ base }: FirewallFacts, { subnets }: PodNetwork): string | undefined {
-  const ofFamily = subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
-  const lines = ofFamily.flatMap((subnet) => subnetAcceptLines(base, subnet))
+function acceptCommands(firewall: FirewallFacts, network: PodNetwork): string | undefined {
+  const lines = seenBy(firewall, network).flatMap((subnet) => subnetAcceptLines(firewall.base, subnet))
   return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
 }
 
-function isOfFamily({ base }: FirewallFacts, { subnets }: PodNetwork): boolean {
-  return subnets.length === 0 || subnets.some((subnet) => familiesOf(base).includes(familyOf(subnet)))
+function isOfFamily(firewall: FirewallFacts, network: PodNetwork): boolean {
+  return network.subnets.length === 0 || seenBy(firewall, network).length > 0
+}
+
+/** The ranges whose packets this firewall sees. */
+function seenBy({ base }: FirewallFacts, { subnets }: PodNetwork): readonly string[] {
+  return subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
 }
 
 function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {
@@ -62,8 +67,9 @@ function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {
   return base.family === 'ip' ? [4] : base.family === 'ip6' ? [6] : [4, 6]
 }
 
-function whatOf({ subnets, links }: PodNetwork): string {
-  return subnets.length > 0 ? subnets.join(' and ') : links.join(' and ')
+function whatOf(firewall: FirewallFacts, network: PodNetwork): string {
+  const those = network.subnets.length > 0 ? seenBy(firewall, network) : network.links
+  return those.join(' and ')
 }
 
 /** Whether a rule is about these pods: about all others where it is turned round, which is not told. */

@@ -318,6 +318,15 @@ describe('doctor judges firewalls', () => {
     expect(idsOf(facts)).toEqual(ids)
   })
 
+  it.each([
+    ['iptables', '10.240.0.0/24'],
+    ['ip6tables', 'fd00:240::/64'],
+  ] as const)('the tail of %s is about the ranges of its family', (program, range) => {
+    const both = { ...healthy.networks[0], subnets: ['10.240.0.0/24', 'fd00:240::/64'] } as never
+    const [found] = judge({ ...firewall([], true, { ...iptables, program }), networks: [both] })
+    expect(found?.seen).toMatch(new RegExp(`and none names ${range}$`))
+  })
+
   it('prints no command with words that a shell would run', () => {
     const evil = '-A FORWARD -s 10.240.0.0/24 -m comment --comment "$(reboot)" -j DROP'
     const [found] = judge(firewall([evil]))
