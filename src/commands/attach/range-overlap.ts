@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looks at what other interfaces have of a network's ranges: when it is set up, before an address is given out. One
-// process; an ADD of a network that is set up with these ranges looks at nothing.
+// process, one more for an error; an ADD of a network that is set up with these ranges looks at nothing.
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import {
@@ -9,6 +9,7 @@ import {
   type GatewaySide,
   hasOtherPods,
   hostRanges,
+  linksToKeep,
   overlapError,
   rangeOverlaps,
 } from '../../plan/ipam/range-overlap.ts'
@@ -36,7 +37,11 @@ export async function requireApart(
   const found = conf.allowOverlap ? [] : rangeOverlaps({ network, host, others })
   const isLive = hasOtherPods(key, host)
   const [first, ...more] = found
-  if (first !== undefined && !isLive) throw overlapError(network.name, first, more)
+  if (first !== undefined && !isLive) {
+    const { routes } = await observeHost(context.run, [], ['0.0.0.0/0', '::/0'])
+    const kept = linksToKeep({ links: host.links, routes })
+    throw overlapError(network.name, { overlaps: [first, ...more], kept })
+  }
   for (const each of found) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may lose their way\n`)
   return { excluded: addressesInRanges({ network, host }), mayOverlap: conf.allowOverlap || isLive }
 }

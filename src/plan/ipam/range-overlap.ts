@@ -98,15 +98,32 @@ export function describeOverlap(overlap: RangeOverlap): string {
   return `the range ${overlap.range} overlaps ${overlap.address} of ${placeOf(overlap)}`
 }
 
+/**
+ * Links that nobody removes to make room: lo and network cards, which are of no kind and which the kernel keeps, and
+ * those with a default route. `routes`: the default routes of the host.
+ */
+export function linksToKeep({ links, routes }: ObservedNamespace): ReadonlySet<string> {
+  const fixed = [...links.values()].filter(({ kind }) => kind === undefined).map(({ name }) => name)
+  const uplinks = [...routes.values()].flat().flatMap(({ dev }) => dev ?? [])
+  return new Set([...fixed, ...uplinks])
+}
+
+/** Overlaps that keep a network from being set up. `kept`: links that are not to be removed. */
+export interface Refusal {
+  readonly overlaps: readonly [RangeOverlap, ...RangeOverlap[]]
+  readonly kept: ReadonlySet<string>
+}
+
 /** CniError 110 for the first of the overlaps; the others are in `details`. */
-export function overlapError(name: string, first: RangeOverlap, more: readonly RangeOverlap[]): CniError {
+export function overlapError(name: string, { overlaps: [first, ...more], kept }: Refusal): CniError {
   const { range, address, link } = first
   const message = `network ${name}: the range ${range} overlaps ${address} of ${placeOf(first)}`
   const rest = more.map((each) => `${describeOverlap(each)}\n`).join('')
+  const removal = kept.has(link) ? '' : ` remove ${link} if it is left over,`
   return new CniError('range-in-use', message, {
     details:
       `${rest}pods and their gateway would get addresses of that subnet, the router's or the node's own: use ` +
-      `another range, remove ${link} if it is left over, or set "allowOverlap": true`,
+      `another range,${removal} or set "allowOverlap": true`,
   })
 }
 

@@ -195,7 +195,7 @@ function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {
 /** Another first ADD may have set up a network in the way since the ranges were looked at. */
 function requireApart(network: NetworkSpec, others: readonly NetworkSpec[], there: ReadonlySet<string>): void {
   const [first, ...more] = networkOverlaps(network, others).filter(({ link }) => there.has(link))
-  if (first !== undefined) throw overlapError(network.name, first, more)
+  if (first !== undefined) throw overlapError(network.name, { overlaps: [first, ...more], kept: new Set() })
 }
 
 /** The order of a set-up by itself, for attachments that are there. The result is the network as it is then. */

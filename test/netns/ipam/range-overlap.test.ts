@@ -60,6 +60,23 @@ describe('a range that overlaps', () => {
     attach(host, conf, { netns })
   })
 
+  it.each<[string, string, boolean]>([
+    ['lo', '127.0.0.0/24', false],
+    ['eth9', '192.0.2.0/24', true],
+    ['up9', '198.51.100.0/24', false],
+    ['six9', '2001:db8:6::/64', false],
+  ])('with that of %s: its removal is offered only where it may be left over', (link, podcidr, isOffered) => {
+    host.run('ip', ['link', 'set', 'lo', 'up'])
+    plug('eth9', '192.0.2.2/24')
+    plug('up9', '198.51.100.2/24')
+    plug('six9', '2001:db8:6::2/64')
+    host.run('ip', ['route', 'add', 'default', 'via', '198.51.100.1', 'table', '77'])
+    host.run('ip', ['route', 'add', 'default', 'via', '2001:db8:6::1'])
+    const refused = host.cni('ADD', netConf({ podcidr }), { netns: host.pod('a') })
+    expectError(refused, 110, ` of ${link}`)
+    expect(refused.json?.details?.includes(`remove ${link}`)).toBe(isOffered)
+  })
+
   it('of a delegated plugin is refused, and its lease given back', () => {
     plug('eth9', '192.0.2.2/24')
     const ips = [{ address: '192.0.2.9/24', gateway: '192.0.2.1' }]
