@@ -44,9 +44,11 @@ function bridgeFull({ bridge }: NetworkSpec, cause: Error): CniError {
 export function interfaceExists({ key, netns }: Pick<AddFacts, 'key' | 'netns'>, cause: Error): CniError {
   const { ifName } = key
   const details = cause instanceof CniError ? (cause.details ?? '') : ''
+  // The kernel refuses to remove it.
+  const removal = ifName === 'lo' ? '' : `, or remove it: nsenter --net=${netns} ip link del ${ifName}`
   return new CniError(
     'interface-name-taken',
     `CNI_IFNAME ${ifName}: an interface of that name is already in ${netns}`,
-    { details: `choose another name, or remove it: nsenter --net=${netns} ip link del ${ifName}\n${details}`, cause },
+    { details: `choose another name${removal}\n${details}`, cause },
   )
 }

@@ -41,6 +41,13 @@ describe('ADD', () => {
     expectNothingLeft(host, before)
   })
 
+  it('as lo is refused with code 4, and nobody is told to remove lo', () => {
+    const refused = host.cni('ADD', conf, { netns: host.pod('a'), ifName: 'lo' })
+    expectError(refused, 4, 'CNI_IFNAME lo: an interface of that name is already')
+    expect(refused.json?.details).not.toContain('ip link del')
+    expectNothingLeft(host, before)
+  })
+
   it('on a network that others use already, where the pod has an interface of that name, is refused as well', () => {
     const first = attach(host, conf, { id: 'c0' })
     const netns = host.pod('a')

@@ -10,7 +10,7 @@ export const nodeErrors = {
   },
   'interface-name-taken': {
     cause: 'the pod has an interface of this name already, made by somebody else',
-    cure: 'use another name, or remove it: `details` has the command',
+    cure: 'use another name, or remove it, unless it is lo: `details` has the command',
   },
   'netns-unusable': {
     cause: 'CNI_NETNS is no network namespace, or that of the node',
