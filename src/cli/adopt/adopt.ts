@@ -2,7 +2,8 @@
 // `trestle adopt`: live pods of the upstream chain get a record and our rules, and what the chain left
 // of pods that are gone is cleared. Without --apply it only tells.
 
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
+import { CniError } from '../../cni/model/error.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { requireState } from '../../system/files/state.ts'
 import { openNetns } from '../../system/kernel/netns.ts'
@@ -10,7 +11,7 @@ import { observeHost } from '../../system/kernel/observe.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { runnerUntil } from '../../system/process/runner.ts'
-import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { type Progress, withProgress } from '../shell/progress.ts'
 import { requireRoot } from '../shell/self.ts'
 import { type Entry, entryCounts, entryTable } from './entry.ts'
@@ -46,8 +47,7 @@ export const adoptCommand: Command = {
 async function run({ words, values, isJson, output }: Input): Promise<number> {
   const [file] = words
   const named = values['config-dir'] as string | undefined
-  if (named !== undefined && !existsSync(named))
-    throw new UsageError(`--config-dir ${named}: there is no such directory`)
+  if (named !== undefined) requireDirectory(named)
   const directory = named ?? defaultDirectory
   const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
   requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
@@ -66,6 +66,14 @@ async function run({ words, values, isJson, output }: Input): Promise<number> {
   if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
   else output.out(asText(entries, targets, file ?? directory))
   return code
+}
+
+/** Throws CniError 5: one that is not there says nothing about the networks of the node. */
+function requireDirectory(path: string): void {
+  const stat = statSync(path, { throwIfNoEntry: false })
+  if (stat?.isDirectory() === true) return
+  const why = stat === undefined ? 'there is no such directory' : 'it is no directory'
+  throw new CniError('input-unreadable', `--config-dir ${path}: ${why}`)
 }
 
 const done: readonly Entry['status'][] = ['ours', 'adopted', 'cleared']

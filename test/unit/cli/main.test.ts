@@ -47,7 +47,6 @@ describe('usage errors', () => {
     [['help', 'try', 'lint'], '"lint" is one word too many'],
     [['version', '--bogus'], 'there is no option "--bogus"; there are --output, --help'],
     [['gc', '--aply'], 'there is no option "--aply"; did you mean --apply?'],
-    [['adopt', '--config-dir', '/nonexistent'], '--config-dir /nonexistent: there is no such directory'],
     [['gc', '-x'], 'there is no option "-x"; there are --apply'],
     [['gc', '--apply=yes'], "Option '--apply' does not take an argument"],
     [['version', 'word'], '"word" is one word too many'],
@@ -59,6 +58,19 @@ describe('usage errors', () => {
     expect([code, stdout]).toEqual([2, ''])
     expect(stderr).toContain(message)
     expect(stderr).toContain('usage: trestle')
+  })
+})
+
+describe('what is named and cannot be looked at', () => {
+  it.each([
+    [['adopt', '--config-dir', '/nonexistent'], '--config-dir /nonexistent: there is no such directory'],
+    [['adopt', '--config-dir', '/dev/null'], '--config-dir /dev/null: it is no directory'],
+    [['adopt', '/nonexistent'], 'cannot read /nonexistent: there is no such file'],
+  ])('%j exits 3 and says why on stderr', async (args, message) => {
+    const { code, stdout, stderr } = await runCli(args)
+    expect([code, stdout]).toEqual([3, ''])
+    expect(stderr).toContain(message)
+    expect(stderr).not.toContain('usage: trestle')
   })
 })
 
