@@ -10,7 +10,7 @@ import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, readNetworkList, requestConf } from '../node/network-list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
-import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { assumedAdd, type Finds } from './assume.ts'
 import { assumedPrevious } from './assume-chained.ts'
@@ -85,9 +85,12 @@ function run({ words, values, isJson, output }: Input): number {
   return exitCode.fine
 }
 
+/** Which call the options ask for. Throws UsageError where they ask for more than one. */
 function plannedBy(values: Input['values']): Planned {
-  if (values['del'] === true) return 'DEL'
-  return values['flushed'] === true ? 'flushed' : values['later'] === true ? 'later' : 'first'
+  const [first, second] = (['later', 'flushed', 'del'] as const).filter((name) => values[name] === true)
+  if (second !== undefined) throw new UsageError(`--${first} and --${second} are two calls: use one of them`)
+  if (first === undefined) return 'first'
+  return first === 'del' ? 'DEL' : first
 }
 
 function planOfList(
