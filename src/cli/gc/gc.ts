@@ -11,6 +11,7 @@ import { collect, judgeAll } from '../../commands/teardown/collect.ts'
 import type { Verdict } from '../../plan/recovery/garbage.ts'
 import { type OrphanVerdict, orphanText } from '../../plan/recovery/kernel-orphans.ts'
 import { type ReservationVerdict, reservationText } from '../../plan/recovery/orphan-reservations.ts'
+import { requireState } from '../../system/files/state.ts'
 import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { type Progress, withProgress } from '../shell/progress.ts'
@@ -75,6 +76,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   const context = openContext(new AbortController().signal)
   const living = isAsked ? await askRuntime(endpoint, progress) : { listed: undefined, source: 'not asked' }
   progress('looking at attachments')
+  if (isApplied) requireState()
   let verdicts = await judgeAll(context, living.listed)
   const inTheWay = misplaced()
   if (isApplied) {

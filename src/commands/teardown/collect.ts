@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CniError } from '../../cni/model/error.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { type Facts, judge, type Verdict, youngestMs } from '../../plan/recovery/garbage.ts'
-import { networkDirectories, networkFiles, requireState } from '../../system/files/state.ts'
+import { networkDirectories, networkFiles, requireStateIfThere } from '../../system/files/state.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
 import { netnsState } from '../../system/kernel/netns.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
@@ -36,7 +36,7 @@ const pauseMs = 100
  * here: in another mount namespace every pod would look dead.
  */
 export async function judgeAll(context: CallContext, listed: Listed): Promise<readonly Verdict[]> {
-  requireState()
+  requireStateIfThere()
   for (let looks = 1; ; looks++) {
     const { facts, hidden } = look(context, listed)
     if (hidden === undefined) return facts.map(judge)

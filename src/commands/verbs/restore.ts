@@ -16,7 +16,7 @@ import { unpluggedPorts } from '../../plan/order/set-up.ts'
 import { opsOf } from '../../plan/order/stage.ts'
 import { ownStages } from '../../plan/order/stages.ts'
 import { acceptingAll } from '../../plan/recovery/earlier-networks.ts'
-import { networkParts, requireState } from '../../system/files/state.ts'
+import { networkParts, requireState, requireStateIfThere } from '../../system/files/state.ts'
 import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.ts'
 import { absentMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { execute } from '../../system/kernel/execute.ts'
@@ -63,12 +63,16 @@ const mostLooks = 3
  * attachments are of another host network namespace.
  */
 export async function restore(context: CallContext, apply: boolean): Promise<Restored> {
-  requireState()
+  if (apply) requireState()
+  // Where no state is there and none is made, there is nothing that a lock could guard.
+  const isLost = !apply && !requireStateIfThere()
   const others = recordsElsewhere(context)
   const [first] = others
   if (first !== undefined && others.length === allRecords().length) requireOwnHost(first, context.identity)
   if (apply) await endKilledCalls(false)
-  return await withLock({ ...machineLock(context, 'restore'), deadline: context.work }, async () => {
+  const locked = <T>(body: () => Promise<T>) =>
+    isLost ? body() : withLock({ ...machineLock(context, 'restore'), deadline: context.work }, body)
+  return await locked(async () => {
     const state = await missingState(context)
     if (apply) for (const { mend } of state) await mend()
     const { differences, lost } = await reconcile(context, { apply, others })

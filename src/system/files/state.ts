@@ -109,6 +109,13 @@ export function requireState(network?: string): void {
   }
 }
 
+/** The same of a state directory that is there, for who only looks: none is made. Returns whether it is there. */
+export function requireStateIfThere(): boolean {
+  const isThere = lstatSync(stateRoot(), { throwIfNoEntry: false }) !== undefined
+  if (isThere) requireState()
+  return isThere
+}
+
 /**
  * One that is not there yet is nobody's; a file in the place of an inner one is damage, which other checks deal with.
  */

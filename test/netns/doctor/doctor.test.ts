@@ -23,6 +23,14 @@ function done(line: string): void {
   expect(exitCode, `${line}: ${stderr}`).toBe(0)
 }
 
+/** Doctor of a node without a state directory, and whether it has one afterwards. */
+function askWithoutState() {
+  const states = `${node.root}/none`
+  const ask = `TRESTLE_STATE_DIR=${states}/trestle trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`
+  const { exitCode, stdout } = node.sh(ask)
+  return { exitCode, stdout, isThere: existsSync(states) }
+}
+
 describe('doctor', () => {
   it('finds nothing on a node whose pods have their network', () => {
     expect(node.broken(a, b)).toEqual([])
@@ -72,10 +80,22 @@ describe('doctor', () => {
   })
 
   it('makes no state directory where there is none, and says that the node is ready', () => {
-    const states = `${node.root}/none`
-    const ask = `TRESTLE_STATE_DIR=${states}/trestle trestle doctor --config-dir ${node.configDir} --bin-dir ${node.binDir} --no-runtime --log ${node.log}`
-    const { exitCode, stdout } = node.sh(ask)
-    expect({ exitCode, isThere: existsSync(states) }, stdout).toEqual({ exitCode: 0, isThere: false })
+    for (const { netns } of [a, b]) node.removePod(netns)
+    const { exitCode, stdout, isThere } = askWithoutState()
+    expect({ exitCode, isThere }, stdout).toEqual({ exitCode: 0, isThere: false })
+    expect(stdout).toContain('pods of trestle: none\n')
+  })
+
+  it('finds pods whose state was lost with its directory, makes none, and prints what writes it again', () => {
+    const { exitCode, stdout, isThere } = askWithoutState()
+    expect({ exitCode, isThere }, stdout).toEqual({ exitCode: 1, isThere: false })
+    expect(stdout).toMatch(/state-lacks.*\n.*the record of eth0 of container a /)
+    expect(stdout).toContain('pods of trestle: not known\n')
+    done(`mv ${node.stateDir} ${node.root}/lost`)
+    const lost = node.doctor()
+    expect(lost.findings.map(({ id }) => id).toSorted()).toEqual(['state-lacks', 'unsure'])
+    done(lost.findings.find(({ id }) => id === 'state-lacks')?.run ?? 'exit 9')
+    expect(node.doctor().findings.map(({ id }) => id)).toEqual(['record-partial'])
   })
 })
 

@@ -31,7 +31,7 @@ import { errorsIn, readLog } from './log.ts'
 import { podNetworks } from './networks.ts'
 import { lookAtPools, lookAtReadiness } from './pools.ts'
 import { defaults, lookAtRuntimes, type Named, type Runtimes } from './runtimes.ts'
-import { hasState, livePods, lookAtState } from './state.ts'
+import { hasOwnLinks, hasState, livePods, lookAtState } from './state.ts'
 
 /**
  * What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal.
@@ -85,13 +85,15 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
     ...defined({
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
-      state: hasState()
-        ? await look.at(
-            ['network', 'addresses', 'ports'],
-            asRoot(() => stateOf(context, listed, look)),
-            undefined,
-          )
-        : undefined,
+      // A container has no state of its node, whose links it may see.
+      state:
+        hasState() || (why === undefined && hasOwnLinks(host))
+          ? await look.at(
+              ['network', 'addresses', 'ports'],
+              asRoot(() => stateOf(context, listed, look)),
+              undefined,
+            )
+          : undefined,
       firewalls: await look.at(
         'firewall',
         asRoot(() => lookAtFirewalls(run, { specs, networks })),

@@ -9,6 +9,8 @@ import { judgeReservations } from '../../../commands/recover/orphan-reservations
 import { judgeAll, type Listed } from '../../../commands/teardown/collect.ts'
 import { restore } from '../../../commands/verbs/restore.ts'
 import { difference } from '../../../plan/difference/difference.ts'
+import { keyOfHostLink } from '../../../plan/model/names.ts'
+import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { Op } from '../../../plan/model/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../../plan/model/record.ts'
 import { expectedBy, expectedOps } from '../../../plan/order/expected.ts'
@@ -27,9 +29,14 @@ import type { Difference, PodName, StateFacts } from './facts.ts'
 const mostPods = 200
 const podsAtOnce = 8
 
-/** Whether there is anything of trestle on this node. */
+/** Whether there is a state directory. */
 export function hasState(): boolean {
   return existsSync(stateRoot())
+}
+
+/** Whether a pod's end on the node says that it is of trestle: of that there is state, or it was lost. */
+export function hasOwnLinks({ links }: ObservedNamespace): boolean {
+  return [...links.values()].some(({ name, alias }) => keyOfHostLink(name, alias) !== undefined)
 }
 
 /** Finished attachments of this node whose pods live. */
