@@ -8,7 +8,7 @@ import type { Observed, ObservedNamespace, ObservedRoute } from '../model/observ
 import type { Op } from '../model/op.ts'
 import { mainTable } from '../model/rtnetlink.ts'
 import { forwardingKey } from '../modes/network.ts'
-import { linkDifference } from './link-difference.ts'
+import { linkDifference, podEndDifference } from './link-difference.ts'
 import { queueDifference } from './queue-difference.ts'
 import { tableDifference } from './table-difference.ts'
 import { valueDifference } from './value-difference.ts'
@@ -24,6 +24,14 @@ export function difference(ops: readonly Op[], observed: Observed): readonly Dif
   return ops.flatMap((op) => {
     const found = opDifference(op, observed)
     return found.length === 0 ? [] : [{ op, found }]
+  })
+}
+
+/** What does not hold inside the pod: of operations there, and of its end of a link that is made on the host. */
+export function podDifference(ops: readonly Op[], observed: Observed): readonly string[] {
+  return ops.flatMap((op) => {
+    if (op.kind === 'veth.add' || op.kind === 'macvlan.add') return podEndDifference(op, observed)
+    return op.in === 'pod' ? opDifference(op, observed) : []
   })
 }
 

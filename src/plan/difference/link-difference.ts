@@ -86,33 +86,45 @@ function settingDifference(op: PresentLinkOp, link: ObservedLink): readonly stri
 }
 
 function vethDifference(op: Extract<Op, { kind: 'veth.add' }>, observed: Observed): readonly string[] {
-  const host = onLink(observed.host, op.name, (link) => [
+  const onHost = onLink(observed.host, op.name, (link) => [
     ...(link.up ? [] : [`${op.name} is down`]),
     ...valueDifference(`MAC of ${op.name}`, link.mac, op.mac),
     ...valueDifference(`MTU of ${op.name}`, link.mtu, op.mtu),
     ...valueDifference(`bridge of ${op.name}`, link.master ?? 'none', op.master ?? 'none'),
   ])
-  const pod = observed.pod
-  if (pod === undefined) return host
-  const hostEnd = observed.host.links.get(op.name)
-  const inPod = onLink(pod, op.peer, (link) => [
+  return [...onHost, ...podEndDifference(op, observed)]
+}
+
+/** What differs of the pod's own end alone; that it is the right one only where the host's end was looked at, too. */
+export function podEndDifference(
+  op: Extract<Op, { kind: 'veth.add' | 'macvlan.add' }>,
+  { host, pod }: Observed,
+): readonly string[] {
+  if (pod === undefined) return []
+  if (op.kind === 'macvlan.add') return macvlanInPod(op, pod, host.links.get(op.dev))
+  const hostEnd = host.links.get(op.name)
+  return onLink(pod, op.peer, (link) => [
     ...valueDifference(`MAC of ${op.peer}`, link.mac, op.peerMac),
     ...valueDifference(`MTU of ${op.peer}`, link.mtu, op.peerMtu ?? op.mtu),
     ...(hostEnd === undefined ? [] : valueDifference(`other end of ${op.name}`, hostEnd.peerIndex ?? 0, link.index)),
   ])
-  return [...host, ...inPod]
 }
 
-function macvlanDifference(op: Extract<Op, { kind: 'macvlan.add' }>, { host, pod }: Observed): readonly string[] {
-  const master = host.links.get(op.dev)
-  if (master === undefined) return [`${op.dev} is missing`]
-  if (pod === undefined) return []
+function macvlanDifference(op: Extract<Op, { kind: 'macvlan.add' }>, observed: Observed): readonly string[] {
+  return observed.host.links.has(op.dev) ? podEndDifference(op, observed) : [`${op.dev} is missing`]
+}
+
+function macvlanInPod(
+  op: Extract<Op, { kind: 'macvlan.add' }>,
+  pod: ObservedNamespace,
+  master: ObservedLink | undefined,
+): readonly string[] {
   return onLink(pod, op.ifName, (link) => [
     ...valueDifference(`kind of ${op.ifName}`, link.kind ?? 'none', 'macvlan'),
     ...valueDifference(`macvlan mode of ${op.ifName}`, link.macvlanMode ?? 'none', op.mode),
     ...valueDifference(`MAC of ${op.ifName}`, link.mac, op.mac),
     ...valueDifference(`MTU of ${op.ifName}`, link.mtu, op.mtu),
-    ...valueDifference(`master of ${op.ifName}`, link.peerIndex ?? 0, master.index),
+    ...(master === undefined ? [] : valueDifference(`master of ${op.ifName}`, link.peerIndex ?? 0, master.index)),
   ])
 }
 

@@ -31,6 +31,11 @@ function attachListed(first: object, behind: object): string {
   return netns
 }
 
+/** What doctor finds between state and kernel. */
+function doctor(): { readonly exitCode: number; readonly findings: readonly object[] } {
+  return JSON.parse(runtime.command('doctor', '--only', 'network', '--no-runtime', '-o', 'json').stdout)
+}
+
 describe.skipIf(missing !== undefined)(`CHECK of a list${missing === undefined ? '' : ` (${missing})`}`, () => {
   it.each([
     ['its own', ours, { mtu: 1400 }],
@@ -40,8 +45,10 @@ describe.skipIf(missing !== undefined)(`CHECK of a list${missing === undefined ?
     const netns = attachListed(first, behind)
     const checked = runtime.tool('check', netns)
     expect(checked.code, checked.stderr).toBe(0)
+    expect(doctor()).toMatchObject({ exitCode: 0, findings: [] })
     host.inPod(netns, 'ip', ['link', 'set', 'eth0', 'mtu', '1300'])
     expect(runtime.tool('check', netns).stderr).toContain('MTU of eth0 is 1300, not 1400')
+    expect(doctor().findings).toMatchObject([{ id: 'pod-differs', seen: 'MTU of eth0 is 1300, not 1400' }])
     expect(runtime.tool('del', netns).code).toBe(0)
   })
 

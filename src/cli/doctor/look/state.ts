@@ -8,12 +8,11 @@ import { judgeOrphans } from '../../../commands/recover/kernel-orphans.ts'
 import { judgeReservations } from '../../../commands/recover/orphan-reservations.ts'
 import { judgeAll, type Listed } from '../../../commands/teardown/collect.ts'
 import { restore } from '../../../commands/verbs/restore.ts'
-import { difference } from '../../../plan/difference/difference.ts'
+import { podDifference } from '../../../plan/difference/difference.ts'
 import { keyOfHostLink } from '../../../plan/model/names.ts'
 import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { Op } from '../../../plan/model/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../../plan/model/record.ts'
-import { expectedBy, expectedOps } from '../../../plan/order/expected.ts'
 import { namesIn } from '../../../system/files/files.ts'
 import { stateRoot } from '../../../system/files/state.ts'
 import { hostStateOf } from '../../../system/kernel/host-namespace.ts'
@@ -22,7 +21,7 @@ import { netnsState } from '../../../system/kernel/netns.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { misplaced } from '../../../system/store/misplaced.ts'
 import { allRecords } from '../../../system/store/records.ts'
-import { cachedAttachment } from '../../../system/upstream/libcni-cache.ts'
+import { expectedOfRecord } from '../pod/expected.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'
 
 /** Each costs a process in its namespace, so many at a time. */
@@ -103,9 +102,10 @@ async function lookIntoPods(context: CallContext, records: readonly AttachmentRe
 /** As CHECK, of what is in the pod; the result that libcni keeps says what later plugins changed. */
 async function lookIntoPod(context: CallContext, record: AttachmentRecord): Promise<Inside> {
   const name = nameOf(record)
-  const ops = podOpsOf(record)
+  const ops = expectedOfRecord(record)
+  const inPod = ops.filter((op) => op.in === 'pod')
   try {
-    const found = difference(ops, await observeFor(context, record.netns.path, ops)).flatMap((each) => each.found)
+    const found = podDifference(ops, await observeFor(context, record.netns.path, inPod))
     return { ...name, found: [...new Set(found)] }
   } catch (error) {
     // A pod that ends while we look has nothing that differs.
@@ -125,13 +125,6 @@ function reasonsOf(all: readonly Inside[]): readonly string[] {
 function nameOf(record: AttachmentRecord): PodName {
   const { pod, key } = record
   return { pod: describeHolder(record), ...(pod === undefined ? {} : { sandbox: key.containerId }) }
-}
-
-function podOpsOf({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
-  if (spec === undefined) return []
-  const cached = cachedAttachment(key)
-  const now = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
-  return expectedOps(now, network, { all: network === undefined ? [] : [network] }).filter((op) => op.in === 'pod')
 }
 
 function listeners(record: AttachmentRecord) {

@@ -11,11 +11,11 @@ import type { Observed, ObservedLink, ObservedRoute } from '../../../plan/model/
 import type { Op } from '../../../plan/model/op.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
 import { setSpec } from '../../../plan/model/sets.ts'
-import { expectedBy, expectedOps } from '../../../plan/order/expected.ts'
 import { type CachedAttachment, podIpsOf } from '../../../plan/upstream/libcni-cache.ts'
 import { netnsState } from '../../../system/kernel/netns.ts'
 import { allRecords } from '../../../system/store/records.ts'
-import { allCachedAttachments, cachedAttachment } from '../../../system/upstream/libcni-cache.ts'
+import { allCachedAttachments } from '../../../system/upstream/libcni-cache.ts'
+import { expectedOfRecord } from './expected.ts'
 import type { PodAttachment, PodFacts, PodSandbox } from './pod-facts.ts'
 
 /** The shortest beginning of a container id that is taken for one, as crictl shows them. */
@@ -70,7 +70,7 @@ async function ofRecord(context: CallContext, record: AttachmentRecord): Promise
   const { key, netns, createdAt, spec, pendingCleanup = [] } = record
   const pod = podOf(record)
   const state = netnsState(netns)
-  const ops = opsOf(record)
+  const ops = expectedOfRecord(record)
   const observed = state === 'live' ? await observeFor(context, netns.path, ops).catch(() => undefined) : undefined
   return {
     containerId: key.containerId,
@@ -90,13 +90,6 @@ async function ofRecord(context: CallContext, record: AttachmentRecord): Promise
     differences: observed === undefined ? [] : differencesOf(ops, observed),
     pendingCleanup,
   }
-}
-
-function opsOf({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
-  if (spec === undefined) return []
-  const cached = cachedAttachment(key)
-  const now = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
-  return expectedOps(now, network, { all: network === undefined ? [] : [network] })
 }
 
 function differencesOf(ops: readonly Op[], observed: Observed): readonly string[] {

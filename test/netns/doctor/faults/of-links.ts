@@ -110,6 +110,15 @@ export const linkFaults: readonly Fault[] = [
     isAnew: true,
   },
   {
+    what: "a pod's own end with a larger MTU than the node's",
+    source: 'moby/moby#4282',
+    make: 'ip -n $NS link set eth0 mtu 9000',
+    doctor: ['pod-differs'],
+    names: 'MTU of eth0 is 9000, not 1500',
+    explain: ['attachment-differs'],
+    isAnew: true,
+  },
+  {
     what: "a pod's veth removed",
     source: 'projectcalico/calico#4778',
     make: 'ip link del $VETH',

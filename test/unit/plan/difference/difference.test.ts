@@ -2,7 +2,7 @@
 // desired − observed: nothing when everything is there, the right sentence for each thing that is not.
 
 import { describe, expect, it } from 'vitest'
-import { difference } from '../../../../src/plan/difference/difference.ts'
+import { difference, podDifference } from '../../../../src/plan/difference/difference.ts'
 import { indexElements } from '../../../../src/plan/model/elements.ts'
 import { emptyNamespace, type Observed, type ObservedLink } from '../../../../src/plan/model/observed.ts'
 import type { Op } from '../../../../src/plan/model/op.ts'
@@ -143,6 +143,38 @@ describe('difference', () => {
     const found = foundIn({ ...applied, ...changed })
     expect(found.length).toBeGreaterThan(0)
     expect(found.join('\n')).toMatch(sentence)
+  })
+
+  it('tells of the inside of a pod alone, with its end of the pair, whose host end was not looked at', () => {
+    const inside = (...ends: ObservedLink[]): Observed => {
+      return { host: emptyNamespace, pod: { ...pod, ...links(...ends), routes: pod.routes }, sysctls: new Map() }
+    }
+    expect(podDifference(ops, inside(eth0))).toEqual([])
+    expect(podDifference(ops, inside({ ...eth0, mtu: 9000 }))).toEqual(['MTU of eth0 is 9000, not 1500'])
+    expect([...new Set(podDifference(ops, inside()))]).toEqual(['eth0 is missing'])
+  })
+
+  it('tells of a macvlan in a pod, whose master was not looked at', () => {
+    const [mac, made] = ['02:00:00:00:00:01', '02:00:00:00:00:02']
+    const macvlan: Op = {
+      in: 'host',
+      kind: 'macvlan.add',
+      dev: 'up0',
+      name: 'mac1',
+      ifName: 'eth0',
+      mac: made,
+      mtu: 1500,
+      group: 1,
+      mode: 'bridge',
+      why: 'w',
+    }
+    const end = { ...eth0, kind: 'macvlan', macvlanMode: 'bridge', peerIndex: 7 }
+    const inPod = (link: ObservedLink) => podDifference([macvlan], { ...applied, pod: links(link) })
+    expect(inPod(end)).toEqual([])
+    expect(inPod({ ...end, mtu: 9000, mac })).toEqual([
+      `MAC of eth0 is ${mac}, not ${made}`,
+      'MTU of eth0 is 9000, not 1500',
+    ])
   })
 
   it('misses a setting of IPv6 where its link is gone, not where the link has no IPv6', () => {
