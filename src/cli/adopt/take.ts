@@ -86,14 +86,15 @@ export function ownerOf({ spec }: Pick<Taking, 'spec'>): UpstreamOwner {
   return { ...spec.key, addresses, accepts: [] }
 }
 
-/** The alias by which people know whose link it is, and the setting that host ports on 127.0.0.1 need. */
+/** The aliases by which people know whose links they are, and the setting that host ports on 127.0.0.1 need. */
 function markOps({ spec }: Taking): readonly Op[] {
-  const dev = spec.host?.name ?? ''
-  const alias = aliasOf(spec.key)
-  return [
-    { in: 'host', kind: 'link.alias', dev, alias, noLinkLocal: false, why: `mark ${dev} as ours` },
-    ...afterRuleOps(spec),
-  ]
+  const { ifb, ifbAlias } = spec.bandwidth?.egress ?? {}
+  return [...aliasOps(spec.host?.name, aliasOf(spec.key)), ...aliasOps(ifb, ifbAlias), ...afterRuleOps(spec)]
+}
+
+function aliasOps(dev: string | undefined, alias: string | undefined): readonly Op[] {
+  if (dev === undefined || alias === undefined) return []
+  return [{ in: 'host', kind: 'link.alias', dev, alias, noLinkLocal: false, why: `mark ${dev} as ours` }]
 }
 
 function reserveAddresses({ spec, conf }: Taking): void {

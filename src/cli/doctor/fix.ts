@@ -17,6 +17,7 @@ const restored: readonly (DoctorCheckId | SharedCheckId)[] = [
   'bridge-differs',
   'route-missing',
   'port-differs',
+  'alias-missing',
   'limit-missing',
   'setting-differs',
   'accept-missing',

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { missingCnitool, openRuntime, type Runtime } from '../../support/cnitool.ts'
 import { type Finished, type Host, openHost, snapshot } from '../../support/host.ts'
 
-const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap'])
+const missing = missingCnitool(['bridge', 'ptp', 'host-local', 'portmap', 'bandwidth'])
 if (missing !== undefined) console.warn(missing)
 
 const network = 'taken'
@@ -144,6 +144,18 @@ describe.skipIf(missing !== undefined)('adopt', () => {
     for (const netns of [a, b]) expect(runtime.tool('del', netns, portsOf(8001)).code).toBe(0)
     expect(host.run('ip', ['-br', 'link']).stdout).not.toContain('veth')
     expect(host.run('nft', ['list', 'table', 'inet', 'trestle']).stdout).not.toMatch(/10\.80\.0\.[23]\b/)
+  })
+
+  it('leaves nothing for restore and doctor to find, of a pod with limits too', () => {
+    const { plugins, ...rest } = list()
+    runtime.write({ ...rest, plugins: [...plugins, { type: 'bandwidth', capabilities: { bandwidth: true } }] })
+    const bandwidth = { ingressRate: 8e6, ingressBurst: 8e5, egressRate: 8e6, egressBurst: 8e5 }
+    expect(runtime.tool('add', host.pod('a'), { bandwidth })).toMatchObject({ code: 0 })
+    convertList()
+    expect(adopt('--apply')).toMatchObject({ code: 0, statuses: ['adopted'] })
+    expect(runtime.command('restore', '--dry-run')).toMatchObject({ code: 0, stdout: '0 missing, 0 lost\n' })
+    const words = ['--only', 'network', '--no-runtime', '--config-dir', runtime.directory, '-o', 'json']
+    expect(JSON.parse(runtime.command('doctor', ...words).stdout)).toMatchObject({ exitCode: 0, findings: [] })
   })
 
   it('leaves a pod alone whose host port another pod has by now', () => {

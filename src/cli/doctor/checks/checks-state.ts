@@ -45,6 +45,14 @@ export const stateChecks = {
     cure: 'make it again as state says, and keep network managers away (docs/host.md)',
     run: restore,
   },
+  'alias-missing': {
+    group: 'network',
+    severity: 'warning',
+    meaning: 'packets pass; but whose link it is nobody could tell any more, were its record lost',
+    cause: 'a network manager or a script changed the alias of a link',
+    cure: 'write it again',
+    run: restore,
+  },
   'limit-missing': {
     group: 'network',
     severity: 'warning',

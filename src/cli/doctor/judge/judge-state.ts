@@ -25,11 +25,13 @@ export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly 
 }
 
 /** The check that a difference belongs to; forwarding is the kernel's (judge-kernel.ts). */
-function checkOf({ kind, dev }: Difference, bridges: ReadonlySet<string>): Found['id'] | undefined {
+function checkOf({ kind, dev, found }: Difference, bridges: ReadonlySet<string>): Found['id'] | undefined {
   if (kind === 'forwarding.on') return undefined
   if (kind.startsWith('nft.')) return 'rules-missing'
   if (kind.startsWith('qdisc.') || kind.startsWith('filter.') || kind === 'ifb.add') return 'limit-missing'
   if (kind === 'sysctl.write') return 'setting-differs'
+  // What makes a link that is gone says so.
+  if (kind === 'link.alias') return found.includes(`${dev} is missing`) ? undefined : 'alias-missing'
   if (kind === 'hostroute.replace') return 'route-missing'
   return bridges.has(dev) || kind === 'bridge.add' ? 'bridge-differs' : 'port-differs'
 }

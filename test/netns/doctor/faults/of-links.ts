@@ -53,6 +53,14 @@ export const linkFaults: readonly Fault[] = [
     explain: ['attachment-differs'],
   },
   {
+    what: "the alias of a pod's end gone",
+    source: 'https://man7.org/linux/man-pages/man8/ip-link.8.html',
+    make: "ip link set $VETH alias ''",
+    doctor: ['alias-missing'],
+    names: 'is none, not trestle:pods/a/eth0',
+    explain: ['attachment-differs'],
+  },
+  {
     what: 'hairpin off',
     source: 'kubernetes/kubernetes#20475',
     make: 'bridge link set dev $VETH hairpin off',

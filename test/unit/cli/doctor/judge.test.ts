@@ -168,6 +168,18 @@ describe('doctor judges', () => {
       ['error route-missing'],
     ],
     [
+      'an alias that is gone, of a link that passes all packets',
+      withState({ differences: [{ kind: 'link.alias', dev: 'veth1', found: ['alias of veth1 is none, not x'] }] }),
+      ['warning alias-missing'],
+    ],
+    [
+      'the ifb of a limit gone with its alias',
+      withState({
+        differences: ['ifb.add', 'link.alias'].map((kind) => ({ kind, dev: 'ifb1', found: ['ifb1 is missing'] })),
+      }),
+      ['warning limit-missing'],
+    ],
+    [
       'a lost limit',
       withState({ differences: [{ kind: 'qdisc.tbf', dev: 'veth1', found: ['x'] }] }),
       ['warning limit-missing'],
