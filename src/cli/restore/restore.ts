@@ -15,7 +15,8 @@ export const restoreCommand: Command = {
   description: [
     'Compares the state of every network with the host and makes what is missing: bridges and their ports, nftables',
     'rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. With --dry-run',
-    'it only tells: exit code 1 when something is missing. Exit code 1 also for an interface that is lost.',
+    'it only tells: exit code 1 when something is missing. Exit code 1 also for an interface that is lost',
+    'while its pod lives; of a pod whose namespace is gone DEL or `trestle gc` removes what is left.',
   ].join('\n'),
   options: {
     'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' },
@@ -53,6 +54,7 @@ async function run({ values, isJson, output }: Input): Promise<number> {
       applied: !isDry,
       missing,
       lost: restored.lost,
+      ended: restored.ended,
       elsewhere: restored.elsewhere,
       exitCode: code,
     }
@@ -61,12 +63,14 @@ async function run({ values, isJson, output }: Input): Promise<number> {
   return code
 }
 
-function asText({ missing, lost, elsewhere }: Restored, isDry: boolean): string {
+function asText({ missing, lost, ended, elsewhere }: Restored, isDry: boolean): string {
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
     ...missing.map((text) => `  ${verb}  ${text}\n`),
     ...lost.map((text) => `  lost      ${text}: its interface is gone, the pod must be made anew\n`),
+    ...ended.map((text) => `  ended     ${text}: its namespace is gone; DEL or trestle gc removes what is left\n`),
     ...elsewhere.map((text) => `  left      ${text}: it is of another host network namespace\n`),
   ]
-  return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost\n`
+  const more = ended.length === 0 ? '' : `, ${ended.length} ended`
+  return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost${more}\n`
 }

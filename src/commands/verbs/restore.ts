@@ -6,7 +6,7 @@ import { CommandError } from '../../compile/command-error.ts'
 import { type Difference, difference } from '../../plan/difference/difference.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Op } from '../../plan/model/op.ts'
-import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { portOps } from '../../plan/modes/bridge.ts'
 import { featureOps } from '../../plan/modes/features.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
@@ -21,6 +21,7 @@ import { absentAccepts, lookingOnce } from '../../system/firewalls/host-accept.t
 import { absentMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { execute } from '../../system/kernel/execute.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { endKilledCalls } from '../../system/process/call-processes.ts'
 import { machineId } from '../../system/process/process-identity.ts'
@@ -39,6 +40,8 @@ import { executeWithRules } from '../teardown/orphan-elements.ts'
 export interface Restored {
   readonly missing: readonly string[]
   readonly lost: readonly string[]
+  /** Those whose namespace is gone, too: there is nothing to make, DEL or `gc` removes what is left. */
+  readonly ended: readonly string[]
   /** Attachments of another host network namespace: left alone. */
   readonly elsewhere: readonly string[]
   readonly parts: RestoredParts
@@ -75,14 +78,14 @@ export async function restore(context: CallContext, apply: boolean): Promise<Res
   return await locked(async () => {
     const state = await missingState(context)
     if (apply) for (const { mend } of state) await mend()
-    const { differences, lost } = await reconcile(context, { apply, others })
+    const { differences, lost, ended } = await reconcile(context, { apply, others })
     const accepts = await missingAcceptTexts(context)
     if (apply) await settleHostAccepts(context)
     const texts = state.map(({ text }) => text)
     // Several operations may say the same of one link.
     const missing = [...new Set([...texts, ...differences.flatMap(({ found }) => found), ...accepts])]
     const parts = { state: texts, differences, accepts, lost }
-    return { missing, lost: lost.map(describe), elsewhere: others.map(describe), parts }
+    return { missing, lost: lost.map(describe), ended: ended.map(describe), elsewhere: others.map(describe), parts }
   })
 }
 
@@ -96,12 +99,12 @@ interface Reconciling {
 async function reconcile(context: CallContext, { apply, others }: Reconciling) {
   const all: Difference[] = []
   for (let looks = 1; ; looks++) {
-    const { differences, rules, lost } = await compare(context, others)
+    const { differences, rules, ...gone } = await compare(context, others)
     all.push(...differences)
-    if (!apply || differences.length === 0) return { differences: all, lost }
+    if (!apply || differences.length === 0) return { differences: all, ...gone }
     try {
       await applyDifferences(context, differences, rules)
-      return { differences: all, lost }
+      return { differences: all, ...gone }
     } catch (error) {
       if (looks === mostLooks || !isOvertaken(error)) throw error
     }
@@ -129,9 +132,18 @@ async function compare(context: CallContext, others: readonly AttachmentRecord[]
   )
   const ops = [...linkOps(networks, attachments), ...unplugged.flatMap(portOps), ...rules]
   const differences = difference(ops, { host, ...(await observeBesideLinks(context.run, ops)) })
-  const finished = new Set(allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [textOf(record.key)])))
-  const lost = all.filter((spec) => !isThere(spec) && finished.has(textOf(spec.key)))
-  return { differences, rules, lost }
+  return { differences, rules, ...withoutLink(all.filter((spec) => !isThere(spec))) }
+}
+
+/** Of finished attachments without their link: whose pod lives, or may, and whose namespace is gone. */
+function withoutLink(specs: readonly AttachmentSpec[]) {
+  const records = allRecords().flatMap(({ isPending, record }) => (isPending ? [] : [record]))
+  const found = specs.flatMap((spec) => {
+    const record = records.find(({ key }) => sameKey(key, spec.key))
+    return record === undefined ? [] : [{ spec, isEnded: netnsState(record.netns) === 'gone' }]
+  })
+  const those = (isWanted: boolean) => found.flatMap(({ spec, isEnded }) => (isEnded === isWanted ? [spec] : []))
+  return { lost: those(false), ended: those(true) }
 }
 
 /** A port of the network, as another pod has one, or as its policy wants it. */
@@ -212,10 +224,6 @@ function hostEndOps({ host, mtu }: AttachmentSpec): readonly Op[] {
     { in: 'host', kind: 'link.mtu', dev, mtu: host.mtu ?? mtu, why: `set the MTU of ${dev}` },
     { in: 'host', kind: 'link.up', dev, why: `set ${dev} up` },
   ]
-}
-
-function textOf(key: AttachmentKey): string {
-  return JSON.stringify(key)
 }
 
 function describe({ key }: { readonly key: AttachmentKey }): string {

@@ -202,6 +202,22 @@ describe('restore', () => {
     for (const [conf, pod] of pods) expectSilent(later(host, 'CHECK', { conf, pod }))
   })
 
+  it('tells a pod that is gone from one that lost its interface, and makes neither', () => {
+    const [ended, lives] = pods.map(([, pod]) => pod)
+    if (ended === undefined || lives === undefined) throw new Error('no pods')
+    host.removePod(ended.netns)
+    const namesOf = (id: string) => [expect.stringMatching(`container ${id} `)]
+    const dry = restore('--dry-run')
+    expect(JSON.parse(dry.stdout)).toMatchObject({ exitCode: 0, missing: [], lost: [], ended: namesOf('a') })
+    expect(restore().code).toBe(0)
+    const text = host.run('env', [`TRESTLE_STATE_DIR=${host.stateDir}`, trestle, 'restore', '--dry-run'])
+    expect(text.stdout).toMatch(
+      /ended {5}eth0 of container a .*: its namespace is gone.*\n0 missing, 0 lost, 1 ended\n$/,
+    )
+    host.run('ip', ['link', 'del', lives.hostLink])
+    expect(JSON.parse(restore().stdout)).toMatchObject({ exitCode: 1, lost: namesOf('b'), ended: namesOf('a') })
+  })
+
   it('is asked for by a CHECK that does not find the accept', () => {
     host.run('nft', ['flush', 'chain', 'ip', 'foreign', 'forwarded'])
     const [conf, pod] = pods[0] ?? []
