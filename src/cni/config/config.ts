@@ -128,6 +128,12 @@ function readOwnIpam(raw: RawConfig, mode: Mode, call: Call): IpamConf {
   return ipam
 }
 
+/** Leniently: the key is the runtime's, and one that is wrong declares nothing. */
+function readCapabilities(root: JsonObject): readonly string[] | undefined {
+  const declared = Object.entries(asObject(lookUp(root, 'capabilities'))).filter(([, isOn]) => isOn === true)
+  return declared.length === 0 ? undefined : declared.map(([name]) => name)
+}
+
 /** What acts on an interface whoever made it. */
 function featuresOf(raw: RawConfig, { invocation, stdin }: Call) {
   const portMappings = readPortMappings(raw.runtimeConfig?.portMappings)
@@ -168,7 +174,11 @@ function readOwnRole(call: Call): NetConf {
     removeWhenEmpty: raw.removeWhenEmpty ?? false,
     allowOverlap: raw.allowOverlap ?? false,
     ipam,
-    ...defined({ macvlan: mode === 'macvlan' ? readMacvlan(raw) : undefined, prevResult }),
+    ...defined({
+      macvlan: mode === 'macvlan' ? readMacvlan(raw) : undefined,
+      capabilities: readCapabilities(head.root),
+      prevResult,
+    }),
   }
   if (mode === 'macvlan') checkMacvlan(conf)
   if (invocation.verb === 'ADD') {

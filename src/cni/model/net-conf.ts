@@ -157,6 +157,8 @@ export interface NetConf {
   readonly bandwidth?: BandwidthConf
   readonly tuning?: TuningConf
   readonly sbr?: SbrConf
+  /** The capabilities that are true: what a runtime may send for a pod. Absent: none, or the runtime took the key out. */
+  readonly capabilities?: readonly string[]
   readonly prevResult?: Result
   /** GC: the attachments to keep. Absent key: undefined, which removes nothing. JSON null: an empty list. */
   readonly validAttachments?: readonly AttachmentId[]

@@ -81,7 +81,8 @@ function requireTools(conf: NetConf): void {
   throw notReady(
     'not-ready-tool',
     `${missing.join(', ')} not found`,
-    'install them (Debian: iproute2, util-linux, nftables, procps), or add their directory to PATH',
+    'install them (Debian: iproute2, util-linux, nftables, procps; Fedora has tc in iproute-tc), or add their ' +
+      'directory to PATH',
   )
 }
 
@@ -95,18 +96,20 @@ function requireNewNft(needed: readonly string[]): void {
   )
 }
 
-/** What every ADD of this configuration runs; what one pod's ports or limits need besides is that pod's matter. */
+/** What an ADD of this configuration runs, also for host ports and limits where a capability lets pods ask for them. */
 function toolsOf(conf: NetConf): readonly string[] {
-  const { ipMasq, ipam, bridge, firewall, bandwidth, tuning } = conf
+  const { ipMasq, ipam, bridge, firewall, tuning, capabilities = [] } = conf
   if (modeOf(conf).order === 'loopback') return ['ip', 'nsenter']
-  const hasRules = ipMasq || bridge.macspoofchk || (firewall !== undefined && firewall.ingressPolicy !== 'open')
+  const isIsolating = firewall !== undefined && firewall.ingressPolicy !== 'open'
+  const hasRules = ipMasq || bridge.macspoofchk || isIsolating || capabilities.includes('portMappings')
+  const hasLimits = conf.bandwidth !== undefined || capabilities.includes('bandwidth')
   const hasVlans = bridge.vlan > 0 || bridge.vlanTrunk !== undefined
   const hasSysctls = Object.keys(tuning?.sysctl ?? {}).length > 0 || (bridge.enabledad && hasIpv6(ipam))
   return [
     'ip',
     'nsenter',
     ...(hasRules ? ['nft'] : []),
-    ...(bandwidth ? ['tc'] : []),
+    ...(hasLimits ? ['tc'] : []),
     ...(hasSysctls ? ['sysctl'] : []),
     ...(hasVlans ? ['bridge'] : []),
   ]

@@ -77,6 +77,8 @@ describe('STATUS says no', () => {
     ['nft', { ipMasq: true }],
     ['nft', { podcidr: undefined, mode: 'chained', firewall: { ingressPolicy: 'isolated' } }],
     ['tc', { bandwidth: { ingressRate: 1_000_000, ingressBurst: 100_000 } }],
+    ['tc', { capabilities: { bandwidth: true } }],
+    ['nft', { ipMasq: false, capabilities: { portMappings: true } }],
     ['sysctl', { tuning: { sysctl: { 'net.core.somaxconn': '100' } } }],
     ['sysctl', { podcidr: 'fd00:240::/64', enabledad: true }],
     ['nsenter', { mode: 'loopback', podcidr: undefined }],

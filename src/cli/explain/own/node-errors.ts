@@ -81,8 +81,10 @@ export const nodeErrors = {
     cure: '`details` says how to give it to the container or the unit of the runtime',
   },
   'not-ready-tool': {
-    cause: 'STATUS: a command that an ADD runs is not on PATH',
-    cure: 'install it (Debian: iproute2, util-linux, nftables, procps), or add its directory to PATH',
+    cause: 'STATUS: a command that an ADD runs, also for what `capabilities` lets pods ask for, is not on PATH',
+    cure:
+      'install it (Debian: iproute2, util-linux, nftables, procps; Fedora has tc in iproute-tc), or add its ' +
+      'directory to PATH',
   },
   'not-ready-nft': {
     cause: 'STATUS: nftables is too old for the rules',
