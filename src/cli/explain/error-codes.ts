@@ -58,7 +58,9 @@ const texts: Readonly<Record<keyof typeof CniCode, Texts>> = {
   },
   notAvailable: {
     meaning: 'not ready',
-    cause: 'STATUS: a tool or a capability is missing, the pool or bridge is full, or the state cannot be used',
+    cause:
+      'STATUS: a tool or a capability is missing, the pool or bridge is full, the range or bridge of a new ' +
+      'network is in use, or the state cannot be used',
     cure: 'the message says which',
   },
   limitedConnectivity: {

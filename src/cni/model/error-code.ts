@@ -151,6 +151,7 @@ export const idsOfCode = {
     'not-ready-nft',
     'not-ready-pool',
     'not-ready-bridge',
+    'not-ready-network',
     'not-ready-master',
     'not-ready-ipam',
     'api-server-unknown',

@@ -7,11 +7,10 @@ import {
   addressesInRanges,
   describeOverlap,
   type GatewaySide,
-  hasOtherPods,
-  hostRanges,
+  judgeOverlaps,
   linksToKeep,
   overlapError,
-  rangeOverlaps,
+  wasSetUp,
 } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
 import type { Ranges } from '../../plan/order/facts.ts'
@@ -29,18 +28,13 @@ export async function requireApart(
   about: { readonly key: AttachmentKey; readonly network: GatewaySide; readonly known: NetworkSpec | undefined },
 ): Promise<Ranges> {
   const { key, network, known } = about
-  const before = known === undefined ? [] : hostRanges(known)
-  const isSame = hostRanges(network).every((range) => before.includes(range))
-  if (isSame) return { excluded: known?.excluded ?? [], mayOverlap: true }
+  if (wasSetUp(network, known)) return { excluded: known?.excluded ?? [], mayOverlap: true }
   const host = await observeHost(context.run)
   const others = allNetworks().filter(({ name }) => name !== network.name)
-  const found = conf.allowOverlap ? [] : rangeOverlaps({ network, host, others })
-  const isLive = hasOtherPods(key, host)
-  const [first, ...more] = found
-  if (first !== undefined && !isLive) {
+  const { found, isLive, refused } = judgeOverlaps({ network, host, others, key, allowOverlap: conf.allowOverlap })
+  if (refused !== undefined) {
     const { routes } = await observeHost(context.run, [], ['0.0.0.0/0', '::/0'])
-    const kept = linksToKeep({ links: host.links, routes })
-    throw overlapError(network.name, { overlaps: [first, ...more], kept })
+    throw overlapError(network.name, { overlaps: refused, kept: linksToKeep({ links: host.links, routes }) })
   }
   for (const each of found) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may lose their way\n`)
   return { excluded: addressesInRanges({ network, host }), mayOverlap: conf.allowOverlap || isLive }

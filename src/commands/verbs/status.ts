@@ -25,22 +25,21 @@ import { readNetwork } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
 import { isOldFile } from '../recover/orphan-reservations.ts'
 import { isDead } from '../teardown/teardown.ts'
+import { requireRoom } from './status-set-up.ts'
 
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */
 const fewPorts = 23
 
 /** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
 export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
-  try {
-    requireUsableState(conf.name)
-  } catch (cause) {
-    throw notReadyFor('not-ready-state', cause as CniError)
-  }
+  saying('not-ready-state', () => requireUsableState(conf.name))
   requireCapabilities(conf)
   requireTools(conf)
   const files = networkFiles(conf.name)
+  const known = conf.role === 'main' ? readNetwork(files) : undefined
+  saying('not-ready-network', () => requireRoom(conf, known))
   if (conf.ipam.kind === 'pool') {
-    const excluded = conf.role === 'main' ? (readNetwork(files)?.excluded ?? []) : []
+    const excluded = known?.excluded ?? []
     requireFreeAddress(context, files, { conf, ipam: withExcluded(conf.ipam, excluded) })
   }
   const bridge = conf.role === 'main' ? bridgeOf(conf) : undefined
@@ -48,6 +47,15 @@ export async function status(context: CallContext, call: Invocation, conf: NetCo
   const keys = conf.role === 'main' ? masterOf(conf) : undefined
   if (keys !== undefined) requireMaster(keys.master ?? uplinkName())
   if (conf.ipam.kind === 'delegated') await askDelegate(context, call, { type: conf.ipam.type, stdin: conf.stdin })
+}
+
+/** Throws the CniError of `require` as one of STATUS. */
+function saying(id: ErrorId, require: () => void): void {
+  try {
+    require()
+  } catch (cause) {
+    throw cause instanceof CniError ? notReadyFor(id, cause) : cause
+  }
 }
 
 /**

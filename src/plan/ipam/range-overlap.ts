@@ -18,7 +18,7 @@ import { CniError } from '../../cni/model/error.ts'
 import type { PoolIpam } from '../../cni/model/net-conf.ts'
 import type { AttachmentKey, BridgeSpec, NetworkSpec } from '../model/attachment.ts'
 import { isPodLinkName, keyOfHostLink } from '../model/names.ts'
-import type { ObservedNamespace } from '../model/observed.ts'
+import type { AddressedLinks, ObservedNamespace } from '../model/observed.ts'
 
 /** A network as far as its ranges go: where its gateways are. */
 export type GatewaySide = Pick<NetworkSpec, 'name' | 'ranges'> & {
@@ -34,7 +34,7 @@ export interface RangeOverlap {
 }
 
 /** The ranges of a network whose gateway is on the host, in canonical text. */
-export function hostRanges({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
+function hostRanges({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
   const cidrs = [...(bridge?.addresses ?? []), ...(ranges ?? [])].flatMap(toCidr)
   return [...new Set(cidrs.map((cidr) => formatCidr(networkOf(cidr))))]
 }
@@ -42,7 +42,7 @@ export function hostRanges({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ran
 /** What of the host is asked about. `others`: our other networks. */
 export interface RangeQuestion {
   readonly network: GatewaySide
-  readonly host: ObservedNamespace
+  readonly host: AddressedLinks
   readonly others: readonly NetworkSpec[]
 }
 
@@ -56,6 +56,30 @@ export function rangeOverlaps({ network, host, others }: RangeQuestion): readonl
     const owner = others.find(({ bridge }) => bridge?.name === link || bridge?.gateway?.name === link)
     return [{ range, link, address, ...(owner === undefined ? {} : { network: owner.name }) }]
   })
+}
+
+/** Whether the network was set up with its ranges, or has none: then nothing is looked at. */
+export function wasSetUp(network: GatewaySide, known: Pick<GatewaySide, 'bridge' | 'ranges'> | undefined): boolean {
+  const before = known === undefined ? [] : hostRanges(known)
+  return hostRanges(network).every((range) => before.includes(range))
+}
+
+/** What ADD and STATUS make of the ranges. `refused`: the overlaps for which the network is not set up. */
+export interface RangeVerdict {
+  readonly found: readonly RangeOverlap[]
+  readonly refused: Refusal['overlaps'] | undefined
+  /** Whether the network has pods besides that of `key`: it is only warned of overlaps then. */
+  readonly isLive: boolean
+}
+
+/** Judges the ranges of a network; with `allowOverlap` nothing is looked at. */
+export function judgeOverlaps(
+  question: RangeQuestion & { readonly key: AttachmentKey; readonly allowOverlap: boolean },
+): RangeVerdict {
+  const found = question.allowOverlap ? [] : rangeOverlaps(question)
+  const isLive = hasOtherPods(question.key, question.host)
+  const [first, ...more] = found
+  return { found, isLive, refused: first === undefined || isLive ? undefined : [first, ...more] }
 }
 
 /** The same from state alone, where another network was set up a moment ago. */
@@ -86,7 +110,7 @@ export function withExcluded(ipam: PoolIpam, addresses: readonly string[]): Pool
 }
 
 /** Whether other pods of the network than that of `key` are attached, by the links on the host. */
-export function hasOtherPods({ network, containerId, ifName }: AttachmentKey, host: ObservedNamespace): boolean {
+function hasOtherPods({ network, containerId, ifName }: AttachmentKey, host: AddressedLinks): boolean {
   const keys = [...host.links.values()].flatMap((link) => keyOfHostLink(link.name, link.alias) ?? [])
   return keys.some(
     (other) => other.network === network && (other.containerId !== containerId || other.ifName !== ifName),
@@ -132,7 +156,7 @@ function placeOf({ link, network }: RangeOverlap): string {
 }
 
 /** Addresses of links that are neither the network's own nor a pod's. */
-function foreignAddresses({ bridge }: GatewaySide, host: ObservedNamespace) {
+function foreignAddresses({ bridge }: GatewaySide, host: AddressedLinks) {
   const ownLinks = [bridge?.name, bridge?.gateway?.name, bridge?.gateway?.peer]
   const links = [...host.links.values()].filter(({ name }) => !ownLinks.includes(name) && !isPodLinkName(name))
   return links.flatMap(({ name, addresses }) =>

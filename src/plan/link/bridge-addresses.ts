@@ -5,7 +5,7 @@
 import { bareAddress, overlaps, parseCidr } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { BridgeSpec, NetworkSpec } from '../model/attachment.ts'
-import type { ObservedLink, ObservedNamespace } from '../model/observed.ts'
+import type { AddressedLink, AddressedLinks } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 
 /**
@@ -16,7 +16,7 @@ import type { Op } from '../model/op.ts'
 export function agreeOnAddresses(input: {
   readonly network: NetworkSpec
   readonly others: readonly NetworkSpec[]
-  readonly host: ObservedNamespace
+  readonly host: AddressedLinks
   readonly ownMac: string
 }): readonly Op[] {
   const { bridge } = input.network
@@ -50,7 +50,11 @@ function isInTheWay(address: string, bridge: BridgeSpec, others: readonly Networ
   return there?.family === 4 ? near.length > 0 : near.some((cidr) => cidr && there && overlaps(cidr, there))
 }
 
-function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports: readonly ObservedLink[] }): CniError {
+function conflict(found: {
+  bridge: BridgeSpec
+  foreign: readonly string[]
+  ports: readonly AddressedLink[]
+}): CniError {
   const { bridge, foreign, ports } = found
   const message =
     `"${bridge.name}" already has an IP address different from ${bridge.addresses.join(', ')}: ` +
@@ -58,7 +62,7 @@ function conflict(found: { bridge: BridgeSpec; foreign: readonly string[]; ports
   return new CniError('bridge-foreign-address', message, { details: `${usersOf(bridge.name, ports)}; ${cure(found)}` })
 }
 
-function usersOf(bridge: string, ports: readonly ObservedLink[]): string {
+function usersOf(bridge: string, ports: readonly AddressedLink[]): string {
   if (ports.length === 0)
     return `nothing is plugged into ${bridge}, which trestle did not make: another CNI plugin may have left it`
   const names = ports.map((port) => port.alias ?? port.name)

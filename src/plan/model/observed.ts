@@ -27,6 +27,17 @@ export interface ObservedLink {
   readonly addresses: readonly string[]
 }
 
+/** What of a link decides whether ranges and addresses of a network may be there; files of the kernel tell it too. */
+export type AddressedLink = Pick<
+  ObservedLink,
+  'name' | 'mac' | 'kind' | 'vlanFiltering' | 'master' | 'alias' | 'addresses'
+>
+
+/** The links of the host as far as addresses go. */
+export interface AddressedLinks {
+  readonly links: ReadonlyMap<string, AddressedLink>
+}
+
 /** A route of the pod. `dst` is a CIDR. */
 export interface ObservedRoute {
   readonly dst: string

@@ -4,7 +4,7 @@
 // (docs/design.md, "ADD").
 
 import { difference } from '../difference/difference.ts'
-import { networkOverlaps, overlapError } from '../ipam/range-overlap.ts'
+import { type GatewaySide, networkOverlaps, overlapError } from '../ipam/range-overlap.ts'
 import { agreeOnAddresses } from '../link/bridge-addresses.ts'
 import type { AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../model/names.ts'
@@ -193,7 +193,7 @@ function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {
 }
 
 /** Another first ADD may have set up a network in the way since the ranges were looked at. */
-function requireApart(network: NetworkSpec, others: readonly NetworkSpec[], there: ReadonlySet<string>): void {
+export function requireApart(network: GatewaySide, others: readonly NetworkSpec[], there: ReadonlySet<string>): void {
   const [first, ...more] = networkOverlaps(network, others).filter(({ link }) => there.has(link))
   if (first !== undefined) throw overlapError(network.name, { overlaps: [first, ...more], kept: new Set() })
 }

@@ -91,8 +91,10 @@ export function isWireless(name: string): boolean {
   return isOwnSysfs() && existsSync(`/sys/class/net/${name}/phy80211`)
 }
 
-/** /proc always shows our own: the same links in both are the same namespace. */
-function isOwnSysfs(): boolean {
+/**
+ * Whether /sys shows our own network namespace, as /proc always does: the same links in both are the same namespace.
+ */
+export function isOwnSysfs(): boolean {
   try {
     // Two lines of headings; `bonding_masters` is a file of the bonding driver.
     const lines = readFileSync('/proc/self/net/dev', 'latin1').trim().split('\n').slice(2)

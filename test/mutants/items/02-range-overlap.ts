@@ -5,7 +5,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutants: readonly Mutant[] = [
   {
     name: 'the first ADD of a network with an overlap only warns',
-    file: 'src/commands/attach/range-overlap.ts',
+    file: 'src/plan/ipam/range-overlap.ts',
     find: 'if (first !== undefined && !isLive)',
     replace: 'if (first !== undefined && isLive)',
     caughtBy: {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { statusOnNode } from '../../support/status-on-node.ts'
 import { attach, ipamConf, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf()
@@ -16,6 +17,17 @@ beforeEach(() => {
   host = openHost()
 })
 afterEach(() => host.close())
+
+/** An interface with this address, and a carrier. */
+const lan = (cidr: string) =>
+  `ip link add eth9 type veth peer name eth9-peer; ip addr add dev eth9 ${cidr}; ` +
+  'ip link set eth9 up; ip link set eth9-peer up'
+
+/** Runs lines of a shell on the node, where STATE is its state directory. */
+function change(lines: string): void {
+  const { code, stderr } = host.run('sh', ['-ec', lines.replaceAll('$STATE', host.stateDir)])
+  expect(code, stderr).toBe(0)
+}
 
 describe('STATUS says yes', () => {
   it('on a fresh machine, and makes nothing', () => {
@@ -48,6 +60,35 @@ describe('STATUS says yes', () => {
     attach(host, ipamConf(small), { id: 'd' })
     expectError(host.cni('STATUS', ipamConf(small)), 50, 'all 2 are in use')
     expectError(host.cni('ADD', ipamConf(small), { id: 'e', netns: host.pod('e') }), 101, '2 of 2 used')
+  })
+
+  it.each<[string, object, string]>([
+    ['the network is set up, and another interface has its range since', conf, lan('10.240.0.9/24')],
+    [
+      'the same, and state is lost: pods live with it',
+      conf,
+      `${lan('10.240.0.9/24')}; rm $STATE/networks/net/network.json`,
+    ],
+    ['another network has the bridge with its own address', netConf({ name: 'second', podcidr: '10.240.0.0/16' }), ''],
+    [
+      'that network, too, has lost its state',
+      netConf({ name: 'second', podcidr: '10.250.0.0/24', forceAddress: true }),
+      'rm $STATE/networks/net/network.json',
+    ],
+  ])('where %s', (_, asked, line) => {
+    attach(host, conf, { id: 'a' })
+    change(line)
+    expectSilent(statusOnNode(host, asked))
+    attach(host, asked, { id: 'b' })
+  })
+
+  it('where its own bridge has another address and no port: the next ADD takes it off', () => {
+    attach(host, conf, { id: 'a' })
+    host.cni('DEL', conf, { id: 'a' })
+    runLine(host, 'ip addr add 10.99.0.1/24 dev cni0')
+    const moved = netConf({ podcidr: '10.98.0.0/24' })
+    expectSilent(statusOnNode(host, moved))
+    attach(host, moved, { id: 'b' })
   })
 
   it('where ranges come with ADD only', () => {
@@ -89,6 +130,52 @@ describe('STATUS says no', () => {
     const asked = ['--mount', '--propagation', 'private', 'sh', '-c', hide, trestle, tool]
     const { stdout } = execaSync('unshare', asked, { env, input: JSON.stringify(netConf(more)), reject: false })
     expect(JSON.parse(stdout)).toMatchObject({ code: 50, msg: `not ready: ${tool} not found [not-ready-tool]` })
+  })
+
+  it.each<[string, string, object, number]>([
+    ['the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9', lan('192.0.2.2/24'), { podcidr: '192.0.2.0/24' }, 110],
+    [
+      'the range fd00:9::/64 overlaps fd00:9::2/64 of eth9',
+      lan('fd00:9::2/64 nodad'),
+      { podcidr: ['10.241.0.0/24', 'fd00:9::/64'], mode: 'ptp' },
+      110,
+    ],
+    [
+      '"cni0" already has an IP address different from 10.241.0.1/24',
+      '',
+      { name: 'net', podcidr: '10.241.0.0/24' },
+      108,
+    ],
+    [
+      '"eth8" already exists but is not a bridge',
+      'ip link add eth8 type veth peer name eth9',
+      { bridge: 'eth8', podcidr: '10.241.0.0/24' },
+      108,
+    ],
+    [
+      '"br8" already has an IP address different from 10.241.0.1/24: 10.9.0.1/24',
+      `ip link add br8 type bridge; ${lan('10.9.0.1/24')}`.replaceAll('dev eth9', 'dev br8') +
+        '; ip link set eth9 master br8; ip link set br8 up; sleep 0.2',
+      { bridge: 'br8', podcidr: '10.241.0.0/24' },
+      108,
+    ],
+    [
+      'the range 10.240.0.0/25 overlaps 10.240.0.1/24 of network net on cni0',
+      '',
+      { podcidr: '10.240.0.0/25', bridge: 'br-two' },
+      110,
+    ],
+  ])('with 50 where ADD has no room to set the network up: %s', (message, line, more, code) => {
+    attach(host, conf, { id: 'a' })
+    change(line)
+    const other = netConf({ name: 'other', ...more })
+    const before = snapshot(host)
+    const asked = statusOnNode(host, other)
+    expectError(asked, 50, message)
+    expect(asked.json?.msg).toMatch(/\[not-ready-network\]$/)
+    expectUntouched(host, before)
+    expectError(host.cni('ADD', other, { id: 'b', netns: host.pod('b') }), code, message)
+    if (code === 110) expectSilent(statusOnNode(host, { ...other, allowOverlap: true }))
   })
 
   it('with 7 to a configuration that ADD would refuse', () => {

@@ -4,8 +4,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { knownOf, withoutShared } from '../../support/allowance.ts'
-import { environment, type Finished, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
+import { type Host, openHost, snapshot } from '../../support/host.ts'
 import { expectError, expectSilent } from '../../support/outcome.ts'
+import { statusOnNode } from '../../support/status-on-node.ts'
 import { attach, netConf } from '../../support/traffic/pods.ts'
 
 /** BR_MAX_PORTS (net/bridge/br_private.h). */
@@ -28,25 +29,18 @@ function plugIn(from: number, last: number): void {
   expect(done.code, done.stderr).toBe(0)
 }
 
-/** STATUS where /sys shows the node's own namespace, as a runtime's does: `ip netns exec` mounts it anew. */
-function statusOnNode(): Finished {
-  const env = environment('STATUS', { env: { TRESTLE_STATE_DIR: host.stateDir } })
-  const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
-  return host.run('ip', ['netns', 'exec', host.name, 'env', ...words, trestle], JSON.stringify(conf))
-}
-
 describe('a bridge', () => {
   it(`with ${most} ports takes no pod, until one is free`, () => {
     const pod = attach(host, conf, { id: 'first' })
     plugIn(1, 998)
-    expect(statusOnNode()).toMatchObject({ code: 0, stdout: '', stderr: '' })
+    expect(statusOnNode(host, conf)).toMatchObject({ code: 0, stdout: '', stderr: '' })
     plugIn(999, 999)
-    const warned = statusOnNode()
+    const warned = statusOnNode(host, conf)
     expectSilent(warned)
     expect(warned.stderr).toMatch(/bridge cni0 has 1000 of 1023 ports/)
 
     plugIn(1000, most - 1)
-    expectError(statusOnNode(), 50, 'bridge cni0 has 1023 of 1023 ports')
+    expectError(statusOnNode(host, conf), 50, 'bridge cni0 has 1023 of 1023 ports')
     const before = withoutShared(snapshot(host), knownOf(host))
     const refused = host.cni('ADD', conf, { id: 'second', netns: host.pod('second') })
     expectError(refused, 108, 'bridge cni0 is full: it has 1023 ports')

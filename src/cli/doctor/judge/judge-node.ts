@@ -5,6 +5,7 @@ import { basename, join } from 'node:path'
 import { clearHostLocal } from '../../explain/known/addresses.ts'
 import { ownError } from '../../explain/own/own-errors.ts'
 import type { Finding as LintFinding } from '../../lint/checks/finding.ts'
+import type { Group } from '../checks/check.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { SharedCheckId } from '../checks/shared-checks.ts'
 import {
@@ -128,12 +129,19 @@ export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] 
   return [...readiness.map(notReady), ...pools.flatMap(ofPool)]
 }
 
+/** Of what STATUS says; all else is about the host. */
+const groupsOfStatus: Readonly<Record<string, Group>> = {
+  'not-ready-pool': 'addresses',
+  'not-ready-bridge': 'network',
+  'not-ready-network': 'network',
+}
+
 /** STATUS says it, and what `trestle explain` knows of its error. */
 function notReady({ network, id, message, details }: ReadinessFacts): Finding {
   const { cause, cure } = ownError(id)
   return {
     id,
-    group: id === 'not-ready-pool' ? 'addresses' : id === 'not-ready-bridge' ? 'network' : 'host',
+    group: groupsOfStatus[id] ?? 'host',
     severity: 'error',
     on: `network ${network}`,
     seen: `${message.replace('not ready: ', '')}; ${details}`,

@@ -32,11 +32,18 @@ export function judge(facts: NodeFacts): readonly Finding[] {
   return all.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group))
 }
 
-/** What is not there where it should be leads elsewhere, to the default route as a rule: no finding of its own. */
+/**
+ * Findings that are none of their own beside one of their causes: what is not there where it should be leads elsewhere,
+ * to the default route as a rule, and STATUS refuses what is wrong with a configuration.
+ */
+const causesOf: Readonly<Record<string, readonly string[]>> = {
+  'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing'],
+  'not-ready-network': ['subnet-in-use', 'bridge-other-address', 'config-shadowed'],
+}
+
 function withoutEffects(findings: readonly Finding[]): readonly Finding[] {
-  const causes = ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing']
-  const isEffect = findings.some(({ id }) => causes.includes(id))
-  return findings.filter(({ id }) => !(isEffect && id === 'route-elsewhere'))
+  const found = new Set(findings.map(({ id }) => id as string))
+  return findings.filter(({ id }) => !causesOf[id]?.some((cause) => found.has(cause)))
 }
 
 /**

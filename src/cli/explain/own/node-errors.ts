@@ -98,6 +98,10 @@ export const nodeErrors = {
     cause: 'STATUS: the bridge has 1023 ports, and Linux allows no more',
     cure: 'use a second network with another `bridge`',
   },
+  'not-ready-network': {
+    cause: 'STATUS: the network is not set up yet, and the ADD that is to do it would be refused with 110 or 108',
+    cure: 'the message has the range or the bridge that is in use, `details` what can be done',
+  },
   'not-ready-master': {
     cause: 'STATUS: the interface that macvlans are to be put on is not on the node',
     cure: 'name one that is there as `master`: `ip -br link` shows them',

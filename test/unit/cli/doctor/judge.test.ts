@@ -260,6 +260,15 @@ describe('doctor judges', () => {
     expect(idsOf(both)).toEqual(['warning config-shadowed', 'error bridge-other-address'])
   })
 
+  it('a configuration that STATUS refuses: once, by what is wrong with it', () => {
+    const refused = { network: 'net', id: 'not-ready-network', message: 'not ready: in use', details: '' } as const
+    const facts = { ...healthy, readiness: [refused] }
+    expect(idsOf(facts)).toEqual(['error not-ready-network'])
+    const bridge = { name: 'cni0', addresses: ['10.250.0.1/24'], hasPorts: true }
+    const networks = healthy.networks.map((network) => ({ ...network, otherBridge: bridge }))
+    expect(idsOf({ ...facts, networks })).toEqual(['error bridge-other-address'])
+  })
+
   it('an error of the log that goes on, one that is over, and one that is found elsewhere', () => {
     const logged = (id: string, minutes: number) => {
       const about = { meaning: 'm', cause: 'c', cure: 'd', pods: ['default/web'], units: ['kubelet'], text: 't' }
