@@ -12,7 +12,7 @@ const onHost: readonly unknown[] = ['portmap', 'bandwidth', 'firewall']
 
 const known = [
   ...['type', 'name', 'cniVersion', 'capabilities', 'runtimeConfig', 'prevResult', 'args', 'dns', 'ipam', 'mtu'],
-  ...['master', 'mode', 'mac', 'linkInContainer'],
+  ...['master', 'mode', 'mac', 'linkInContainer', 'bcqueuelen'],
 ]
 
 /**
@@ -36,10 +36,21 @@ export function convertMacvlan(plugin: Json): Converted {
     },
     remarks: [
       ...macRemarks(plugin),
+      ...queueRemarks(plugin),
       ...ipamRemarks(lookUp(plugin, 'ipam')),
       ...unknownRemarks(plugin, { type: 'macvlan', known }),
     ],
   }
+}
+
+/** MACVLAN_DEFAULT_BC_QUEUE_LEN (drivers/net/macvlan.c), in packets; 0 leaves it to the kernel. */
+const usualQueue = 1000
+
+function queueRemarks(plugin: Json): readonly Remark[] {
+  const packets = lookUp(plugin, 'bcqueuelen') ?? 0
+  if (packets === 0 || packets === usualQueue) return []
+  const why = `trestle has no such key, the queue of broadcasts holds the kernel's ${usualQueue} packets`
+  return [warning('macvlan.bcqueuelen', `${JSON.stringify(packets)} is left out: ${why}`)]
 }
 
 function macRemarks(plugin: Json): readonly Remark[] {

@@ -275,6 +275,13 @@ describe('convert', () => {
     expect(remarks.map(({ about }) => about)).toEqual(['macvlan.mac', 'ipam.type'])
   })
 
+  it('says what becomes of the queue of broadcasts of macvlan, where it is not the usual one', () => {
+    const remarksOf = (bcqueuelen: number) => converted({ type: 'macvlan', bcqueuelen, ipam })
+    const text = "500 is left out: trestle has no such key, the queue of broadcasts holds the kernel's 1000 packets"
+    expect(remarksOf(500).warnings[0]).toEqual({ level: 'warning', about: 'macvlan.bcqueuelen', text })
+    expect([0, 1000].map((each) => remarksOf(each).remarks)).toEqual([[], []])
+  })
+
   it.each([
     [{ type: 'macvlan', linkInContainer: true }],
     [{ type: 'vlan' }],
