@@ -29,11 +29,13 @@ function convertPortmap(plugin: Json): Converted {
   const conditions = ['conditionsV4', 'conditionsV6'] as const
   const kept = conditions.filter((key) => isGiven(plugin, key) && !isIptables(lookUp(plugin, key)))
   const lost = conditions.filter((key) => isGiven(plugin, key) && isIptables(lookUp(plugin, key)))
+  const masqAll = lookUp(plugin, 'masqAll') ?? false
+  const unread = masqAll === true ? whyMasqAllUnread(plugin) : undefined
   return {
     keys: {
       portmap: {
         snat: lookUp(plugin, 'snat') ?? true,
-        masqAll: lookUp(plugin, 'masqAll') ?? false,
+        masqAll: unread === undefined ? masqAll : false,
         ...Object.fromEntries(kept.map((key) => [key, lookUp(plugin, key)])),
       },
     },
@@ -46,6 +48,7 @@ function convertPortmap(plugin: Json): Converted {
             'write them as nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]',
         ),
       ),
+      ...(unread === undefined ? [] : [note('portmap.masqAll', `${unread}, so that it is false here`)]),
       ...markRemarks(plugin),
       ...backendRemarks(plugin, 'portmap'),
       ...unknownRemarks(plugin, {
@@ -54,6 +57,12 @@ function convertPortmap(plugin: Json): Converted {
       }),
     ],
   }
+}
+
+/** Why the plugin does not read its `masqAll` (portmap_iptables.go, portmap_nftables.go); undefined where it does. */
+function whyMasqAllUnread(plugin: Json): string | undefined {
+  if (lookUp(plugin, 'snat') === false) return 'the plugin does not read it with "snat": false'
+  return lookUp(plugin, 'backend') === 'nftables' ? 'the plugin does not read it with backend nftables' : undefined
 }
 
 /** Marks are how the iptables backend tells what to masquerade; nothing is marked here. */

@@ -275,6 +275,16 @@ describe('convert', () => {
     expect(remarks.map(({ about }) => about)).toEqual(['macvlan.mac', 'ipam.type'])
   })
 
+  it.each([
+    [{ snat: false }, { snat: false, masqAll: false }, ['portmap.masqAll']],
+    [{ backend: 'nftables' }, { snat: true, masqAll: false }, ['portmap.masqAll', 'portmap.backend']],
+    [{}, { snat: true, masqAll: true }, []],
+  ])('masquerades for masqAll only where portmap does, with %j', (more, portmap, about) => {
+    const { first, remarks } = converted({ type: 'ptp', ipam, mtu: 1500 }, { type: 'portmap', masqAll: true, ...more })
+    expect(first['portmap']).toEqual(portmap)
+    expect(remarks.map((each) => each.about)).toEqual(about)
+  })
+
   it('says what becomes of the queue of broadcasts of macvlan, where it is not the usual one', () => {
     const remarksOf = (bcqueuelen: number) => converted({ type: 'macvlan', bcqueuelen, ipam })
     const text = "500 is left out: trestle has no such key, the queue of broadcasts holds the kernel's 1000 packets"
