@@ -71,6 +71,7 @@ export function convertMain(plugin: Json): Converted {
     },
     remarks: [
       ...mtuRemarks(plugin, type),
+      ...(type === 'bridge' ? vlanRemarks(plugin) : []),
       ...ipamRemarks(lookUp(plugin, 'ipam')),
       ...backendRemarks(plugin, type),
       ...unknownRemarks(plugin, { type, known: [...common, ...Object.keys(defaults), 'ipMasqBackend'] }),
@@ -98,6 +99,17 @@ function mtuRemarks(plugin: Json, type: string): readonly Remark[] {
   if ((lookUp(plugin, 'mtu') ?? 0) !== 0) return []
   const text = 'was not given, which is 1500 there; "auto" follows the interfaces with a default route'
   return [note(`${type}.mtu`, text)]
+}
+
+/** With a trunk alone, VLAN 1 stays in either case. */
+function vlanRemarks(plugin: Json): readonly Remark[] {
+  const vlan = lookUp(plugin, 'vlan') ?? 0
+  const isGiven = (lookUp(plugin, 'preserveDefaultVlan') ?? undefined) !== undefined
+  if (vlan === 0 || vlan === 1 || isGiven) return []
+  const text =
+    'was not given: false, as in plugins 1.9.1, so that ports leave VLAN 1; for older ones it is true: write true to ' +
+    'keep what these did'
+  return [note('bridge.preserveDefaultVlan', text)]
 }
 
 /** What is said of an IPAM plugin that stays one. */

@@ -285,6 +285,18 @@ describe('convert', () => {
     expect(remarks.map((each) => each.about)).toEqual(about)
   })
 
+  it.each([
+    [{ vlan: 100 }, ['bridge.preserveDefaultVlan']],
+    [{ vlan: 100, vlanTrunk: [{ id: 200 }] }, ['bridge.preserveDefaultVlan']],
+    [{ vlan: 100, preserveDefaultVlan: false }, []],
+    [{ vlan: 100, preserveDefaultVlan: true }, []],
+    [{ vlanTrunk: [{ id: 200 }] }, []],
+    [{ vlan: 0 }, []],
+  ])('says that a port leaves VLAN 1 where older plugins kept it, of %j', (more, about) => {
+    const { remarks } = converted({ type: 'bridge', ipam, mtu: 1500, ...more })
+    expect(remarks.map((each) => [each.level, each.about])).toEqual(about.map((each) => ['note', each]))
+  })
+
   it('says what becomes of the queue of broadcasts of macvlan, where it is not the usual one', () => {
     const remarksOf = (bcqueuelen: number) => converted({ type: 'macvlan', bcqueuelen, ipam })
     const text = "500 is left out: trestle has no such key, the queue of broadcasts holds the kernel's 1000 packets"
