@@ -2,13 +2,13 @@
 // A list of upstream plugins to the list with one trestle in their place. Pure: nothing is looked at.
 
 import { readConfig } from '../../cni/config/config.ts'
-import { parseConfig } from '../../cni/json/config-json.ts'
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { CniError, toCniError } from '../../cni/model/error.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
 import { readNetworkList, requestConf } from '../node/network-list.ts'
 import { isOwnType } from '../node/own-type.ts'
 import { converterOf } from './chained-plugins.ts'
+import { parseExactly } from './exact-numbers.ts'
 import { convertMacvlan, isPlainMacvlan } from './macvlan.ts'
 import { type Converted, convertMain } from './main-plugin.ts'
 import { nestedKeyRemarks } from './nested-keys.ts'
@@ -29,7 +29,7 @@ export interface Conversion {
  */
 export function convert(text: string): Conversion {
   const list = readNetworkList(text)
-  const root = parseConfig(text)
+  const root = parseExactly(text) as Json
   const all = 'plugins' in root ? (root['plugins'] as readonly Json[]) : [root]
   const { plugins, remarks: ofLoopback } = withoutLoopback(all)
   const { before, parts, after, remarks } = split(plugins)
@@ -37,7 +37,8 @@ export function convert(text: string): Conversion {
   const { plugins: _, ...top } = root
   const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
   const conflist = { ...outer, plugins: [...before, trestle, ...after] }
-  const nested = nestedKeyRemarks(trestle)
+  // A number that is kept as text would be taken for an object.
+  const nested = nestedKeyRemarks(JSON.parse(JSON.stringify(trestle)) as Json)
   return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...nested, ...problems(conflist, before.length)] }
 }
 
