@@ -18,7 +18,7 @@ import { valueProblems } from './other-values.ts'
 import { unknownOwnKeys } from './own-keys.ts'
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
-import { ownSemantics, pluginSemantics } from './semantics.ts'
+import { ownSemantics, pluginSemantics, portmapPlugin } from './semantics.ts'
 import { unknownKeys } from './unknown-keys.ts'
 import { chainedTypes, mainTypes, upstreamShape } from './upstream-keys.ts'
 import { withVersionCures } from './version-cure.ts'
@@ -136,6 +136,8 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const shape = upstreamShape(type, ipamType)
   if (shape === undefined) return found
   found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head))
+  // Of a plugin that refuses each ADD it is no matter what pods would get.
+  if (found.length === 0) found.push(...portmapPlugin(entry))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
   const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asNote)
   // What is not there because it is misspelt is one finding.

@@ -2,6 +2,7 @@
 // Values of the upstream plugins (containernetworking/plugins 1.9.1): types as Go unmarshals them, bounds and words as
 // the plugins check them. A value of null is none, as in Go.
 
+import { posix } from 'node:path'
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import type { Found } from '../checks/finding.ts'
@@ -149,6 +150,7 @@ const contradictions: Readonly<Record<string, (conf: Fields) => readonly Contrad
       ? [invalid('markMasqBit', 'markMasqBit and externalSetMarkChain cannot both be there', 'remove one of them')]
       : [],
   bandwidth: (conf) => [...rate(conf, 'ingress'), ...rate(conf, 'egress')],
+  tuning: sysctlsOfNode,
   vlan: (conf) => (isSet(conf, 'master') ? [] : [absent('vlan needs a master', 'add "master": "eth0"')]),
   vrf: (conf) => (isSet(conf, 'vrfname') ? [] : [absent('vrf needs a vrfname', 'add "vrfname": "blue"')]),
   'host-device': (conf) => {
@@ -157,6 +159,18 @@ const contradictions: Readonly<Record<string, (conf: Fields) => readonly Contrad
     const message = 'host-device names no device: device, hwaddr, kernelpath or pciBusID'
     return isGiven || isSent ? [] : [{ id: 'invalid-value', message, cure: 'add one of them', steps: [] }]
   },
+}
+
+/** As the plugin: every dot is a slash, and the path has to stay below /proc/sys/net. */
+function sysctlsOfNode(conf: Fields): readonly Contradiction[] {
+  const sysctl = lookUp(conf, 'sysctl')
+  const keys = isObject(sysctl) ? Object.keys(sysctl) : []
+  const others = keys.filter((key) => !posix.join('/proc/sys', key.replaceAll('.', '/')).startsWith('/proc/sys/net/'))
+  const cure = 'use a key below net; kubelet sets others from securityContext.sysctls'
+  return others.map((key) => ({
+    ...invalid('sysctl', `sysctl: ${shown(key)} is no key below net, and tuning sets no others`, cure),
+    steps: ['sysctl', key],
+  }))
 }
 
 function isSet(conf: Fields, key: string): boolean {

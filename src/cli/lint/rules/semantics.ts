@@ -2,6 +2,7 @@
 // What trestle accepts and yet is probably not meant: gateways out of reach, capabilities that do not fit, features
 // that are experimental.
 
+import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import { includes, parseAddress, parseCidr } from '../../../cni/model/address.ts'
 import type { NetConf } from '../../../cni/model/net-conf.ts'
@@ -125,6 +126,18 @@ function portmapKey(conf: Fields): readonly Found[] {
   const message = 'portmap is set, and the capability portMappings is not declared: no pod gets a host port'
   const cure = 'add "capabilities": {"portMappings": true}'
   return [{ id: 'capability-missing', message, cure, steps: ['portmap'] }]
+}
+
+/** The upstream portmap: without the capability it gets no mappings, unless the file has them. */
+export function portmapPlugin({ conf, steps }: PluginEntry): readonly Found[] {
+  const declared = lookUp(conf, 'capabilities')
+  const names = isObject(declared) ? declared : {}
+  const isMisspelt = Object.keys(names).some((name) => !conventional.includes(name))
+  const isGiven = names['portMappings'] === true || isMisspelt || lookUp(conf, 'runtimeConfig') !== undefined
+  if (lookUp(conf, 'type') !== 'portmap' || isGiven) return []
+  const message = 'portmap does nothing without the capability portMappings: no pod gets a host port'
+  const cure = 'add "capabilities": {"portMappings": true}'
+  return [{ id: 'capability-missing', message, cure, steps, isAbsence: true }]
 }
 
 /** Keys of hostAccept that the mode of it makes void, and a zone that lets pods into the node. */

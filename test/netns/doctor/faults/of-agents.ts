@@ -37,7 +37,7 @@ const agents: readonly Agent[] = [
     what: 'flannel has not written its range',
     source: 'flannel-io/flannel#2253',
     file: '10-flannel.conflist',
-    plugins: [{ type: 'flannel' }, { type: 'portmap' }],
+    plugins: [{ type: 'flannel' }, { type: 'portmap', capabilities: { portMappings: true } }],
     id: 'flannel-subnet-env',
     path: '/run/flannel/subnet.env',
     text: `${sandbox} plugin type="flannel" failed (add): loadFlannelSubnetEnv failed: open /run/flannel/subnet.env: no such file or directory`,

@@ -22,6 +22,7 @@ const hostLocal = (range: Conf) => ({ type: 'host-local', ranges: [[range]], ...
 const bridge = (more: Conf = {}) => ({ type: 'bridge', bridge: 'br0', isGateway: true, ipMasq: true, ...more })
 const inRange = (range: Conf, more: Conf = {}) => bridge({ ipam: hostLocal(range), ...more })
 const whole = { subnet: '10.1.0.0/24' }
+const portmap = { type: 'portmap', capabilities: { portMappings: true } }
 const good = inRange(whole)
 const trestle = (more: Conf = {}) => ({ type: 'trestle', bridge: 'br0', ...more })
 
@@ -71,7 +72,8 @@ const faults: readonly (readonly [fault: string, faulty: string, id: string, goo
     'no-default-route',
     list(bridge({ isDefaultGateway: true, ipam: { type: 'host-local', ranges: [[whole]] } })),
   ],
-  ['a meta plugin first', list({ type: 'portmap' }, good), 'chained-first', list(good, { type: 'portmap' })],
+  ['a meta plugin first', list({ type: 'portmap' }, good), 'chained-first', list(good, portmap)],
+  ['portmap without its capability', list(good, { type: 'portmap' }), 'capability-missing', list(good, portmap)],
   [
     'two main plugins',
     list(good, { type: 'macvlan', master: 'eth0', ipam: { type: 'dhcp' } }),
@@ -194,7 +196,7 @@ it('a number out of its bounds is not told to lose its quotes, and one in quotes
 })
 
 it('two plugins without a cniVersion are no error: cnitool runs them', () => {
-  const text = list(good, { type: 'portmap' }).replace('"cniVersion":"1.1.0",', '')
+  const text = list(good, portmap).replace('"cniVersion":"1.1.0",', '')
   const { findings } = lintText('10-n.conflist', text, nowhere)
   const found = findings.filter(({ id }) => id !== 'bin-dir-missing')
   expect(found.map(({ id, severity }) => `${severity} ${id}`)).toEqual(['warning cni-version-missing'])

@@ -84,6 +84,21 @@ export const otherCases: typeof cases = [
     ['wrong-type {"net.core.somaxconn" plugins[1].sysctl: {"net.core.somaxconn":500} is not an object of texts'],
   ],
   [
+    'sysctls that tuning refuses on ADD',
+    chained({ type: 'tuning', sysctl: { 'kernel.shmmax': '1', 'net.core.somaxconn': '1', 'net../x': '1' } }),
+    ['invalid-value "kernel.shmmax" sysctl: "kernel.shmmax" is no key below net, and tuning sets no others'],
+  ],
+  [
+    'portmap without its capability',
+    chained({ type: 'portmap' }),
+    ['capability-missing {"type" portmap does nothing without the capability portMappings: no pod gets a host port'],
+  ],
+  [
+    'portmap with ports in the file',
+    chained({ type: 'portmap', runtimeConfig: { portMappings: [] } }),
+    ['runtime-config-in-file "runtimeConfig" runtimeConfig is what a runtime puts in, and is in the file'],
+  ],
+  [
     'a device that is not named',
     upstream({ type: 'host-device' }),
     ['invalid-value {"type" host-device names no device: device, hwaddr, kernelpath or pciBusID'],
