@@ -193,6 +193,8 @@ function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniEr
     return new CniError('list-not-convertible', message, { details })
   }
   return new CniError('list-not-convertible', `nothing in this list of "${type}" can be converted`, {
-    details: 'converted are bridge and ptp, and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
+    details:
+      'converted are bridge, ptp and macvlan (without linkInContainer, and without portmap, bandwidth or firewall ' +
+      'behind it), and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
   })
 }

@@ -13,12 +13,11 @@ export const convertCommand: Command = {
   maxWords: 1,
   summary: 'turn a list of upstream plugins into one with trestle',
   description: [
-    'Reads a .conflist of bridge or ptp with host-local or static, portmap, firewall, bandwidth, tuning and sbr',
-    '(standard input without FILE) and prints the list with one trestle in their place: every default written out',
-    'where it differs, capabilities merged, other plugins after it. Behind a plugin that stays, like flannel or ' +
-      'calico,',
-    'trestle is chained in place of the rest. Remarks go to standard error; exit code 1: one of them is a warning,',
-    'something of the original is not done any more. `trestle adopt` then takes over live pods.',
+    'Reads a .conflist of bridge, ptp or macvlan with host-local or static, portmap, firewall, bandwidth, tuning',
+    'and sbr (standard input without FILE) and prints the list with one trestle in their place: every default',
+    'written out where it differs, capabilities merged, other plugins after it. Behind a plugin that stays, like',
+    'flannel or calico, trestle is chained in place of the rest. Remarks go to standard error; exit code 1: one',
+    'of them is a warning, something of the original is not done any more. `trestle adopt` then takes over live pods.',
   ].join('\n'),
   options: {},
   examples: [

@@ -103,8 +103,8 @@ export const callErrors = {
   'list-not-convertible': {
     cause: 'the list has no plugin that trestle replaces, or has trestle already',
     cure:
-      'keep it as it is; converted are bridge and ptp, and behind any plugin portmap, firewall, bandwidth, tuning, ' +
-      'sbr',
+      'keep it as it is; converted are bridge, ptp and macvlan, and behind any plugin portmap, firewall, bandwidth, ' +
+      'tuning, sbr',
   },
   'runtime-silent': {
     cause: 'the runtime does not answer on its socket',

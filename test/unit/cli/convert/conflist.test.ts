@@ -324,4 +324,12 @@ describe('convert', () => {
   ])('refuses a list that starts with %j', (plugin) => {
     expect(() => convert(list(plugin))).toThrow(plugin.type)
   })
+
+  it.each(['bridge', 'ptp', 'macvlan'])('names %s where it says what can be converted', async (type) => {
+    expect(() => converted({ type, ipam })).not.toThrow()
+    expect(() => convert(list({ type: 'vlan' }))).toThrow(
+      expect.objectContaining({ details: expect.stringContaining(type) }),
+    )
+    expect((await runCli(['convert', '--help'])).stdout).toContain(type)
+  })
 })
