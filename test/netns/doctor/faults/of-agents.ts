@@ -6,7 +6,10 @@ import type { Fault } from './fault.ts'
 
 const versions = '{"cniVersion":"1.0.0","supportedVersions":["0.3.1","0.4.0","1.0.0"]}'
 /** A list, and of its plugins what lint asks for: their versions. */
-const installed = (file: string, list: { readonly plugins: readonly { readonly type: string }[] }) =>
+const installed = (
+  file: string,
+  list: { readonly plugins: readonly { readonly type: string; readonly capabilities?: object }[] },
+) =>
   [
     ...list.plugins.map(
       ({ type }) =>
@@ -21,7 +24,7 @@ interface Agent {
   readonly what: string
   readonly source: string
   readonly file: string
-  readonly plugins: readonly { readonly type: string }[]
+  readonly plugins: readonly { readonly type: string; readonly capabilities?: object }[]
   readonly id: string
   /** What its agent makes. */
   readonly path: string
