@@ -36,3 +36,12 @@ export function nearestWord(word: string, known: Iterable<string>): string | und
     .sort((a, b) => a.steps - b.steps)
   return ranked[0]?.name
 }
+
+const negation = /^(?:not?|non|dont|disable|without|skip)[-_]?(?=.{2})/i
+
+/** Whether one of two words is the other with a negation before it: noSnat and snat, which say the opposite. */
+export function isNegationOf(word: string, other: string): boolean {
+  const [a, b] = [word.replace(negation, ''), other.replace(negation, '')]
+  const isOneNegated = (a === word) !== (b === other)
+  return isOneNegated && nearestWord(a, [b]) !== undefined
+}

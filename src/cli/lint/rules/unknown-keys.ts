@@ -6,7 +6,7 @@ import { isObject } from '../../../cni/json/json-object.ts'
 import type { Found } from '../checks/finding.ts'
 import type { Step } from '../json/json-places.ts'
 import { keyPathOf } from '../json/key-path.ts'
-import { nearestWord } from '../json/nearest-word.ts'
+import { isNegationOf, nearestWord } from '../json/nearest-word.ts'
 
 /** Whether people use such a key for remarks. */
 export function isRemark(key: string): boolean {
@@ -54,6 +54,10 @@ export function unknownKey(steps: readonly Step[], key: string, { shape, whole, 
   const meant = nearestWord(key, names)
   const elsewhere = placesOfKey(whole, key).toSorted((a, b) => a.split('.').length - b.split('.').length)
   const message = `${what} has no key ${keyPathOf(steps)}`
+  if (meant !== undefined && isNegationOf(key, meant)) {
+    const cure = `write "${meant}" with the opposite value: false for true`
+    return { id: 'unknown-key', message: `${message}; it has "${meant}"`, cure, steps }
+  }
   if (meant !== undefined) {
     return { id: 'unknown-key', message: `${message}; did you mean "${meant}"?`, cure: `write "${meant}"`, steps }
   }
