@@ -16,23 +16,12 @@ import type { PluginEntry } from './list.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * What CONVENTIONS.md of the CNI project names, and the pod's annotations, which containerd and CRI-O send by a name of
- * their own.
+ * What CONVENTIONS.md of the CNI project names, the pod's annotations, which containerd and CRI-O send by a name of
+ * their own, and the file about a device, which Multus sends (pkg/types/conf.go; ovs-cni needs it for vDPA).
  */
 const conventional = [
-  ...[
-    'portMappings',
-    'ipRanges',
-    'bandwidth',
-    'dns',
-    'ips',
-    'mac',
-    'infinibandGUID',
-    'deviceID',
-    'aliases',
-    'cgroupPath',
-    'io.kubernetes.cri.pod-annotations',
-  ],
+  ...['portMappings', 'ipRanges', 'bandwidth', 'dns', 'ips', 'mac', 'infinibandGUID', 'deviceID', 'aliases'],
+  ...['cgroupPath', 'io.kubernetes.cri.pod-annotations', 'CNIDeviceInfoFile'],
 ]
 
 /** What it says of one trestle plugin; `conf`: as ADD reads it. */
