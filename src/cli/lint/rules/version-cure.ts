@@ -14,11 +14,14 @@ import type { Programs } from './programs.ts'
 export function withVersionCures(found: readonly Found[], list: ListRead, programs: Programs): readonly Found[] {
   if (!programs.hasDirectory) return found
   const types = list.plugins.map(({ conf }) => lookUp(conf, 'type')).filter((type) => typeof type === 'string')
+  // One that is not there, or does not answer, may be older than all of them.
+  const haveAllAnswered = types.every((type) => programs.problemOf(type, undefined) === undefined)
   const newest = supportedVersions.findLast((version) =>
     types.every((type) => programs.problemOf(type, version)?.id !== 'plugin-version'),
   )
   if (newest === undefined) return found
   return found.flatMap((each): readonly Found[] => {
+    if (!haveAllAnswered) return each.id === 'cni-version-old' && newest === list.version ? [] : [each]
     if (each.id === 'cni-version-missing') return [{ ...each, cure: `add "cniVersion": "${newest}"` }]
     if (each.id !== 'cni-version-old') return [each]
     return newest === list.version ? [] : [{ ...each, cure: `use "cniVersion": "${newest}"` }]
