@@ -56,7 +56,7 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
     const mend = mendAt(mended, problem)
     // The twentieth comment is no news.
     const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
-    if (isNews) problems.push(problemOf(problem, mend))
+    if (isNews) problems.push(problemOf({ ...problem, found: mended[problem.offset] }, mend))
     if (mend === undefined) return { problems }
     kinds.add(mend.kind)
     mended = mend.text
@@ -77,8 +77,10 @@ function otherFormat(text: string): Problem | undefined {
   return { id: 'network-attachment', message, offset: text.search(/\S/) }
 }
 
-function problemOf(found: Pick<JsonProblem, 'offset' | 'kind' | 'problem'>, mend: Mend | undefined): Problem {
-  const { offset, kind, problem } = found
+/** `found`: the character there. */
+type FoundThere = Pick<JsonProblem, 'offset' | 'kind' | 'problem'> & { readonly found: string | undefined }
+
+function problemOf({ offset, kind, problem, found }: FoundThere, mend: Mend | undefined): Problem {
   const at = { id: 'json-syntax', offset } as const
   if (mend?.kind === 'mark') {
     const message = 'the file begins with a byte order mark, which JSON does not have'
@@ -97,7 +99,18 @@ function problemOf(found: Pick<JsonProblem, 'offset' | 'kind' | 'problem'>, mend
     const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
     return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }
   }
-  return { ...at, message: problem, cure: cures[kind] }
+  const cure = kind === 'not-quoted' ? (keyCures[found ?? ''] ?? cures[kind]) : cures[kind]
+  return { ...at, message: problem, cure }
+}
+
+/** Where a key belongs and a sign stands, quotes are not what is missing. */
+const keyCures: Readonly<Record<string, string>> = {
+  '{': 'close the object before it with }; several plugins need "plugins": [ { … }, { … } ]',
+  '[': 'put a key and a colon before it, or close the object before it with }',
+  ']': 'close the object before it with }',
+  ':': 'put the key before the colon',
+  ',': 'remove one comma, or put an entry between them',
+  '}': 'put an entry there, or remove the bracket',
 }
 
 /** What to do about each kind of problem. */
