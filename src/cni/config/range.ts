@@ -82,7 +82,7 @@ function readEnd(input: RangeInput, key: 'rangeStart' | 'rangeEnd' | 'gateway', 
   if (text === undefined || text === '') return undefined
   const address = parseAddress(text)
   if (address !== undefined) return address
-  const details = 'Give an address without a prefix length; an IPv4 octet has no leading zero.'
+  const details = 'Give an address like "10.1.2.3" or "fd00::3": no prefix length, no leading zero in an IPv4 octet.'
   throw refuseRange(place, key, [`invalid IP address: ${text}`, details])
 }
 

@@ -70,7 +70,7 @@ const ofList = {
     severity: 'error',
     meaning: 'a list has no plugins',
     cause: '`plugins` is missing, empty or no list: runtimes say "no \'plugins\' key" or "no plugin configs found"',
-    cure: 'add "plugins": [ { "type": "trestle", … } ], or name a file with one plugin .conf',
+    cure: 'add "plugins": [ { "type": …, … } ], or name a file with one plugin .conf',
   },
   'list-in-conf': {
     severity: 'error',
@@ -82,7 +82,7 @@ const ofList = {
     severity: 'error',
     meaning: 'a plugin has no type',
     cause: '`type` is the file name of the plugin; without it the whole file is refused',
-    cure: 'add "type": "trestle"',
+    cure: 'add "type": the file name of the plugin that is meant',
   },
   'two-main-plugins': {
     severity: 'error',
@@ -148,8 +148,8 @@ const ofKeys = {
   'wrong-type': {
     severity: 'error',
     meaning: 'a value is of the wrong type',
-    cause: 'text where a number is expected, a list where an object is, …; ADD is refused (code 7)',
-    cure: 'the message says what to use',
+    cause: 'whoever reads it takes values of this kind only: ADD is refused, or the whole file',
+    cure: 'write it as the kind of value that the message names',
   },
   'invalid-value': {
     severity: 'error',
@@ -160,7 +160,7 @@ const ofKeys = {
   'range-invalid': {
     severity: 'error',
     meaning: 'a range of addresses cannot be',
-    cause: 'host bits set, too small, or an end outside its subnet; ADD is refused (code 7)',
+    cause: 'ADD is refused with this message (code 7)',
     cure: 'the message says what to use',
   },
   'ranges-overlap': {

@@ -34,7 +34,9 @@ export const addressChecks = {
     meaning: "the pods' default route goes to an address that nobody has",
     cause:
       'ipam takes the first address of the range for the gateway, and the bridge does not have it without isGateway',
-    cure: 'add "isGateway": true, or name the router of the network as "gateway" of the range',
+    cure:
+      'add "isGateway": true, or name the router of the network as "gateway" of the range; ' +
+      'where pods are to stay among themselves, remove the default route',
   },
 } as const satisfies CheckTexts
 

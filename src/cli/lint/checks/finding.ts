@@ -21,10 +21,14 @@ export interface Finding {
   readonly excerpt?: readonly [string, string]
 }
 
-/** What a check found. `steps` or `offset`: where, if in the text; `severity`: where it is not the check's own. */
+/**
+ * What a check found. `steps` or `offset`: where, if in the text; `cause`, `cure`, `severity`: where they are not the
+ * check's own.
+ */
 export interface Found {
   readonly id: CheckId
   readonly message: string
+  readonly cause?: string
   readonly cure?: string | undefined
   readonly severity?: Severity
   readonly steps?: readonly Step[]
@@ -49,9 +53,11 @@ export function sourceOf(file: string, text: string, root: Source['root']): Sour
 }
 
 /** A finding without a place in the text. */
-export function findingIn(file: string, { id, message, cure, severity }: Found): Finding {
-  const check = checks[id]
-  return { id, severity: severity ?? check.severity, file, message, cause: check.cause, cure: cure ?? check.cure }
+export function findingIn(file: string, found: Found): Finding {
+  const { id, message } = found
+  const { severity, cause, cure } = checks[id]
+  const texts = { cause: found.cause ?? cause, cure: found.cure ?? cure }
+  return { id, severity: found.severity ?? severity, file, message, ...texts }
 }
 
 /** A finding at an offset of the text. */

@@ -46,9 +46,10 @@ function lintAttachment({ name, offset, config }: Attachment, about: About): Fil
 
 /** The finding at its place in the whole file. */
 function placedIn(finding: Finding, config: ConfigText, { file, text }: About): Finding {
-  const { id, message, cure, severity, line, column } = finding
+  const { id, message, cause, cure, severity, line, column } = finding
   if (line === undefined || column === undefined) return { ...finding, file }
   const lines = config.text.split('\n')
   const before = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0)
-  return findingAt(file, text, { id, message, cure, severity, offset: config.offsetOf(before + column - 1) })
+  const offset = config.offsetOf(before + column - 1)
+  return findingAt(file, text, { id, message, cause, cure, severity, offset })
 }

@@ -9,6 +9,7 @@ import { ownType } from '../../../cni/model/own-type.ts'
 import { modeNamed } from '../../../plan/modes/modes.ts'
 import { type Finding, type Found, findingIn, findingOf, type Source } from '../checks/finding.ts'
 import { shown } from '../json/key-path.ts'
+import { nearestWord } from '../json/nearest-word.ts'
 import { isPlaceholder, placeholders } from '../read/placeholders.ts'
 import { readSource } from '../read/read-source.ts'
 import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
@@ -97,13 +98,24 @@ interface About {
 function lintPlugin(entry: PluginEntry, head: NetworkHead, about: About): readonly Found[] {
   const type = lookUp(entry.conf, 'type')
   if (typeof type !== 'string' || type === '') {
-    const message = type === undefined || type === '' ? 'the plugin has no type' : `type: ${shown(type)} is no text`
-    return [{ id: 'type-missing', message, steps: type === undefined ? entry.steps : [...entry.steps, 'type'] }]
+    return [typeMissing(entry, type)]
   }
   const body = about.programs.isOwn(type)
     ? lintOwn(entry, head, about.programs)
     : lintOther(entry, { type, head, ...about })
   return [...programProblems(entry, type, about), ...pluginSemantics(entry), ...body]
+}
+
+function typeMissing({ conf, steps }: PluginEntry, type: unknown): Found {
+  const id = 'type-missing'
+  if (type !== undefined) {
+    const message = type === '' ? 'the plugin has no type' : `type: ${shown(type)} is no text`
+    return { id, message, steps: [...steps, 'type'] }
+  }
+  const message = 'the plugin has no type'
+  const meant = Object.keys(conf).find((key) => nearestWord(key, ['type']) !== undefined)
+  if (meant === undefined) return { id, message, steps }
+  return { id, message, cure: `write "type" for ${shown(meant)}`, steps: [...steps, meant] }
 }
 
 function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {

@@ -11,6 +11,9 @@ import { shown } from '../json/key-path.ts'
 import { nearestWord } from '../json/nearest-word.ts'
 import { isRemark, shapeOf, unknownKey } from './unknown-keys.ts'
 
+/** nerdctl finds its networks by these (netutil.go), podman keeps labels in `args` (cni_types.go). */
+const toolKeys = ['nerdctlID', 'nerdctlLabels', 'args']
+
 /** A list, or one plugin alone. */
 export type Form = 'list' | 'single'
 
@@ -101,15 +104,19 @@ function oldVersion(version: CniVersion): readonly Found[] {
 
 function readPlugins(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {
   const { plugins } = root
-  const missing = (message: string, cure?: string): Pick<ListRead, 'plugins' | 'found'> => {
-    return { plugins: [], found: [{ id: 'plugins-missing', message, cure, steps: ['plugins'] }] }
+  const missing = (message: string, { cure, key = 'plugins' }: { cure?: string; key?: string } = {}) => {
+    return { plugins: [], found: [{ id: 'plugins-missing', message, cure, steps: [key] }] } as const
   }
   if (plugins === undefined) {
     const isSingle = lookUp(root, 'type') !== undefined
-    if (isSingle) return missing('this is one plugin, not a list of them', 'rename the file to .conf, or add "plugins"')
-    return missing("no 'plugins' key")
+    const cure = 'rename the file to .conf, or add "plugins"'
+    if (isSingle) return missing('this is one plugin, not a list of them', { cure })
+    const meant = Object.keys(root).find((key) => nearestWord(key, ['plugins']) !== undefined)
+    if (meant === undefined) return missing("no 'plugins' key")
+    return missing("no 'plugins' key", { cure: `write "plugins" for ${shown(meant)}`, key: meant })
   }
-  if (!Array.isArray(plugins)) return missing(`plugins: ${shown(plugins)} is no list`, 'use "plugins": [ { … } ]')
+  if (!Array.isArray(plugins))
+    return missing(`plugins: ${shown(plugins)} is no list`, { cure: 'use "plugins": [ { … } ]' })
   if (plugins.length === 0) return missing('plugins: the list is empty')
   return entriesOf(plugins)
 }
@@ -134,7 +141,13 @@ function entriesOf(plugins: readonly unknown[]): Pick<ListRead, 'plugins' | 'fou
 function readSingle(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {
   if (lookUp(root, 'plugins') === undefined) return { plugins: [{ conf: root, steps: [], index: 0 }], found: [] }
   const message = 'this is a list of plugins, and the file is not named .conflist'
-  return { plugins: readPlugins(root).plugins, found: [{ id: 'list-in-conf', message, steps: ['plugins'] }] }
+  const found: Found = { id: 'list-in-conf', message, steps: ['plugins'] }
+  const { plugins } = readPlugins(root)
+  const type = lookUp(root, 'type')
+  if (typeof type !== 'string' || type === '') return { plugins, found: [found] }
+  // With a type beside the list libcni loads the file, as that plugin alone.
+  const cause = `only .conflist files may have \`plugins\`: runtimes call the ${shown(type)} at the top alone`
+  return { plugins, found: [{ ...found, cause, cure: 'rename it to .conflist, and remove the type beside plugins' }] }
 }
 
 /** Booleans of a list; libcni takes the words "true" and "false" as well. */
@@ -173,10 +186,11 @@ function keyProblems(root: Source['root'], form: Form): readonly Found[] {
   if (form !== 'list') return []
   // One plugin where a list belongs is one finding.
   if (root['plugins'] === undefined && lookUp(root, 'type') !== undefined) return []
-  const unknown = Object.keys(root).filter((key) => !listKeys.includes(key) && !isRemark(key))
+  const known = [...listKeys, ...toolKeys]
+  const unknown = Object.keys(root).filter((key) => !known.includes(key) && !isRemark(key))
   return unknown.map((key) => {
     const found = unknownKey([key], key, { shape: shapeOf(listKeys), whole, what: 'a list' })
-    // nerdctl and podman keep what they need to know of a network there.
+    // Other tools keep what they need to know of a network there, too.
     return found.cure === undefined ? { ...found, severity: 'note' } : found
   })
 }

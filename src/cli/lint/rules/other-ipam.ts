@@ -51,7 +51,15 @@ function readAsOurs({ conf, steps }: PluginEntry, ipam: Fields, head: NetworkHea
     index: 0,
   }
   const found = readOwn(entry, head).found
-  return found.filter((each) => each.steps?.[steps.length] === 'ipam')
+  return found.filter((each) => each.steps?.[steps.length] === 'ipam').map(asUpstream)
+}
+
+/** The cure for a pool without ranges, for host-local: podcidr is a key of trestle. */
+function asUpstream(found: Found): Found {
+  if (found.isAbsence !== true || found.id !== 'range-invalid') return found
+  const ways = '"ranges": [ [ { "subnet": "10.1.2.0/24" } ] ] in ipam, or "capabilities": {"ipRanges": true}'
+  const cure = `add ${ways}; where an agent writes the subnet of the node here (kube-router does), see why it did not`
+  return { ...found, cause: 'host-local has nothing to allocate from: ADD is refused (code 7)', cure }
 }
 
 function placesIn(ipam: Fields): readonly Place[] {
