@@ -45,6 +45,8 @@ export interface Source {
   readonly text: string
   readonly root: Readonly<Record<string, unknown>>
   readonly places: JsonPlaces
+  /** Offsets where 0 stands in for a placeholder of a template that is no JSON. */
+  readonly standIns?: readonly number[]
 }
 
 /** A source of a text that JSON.parse has taken. */

@@ -3,7 +3,7 @@
 // Ansible, $VAR and ${VAR} of envsubst, and words like SUBNET where an address has to be.
 
 import { isObject } from '../../../cni/json/json-object.ts'
-import type { Found } from '../checks/finding.ts'
+import type { Found, Source } from '../checks/finding.ts'
 import type { Step } from '../json/json-places.ts'
 import { keyPathOf, shown } from '../json/key-path.ts'
 
@@ -39,11 +39,25 @@ function isTemplate(value: string, steps: readonly Step[]): boolean {
   return addresses.includes(key) && /^<?[A-Z][A-Z0-9_-]{2,}(?:\/\d+)?>?$/.test(value)
 }
 
+/** Where in the values of a file 0 stands in for a placeholder, which is told already. */
+export function standInsOf({ root, places, standIns = [] }: Source): readonly Found[] {
+  const walk = (value: unknown, steps: readonly Step[]): readonly Found[] => {
+    if (typeof value === 'object' && value !== null) {
+      return Object.entries(value).flatMap(([key, each]) => walk(each, [...steps, key]))
+    }
+    const isStandIn = value === 0 && standIns.includes(places.find(steps).value)
+    return isStandIn ? [{ id: 'placeholder', message: '', steps }] : []
+  }
+  return standIns.length === 0 ? [] : walk(root, [])
+}
+
 /** Whether a finding is about the value of a placeholder, or about what holds it. */
 export function isPlaceholder(found: Found, all: readonly Found[]): boolean {
   const steps = found.steps ?? []
   if (found.id === 'unknown-key' || steps.length === 0) return false
-  const isInside = (other: Found): boolean => steps.every((step, at) => String(other.steps?.[at]) === String(step))
+  // Keys match without case, as in Go.
+  const nameOf = (step: Step | undefined): string => String(step).toLowerCase()
+  const isInside = (other: Found): boolean => steps.every((step, at) => nameOf(other.steps?.[at]) === nameOf(step))
   const isWrong = ['wrong-type', 'invalid-value', 'range-invalid', 'name-invalid', 'type-missing', 'plugin-missing']
   return [...isWrong, 'cni-version-unknown', 'gateway-outside-subnet'].includes(found.id) && all.some(isInside)
 }

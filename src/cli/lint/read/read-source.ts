@@ -27,7 +27,8 @@ export function readSource(file: string, text: string): ReadSource {
   const findings = problems.map((found) => findingAt(file, text, found))
   if (mended === undefined) return { findings }
   try {
-    const source = { ...sourceOf(file, mended, parseConfig(mended)), text }
+    const standIns = problems.flatMap(({ id, offset }) => (id === 'placeholder' ? [offset] : []))
+    const source = { ...sourceOf(file, mended, parseConfig(mended)), text, standIns }
     if (source.root['kind'] === 'NetworkAttachmentDefinition') {
       const message = 'this is a NetworkAttachmentDefinition'
       return { findings: [...findings, findingOf(source, { id: 'network-attachment', message, steps: ['kind'] })] }

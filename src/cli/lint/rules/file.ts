@@ -10,8 +10,9 @@ import { modeNamed } from '../../../plan/modes/modes.ts'
 import { type Finding, type Found, findingIn, findingOf, type Source } from '../checks/finding.ts'
 import { shown } from '../json/key-path.ts'
 import { nearestWord } from '../json/nearest-word.ts'
-import { isPlaceholder, placeholders } from '../read/placeholders.ts'
+import { isPlaceholder, placeholders, standInsOf } from '../read/placeholders.ts'
 import { readSource } from '../read/read-source.ts'
+import { libcniProblems, pathAsType } from './libcni-values.ts'
 import { type Form, formOf, type ListRead, type PluginEntry, readList } from './list.ts'
 import { rangesInUse } from './node.ts'
 import { ipamProblems } from './other-ipam.ts'
@@ -56,7 +57,8 @@ export function lintSource(
   const templates = placeholders(source.root)
   // What a placeholder makes wrong is the placeholder's finding.
   const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
-  const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, templates))
+  const unfilled = [...templates, ...standInsOf(source)]
+  const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, unfilled))
   return { list, found: withVersionCures([...templates, ...others], list, programs) }
 }
 
@@ -144,7 +146,7 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const ipam = lookUp(conf, 'ipam')
   const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
   const delegated = typeof ipamType === 'string' && programs.isOwn(ipamType) ? delegatedToUs(entry, head) : []
-  const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type)]
+  const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type), ...libcniProblems(entry)]
   const shape = upstreamShape(type, ipamType)
   if (shape === undefined) return found
   found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head))
@@ -194,16 +196,20 @@ function delegatedToUs({ conf, steps }: PluginEntry, head: NetworkHead): readonl
 }
 
 function programProblems({ conf, steps }: PluginEntry, type: string, { list, programs }: About): readonly Found[] {
-  if (!programs.hasDirectory) return []
-  const problem = programs.problemOf(type, list.version)
-  const own: readonly Found[] =
-    problem === undefined ? [] : [{ ...problem, steps: [...steps, 'type'], isAboutValue: true }]
   const ipam = lookUp(conf, 'ipam')
   const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const ofType = [...steps, 'type']
+  const ofIpamType = [...steps, 'ipam', 'type']
+  const paths = [pathAsType(type, ofType), pathAsType(ipamType, ofIpamType)]
+  if (!programs.hasDirectory) return paths.flatMap((each) => each ?? [])
+  const [path, ipamPath] = paths.map((each) => (each === undefined ? {} : { cause: each.cause, cure: each.cure }))
+  const problem = programs.problemOf(type, list.version)
+  const own: readonly Found[] =
+    problem === undefined ? [] : [{ ...problem, ...path, steps: ofType, isAboutValue: true }]
   const inProcess: readonly unknown[] = [ownType, type, 'host-local', 'static']
   const isInProcess = programs.isOwn(type) && inProcess.includes(ipamType)
   if (typeof ipamType !== 'string' || ipamType === '' || isInProcess) return own
   // An IPAM plugin is asked in the version of the list, too.
   const ofIpam = programs.problemOf(ipamType, list.version)
-  return ofIpam === undefined ? own : [...own, { ...ofIpam, steps: [...steps, 'ipam', 'type'], isAboutValue: true }]
+  return ofIpam === undefined ? own : [...own, { ...ofIpam, ...ipamPath, steps: ofIpamType, isAboutValue: true }]
 }

@@ -11,7 +11,7 @@ import { keyPathOf, shown } from '../json/key-path.ts'
 import type { PluginEntry } from './list.ts'
 
 /** What a value has to be. `isType`: Go can read it; `isValid`: the plugin or the kernel takes it. */
-interface Kind {
+export interface Kind {
   readonly what: string
   readonly isType: (value: unknown) => boolean
   readonly isValid?: (value: never) => boolean
@@ -27,8 +27,10 @@ const flag: Kind = {
   isType: (value) => typeof value === 'boolean',
   cure: 'use true or false, without quotes',
 }
-const text: Kind = { what: 'text', isType: isText, cure: 'use text in quotes' }
-const texts: Kind = {
+/** As Go's string. */
+export const text: Kind = { what: 'text', isType: isText, cure: 'use text in quotes' }
+/** As Go's []string. */
+export const texts: Kind = {
   what: 'a list of texts',
   isType: (value) => Array.isArray(value) && value.every(isText),
   cure: 'use [ "…", "…" ]',
@@ -127,7 +129,8 @@ export function valueProblems({ conf, steps }: PluginEntry, type: string): reado
     : (contradictions[type]?.(conf) ?? []).map((each) => ({ ...each, steps: [...steps, ...each.steps] }))
 }
 
-function valueProblem(value: unknown, kind: Kind, steps: readonly Step[]): readonly Found[] {
+/** What is wrong with one value; a value of null is none, as in Go. */
+export function valueProblem(value: unknown, kind: Kind, steps: readonly Step[]): readonly Found[] {
   const { what, isType, isValid } = kind
   if (value === undefined || value === null) return []
   const message = `${keyPathOf(steps)}: ${shown(value)} is not ${what}`

@@ -11,6 +11,7 @@ import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
 import { runCli } from '../../../support/collect.ts'
 import { cases, upstream } from './file-cases.ts'
 import { otherCases } from './other-cases.ts'
+import { upstreamCases } from './upstream-cases.ts'
 
 /** No directory of plugins: types are not looked at. */
 const nowhere = openPrograms(['/nonexistent/bin'])
@@ -34,7 +35,12 @@ function tokenAt(text: string, { line, column }: Finding): string {
 }
 
 describe('lint of a file', () => {
-  const named = [...cases, ...otherCases].map(([title, text, found, file]) => ({ title, text, found, file }))
+  const named = [...cases, ...otherCases, ...upstreamCases].map(([title, text, found, file]) => ({
+    title,
+    text,
+    found,
+    file,
+  }))
   it.each(named)('$title', ({ text, found, file }) => expect(lint(text, file)).toEqual(found))
 
   it('of a bridge with trestle as its IPAM plugin looks at our keys in ipam', () => {
@@ -45,7 +51,9 @@ describe('lint of a file', () => {
   })
 
   it('has a file for every check that needs no program', () => {
-    const seen = new Set([...cases, ...otherCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])))
+    const seen = new Set(
+      [...cases, ...otherCases, ...upstreamCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])),
+    )
     const attachments = ['attachment-config', 'yaml-syntax']
     const elsewhere = ['file-unreadable', ...attachments, 'subnet-in-use', 'bin-dir-missing', 'drop-before-accept']
     const missing = Object.keys(fileChecks).filter((id) => !seen.has(id) && !id.startsWith('plugin-'))

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of the reference plugins whose fault the file alone shows, though ADD may go well: what libcni refuses, what
+// nobody reads, and what the kernel refuses. Beside each what is like it and right.
+
+import { type cases, upstream } from './file-cases.ts'
+
+const pool = { type: 'host-local', subnet: '10.1.2.0/24' }
+const ptp = { type: 'ptp', ipam: pool }
+const chained = (plugin: object, version = '1.1.0') =>
+  `{"cniVersion":"${version}","name":"n","plugins":[\n${JSON.stringify(ptp)},\n${JSON.stringify(plugin)}]}`
+
+/** libcni: types.PluginConf, FindInPath. */
+const ofLibcni: typeof cases = [
+  [
+    'capabilities as a list',
+    chained({ type: 'portmap', capabilities: ['portMappings'] }),
+    ['wrong-type ["portMappings" plugins[1].capabilities: ["portMappings"] is not an object'],
+  ],
+  [
+    'ipam as text',
+    upstream({ type: 'bridge', ipam: 'host-local' }),
+    ['wrong-type "host-local" plugins[0].ipam: "host-local" is not an object'],
+  ],
+  [
+    'a type of ipam that is no text, of a plugin that lint does not know',
+    upstream({ type: 'calico', ipam: { type: ['calico-ipam'] } }),
+    ['wrong-type ["calico-ipam" plugins[0].ipam.type: ["calico-ipam"] is not text'],
+  ],
+  [
+    'a nameserver as text',
+    upstream({ ...ptp, dns: { nameservers: '8.8.8.8' } }),
+    ['wrong-type "8.8.8.8" plugins[0].dns.nameservers: "8.8.8.8" is not a list of texts'],
+  ],
+  ['dns that is whole, in the case of Windows', upstream({ ...ptp, DNS: { Nameservers: ['8.8.8.8'] } }), []],
+  ['capabilities, ipam and dns of null', upstream({ type: 'x', capabilities: null, ipam: null, dns: null }), []],
+  [
+    'a nameserver of a template',
+    upstream({ type: 'calico', DNS: { Nameservers: [0] } }).replace('[0]', '[__DNS__]'),
+    ['placeholder __DNS__ __DNS__ was not replaced'],
+  ],
+  [
+    'a path as type',
+    upstream({ ...ptp, type: '/opt/bin/ptp' }),
+    ['invalid-value "/opt/bin/ptp" plugins[0].type: "/opt/bin/ptp" is a path, and has to be the name of a file'],
+  ],
+  [
+    'a path as type of ipam',
+    upstream({ type: 'ptp', ipam: { ...pool, type: './host-local' } }),
+    ['invalid-value "./host-local" plugins[0].ipam.type: "./host-local" is a path, and has to be the name of a file'],
+  ],
+]
+
+export const upstreamCases: typeof cases = [...ofLibcni]
