@@ -23,6 +23,12 @@ export const addressChecks = {
     cause: 'neither `addresses` is there nor the capability `ips`',
     cure: 'add "addresses": [ { "address": "10.1.2.3/24" } ], or "capabilities": {"ips": true}',
   },
+  'ipam-type-missing': {
+    severity: 'warning',
+    meaning: 'ipam has keys and no type',
+    cause: 'without a type no IPAM plugin is asked: ADD goes well, and the pod has no address',
+    cure: 'add "type": "host-local" to ipam, or the IPAM plugin whose keys these are',
+  },
   'no-default-route': {
     severity: 'warning',
     meaning: 'pods are masqueraded and have no default route',

@@ -50,4 +50,42 @@ const ofLibcni: typeof cases = [
   ],
 ]
 
-export const upstreamCases: typeof cases = [...ofLibcni]
+/** What is beside the keys of a plugin. */
+const ofPlugins: typeof cases = [
+  [
+    'containernetworking/plugins#432: ranges, and no type in ipam',
+    upstream({ type: 'macvlan', mode: 'bridge', ipam: { ranges: [[{ subnet: '192.168.2.0/24' }]] } }),
+    ['ipam-type-missing "ipam" ipam has "ranges" and no type: macvlan reads none of it'],
+  ],
+  [
+    'the same of ptp, which refuses it',
+    upstream({ type: 'ptp', ipam: { subnet: '10.1.2.0/24', type: '' } }),
+    ['ipam-type-missing "ipam" ipam has "subnet" and no type: ptp reads none of it'],
+  ],
+  ['an empty ipam, for layer 2', upstream({ type: 'macvlan', master: 'eth0', ipam: {} }), []],
+  ['ipam with an empty type, for layer 2', upstream({ type: 'macvlan', master: 'eth0', ipam: { type: '' } }), []],
+  ['ipam without a type of a plugin that lint does not know', upstream({ type: 'x', ipam: { pool: 'p' } }), []],
+  [
+    'containernetworking/plugins#690: firewall in a version that it does not have',
+    chained({ type: 'firewall' }, '0.3.1'),
+    [
+      'cni-version-old "cniVersion" with 0.3.1 no runtime calls CHECK, STATUS and GC',
+      'plugin-version "firewall" firewall does not support cniVersion 0.3.1: it has 0.4.0 and later',
+    ],
+  ],
+  [
+    'firewall in the first version that it has',
+    chained({ type: 'firewall' }, '0.4.0'),
+    ['cni-version-old "cniVersion" with 0.4.0 no runtime calls STATUS and GC'],
+  ],
+  [
+    'vrf in 0.3.0',
+    chained({ type: 'vrf', vrfname: 'blue' }, '0.3.0'),
+    [
+      'cni-version-old "cniVersion" with 0.3.0 no runtime calls CHECK, STATUS and GC',
+      'plugin-version "vrf" vrf does not support cniVersion 0.3.0: it has 0.3.1 and later',
+    ],
+  ],
+]
+
+export const upstreamCases: typeof cases = [...ofLibcni, ...ofPlugins]
