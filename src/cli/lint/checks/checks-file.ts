@@ -195,7 +195,7 @@ const ofKeys = {
   },
   'gateway-outside-subnet': {
     severity: 'warning',
-    meaning: 'the gateway is not in its subnet',
+    meaning: 'a gateway is not in its subnet, or in none of the pod',
     cause: 'the kernel refuses a route by a gateway that the pod cannot reach',
     cure: 'use an address of the subnet, or leave it out for the first one',
   },

@@ -7,8 +7,8 @@ import type { CheckTexts } from './check-texts.ts'
 export const addressChecks = {
   'range-edge': {
     severity: 'warning',
-    meaning: 'a range ends on the network or broadcast address',
-    cause: 'host-local gives it to a pod when rangeStart or rangeEnd says so; others on the network do not talk to it',
+    meaning: 'a range ends on the network or broadcast address, or a pod has it',
+    cause: 'host-local and static give it to a pod when they are told to; others on the network do not talk to it',
     cure: 'leave the first and the last address of the subnet out',
   },
   'range-public': {

@@ -4,7 +4,18 @@
 
 import { lookUp } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
-import { firstOf, formatAddress, lastOf, next, overlaps, parseCidr } from '../../../cni/model/address.ts'
+import {
+  firstOf,
+  formatAddress,
+  formatCidr,
+  includes,
+  lastOf,
+  networkOf,
+  next,
+  overlaps,
+  parseAddress,
+  parseCidr,
+} from '../../../cni/model/address.ts'
 import { ownType } from '../../../cni/model/own-type.ts'
 import type { Found } from '../checks/finding.ts'
 import type { Step } from '../json/json-places.ts'
@@ -34,7 +45,9 @@ export function ipamProblems(entry: PluginEntry, type: string, head: NetworkHead
   const places = placesIn(ipam)
   const odd = [
     ...gateways(entry.conf),
-    ...(kind === 'static' ? noAddresses(entry.conf, ipam) : places.flatMap(edges)),
+    ...(kind === 'static' ? noAddresses(entry.conf, ipam) : []),
+    ...places.flatMap(edges),
+    ...unreachableGateways(entry.conf, ipam, places),
     ...places.flatMap(publicRange),
     ...routeProblems(entry.conf, ipam, type),
   ]
@@ -85,17 +98,42 @@ function noAddresses(conf: Fields, { addresses }: Fields): readonly Found[] {
   return [{ id: 'addresses-missing', message, steps: ['ipam'], isAbsence: true }]
 }
 
-/** rangeStart on the network address or rangeEnd on the broadcast address: host-local gives these to pods. */
+/** What has the network or the broadcast address: pods get it. */
 function edges({ value, network, steps }: Place): readonly Found[] {
   const cidr = parseCidr(network)
-  if (cidr === undefined || cidr.family === 6) return []
+  if (cidr === undefined || cidr.family === 6 || cidr.prefixLength > 30) return []
   const [first, last] = [formatAddress(firstOf(cidr)), formatAddress(lastOf(cidr))]
-  return ['rangeStart', 'rangeEnd'].flatMap((key): readonly Found[] => {
+  return ['rangeStart', 'rangeEnd', 'address'].flatMap((key): readonly Found[] => {
     const end = value[key]
-    if (end !== first && end !== last) return []
+    const address = key === 'address' && typeof end === 'string' ? end.split('/')[0] : end
+    if (address !== first && address !== last) return []
     const at = [...steps.slice(0, -1), key]
-    const message = `${keyPathOf(at)}: ${end} is the ${end === first ? 'network' : 'broadcast'} address of ${network}`
-    return [{ id: 'range-edge', message, steps: at, isAboutValue: true }]
+    const subnet = formatCidr(networkOf(cidr))
+    const which = `${address === first ? 'network' : 'broadcast'} address of ${subnet}`
+    return [
+      { id: 'range-edge', message: `${keyPathOf(at)}: ${address} is the ${which}`, steps: at, isAboutValue: true },
+    ]
+  })
+}
+
+/** Gateways of routes that the pod cannot reach: the kernel refuses the route, and ADD fails. */
+function unreachableGateways(conf: Fields, ipam: Fields, places: readonly Place[]): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  // The runtime may give addresses of any subnet.
+  if (capabilities['ips'] === true || capabilities['ipRanges'] === true || conf['args'] !== undefined) return []
+  const routes: readonly unknown[] = Array.isArray(ipam['routes']) ? ipam['routes'] : []
+  const onLink = routes.filter(isObject).filter(({ gw, scope }) => gw === undefined || scope !== undefined)
+  const ofLink = onLink.map(({ dst }) => String(dst)).filter((dst) => !defaults.includes(dst))
+  const subnets = places.flatMap(({ network }) => parseCidr(network) ?? [])
+  const reached = [...subnets, ...[...ofLink, 'fe80::/10'].flatMap((dst) => parseCidr(dst) ?? [])]
+  return routes.flatMap((route, index): readonly Found[] => {
+    const gw = isObject(route) && typeof route['gw'] === 'string' ? parseAddress(route['gw']) : undefined
+    if (gw === undefined || !subnets.some(({ family }) => family === gw.family)) return []
+    if (reached.some((network) => includes(network, gw))) return []
+    const steps = ['ipam', 'routes', index, 'gw']
+    const message = `${keyPathOf(steps)}: ${formatAddress(gw)} is in no subnet of the pod`
+    const cure = 'use a router in the subnet of the pod, or leave gw out for the gateway of the range'
+    return [{ id: 'gateway-outside-subnet', message, cure, steps, isAboutValue: true }]
   })
 }
 

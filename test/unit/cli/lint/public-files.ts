@@ -213,7 +213,7 @@ export const goodFiles: readonly PublicFile[] = [
     ipam: { type: 'host-local', subnet: '10.1.1.0/24' },
     dns: { nameservers: ['10.1.1.1', '8.8.8.8'] },
   }),
-  conf('plugins, static README', {
+  conf('plugins, static README, but for the router of its second route', {
     type: 'bridge',
     ipam: {
       type: 'static',
@@ -221,7 +221,7 @@ export const goodFiles: readonly PublicFile[] = [
         { address: '10.10.0.1/24', gateway: '10.10.0.254' },
         { address: '3ffe:ffff:0:01ff::1/64', gateway: '3ffe:ffff:0::1' },
       ].slice(0, 1),
-      routes: [{ dst: '0.0.0.0/0' }, { dst: '192.168.0.0/16', gw: '10.10.5.1' }],
+      routes: [{ dst: '0.0.0.0/0' }, { dst: '192.168.0.0/16', gw: '10.10.0.5' }],
       dns: { nameservers: ['8.8.8.8'], domain: 'example.com', search: ['example.com'] },
     },
   }),
@@ -328,6 +328,17 @@ export const goodFiles: readonly PublicFile[] = [
 
 /** With a fault of the file. */
 export const faultyFiles: readonly PublicFile[] = [
+  withFound(
+    conf('plugins, static README: the kernel refuses its second route (Nexthop has invalid gateway)', {
+      type: 'bridge',
+      ipam: {
+        type: 'static',
+        addresses: [{ address: '10.10.0.1/24', gateway: '10.10.0.254' }],
+        routes: [{ dst: '0.0.0.0/0' }, { dst: '192.168.0.0/16', gw: '10.10.5.1' }],
+      },
+    }),
+    'gateway-outside-subnet',
+  ),
   withFound(
     conf('rkt/rkt#863: routes as texts', {
       type: 'ipvlan',

@@ -88,4 +88,34 @@ const ofPlugins: typeof cases = [
   ],
 ]
 
-export const upstreamCases: typeof cases = [...ofLibcni, ...ofPlugins]
+const routed = (routes: readonly object[], more: object = {}) =>
+  upstream({ type: 'bridge', isGateway: true, ipam: { ...pool, routes }, ...more })
+const far = { dst: '10.97.2.0/23', gw: '192.168.35.11' }
+const fixed = (address: string) => upstream({ type: 'ipvlan', ipam: { type: 'static', addresses: [{ address }] } })
+
+/** Routes that the kernel refuses, and addresses that no host has. */
+const ofAddresses: typeof cases = [
+  [
+    'containernetworking/plugins#289: a route by a router of another subnet',
+    routed([far]),
+    ['gateway-outside-subnet "192.168.35.11" ipam.routes[0].gw: 192.168.35.11 is in no subnet of the pod'],
+  ],
+  ['a route by a router of the subnet', routed([{ ...far, gw: '10.1.2.9' }]), []],
+  ['by a router that another route reaches', routed([{ dst: '192.168.35.11/32', scope: 253 }, far]), []],
+  ['by a router in the subnet that the runtime gives', routed([far], { capabilities: { ipRanges: true } }), []],
+  ['by a router of the link', routed([{ dst: 'fd00::/8', gw: 'fe80::1' }]), []],
+  [
+    'a fixed address that is that of the network',
+    fixed('10.1.2.0/24'),
+    ['range-edge "10.1.2.0/24" ipam.addresses[0].address: 10.1.2.0 is the network address of 10.1.2.0/24'],
+  ],
+  [
+    'a fixed address for broadcast',
+    fixed('10.1.2.255/24'),
+    ['range-edge "10.1.2.255/24" ipam.addresses[0].address: 10.1.2.255 is the broadcast address of 10.1.2.0/24'],
+  ],
+  ['a fixed address alone', fixed('10.1.2.0/32'), []],
+  ['a fixed address of a pair', fixed('10.1.2.0/31'), []],
+]
+
+export const upstreamCases: typeof cases = [...ofLibcni, ...ofPlugins, ...ofAddresses]
