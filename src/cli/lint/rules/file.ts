@@ -23,7 +23,7 @@ import type { Programs } from './programs.ts'
 import { ownSemantics, pluginSemantics, portmapPlugin } from './semantics.ts'
 import { unknownKeys } from './unknown-keys.ts'
 import { chainedTypes, mainTypes, upstreamShape } from './upstream-keys.ts'
-import { ipamTypeMissing, versionProblem } from './upstream-needs.ts'
+import { flannelKeys, ipamTypeMissing, versionProblem } from './upstream-needs.ts'
 import { withVersionCures } from './version-cure.ts'
 import { keysWithoutEffect } from './without-effect.ts'
 
@@ -149,7 +149,7 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const delegated = typeof ipamType === 'string' && programs.isOwn(ipamType) ? delegatedToUs(entry, head) : []
   const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type), ...libcniProblems(entry)]
   const shape = upstreamShape(type, ipamType)
-  if (shape === undefined) return found
+  if (shape === undefined) return [...found, ...flannelKeys(entry, type)]
   found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head), ...ipamTypeMissing(entry, type))
   if (!programs.hasDirectory) found.push(...versionProblem(entry, type, about.list.version))
   // Of a plugin that refuses each ADD it is no matter what pods would get.

@@ -56,6 +56,12 @@ const plugins: Readonly<Record<string, readonly string[]>> = {
   vrf: ['vrfname', 'table'],
 }
 
+/** Keys of ipam of flannel: those of host-local, which gets it (flannel-io/cni-plugin, getDelegateIPAM). */
+export const flannelIpam: KeyShape = ipams['host-local'] ?? {}
+
+/** A flannel plugin as a whole, whose delegate is a bridge where it names no type. */
+export const flannelWhole: KeyShape = shapeOf(['delegate'], { delegate: shapeOf(plugins['bridge'] ?? []) })
+
 /** The keys of an upstream plugin with this IPAM plugin; undefined for a plugin that is none of them. */
 export function upstreamShape(type: string, ipamType: unknown): KeyShape | undefined {
   const own = Object.hasOwn(plugins, type) ? plugins[type] : undefined

@@ -9,7 +9,8 @@ import type { Found } from '../checks/finding.ts'
 import { shown } from '../json/key-path.ts'
 import { nearestWord } from '../json/nearest-word.ts'
 import type { PluginEntry } from './list.ts'
-import { mainTypes } from './upstream-keys.ts'
+import { unknownKeys } from './unknown-keys.ts'
+import { flannelIpam, flannelWhole, mainTypes } from './upstream-keys.ts'
 
 /** The first version of plugins that do not speak every one, in all releases (version.VersionsStartingFrom). */
 const firstVersions: Readonly<Record<string, CniVersion>> = { firewall: '0.4.0', vrf: '0.3.1', bandwidth: '0.3.0' }
@@ -43,4 +44,12 @@ export function ipamTypeMissing({ conf, steps }: PluginEntry, type: string): rea
   const found: Found = { id: 'ipam-type-missing', message, cure, steps: [...steps, 'ipam'] }
   if (!refusing.includes(type)) return [found]
   return [{ ...found, severity: 'error', cause: `${type} asks a plugin without a name: ADD is refused` }]
+}
+
+/** Keys in `ipam` of flannel, which host-local gets and does not know: those of the bridge belong to `delegate`. */
+export function flannelKeys({ conf, steps }: PluginEntry, type: string): readonly Found[] {
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  if (type !== 'flannel' || (ipamType !== undefined && ipamType !== 'host-local')) return []
+  return unknownKeys(ipam, [...steps, 'ipam'], { shape: flannelIpam, whole: flannelWhole, what: 'host-local' })
 }

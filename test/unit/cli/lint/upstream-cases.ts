@@ -53,6 +53,17 @@ const ofLibcni: typeof cases = [
 /** What is beside the keys of a plugin. */
 const ofPlugins: typeof cases = [
   [
+    'flannel-io/cni-plugin#56: a key of the bridge in ipam of flannel',
+    upstream({ type: 'flannel', ipam: { isDefaultGateway: true } }),
+    ['unknown-key "isDefaultGateway" host-local has no key plugins[0].ipam.isDefaultGateway; it belongs to delegate'],
+  ],
+  [
+    'flannel with keys of host-local, and those of the bridge in delegate',
+    upstream({ type: 'flannel', ipam: { dataDir: '/run/f', routes: [] }, delegate: { isDefaultGateway: true } }),
+    [],
+  ],
+  ['flannel with another IPAM plugin', upstream({ type: 'flannel', ipam: { type: 'x', pool: 'p' } }), []],
+  [
     'containernetworking/plugins#432: ranges, and no type in ipam',
     upstream({ type: 'macvlan', mode: 'bridge', ipam: { ranges: [[{ subnet: '192.168.2.0/24' }]] } }),
     ['ipam-type-missing "ipam" ipam has "ranges" and no type: macvlan reads none of it'],
