@@ -2,6 +2,7 @@
 // What `trestle lint` checks in one file: each with a stable id, how bad it is, why it comes and what to do.
 
 import type { CheckTexts } from './check-texts.ts'
+import { attachmentChecks } from './checks-attachment.ts'
 import { addressChecks, programChecks } from './checks-plugins.ts'
 
 /** Whether the text can be read at all, and what a list is made of. */
@@ -242,4 +243,4 @@ const ofNode = {
   },
 } as const satisfies CheckTexts
 
-export const fileChecks = { ...ofList, ...ofKeys, ...addressChecks, ...programChecks, ...ofNode }
+export const fileChecks = { ...ofList, ...ofKeys, ...addressChecks, ...programChecks, ...ofNode, ...attachmentChecks }

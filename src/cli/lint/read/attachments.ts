@@ -8,6 +8,8 @@ import { isMap, isScalar, isSeq, parseAllDocuments, type Scalar, type YAMLMap } 
 export interface Attachment {
   /** metadata.name: Multus gives it to a configuration without one. */
   readonly name: string | undefined
+  /** Whether it has one, or the API server is to make one. */
+  readonly hasName: boolean
   readonly offset: number
   /** `none`: no spec.config, so Multus takes a file of that name; `no-text`: something else than text. */
   readonly config: ConfigText | 'none' | 'no-text'
@@ -50,7 +52,8 @@ function attachmentOf(item: YAMLMap, text: string): Attachment {
   const name = item.getIn(['metadata', 'name'])
   const node = item.getIn(['spec', 'config'], true)
   const offset = item.range?.[0] ?? 0
-  const about = { name: typeof name === 'string' ? name : undefined, offset }
+  const hasName = [name, item.getIn(['metadata', 'generateName'])].some((each) => (each ?? '') !== '')
+  const about = { name: typeof name === 'string' ? name : undefined, hasName, offset }
   if (node === undefined || (isScalar(node) && (node.value === null || node.value === ''))) {
     return { ...about, config: 'none' }
   }

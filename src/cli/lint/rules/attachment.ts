@@ -2,7 +2,7 @@
 // The configurations inside of NetworkAttachmentDefinitions: looked at as if each were a file, and shown where they
 // stand.
 
-import { type Finding, findingAt } from '../checks/finding.ts'
+import { type Finding, type Found, findingAt } from '../checks/finding.ts'
 import { type Attachment, attachmentsIn, type ConfigText } from '../read/attachments.ts'
 import { type FileLint, lintText } from './file.ts'
 import type { Programs } from './programs.ts'
@@ -18,8 +18,12 @@ export function lintFile(file: string, text: string, programs: Programs): readon
   const [first = { file, findings: [] }, ...more] = lints
   // What is about the directory of the plugins is said once.
   const others = more.map((each) => ({ ...each, findings: each.findings.filter(({ id }) => id !== 'bin-dir-missing') }))
-  return [{ ...first, findings: [...problems, ...first.findings] }, ...others]
+  const unnamed = problems.length > 0 ? [] : found.attachments.filter(({ hasName }) => !hasName)
+  const nameless = unnamed.map(({ offset }) => findingAt(file, text, { ...noName, offset }))
+  return [{ ...first, findings: [...problems, ...nameless, ...first.findings] }, ...others]
 }
+
+const noName: Found = { id: 'attachment-unnamed', message: 'the definition has no metadata.name' }
 
 interface About {
   readonly file: string

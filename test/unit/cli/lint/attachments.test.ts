@@ -95,6 +95,18 @@ describe('a fault in spec.config', () => {
   })
 })
 
+describe('the name of a definition', () => {
+  const from = (metadata: string) => definition(`'${good}'`).replace('metadata:\n  name: m', metadata)
+
+  it.each(['name: m', 'metadata:\nname: m', 'metadata: {}', 'metadata: {name: ""}'])('%j is none', (metadata) => {
+    expect(lint(from(metadata))).toEqual(['attachment-unnamed: apiVersion: k8s.cni.cncf.io/v1'])
+  })
+
+  it.each(['metadata: {name: m}', 'metadata: {generateName: m-}', 'metadata: {name: {{ name }}}'])('%s', (metadata) => {
+    expect(lint(from(metadata))).toEqual([])
+  })
+})
+
 it('trestle lint NET.yaml finds it, and exits 1', async () => {
   const directory = mkdtempSync(`${tmpdir()}/trestle-nad-`)
   try {

@@ -55,7 +55,8 @@ describe('lint of a file', () => {
       [...cases, ...otherCases, ...upstreamCases].flatMap(([, , found]) => found.map((each) => each.split(' ')[0])),
     )
     const attachments = ['attachment-config', 'yaml-syntax']
-    const elsewhere = ['file-unreadable', ...attachments, 'subnet-in-use', 'bin-dir-missing', 'drop-before-accept']
+    const ofNode = ['subnet-in-use', 'bin-dir-missing', 'drop-before-accept']
+    const elsewhere = ['file-unreadable', ...attachments, ...ofNode, 'attachment-unnamed']
     const missing = Object.keys(fileChecks).filter((id) => !seen.has(id) && !id.startsWith('plugin-'))
     expect(missing).toEqual(elsewhere)
   })
