@@ -10,6 +10,7 @@ import { type Finding, findingIn } from '../checks/finding.ts'
 import type { FileLint } from '../rules/file.ts'
 import { overlapOf, subnetsOf } from '../rules/overlaps.ts'
 import type { Candidate, Choice, Prediction } from './predict.ts'
+import { bridgeOf, shadowedCluster } from './shadowed.ts'
 
 /** A file that runtimes read. */
 export interface LookedAt {
@@ -103,9 +104,15 @@ function later({ directory, looked, prediction: { containerd, crio } }: Director
   const used = [containerd.file, crio.file]
   const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
   const first = looked[0]?.candidate.name
-  return whole.map(({ candidate: { name } }) =>
-    findingIn(join(directory, name), { id: 'sorted-later', message: `${first} is before it in the order of names` }),
-  )
+  const taken = looked.map(({ candidate }) => candidate).filter(({ name }) => used.includes(name))
+  return whole.map(({ candidate }) => {
+    const message = `${first} is before it in the order of names`
+    const cluster = shadowedCluster(candidate, taken)
+    const found = { id: 'sorted-later', message } as const
+    if (cluster === undefined) return findingIn(join(directory, candidate.name), found)
+    const told = `${message}: pods do not get the network of ${cluster}`
+    return findingIn(join(directory, candidate.name), { ...found, message: told, severity: 'warning' })
+  })
 }
 
 function sameNames({ looked }: DirectoryAbout): readonly Finding[] {
@@ -139,8 +146,8 @@ function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
 function bridges({ looked }: DirectoryAbout): readonly Finding[] {
   const byBridge = new Map<string, LookedAt[]>()
   for (const each of looked) {
-    const named = (each.lint.list?.plugins ?? []).map(({ conf }) => lookUp(conf, 'bridge'))
-    for (const name of named) if (typeof name === 'string') byBridge.set(name, [...(byBridge.get(name) ?? []), each])
+    const named = (each.lint.list?.plugins ?? []).flatMap(({ conf }) => bridgeOf(conf) ?? [])
+    for (const name of named) byBridge.set(name, [...(byBridge.get(name) ?? []), each])
   }
   return [...byBridge].flatMap(([bridge, all]) => {
     const networks = [...new Set(all.map(({ lint }) => lint.list?.name))]
