@@ -34,13 +34,20 @@ export function acceptMarkOf(comment: string): number | undefined {
 
 /** Lists a chain's rules: `-S`, or JSON of nft, which takes only JSON from a file then. */
 export function listChainCommand(place: ChainPlace): AcceptCommand {
-  if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, '-S', place.chain] }
+  if (place.kind === 'iptables') {
+    return { file: place.program, args: ['-w', lockWaitS, ...tableWords(place), '-S', place.chain] }
+  }
   return { file: 'nft', args: listArguments.ofChain(place) }
+}
+
+/** The option that names a table other than filter. */
+function tableWords({ table }: IptablesPlace): readonly string[] {
+  return table === undefined ? [] : ['-t', table]
 }
 
 /** Lists the table that a chain is in, likewise. */
 export function listTableCommand(place: ChainPlace): AcceptCommand {
-  if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, '-S'] }
+  if (place.kind === 'iptables') return { file: place.program, args: ['-w', lockWaitS, ...tableWords(place), '-S'] }
   return { file: 'nft', args: listArguments.ofTable(place) }
 }
 
@@ -88,6 +95,13 @@ export function subnetAcceptLines(place: ChainPlace, subnet: string): readonly s
   ]
 }
 
+/** A command line for people, which accepts what comes in by a link, or from a subnet (a CIDR), before every rule. */
+export function inputAcceptLine(place: ChainPlace, of: string): string {
+  if (place.kind === 'nft') return `nft ${subnetAcceptTexts(place, of).at(-1)}`
+  const words = [of.includes('/') ? '-s' : '-i', of]
+  return [place.program, ...tableWords(place), '-I', place.chain, ...words, '-j ACCEPT'].join(' ')
+}
+
 /**
  * A command line for people, which takes a rule of others out. `text`: as the tool shows it; nft goes by the handle.
  */
@@ -96,7 +110,7 @@ export function ruleRemovalLine(
   { id, text }: { readonly id: string; readonly text: string },
 ): string {
   if (place.kind === 'nft') return `nft ${ruleRemovalText(place, id).trimEnd()}`
-  return `${place.program} ${text.replace(/^-A /, '-D ')}`
+  return [place.program, ...tableWords(place), text.replace(/^-A /, '-D ')].join(' ')
 }
 
 function iptablesRule(mark: number): readonly string[] {

@@ -79,11 +79,11 @@ export function acceptText(chain: NftChain, accept: { mark: number; comment: str
   return `insert rule ${chainAt(chain)} handle ${before} ${rule}\n`
 }
 
-/** Lets a subnet's packets pass a chain of others, answers to it, and what is translated to it; before all rules. */
-export function subnetAcceptTexts(chain: NftChain, subnet: string): readonly string[] {
-  const ip = familyOf(subnet) === 6 ? 'ip6' : 'ip'
-  const matches = [`daddr ${subnet} ct state established,related`, `daddr ${subnet} ct status dnat`, `saddr ${subnet}`]
-  return matches.map((match) => `insert rule ${chainAt(chain)} ${ip} ${match} accept`)
+/** Lets a subnet's packets pass a chain of others, answers and translated ones; of a link all. Before all rules. */
+export function subnetAcceptTexts(chain: NftChain, of: string): readonly string[] {
+  if (!of.includes('/')) return [`insert rule ${chainAt(chain)} iifname ${of} accept`]
+  const matches = [`daddr ${of} ct state established,related`, `daddr ${of} ct status dnat`, `saddr ${of}`]
+  return matches.map((match) => `insert rule ${chainAt(chain)} ${familyOf(of) === 6 ? 'ip6' : 'ip'} ${match} accept`)
 }
 
 /** Takes one rule out of a chain, by its handle. */

@@ -5,13 +5,14 @@ import type { NftChain } from '../plan/model/observed.ts'
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
 import type { UpstreamNftRules } from '../plan/upstream/nft-rules.ts'
 import { acceptMarkOf } from './host-accept.ts'
-import { addressesIn, type RuleMatches } from './rule-matches.ts'
+import { addressesIn, type RuleEnd, type RuleMatches, statesIn } from './rule-matches.ts'
 
-/** A chain of `nft -j list chains`; hook, priority and policy of a base chain. */
+/** A chain of `nft -j list chains`; type, hook, priority and policy of a base chain. */
 export interface ForeignChain {
   readonly family: string
   readonly table: string
   readonly name: string
+  readonly type?: string
   readonly hook?: string
   readonly prio?: number
   readonly policy?: string
@@ -72,15 +73,44 @@ export function readUpstreamNftRules(listing: string): UpstreamNftRules {
   }
 }
 
-/** Whom a rule as nft shows it names: by its addresses and links. */
+/** What a match compares with: a word, a set in place. A map of verdicts is none. */
+const value = String.raw`(?:!= )?(\{[^}]*\}|(?!vmap\b)\S+)`
+const sources = new RegExp(String.raw`\bip6? saddr ${value}`, 'g')
+const destinations = new RegExp(String.raw`\bip6? daddr ${value}`, 'g')
+const incoming = new RegExp(String.raw`\biif(?:name)? ${value}`, 'g')
+const outgoing = new RegExp(String.raw`\boif(?:name)? ${value}`, 'g')
+
+/** What narrows nothing: the ends, counters, what is logged, the verdict. */
+const open = new RegExp(
+  [
+    String.raw`\bip6? [sd]addr ${value}`,
+    String.raw`\b[io]if(?:name)? ${value}`,
+    String.raw`\bcounter(?: packets \d+ bytes \d+)?`,
+    String.raw`\blog(?: (?:prefix "(?:[^"\\]|\\.)*"|(?:level|group|flags) \w+))*`,
+    String.raw`\b(?:accept|drop|reject\b.*|(?:jump|goto) \S+)`,
+  ].join('|'),
+  'g',
+)
+
+/** Its addresses and links. */
 export function readNftMatches(text: string): RuleMatches {
   const bare = text.replace(/comment "(?:[^"\\]|\\.)*"/g, '').replace(/#.*$/, '')
-  const links = [...bare.matchAll(/\b[io]if(?:name)? (?:!= )?"?([\w.@*-]+)"?/g)].map(([, name = '']) => name)
-  const others = bare.replace(
-    /\bip6? [sd]addr (?:!= )?\S+|\b[io]if(?:name)? (?:!= )?\S+|\bcounter(?: packets \d+ bytes \d+)?|\b(?:accept|drop|reject\b.*)/g,
-    '',
-  )
-  return { addresses: addressesIn(bare), links, isNarrow: others.trim() !== '', isNegated: bare.includes('!=') }
+  const valuesOf = (match: RegExp) => [...bare.matchAll(match)].map(([, found = '']) => found)
+  const end = (address: RegExp, link: RegExp): RuleEnd => ({
+    addresses: valuesOf(address).flatMap(addressesIn),
+    links: valuesOf(link).flatMap((words) => words.match(/[\w.@*-]+/g) ?? []),
+  })
+  const [from, to] = [end(sources, incoming), end(destinations, outgoing)]
+  const others = bare.replace(open, '').trim()
+  return {
+    addresses: addressesIn(bare),
+    links: [...from.links, ...to.links],
+    from,
+    to,
+    ...statesIn(/^ct state (\{[^}]*\}|[\w,]+)$/.exec(others)?.[1]),
+    isNarrow: others !== '',
+    isNegated: bare.includes('!='),
+  }
 }
 
 type UpstreamEntry = Pick<Entry, 'chain'> & { readonly rule?: Entry['rule'] & NftChain }

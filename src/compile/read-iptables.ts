@@ -3,7 +3,7 @@
 
 import type { ForeignAct, ForeignRule, ForeignRules } from '../plan/rules/accept-place.ts'
 import { acceptMarkOf } from './host-accept.ts'
-import { addressesIn, type RuleMatches } from './rule-matches.ts'
+import { addressesIn, type RuleEnd, type RuleMatches, statesIn } from './rule-matches.ts'
 
 const acts: Readonly<Record<string, ForeignAct>> = {
   ACCEPT: 'accept',
@@ -45,9 +45,22 @@ export function countIptablesTargets(listing: string): ReadonlyMap<string, numbe
 /** Whom a line of `-S` names: -s, -d, -i, -o. */
 export function readIptablesMatches(line: string): RuleMatches {
   const bare = withoutQuoted(line).replace(/-m comment --comment \S+ ?/g, '')
-  const links = [...bare.matchAll(/ -[io] (\S+)/g)].map(([, name = '']) => name.replace(/\+$/, '*'))
-  const others = bare.replace(/ -[sdio] \S+| -[jg] .*| !|^-A \S+/g, '')
-  return { addresses: addressesIn(bare), links, isNarrow: others.trim() !== '', isNegated: / ! /.test(bare) }
+  const end = (source: RegExp, link: RegExp): RuleEnd => ({
+    addresses: [...bare.matchAll(source)].flatMap(([, word = '']) => addressesIn(word)),
+    links: [...bare.matchAll(link)].map(([, name = '']) => name.replace(/\+$/, '*')),
+  })
+  const [from, to] = [end(/ -s (\S+)/g, / -i (\S+)/g), end(/ -d (\S+)/g, / -o (\S+)/g)]
+  const others = bare.replace(/ -[sdio] \S+| -[jg] .*| !|^-A \S+/g, '').trim()
+  const states = /^-m (?:conntrack --ctstate|state --state) (\S+)$/.exec(others)?.[1]
+  return {
+    addresses: addressesIn(bare),
+    links: [...from.links, ...to.links],
+    from,
+    to,
+    ...statesIn(states),
+    isNarrow: others !== '',
+    isNegated: / ! /.test(bare),
+  }
 }
 
 function ruleOf(line: string, words: string, number: number): ForeignRule {

@@ -13,8 +13,10 @@ export type AcceptPlace =
   | ({ readonly kind: 'nft' } & NftChain)
   | { readonly kind: 'firewalld'; readonly zone: string }
 
-/** A chain of somebody else. */
-export type ChainPlace = Exclude<AcceptPlace, { kind: 'firewalld' }>
+/** A chain of somebody else. `table`: of iptables; absent: filter, where alone accepts are put. */
+export type ChainPlace =
+  | (Extract<AcceptPlace, { kind: 'iptables' }> & { readonly table?: string })
+  | Extract<AcceptPlace, { kind: 'nft' }>
 
 /**
  * What was put for a bridge, or for a subnet of routed pods: its firewalld zone, and what release 0.1 put into chains.
@@ -103,10 +105,12 @@ export function samePlace(a: AcceptPlace, b: AcceptPlace): boolean {
 }
 
 /** A place in words. */
-export function placeText(place: AcceptPlace): string {
+export function placeText(place: AcceptPlace | ChainPlace): string {
   switch (place.kind) {
-    case 'iptables':
-      return `chain ${place.chain} of ${place.program}`
+    case 'iptables': {
+      const table = 'table' in place && place.table !== undefined ? `, table ${place.table}` : ''
+      return `chain ${place.chain} of ${place.program}${table}`
+    }
     case 'nft':
       return `nft chain ${place.family} ${place.table} ${place.chain}`
     case 'firewalld':

@@ -48,6 +48,12 @@ export async function lookForDrops(
   run: Run,
   { mark, families }: { readonly mark: number; readonly families: readonly (4 | 6)[] },
 ): Promise<readonly ForeignFirewall[]> {
+  const chains = await foreignChains(run)
+  return await Promise.all(basesOf(chains, families).map((base) => lookThrough(run, base, mark)))
+}
+
+/** All chains of nft. Throws CniError 100 when nft does not tell. */
+export async function foreignChains(run: Run): Promise<readonly ForeignChain[]> {
   const listed = await run(listChainsCommand)
   if (listed.code !== 0) {
     const missing = refusedFor(listed.stderr)
@@ -58,8 +64,7 @@ export async function lookForDrops(
         `${missing?.hint ?? 'set firewall.hostAccept to "off" to go without'}`,
     })
   }
-  const chains = readForeignChains(listed.stdout)
-  return await Promise.all(basesOf(chains, families).map((base) => lookThrough(run, base, mark)))
+  return readForeignChains(listed.stdout)
 }
 
 function basesOf(chains: readonly ForeignChain[], families: readonly (4 | 6)[]): readonly ForeignBase[] {
@@ -164,13 +169,13 @@ function programsInUse(family: 4 | 6, chains: readonly ForeignChain[]): readonly
   const hasNft = chains.some((each) => each.family === prefix && each.table === 'filter' && each.name === 'FORWARD')
   const nft = hasNft && isOnPath(`${prefix}tables-nft`) ? [`${prefix}tables-nft`] : []
   const legacy = [`${prefix}tables-legacy`, `${prefix}tables`].find(isOnPath)
-  return hasLegacyFilter(prefix) && legacy !== undefined ? [...nft, legacy] : nft
+  return hasLegacyTable(prefix, 'filter') && legacy !== undefined ? [...nft, legacy] : nft
 }
 
 /** net/netfilter/x_tables.c: the legacy tables that are loaded in our network namespace. */
-function hasLegacyFilter(prefix: string): boolean {
+export function hasLegacyTable(prefix: string, table: string): boolean {
   try {
-    return readFileSync(`/proc/net/${prefix}_tables_names`, 'latin1').split('\n').includes('filter')
+    return readFileSync(`/proc/net/${prefix}_tables_names`, 'latin1').split('\n').includes(table)
   } catch {
     return false
   }

@@ -116,6 +116,15 @@ describe('what is no fault', () => {
       'a drop in the input hook',
       'iptables-nft -P INPUT ACCEPT && iptables-nft -A INPUT -s 10.240.0.0/24 -p tcp --dport 22 -j DROP',
     ],
+    [
+      'a firewall of the node with its own accepts',
+      'iptables-nft -A INPUT -i lo -j ACCEPT && iptables-nft -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT && iptables-nft -A INPUT -p tcp --dport 22 -j ACCEPT && iptables-nft -P INPUT DROP',
+    ],
+    [
+      'forged sources dropped at the uplink, before the way is chosen',
+      'iptables-nft -t raw -A PREROUTING -i up0 -s 10.0.0.0/8 -j DROP',
+    ],
+    ['a policy rule behind a table that has a way', 'ip rule add pref 40000 from 10.240.0.0/24 blackhole'],
   ])('stays silent: %s', (_, make) => {
     done(make)
     expect(node.doctor()).toMatchObject({ code: 0, ids: [] })

@@ -27,6 +27,14 @@ export const nodeChecks = {
     cause: 'rp_filter is strict (1), and the route back to such senders leads out by another interface',
     cure: 'make it loose (2), and keep it in /etc/sysctl.d; or route by source',
   },
+  'rule-refuses': {
+    group: 'kernel',
+    severity: 'error',
+    meaning: 'the kernel refuses to pass on what pods send, or what is for them',
+    cause:
+      'a policy rule (`ip rule`) of somebody says prohibit, blackhole or unreachable, and no route before it matches',
+    cure: 'remove the rule, or put one that leads the pods to a routing table before it',
+  },
   'bridge-nf-off': {
     group: 'kernel',
     severity: 'warning',
@@ -61,7 +69,7 @@ export const nodeChecks = {
   'firewall-drops': {
     group: 'firewall',
     severity: 'error',
-    meaning: 'packets of pods are dropped on their way through the node',
+    meaning: 'packets of pods are dropped on their way to the node or through it',
     cause: 'a rule or a policy of another firewall drops them, and no accept comes before it',
     cure:
       'let the pods pass there, or give the network of trestle a `firewall` key, which puts one accept before the ' +
@@ -70,8 +78,16 @@ export const nodeChecks = {
   'firewall-drops-some': {
     group: 'firewall',
     severity: 'note',
-    meaning: 'some packets of pods are dropped on their way through the node',
-    cause: 'a rule of another firewall names the pods and a port, a protocol or a state',
+    meaning: 'some packets of pods are dropped on their way to the node or through it',
+    cause: 'a rule of another firewall names the pods and a port, a protocol or a state, or stands behind an accept',
     cure: 'nothing, where that is meant',
+  },
+  'node-firewall': {
+    group: 'firewall',
+    severity: 'note',
+    meaning:
+      'what pods send to the node itself may be dropped: to their gateway, to a DNS cache or a service of the node',
+    cause: 'a firewall of the node drops what it does not accept, and no accept of it names the pods',
+    cure: 'nothing, where pods need nothing of the node; `trestle doctor --probe` tells what they reach',
   },
 } as const satisfies Readonly<Record<string, DoctorCheck>>

@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether another firewall drops what pods send or get. A rule concerns pods when it names one of their ranges or
-// links, or names nobody; one that names others is off their way.
+// Whether another firewall drops what pods send or get on its way through the node. A rule concerns pods when it names
+// one of their ranges or links, or names nobody; one that names others is off their way.
 
 import { familyOf, parseCidr } from '../../../cni/model/address.ts'
 import { ruleRemovalLine, subnetAcceptLines } from '../../../compile/host-accept.ts'
+import type { RuleEnd } from '../../../compile/rule-matches.ts'
 import { placeText } from '../../../plan/rules/host-accept.ts'
 import { overlapOf } from '../../lint/rules/overlaps.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from '../look/facts.ts'
 import { isPlainCommand } from './shell-word.ts'
 
-type Rule = FirewallFacts['rules'][number]
+/** A rule with whom it names. */
+export type Rule = FirewallFacts['rules'][number]
 
 /**
  * Each network against each firewall. A network with a `firewall` key has its accept before the tail (accept-missing).
  */
 export function judgeFirewalls({ firewalls = [], networks, state }: NodeFacts): readonly Finding[] {
   const areAcceptsMissing = (state?.accepts.length ?? 0) > 0
-  return firewalls.flatMap((firewall) =>
+  const onTheWay = firewalls.filter(({ hook }) => hook === 'forward')
+  return onTheWay.flatMap((firewall) =>
     networks.filter(({ isSetUp }) => isSetUp).flatMap((network) => judgeOne(firewall, network, areAcceptsMissing)),
   )
 }
@@ -38,7 +41,8 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
   return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, seen, ...more })]
 }
 
-function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork): Finding {
+/** Of a rule that names the pods, and drops. */
+export function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork): Finding {
   const place = { ...base, chain: rule.chain }
   const [on, seen] = [`network ${name}`, `${placeText(place)}: ${rule.text}`]
   if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', on, seen })
@@ -53,7 +57,8 @@ function acceptCommands(firewall: FirewallFacts, network: PodNetwork): string | 
   return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
 }
 
-function isOfFamily(firewall: FirewallFacts, network: PodNetwork): boolean {
+/** Whether packets of a family that the network has pass the chain. */
+export function isOfFamily(firewall: FirewallFacts, network: PodNetwork): boolean {
   return network.subnets.length === 0 || seenBy(firewall, network).length > 0
 }
 
@@ -62,21 +67,35 @@ function seenBy({ base }: FirewallFacts, { subnets }: PodNetwork): readonly stri
   return subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
 }
 
-function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {
+/** The IP families of the packets of a chain. */
+export function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {
   if (base.kind === 'iptables') return [base.program.startsWith('ip6') ? 6 : 4]
   return base.family === 'ip' ? [4] : base.family === 'ip6' ? [6] : [4, 6]
 }
 
-function whatOf(firewall: FirewallFacts, network: PodNetwork): string {
+/** The pods in words, as far as the chain sees them: their ranges, else their links. */
+export function whatOf(firewall: FirewallFacts, network: PodNetwork): string {
   const those = network.subnets.length > 0 ? seenBy(firewall, network) : network.links
   return those.join(' and ')
 }
 
 /** Whether a rule is about these pods: about all others where it is turned round, which is not told. */
-function names({ addresses, links, isNegated }: Rule['matches'], network: PodNetwork): boolean {
-  if (isNegated) return false
-  const ofPods = overlapOf(network.subnets, addresses.flatMap(sound)) !== undefined
-  return ofPods || links.some((name) => network.links.some(isMeant(name)))
+function names(matches: Rule['matches'], network: PodNetwork): boolean {
+  return !matches.isNegated && isOfPods(matches, network)
+}
+
+/** Whether addresses or links of a rule are the pods'. */
+export function isOfPods({ addresses, links }: RuleEnd, network: PodNetwork): boolean {
+  const hasAddress = overlapOf(network.subnets, addresses.flatMap(sound)) !== undefined
+  return hasAddress || links.some((name) => network.links.some(isMeant(name)))
+}
+
+/** Whether it has addresses, and none is the pods'; or links. A set of links may hold anything. */
+export function isOfOthers({ addresses, links }: RuleEnd, network: PodNetwork): boolean {
+  const named = addresses.flatMap(sound)
+  if (named.length > 0 && !isOfPods({ addresses: named, links: [] }, network)) return true
+  const isKnown = links.length > 0 && links.every((name) => !name.startsWith('@'))
+  return isKnown && !isOfPods({ addresses: [], links }, network)
 }
 
 /** What is no address after all, or means everybody, names nobody. */

@@ -18,6 +18,7 @@ export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[]
     ...withoutSix,
     ...strictUplinks(kernel, used),
     ...bridgeNf(kernel, used),
+    ...refused(kernel),
     ...strangeRoutes(kernel, new Set(withoutSix.map(({ on }) => on))),
     ...modules(kernel),
     ...otherBridges(networks),
@@ -123,6 +124,19 @@ function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<stri
       seen,
       cure,
       ...(isPlainCommand(run.replaceAll('\n', ' ')) ? { run } : {}),
+    })
+  })
+}
+
+function refused({ refusals }: KernelFacts): readonly Finding[] {
+  return refusals.map(({ network, family, rule, asked }) => {
+    const line = `ip -${family} rule del ${rule}`
+    const run = isPlainCommand(line) ? { run: line } : {}
+    return findingOf({
+      id: 'rule-refuses',
+      on: `network ${network}`,
+      seen: `${asked}: refused by \`${rule}\``,
+      ...run,
     })
   })
 }

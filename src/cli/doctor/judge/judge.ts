@@ -4,6 +4,7 @@
 import { groups } from '../checks/check.ts'
 import type { Finding } from '../checks/finding.ts'
 import type { NodeFacts } from '../look/facts.ts'
+import { judgeEntries } from './judge-entries.ts'
 import { judgeFirewalls } from './judge-firewalls.ts'
 import { judgeKernel } from './judge-kernel.ts'
 import { judgeLimits } from './judge-limits.ts'
@@ -26,6 +27,7 @@ export function judge(facts: NodeFacts): readonly Finding[] {
     ),
     ...judgePools(facts),
     ...judgeFirewalls(facts),
+    ...judgeEntries(facts),
     ...judgeLimits(facts),
   ]
   const all = [...withShadowedBridges(withoutEffects(found)), ...judgeLog(facts, found), ...judgeProbe(facts, found)]
@@ -37,7 +39,7 @@ export function judge(facts: NodeFacts): readonly Finding[] {
  * to the default route as a rule, and STATUS refuses what is wrong with a configuration.
  */
 const causesOf: Readonly<Record<string, readonly string[]>> = {
-  'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing'],
+  'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing', 'rule-refuses'],
   'not-ready-network': ['subnet-in-use', 'bridge-other-address', 'config-shadowed'],
 }
 

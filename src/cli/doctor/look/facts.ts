@@ -77,12 +77,23 @@ export interface KernelFacts {
   readonly uplinks: readonly { readonly dev: string; readonly address: string; readonly backBy: string }[]
   /** Where what is for a pod leaves the node. */
   readonly podRoutes: readonly PodRouteFacts[]
+  /** Policy rules by which packets of pods are refused. */
+  readonly refusals: readonly RefusalFacts[]
   /** What the files of sysctl.d make of settings at the next start, and which file says so last. */
   readonly kept: ReadonlyMap<string, { readonly value: string; readonly file: string }>
   readonly hasKubeProxy: boolean
   /** Kernel modules that are neither loaded, nor built in, nor installed for the running kernel. */
   readonly missingModules: readonly string[]
   readonly release: string
+}
+
+/** A policy rule that refuses packets of a network's pods, as the kernel answered. `rule`: the words behind `rule`. */
+export interface RefusalFacts {
+  readonly network: string
+  readonly family: 4 | 6
+  readonly rule: string
+  /** What was asked for, in words. */
+  readonly asked: string
 }
 
 export interface PodRouteFacts {
@@ -160,8 +171,10 @@ export interface ReadinessFacts {
 
 /** One chain of another firewall with everything that leads from it. */
 export interface FirewallFacts {
+  /** Where packets meet it: before the way is chosen, on the way to the node itself, on the way through it. */
+  readonly hook: 'prerouting' | 'input' | 'forward'
   readonly base: ChainPlace
-  /** What nobody accepts is dropped at its end. */
+  /** What nobody accepts is dropped at its end; of the forward hook, behind where an accept of ours may stand. */
   readonly endsInDrop: boolean
   /** In the order in which packets meet them; chains that rules jump to in their place. */
   readonly rules: readonly {
@@ -169,6 +182,7 @@ export interface FirewallFacts {
     readonly id: string
     readonly act: ForeignAct
     readonly isOurs: boolean
+    /** Also the rules that lead to its chain, in the prerouting and input hooks. */
     readonly isUnconditional: boolean
     readonly text: string
     readonly matches: RuleMatches

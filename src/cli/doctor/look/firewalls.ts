@@ -1,22 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of other firewalls that forwarded packets pass, with the rules in the order in which packets meet them.
+// Chains of other firewalls that packets of pods pass, to the node or through it, with the rules in the order in which
+// packets meet them.
 
-import { bitsOf, familyOf, firstOf, formatAddress, next, parseCidr } from '../../../cni/model/address.ts'
+import { bitsOf, familyOf } from '../../../cni/model/address.ts'
 import { setMemberCommand } from '../../../compile/host-accept.ts'
 import { readNftMatches } from '../../../compile/read-foreign-nft.ts'
 import { readIptablesMatches } from '../../../compile/read-iptables.ts'
+import { type RuleEnd, within } from '../../../compile/rule-matches.ts'
 import type { NetworkSpec } from '../../../plan/model/attachment.ts'
 import { acceptMark, defaultMarkBit } from '../../../plan/rules/accept-mark.ts'
 import type { ForeignRule } from '../../../plan/rules/accept-place.ts'
 import { type ChainPlace, placeText } from '../../../plan/rules/host-accept.ts'
-import { type ForeignFirewall, lookForDrops, rulesOf, textsOf } from '../../../system/firewalls/foreign-firewalls.ts'
+import { entryChains } from '../../../system/firewalls/entry-chains.ts'
+import { lookForDrops, rulesOf, textsOf } from '../../../system/firewalls/foreign-firewalls.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import type { FirewallFacts, PodNetwork } from './facts.ts'
+import { podOf } from './networks.ts'
 
 /** A firewall of more chains is read so far: kube-proxy and policy agents have one for each service or pod. */
 const mostChains = 60
 
-type Placed = { readonly chain: string; readonly rule: ForeignRule }
+/** `by`: the rules that lead to its chain, if something has to match there. */
+interface Placed {
+  readonly chain: string
+  readonly rule: ForeignRule
+  readonly by: readonly Placed[]
+}
 
 /** `specs`: networks of trestle; `networks`: all. */
 export interface FirewallSources {
@@ -34,59 +43,85 @@ export async function lookAtFirewalls(
 ): Promise<readonly FirewallFacts[]> {
   const mark = acceptMark(specs) ?? 2 ** defaultMarkBit
   const found = await lookForDrops(run, { mark, families: [4, 6] })
+  const entries = await entryChains(run)
+  const all = [
+    ...found.map(({ base, spot }): Chain => ({ hook: 'forward', base, endsInDrop: spot !== undefined })),
+    ...entries.map(({ hook, base, drops }): Chain => ({ hook, base, endsInDrop: drops })),
+  ]
   const pods = networks.flatMap(({ subnets }) => subnets.flatMap(podOf))
-  return await Promise.all(found.map(async (firewall) => await withSets(run, await factsOf(run, firewall), pods)))
+  return await Promise.all(all.map(async (chain) => await withSets(run, await factsOf(run, chain), pods)))
 }
 
-/** An address that a pod of the range may have: the third, behind the gateway. */
-function podOf(subnet: string): readonly string[] {
-  const cidr = parseCidr(subnet)
-  const address = cidr === undefined ? undefined : next(firstOf(cidr))
-  const pod = address === undefined ? undefined : next(address)
-  return pod === undefined ? [] : [formatAddress(pod)]
-}
+type Chain = Pick<FirewallFacts, 'hook' | 'base' | 'endsInDrop'>
 
 /** The same, where a rule that drops names a set with the address of a pod: as if it named that address. */
 async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[]): Promise<FirewallFacts> {
-  const { base } = facts
+  const { base, hook } = facts
   if (base.kind !== 'nft') return facts
+  const decides = ({ act }: { readonly act: string }) => act === 'drop' || (act === 'accept' && hook !== 'forward')
   const rules = facts.rules.map(async (rule) => {
-    const [, set] = rule.act === 'drop' ? (/ip6? [sd]addr @([A-Za-z_][\w/.-]*)/.exec(rule.text) ?? []) : []
+    const [, letter, set] = decides(rule) ? (/ip6? ([sd])addr @([A-Za-z_][\w/.-]*)/.exec(rule.text) ?? []) : []
     if (set === undefined) return rule
     const asked = pods.map(async (pod) => ({ pod, code: (await run(setMemberCommand(base, set, pod))).code }))
-    const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => pod)
-    return { ...rule, matches: { ...rule.matches, addresses: [...rule.matches.addresses, ...held.map(asHost)] } }
+    const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => asHost(pod))
+    const { from, to, ...rest } = rule.matches
+    const more = (end: RuleEnd, isMeant: boolean) => (isMeant ? withAddresses(end, held) : end)
+    const ends = { from: more(from, letter === 's'), to: more(to, letter === 'd') }
+    return { ...rule, matches: { ...rest, ...withAddresses(rule.matches, held), ...ends } }
   })
   return { ...facts, rules: await Promise.all(rules) }
+}
+
+function withAddresses({ addresses, links }: RuleEnd, more: readonly string[]): RuleEnd {
+  return { addresses: [...addresses, ...more], links }
 }
 
 function asHost(address: string): string {
   return `${address}/${bitsOf(familyOf(address))}`
 }
 
-async function factsOf(run: Run, { base, spot }: ForeignFirewall): Promise<FirewallFacts> {
-  const placed = await rulesFrom(run, base, new Set())
+async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<FirewallFacts> {
+  const placed = await rulesFrom(run, { place: base, by: [] }, new Set())
   const texts = base.kind === 'iptables' ? placed.map(({ rule }) => rule.text) : await nftTexts(run, base, placed)
   const matchesOf = base.kind === 'iptables' ? readIptablesMatches : readNftMatches
+  const textOf = new Map(placed.map((each, at) => [each, texts[at] ?? each.rule.text]))
+  const own = (each: Placed) => matchesOf(textOf.get(each) ?? '')
   return {
+    hook,
     base,
-    endsInDrop: spot !== undefined,
-    rules: placed.map(({ chain, rule }, at) => {
-      const text = texts[at] ?? rule.text
-      const { id, act, isUnconditional, ourMark } = rule
-      return { chain, id, act, isUnconditional, isOurs: ourMark !== undefined, text, matches: matchesOf(text) }
+    endsInDrop,
+    rules: placed.map((each) => {
+      const { id, act, isUnconditional, ourMark } = each.rule
+      // On the way through, only what a rule itself names is told.
+      const by = hook === 'forward' ? [] : each.by
+      return {
+        chain: each.chain,
+        id,
+        act,
+        isUnconditional: isUnconditional && by.length === 0,
+        isOurs: ourMark !== undefined,
+        text: textOf.get(each) ?? '',
+        matches: by.map(own).reduce((inner, outer) => within(outer, inner), own(each)),
+      }
     }),
   }
 }
 
-async function rulesFrom(run: Run, place: ChainPlace, seen: Set<string>): Promise<readonly Placed[]> {
+async function rulesFrom(
+  run: Run,
+  { place, by }: { readonly place: ChainPlace; readonly by: readonly Placed[] },
+  seen: Set<string>,
+): Promise<readonly Placed[]> {
   if (seen.has(place.chain) || seen.size >= mostChains) return []
   seen.add(place.chain)
   const rules = (await rulesOf(run, place)) ?? []
   const all: Placed[] = []
   for (const rule of rules) {
-    all.push({ chain: place.chain, rule })
-    if (rule.target !== undefined) all.push(...(await rulesFrom(run, { ...place, chain: rule.target }, seen)))
+    const placed = { chain: place.chain, rule, by }
+    all.push(placed)
+    if (rule.target === undefined) continue
+    const inner = { place: { ...place, chain: rule.target }, by: rule.isUnconditional ? by : [...by, placed] }
+    all.push(...(await rulesFrom(run, inner, seen)))
   }
   return all
 }

@@ -13,6 +13,7 @@ import { readKey } from '../../../system/kernel/kernel-files.ts'
 import type { Run } from '../../../system/process/runner.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts } from './facts.ts'
 import { farSender } from './far-sender.ts'
+import { lookAtPolicyRules } from './policy-rules.ts'
 import { keptSettings } from './sysctl-files.ts'
 
 /** Of a network's pods so many are asked the way to: they share it, or have one each. */
@@ -24,20 +25,22 @@ interface KernelSources {
   readonly records: readonly AttachmentRecord[]
 }
 
-/** Looks. Two processes, one more for kube-proxy. */
+/** Looks. Four processes, one more for kube-proxy. */
 export async function lookAtKernel(run: Run, { host, networks, records }: KernelSources): Promise<KernelFacts> {
   const links = [...new Set(networks.flatMap((network) => network.links))]
   const uplinks = uplinkAddresses(host)
   const keys = settingKeys([...links, ...uplinks.map(({ dev }) => dev)])
-  const [backs, podRoutes, hasKubeProxy] = await Promise.all([
+  const [backs, podRoutes, refusals, hasKubeProxy] = await Promise.all([
     routesFrom(run, uplinks, host),
     podRouteFacts(run, records),
+    lookAtPolicyRules(run, networks),
     seesKubeProxy(run),
   ])
   return {
     settings: new Map(keys.map((key) => [key, readKey(key)])),
     uplinks: backs,
     podRoutes,
+    refusals,
     kept: keptSettings(['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding']),
     hasKubeProxy,
     missingModules: missingModules(['veth', 'bridge', 'nf_tables', 'nft_masq']),

@@ -2,7 +2,7 @@
 // The networks of pods on this node: those that state knows, and those of the configuration in use.
 
 import { lookUp } from '../../../cni/json/json-keys.ts'
-import { familyOf, formatCidr, networkOf, parseCidr } from '../../../cni/model/address.ts'
+import { familyOf, firstOf, formatAddress, formatCidr, networkOf, next, parseCidr } from '../../../cni/model/address.ts'
 import type { NetworkSpec } from '../../../plan/model/attachment.ts'
 import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
@@ -81,4 +81,12 @@ function bridgeOf({ type, conf, isOwn }: PluginFacts): readonly string[] {
 function canonical(cidr: string): readonly string[] {
   const parsed = parseCidr(cidr)
   return parsed === undefined ? [] : [formatCidr(networkOf(parsed))]
+}
+
+/** An address that a pod of the range may have: the third, behind the gateway. */
+export function podOf(subnet: string): readonly string[] {
+  const cidr = parseCidr(subnet)
+  const address = cidr === undefined ? undefined : next(firstOf(cidr))
+  const pod = address === undefined ? undefined : next(address)
+  return pod === undefined ? [] : [formatAddress(pod)]
 }

@@ -28,6 +28,7 @@ export const kernel: KernelFacts = {
   ]),
   uplinks: [{ dev: 'up0', address: '192.0.2.2', backBy: 'up0' }],
   podRoutes: [{ pod: 'default/web', address: '10.240.0.2', expected: 'cni0', leavesBy: 'cni0' }],
+  refusals: [],
   kept: new Map(),
   hasKubeProxy: false,
   missingModules: [],

@@ -298,7 +298,7 @@ describe('doctor judges firewalls', () => {
       const { text, act } = typeof each === 'string' ? { text: each, act: rule.act } : each
       return { ...rule, act, text, matches: read(text) }
     })
-    return { ...healthy, firewalls: [{ base, endsInDrop, rules }] }
+    return { ...healthy, firewalls: [{ hook: 'forward', base, endsInDrop, rules }] }
   }
   it.each<[string, NodeFacts, readonly string[]]>([
     ['the range of the pods', firewall(['-A FORWARD -s 10.240.0.0/24 -j DROP']), ['error firewall-drops']],
