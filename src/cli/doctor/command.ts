@@ -154,7 +154,7 @@ function withPlan(report: Report, values: Input['values']): Report {
 
 function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooked'>): number {
   if (findings.some(({ severity }) => severity !== 'note')) return exitCode.findings
-  return notLooked.length > 0 ? exitCode.couldNotLook : exitCode.fine
+  return notLooked.some(({ isPartial }) => isPartial !== true) ? exitCode.couldNotLook : exitCode.fine
 }
 
 function asDocument({ facts, findings, notLooked, done }: Report, code: number) {
@@ -168,7 +168,7 @@ function asDocument({ facts, findings, notLooked, done }: Report, code: number) 
     uses,
     networks,
     findings: published,
-    notLooked,
+    notLooked: notLooked.map(({ group, why }) => ({ group, why })),
     done,
     ...(pod === undefined ? {} : { pod }),
     ...(probe === undefined ? {} : { probe }),

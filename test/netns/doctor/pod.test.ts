@@ -116,6 +116,39 @@ describe('a pod without a record', () => {
     expect(stdout).toContain('route      default by 10.9.0.1\n')
   })
 
+  it('of another plugin has its links as they are now, and is not said to be compared', () => {
+    const { netns } = a
+    const interfaces = [{ name: 'br77' }, { name: 'eth0', sandbox: netns }]
+    const list = { name: 'other', plugins: [{ type: 'bridge' }] }
+    const entry = {
+      kind: 'cniCacheV1',
+      containerId: 'c44444444444',
+      ifName: 'eth0',
+      networkName: 'other',
+      netns,
+      config: Buffer.from(JSON.stringify(list)).toString('base64'),
+      cniArgs: [
+        ['K8S_POD_NAMESPACE', 'shop'],
+        ['K8S_POD_NAME', 'y'],
+      ],
+      result: { cniVersion: '1.0.0', interfaces, ips: [{ address: '10.9.0.8/24', interface: 1 }] },
+    }
+    const file = '/var/lib/cni/results/other-c44444444444-eth0'
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, JSON.stringify(entry))
+    try {
+      expect(textOf('shop/y').stdout).toContain('br77 is not there on the node')
+      node.sh('ip link add br77 type bridge')
+      expect(textOf('shop/y').stdout).toContain('br77 on the node: down')
+      const { code, document } = node.doctor()
+      expect(code).toBe(0)
+      expect(JSON.stringify(document['notLooked'])).toContain('pods of bridge are not compared with the kernel')
+    } finally {
+      // The next test file has the same directory.
+      rmSync(file)
+    }
+  })
+
   it('that nobody knows: exit code 3, and it is said', () => {
     const { code, document } = node.doctor('--pod', 'shop/nobody')
     expect(code).toBe(3)

@@ -218,6 +218,8 @@ export interface LoggedError {
 export interface NotLooked {
   readonly group: Group
   readonly why: string
+  /** The rest of the group was looked at, and this never is: the exit code does not tell it. */
+  readonly isPartial?: true
 }
 
 /** Everything. A part that could not be looked at is undefined, and named in `notLooked`. */

@@ -29,6 +29,7 @@ import { lookAtKernel } from './kernel.ts'
 import { lookAtLimits } from './limits.ts'
 import { errorsIn, readLog } from './log.ts'
 import { podNetworks } from './networks.ts'
+import { podsOfOthers } from './others.ts'
 import { lookAtPools, lookAtReadiness } from './pools.ts'
 import { defaults, lookAtRuntimes, type Named, type Runtimes } from './runtimes.ts'
 import { hasOwnLinks, hasState, livePods, lookAtState } from './state.ts'
@@ -118,7 +119,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
             )
           : undefined,
     }),
-    notLooked: look.notLooked,
+    notLooked: [...look.notLooked, ...podsOfOthers()],
   }
 }
 

@@ -13,6 +13,7 @@ import type { AttachmentRecord } from '../../../plan/model/record.ts'
 import { setSpec } from '../../../plan/model/sets.ts'
 import { type CachedAttachment, podIpsOf } from '../../../plan/upstream/libcni-cache.ts'
 import { netnsState } from '../../../system/kernel/netns.ts'
+import { observeHost } from '../../../system/kernel/observe.ts'
 import { allRecords } from '../../../system/store/records.ts'
 import { allCachedAttachments } from '../../../system/upstream/libcni-cache.ts'
 import { expectedOfRecord } from './expected.ts'
@@ -39,7 +40,7 @@ export async function lookAtPod(
   )
   const attachments = [
     ...(await Promise.all(records.map((record) => ofRecord(context, record)))),
-    ...cached.map(ofCache),
+    ...(await Promise.all(cached.map((each) => ofCache(context, each)))),
   ]
   return { asked, sandboxes, attachments, names: namesOf(asked, attachments, sandboxes) }
 }
@@ -140,11 +141,14 @@ function routeText({ dst, gw }: Pick<ObservedRoute, 'dst' | 'gw'>): string {
   return gw === undefined ? to : `${to} by ${gw}`
 }
 
-/** Of another plugin: what it answered. */
-function ofCache(cached: CachedAttachment): PodAttachment {
+/** Of another plugin: what it answered, and its links on the node as they are now. */
+async function ofCache(context: CallContext, cached: CachedAttachment): Promise<PodAttachment> {
   const { containerId, network, ifName, netns, result } = cached
   const pod = podInArgs(cached)
-  const onNode = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => `${name} on the node`)
+  const names = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => name)
+  const host = names.length === 0 ? undefined : await observeHost(context.run).catch(() => undefined)
+  const linkOf = (name: string) =>
+    host === undefined ? `${name} on the node, as it was made` : linkText(name, host.links.get(name), 'on the node')
   return {
     containerId,
     network,
@@ -152,7 +156,7 @@ function ofCache(cached: CachedAttachment): PodAttachment {
     source: 'libcni',
     ...(pod === undefined ? {} : { pod }),
     netns,
-    links: [...onNode, `${ifName} in the pod`],
+    links: [...names.map(linkOf), `${ifName} in the pod, as it was made`],
     addresses: podIpsOf(cached).map(({ address }) => address),
     routes: result.routes.map(routeText),
     hostPorts: [],
