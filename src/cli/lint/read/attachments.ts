@@ -2,7 +2,10 @@
 // NetworkAttachmentDefinitions in a file, as kubectl takes and prints them: YAML or JSON, several documents, lists. Of
 // each the text in spec.config, with the place that each of its characters has in the file.
 
-import { isMap, isScalar, isSeq, parseAllDocuments, type Scalar, type YAMLMap } from 'yaml'
+import { isMap, isScalar, isSeq, type Node, parseAllDocuments, type Scalar, visit, type YAMLMap } from 'yaml'
+import { type Directive, directiveInYaml } from './directives.ts'
+import { problemOf, unclosedQuote, type YamlProblem } from './yaml-problems.ts'
+import { withWholeQuotes } from './yaml-quotes.ts'
 
 /** One definition. Offsets are places in the file. */
 export interface Attachment {
@@ -22,22 +25,41 @@ export interface ConfigText {
   readonly offsetOf: (at: number) => number
 }
 
-/** What keeps a file from being YAML. */
-export interface YamlProblem {
-  readonly message: string
-  readonly offset: number
+/**
+ * The definitions of a file, and what keeps it, or a document of it, from being YAML: one problem of each. `template`:
+ * the directive of helm, Go or Jinja that does so in place of these.
+ */
+export interface AttachmentsRead {
+  readonly attachments: readonly Attachment[]
+  readonly problems: readonly YamlProblem[]
+  readonly template?: Directive
 }
 
 /** What is in the text; undefined when it holds no definition. */
-export function attachmentsIn(
-  text: string,
-): { readonly attachments: readonly Attachment[]; readonly problems: readonly YamlProblem[] } | undefined {
+export function attachmentsIn(text: string): AttachmentsRead | undefined {
   if (!text.includes('NetworkAttachmentDefinition')) return undefined
-  const documents = [parseAllDocuments(text, { uniqueKeys: false, logLevel: 'silent', prettyErrors: false })].flat()
-  const attachments = documents.flatMap(({ contents }) => itemsOf(contents)).map((item) => attachmentOf(item, text))
-  const problems = documents.flatMap(({ errors }) => errors.map(({ message, pos }) => ({ message, offset: pos[0] })))
+  const { text: whole, unclosed } = withWholeQuotes(text)
+  const documents = [parseAllDocuments(whole, { uniqueKeys: false, logLevel: 'silent', prettyErrors: false })].flat()
+  const sound = documents.filter((each) => each.errors.length === 0 && !hasObjectAsKey(each))
+  const attachments = sound.flatMap(({ contents }) => itemsOf(contents)).map((item) => attachmentOf(item, whole))
   if (attachments.length === 0 && !/^[\s-]*(?:apiVersion|kind):/m.test(text)) return undefined
-  return { attachments, problems }
+  const template = directiveInYaml(text)
+  if (template !== undefined && sound.length < documents.length) return { attachments, problems: [], template }
+  if (unclosed !== undefined) return { attachments, problems: [unclosedQuote(text, unclosed)] }
+  // What follows the first error of a document follows from it.
+  const firsts = documents.flatMap(({ errors }) => errors.toSorted((a, b) => a.pos[0] - b.pos[0]).slice(0, 1))
+  return { attachments, problems: firsts.map((error) => problemOf(error, whole)) }
+}
+
+/** `name: {{ .name }}` is YAML, an object with an object as its key, and nothing that Go reads. */
+function hasObjectAsKey({ contents }: { readonly contents: Node | null }): boolean {
+  let hasOne = false
+  visit(contents, {
+    Pair: (_, { key }) => {
+      hasOne ||= isMap(key)
+    },
+  })
+  return hasOne
 }
 
 /** The definitions among a resource, or the items of a list of resources. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of a template that nobody has filled in: __CNI_MTU__ of Calico's and flannel's installers, {{ }} of helm and
-// Ansible, $VAR and ${VAR} of envsubst, and words like SUBNET where an address has to be.
+// Ansible, $VAR and ${VAR} of envsubst, @mtu of GKE's installer, <mtu>, and words like SUBNET where an address has to
+// be. What comes and goes in a template is in directives.ts.
 
 import { isObject } from '../../../cni/json/json-object.ts'
 import type { Found, Source } from '../checks/finding.ts'
@@ -10,12 +11,15 @@ import { keyPathOf, shown } from '../json/key-path.ts'
 const templates =
   /__[A-Z][A-Z0-9_]*__|\{\{-?\s*[\w.$(][^{}]*\}\}|\$\{[A-Za-z_][^}]*\}|\$\([A-Z_][A-Z0-9_]*\)|\$[A-Z_][A-Z0-9_]{2,}/
 
+/** What stands where a value has to be, without quotes; inside of text it may be meant. */
+const unquoted = /<[A-Za-z][\w .-]*>|@[A-Za-z]\w*/
+
 /** Keys whose values are addresses: no word in capitals can be one. */
 const addresses = ['subnet', 'rangestart', 'rangeend', 'gateway', 'podcidr', 'address', 'dst', 'gw']
 
-/** The placeholder that a text begins with, undefined where it begins with none. */
+/** The placeholder that a text begins with where a value has to be, undefined where it begins with none. */
 export function placeholderAt(text: string): string | undefined {
-  return new RegExp(`^(?:${templates.source})`).exec(text)?.[0]
+  return new RegExp(`^(?:${templates.source}|${unquoted.source})`).exec(text)?.[0]
 }
 
 /** Every placeholder in the values of a file. */

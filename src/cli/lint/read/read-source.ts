@@ -6,7 +6,9 @@ import { findJsonProblem, type JsonProblem } from '../../../cni/json/json-proble
 import { toCniError } from '../../../cni/model/error.ts'
 import { type Finding, type Found, findingAt, findingIn, findingOf, type Source, sourceOf } from '../checks/finding.ts'
 import { keyPathOf } from '../json/key-path.ts'
+import { directiveAt, unrendered } from './directives.ts'
 import { type Mend, mendAt } from './json-repair.ts'
+import { otherFormat } from './other-format.ts'
 
 export interface ReadSource {
   /** Absent when it is no JSON object. */
@@ -54,6 +56,10 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
       ? ({ offset: 0, kind: 'other', problem: '' } as const)
       : findJsonProblem(mended)
     if (problem === undefined) return { problems, mended }
+    const directive = directiveAt(mended, problem.offset)
+    if (directive !== undefined) return { problems: [...problems, unrendered(directive)] }
+    // What stands in for a placeholder may not fit; nobody wrote it.
+    if (kinds.has('template') && mended[problem.offset] !== text[problem.offset]) return { problems }
     const mend = mendAt(mended, problem)
     // The twentieth comment is no news.
     const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
@@ -61,21 +67,10 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
     if (mend === undefined) return { problems }
     kinds.add(mend.kind)
     mended = mend.text
+    // Quoted text of YAML is one line: a comment in it goes on to its end.
+    if (mend.kind === 'comment' && mended.slice(mend.offset).trim() === '') return { problems }
   }
   return { problems }
-}
-
-/** A file that is something else as a whole. */
-function otherFormat(text: string): Problem | undefined {
-  const wide = text.search(/\u0000|\ufffd/)
-  if (wide >= 0 && wide < 4) {
-    const message = 'the file is not UTF-8: UTF-16, as Windows tools save it'
-    return { id: 'json-syntax', message, cure: 'save it as UTF-8: iconv -f UTF-16 -t UTF-8', offset: 0 }
-  }
-  if (!/^\s*(?:---\s*)?(?:apiVersion|kind):/m.test(text.slice(0, 4096))) return undefined
-  if (!text.includes('NetworkAttachmentDefinition')) return undefined
-  const message = 'this is a NetworkAttachmentDefinition in YAML'
-  return { id: 'network-attachment', message, offset: text.search(/\S/) }
 }
 
 /** `found`: the two characters there. */

@@ -4,6 +4,7 @@
 
 import { type Finding, type Found, findingAt } from '../checks/finding.ts'
 import { type Attachment, attachmentsIn, type ConfigText } from '../read/attachments.ts'
+import { unrendered } from '../read/directives.ts'
 import { type FileLint, lintText } from './file.ts'
 import type { Programs } from './programs.ts'
 
@@ -11,9 +12,8 @@ import type { Programs } from './programs.ts'
 export function lintFile(file: string, text: string, programs: Programs): readonly FileLint[] {
   const found = attachmentsIn(text)
   if (found === undefined) return [lintText(file, text, programs)]
-  const problems = found.problems.map((each) =>
-    findingAt(file, text, { id: 'yaml-syntax', message: each.message.split('\n')[0] ?? '', offset: each.offset }),
-  )
+  const faults = found.problems.map((each) => findingAt(file, text, { id: 'yaml-syntax', ...each }))
+  const problems = found.template === undefined ? faults : [findingAt(file, text, unrendered(found.template))]
   const lints = found.attachments.map((each) => lintAttachment(each, { file, text, programs }))
   const [first = { file, findings: [] }, ...more] = lints
   // What is about the directory of the plugins is said once.
@@ -35,7 +35,8 @@ function lintAttachment({ name, offset, config }: Attachment, about: About): Fil
   const { file, text, programs } = about
   if (config === 'none') {
     const message = `${name ?? 'the definition'} has no spec.config: Multus takes the file of the network of that name`
-    return { file, findings: [findingAt(file, text, { id: 'attachment-config', severity: 'note', message, offset })] }
+    const found: Found = { id: 'attachment-config', severity: 'note', message, cure: 'nothing, where that is meant' }
+    return { file, findings: [findingAt(file, text, { ...found, offset })] }
   }
   if (config === 'no-text') {
     const message = `spec.config of ${name ?? 'the definition'} is an object, and has to be text with JSON in it`

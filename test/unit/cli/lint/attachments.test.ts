@@ -19,6 +19,17 @@ function lint(text: string, file = 'net.yaml'): readonly string[] {
     .map(({ id, line = 0, column = 0 }) => `${id}: ${(text.split('\n')[line - 1] ?? '').slice(column - 1)}`)
 }
 
+/** The same with what is wrong in place of the id. */
+function messages(text: string): readonly string[] {
+  const findings = lintFile('net.yaml', text, nowhere).flatMap((each) => each.findings)
+  return findings
+    .filter(({ id, severity }) => severity !== 'note' && id !== 'bin-dir-missing')
+    .map(({ id, line = 0, column = 0, message }) => {
+      const there = (text.split('\n')[line - 1] ?? '').slice(column - 1)
+      return `${id} at ${there.slice(0, 12)}: ${message}`
+    })
+}
+
 function definition(config: string, name = 'm'): string {
   const head = 'apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n'
   return `${head}  name: ${name}\nspec:\n  config: ${config}\n`
@@ -28,8 +39,21 @@ const good = '{"cniVersion":"0.4.0","type":"macvlan","master":"eth0","ipam":{"ty
 const faulty = good.replace('"master"', '"mode":"brige","master"')
 const found = 'invalid-value: "brige"'
 
+// kubectl and PyYAML take all of these: libyaml does not look at indents inside of quotes.
+const shallow = `'{\n"cniVersion": "0.4.0",\n  "type": "macvlan", "mode": "bridge",\n}'`.replace(',\n}', '\n}')
+const twice = `${definition(shallow, 'a')}---\n${definition(shallow, 'b')}`
+
 describe('a definition without a fault', () => {
   it.each([
+    ['in quotes whose lines are not indented', definition(shallow)],
+    ['the same in double quotes', definition(shallow.replaceAll('"', '\\"').replaceAll("'", '"'))],
+    ['the same with Windows line ends', definition(shallow).replaceAll('\n', '\r\n')],
+    ['only the closing quote is not indented', definition(`'${good.replaceAll(',', ',\n      ')}\n'`)],
+    ['two of them', twice],
+    [
+      'the same in an annotation of a pod beside it',
+      `kind: Pod\nmetadata:\n  a: '[\n{}\n]'\n---\n${definition(`'${good}'`)}`,
+    ],
     ['in single quotes', definition(`'${good}'`)],
     ['as a block', definition(`|\n    ${good}`)],
     ['as a folded block', definition(`>-\n    ${good}`)],
@@ -59,6 +83,8 @@ describe('a fault in spec.config', () => {
       'invalid-value: "brige\\",\\n\\"master\\":\\"eth0\\",\\n\\"ipam\\":{\\"type\\":\\"dhcp\\"}}"',
     ],
     ['with an apostrophe before it', definition(`'{"_":"it''s",${faulty.slice(1)}'`), `${found},"master":"eth0"`],
+    ['in quotes whose lines are not indented', definition(shallow.replace('"bridge"', '"brige"')), `${found}`],
+    ['of the second one of them', twice.replace(/"bridge"(?![\s\S]*"bridge")/, '"brige"'), `${found}`],
     ['of the second one', `${definition(`'${good}'`)}---\n${definition(`|\n    ${faulty}`)}`, `${found},"master"`],
   ])('%s is shown in the file', (_, text, start) => {
     const [first, ...more] = lint(text)
@@ -87,6 +113,37 @@ describe('a fault in spec.config', () => {
 
   it('YAML that is none', () => {
     expect(lint(definition(`'${good}`))[0]).toMatch(/^yaml-syntax: /)
+  })
+
+  it.each([
+    ['a quote that nothing closes', definition(`'{\n${good}`), "'{: the text that begins with ' here is not closed"],
+    [
+      'an indent too deep',
+      definition(`'${good}'`).replace('metadata', '  metadata'),
+      'metadata:: metadata is indented deeper than kind above it, which has a value',
+    ],
+    [
+      'quotes behind the sign of a block',
+      definition(`> '{\n    "type": "a"\n    }'`),
+      "'{: text stands behind > on its line, and has to begin on the next one",
+    ],
+    ['a second colon', definition(`a: b`), 'a: b: a second ": " is on one line: text that has it needs quotes'],
+  ])('%s is told once, in plain words, at its place', (_, text, said) => {
+    expect(messages(text)).toEqual([`yaml-syntax at ${said}`])
+  })
+
+  it('a comment in quoted text is told once: the text is one line', () => {
+    const commented = shallow.replace('"bridge"', '"bridge" # as a rule')
+    expect(messages(definition(commented))).toEqual([expect.stringMatching(/^json-syntax at # as a rule: JSON has no/)])
+  })
+
+  it.each([
+    ['of helm around it', `{{- if .Values.on }}\n${definition(`'${good}'`)}{{- end }}\n`, '{{- if .Values.on }}'],
+    ['of helm for a name', definition(`'${good}'`, '{{ .Values.name | quote }}'), '{{ .Values.name | quote }}'],
+    ['of Jinja', `${definition(`'${good}'`)}{% if a %}\n  b: c\n{% endif %}\n`, '{% if a %}'],
+  ])('a template %s is one finding', (_, text, what) => {
+    const start = what.slice(0, 12)
+    expect(messages(text)).toEqual([`placeholder at ${start}: the file is a template, and was not filled in: ${what}`])
   })
 
   it('a name in it that no network can have', () => {

@@ -2,6 +2,7 @@
 // Files of public projects and issues: no error and no warning on a good one, the fault on a faulty one, and nothing else.
 
 import { describe, expect, it } from 'vitest'
+import { lintFile } from '../../../../src/cli/lint/rules/attachment.ts'
 import { lintText } from '../../../../src/cli/lint/rules/file.ts'
 import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
 import { publicLists } from '../convert/public-lists.ts'
@@ -11,7 +12,8 @@ const nowhere = openPrograms(['/nonexistent/bin'])
 
 /** Errors and warnings of the file itself. */
 function idsOf({ name, text }: Pick<PublicFile, 'name' | 'text'>): readonly string[] {
-  const { findings } = lintText(name, text, nowhere)
+  const lints = name.endsWith('.yaml') ? lintFile(name, text, nowhere) : [lintText(name, text, nowhere)]
+  const findings = lints.flatMap((lint) => lint.findings)
   return findings.filter(({ severity, id }) => severity !== 'note' && id !== 'bin-dir-missing').map(({ id }) => id)
 }
 

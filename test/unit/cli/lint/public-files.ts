@@ -24,6 +24,11 @@ const withFound = (file: PublicFile, ...found: readonly string[]): PublicFile =>
 const asText = (from: string, text: string, ...found: readonly string[]): PublicFile => {
   return { from, text, found, name: '10-net.conflist' }
 }
+/** A NetworkAttachmentDefinition; `config`: as it stands behind "config: ", quotes and indents included. */
+const definition = (from: string, config: string, ...found: readonly string[]): PublicFile => {
+  const head = 'apiVersion: "k8s.cni.cncf.io/v1"\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: net'
+  return { from, text: `${head}\nspec:\n  config: ${config}\n`, found, name: 'net.yaml' }
+}
 
 const routes = [{ dst: '0.0.0.0/0' }]
 const local = { type: 'host-local', subnet: '10.88.0.0/16', routes }
@@ -324,6 +329,26 @@ export const goodFiles: readonly PublicFile[] = [
     mode: 'bridge',
     ipam: { type: 'static', routes: [{ dst: '0.0.0.0/0', gw: '10.1.1.1' }] },
   }),
+  definition(
+    'sriov-cni, README: quoted text that is indented as its key is',
+    `'{\n  "cniVersion": "0.3.1",\n  "type": "sriov",\n  "vlan": 1000,\n  "ipam": {\n    "type": "host-local",
+    "subnet": "10.56.217.0/24",\n    "routes": [{\n      "dst": "0.0.0.0/0"\n    }],\n    "gateway": "10.56.217.1"\n  }\n}'`,
+  ),
+  definition(
+    'multus, how-to-use: the closing line is indented as the key is',
+    `'{\n            "cniVersion": "0.3.0",\n            "type": "macvlan",\n            "master": "eth1",
+            "mode": "bridge",\n            "ipam": { "type": "host-local", "ranges": [ [ { "subnet": "10.10.0.0/16" } ] ] }
+  }'`,
+  ),
+  definition(
+    'CNI-Genie, weave: the closing lines are not indented',
+    `'{\n      "name": "weave",\n      "cniVersion": "0.3.0",\n      "plugins": [\n        { "type": "weave-net" }\n      ]\n}\n'`,
+  ),
+  definition(
+    'antrea, secondary networks: the closing line is indented less than a blank more than its key',
+    `'{\n      "cniVersion": "0.3.0",\n      "type": "antrea",\n      "networkType": "vlan",
+      "ipam": { "type": "antrea", "ippools": ["pool1"] }\n  }'`,
+  ),
 ]
 
 /** With a fault of the file. */
@@ -442,6 +467,66 @@ export const faultyFiles: readonly PublicFile[] = [
   withFound(
     conflist('an Ansible template', [{ ...bridge, ipam: { type: 'host-local', subnet: '{{ pod_cidr }}' } }]),
     'placeholder',
+  ),
+  asText(
+    "containerd, contrib/gce/cni.template: lists of Go's templates",
+    '{"cniVersion":"1.0.0","name":"k8s","plugins":[{"type":"ptp","ipam":{"type":"host-local","ranges":[{{range $i, $r := .PodCIDRRanges}}{{if $i}}, {{end}}[{"subnet": "{{$r}}"}]{{end}}]}}]}',
+    'placeholder',
+  ),
+  {
+    ...asText(
+      'romana: words in brackets',
+      '{"cniVersion":"0.3.0","name":"romana","type":"romana","mtu": <mtu>,"use_policy": <policies-enabled>}',
+      'placeholder',
+      'placeholder',
+    ),
+    name: '10-net.conf',
+  },
+  asText(
+    'GoogleCloudPlatform/netd: @words, two in a row',
+    '{"cniVersion":"0.3.1","name":"gke","plugins":[{"type":"@cniType","mtu": @mtu,"ipam":{"ranges":[@ipv4Subnet@ipv6Optional]}}]}',
+    'placeholder',
+    'placeholder',
+    'placeholder',
+  ),
+  asText(
+    'kubespray, calico: parts of Jinja',
+    '{"cniVersion":"0.3.1","name":"{{ name }}","plugins":[{\n{% if store == "kdd" %}\n"datastore_type":"kubernetes",\n{% endif %}\n"type":"calico"}]}',
+    'placeholder',
+  ),
+  asText(
+    'danm: a template with quotes in quotes',
+    '{"cniVersion":"0.3.1","name":"danm","plugins":[{"type":"danm","kubeconfig":"{{ getenv "CNI_DIR" }}/kubeconfig"}]}',
+    'placeholder',
+  ),
+  definition(
+    "openshift: a variable of Go's templates between keys",
+    `'{\n    "cniVersion": "0.4.0",\n    "type": "egress-router",\n    "ip": {\n      "destinations": {{.Allowed}},
+      {{ $ip := .Fallback}} {{ if ne $ip "" }}\n        "fallbackIP": "{{$ip}}",\n      {{ end }}\n      "gateway": "10.1.1.1" } }'`,
+    'placeholder',
+    'placeholder',
+  ),
+  {
+    from: 'istio, helm chart of its definition',
+    text: '{{- if eq .Values.scope "all" }}\n{{- if eq .Values.provider "multus" }}\napiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata:\n  name: {{ template "name" . }}\n  namespace: default\n{{- end }}\n{{- end }}\n',
+    found: ['placeholder'],
+    name: 'net.yaml',
+  },
+  {
+    from: 'an issue of multus: metadata is indented below kind',
+    text: "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n  metadata:\n name: m\nspec:\n  config: '{}'\n",
+    found: ['yaml-syntax'],
+    name: 'net.yaml',
+  },
+  definition(
+    'ovn-kubernetes: quotes behind the sign of a block, and no comma',
+    `> '{\n        "cniVersion": "0.3.1",\n        "type": "ovn-k8s-cni-overlay"\n        "netAttachDefName": "a/b"\n    }'`,
+    'yaml-syntax',
+  ),
+  definition(
+    'multus: a static address that nobody gives, in quotes that are not indented',
+    `'{\n"cniVersion": "0.3.1",\n"type": "macvlan",\n"master": "eth1",\n"ipam": {\n"type": "static"\n}\n}'`,
+    'addresses-missing',
   ),
   withFound(
     conflist('containernetworking/plugins#359: masquerade and nobody is the gateway', [

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quoted text of YAML over several lines, as libyaml and go-yaml read it, and so kubectl: to its closing quote, however
+// little its lines are indented. YAML 1.2 wants them indented deeper than the key (7.3.1), and nearly no
+// NetworkAttachmentDefinition has them so.
+
+import { CST, Lexer } from 'yaml'
+
+/** A text, and where in it a quote opens that nothing closes. */
+export interface Quotes {
+  /** As long as the text was: places in it are places in the file. */
+  readonly text: string
+  readonly unclosed: number | undefined
+}
+
+/** A file has a few of such texts; each one is another look at all of it. */
+const mostTexts = 200
+
+const ends = { "'": /'[^']*(?:''[^']*)*'/y, '"': /"[^"\\]*(?:\\[\s\S][^"\\]*)*"/y } as const
+
+/** The text with each quoted text on one line that is indented less than YAML 1.2 wants: line ends become blanks. */
+export function withWholeQuotes(text: string): Quotes {
+  let whole = text
+  for (let turn = 0; turn < mostTexts; turn++) {
+    const from = cutQuote(whole)
+    if (from === undefined) return { text: whole, unclosed: undefined }
+    const quoted = quotedAt(whole, from)
+    if (quoted === undefined) return { text: whole, unclosed: from }
+    whole = whole.slice(0, from) + onOneLine(quoted) + whole.slice(from + quoted.length)
+  }
+  return { text: whole, unclosed: undefined }
+}
+
+/** Where the first quoted text begins that YAML 1.2 ends before its closing quote. */
+function cutQuote(text: string): number | undefined {
+  let at = 0
+  for (const lexeme of new Lexer().lex(text)) {
+    const quote = lexeme[0] ?? ''
+    if (isQuoted(lexeme) && (lexeme.length === 1 || !lexeme.endsWith(quote))) return at
+    // Marks of the lexer itself stand for no text.
+    if (![CST.DOCUMENT, CST.FLOW_END, CST.SCALAR].includes(lexeme)) at += lexeme.length
+  }
+  return undefined
+}
+
+function isQuoted(lexeme: string): boolean {
+  const type = CST.tokenType(lexeme)
+  return type === 'single-quoted-scalar' || type === 'double-quoted-scalar'
+}
+
+/** From the quote at `from` to the one that closes it; undefined where the document ends before it. */
+function quotedAt(text: string, from: number): string | undefined {
+  const end = ends[text[from] as keyof typeof ends]
+  end.lastIndex = from
+  const quoted = end.exec(text)?.[0]
+  return quoted === undefined || /\n(?:---|\.\.\.)(?:\s|$)/.test(quoted) ? undefined : quoted
+}
+
+function onOneLine(quoted: string): string {
+  // In double quotes a backslash at the end of a line joins it with the next one.
+  const lineEnd = quoted.startsWith('"') ? /\\?\r?\n/g : /\r?\n/g
+  return quoted.replace(lineEnd, (found) => ' '.repeat(found.length))
+}
