@@ -22,6 +22,9 @@ export function placeholderAt(text: string): string | undefined {
   return new RegExp(`^(?:${templates.source}|${unquoted.source})`).exec(text)?.[0]
 }
 
+/** What the specification puts into a plugin's environment: commands in a file may use it. */
+const ofPlugins = /\$\{?CNI_(?:COMMAND|CONTAINERID|NETNS|IFNAME|ARGS|PATH)\b\}?/g
+
 /** Every placeholder in the values of a file. */
 export function placeholders(root: unknown): readonly (Found & { readonly steps: readonly Step[] })[] {
   const found: (Found & { readonly steps: readonly Step[] })[] = []
@@ -38,7 +41,9 @@ export function placeholders(root: unknown): readonly (Found & { readonly steps:
 }
 
 function isTemplate(value: string, steps: readonly Step[]): boolean {
-  if (templates.test(value)) return true
+  // Commands for a shell (addHooks and the like of the debug plugin): what begins with $ is for it.
+  if (steps.some((step) => /hooks$/i.test(String(step)))) return /\{\{|__[A-Z]/.test(value) && templates.test(value)
+  if (templates.test(value.replace(ofPlugins, ''))) return true
   const key = String(steps.at(-1)).toLowerCase()
   return addresses.includes(key) && /^<?[A-Z][A-Z0-9_-]{2,}(?:\/\d+)?>?$/.test(value)
 }

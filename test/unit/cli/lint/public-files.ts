@@ -329,6 +329,10 @@ export const goodFiles: readonly PublicFile[] = [
     mode: 'bridge',
     ipam: { type: 'static', routes: [{ dst: '0.0.0.0/0', gw: '10.1.1.1' }] },
   }),
+  conflist("containernetworking/cni, plugins/debug README: commands with the plugin's environment", [
+    bridge,
+    { type: 'debug', cniOutput: '/tmp/cni.log', addHooks: [['sh', '-c', 'ip link set $CNI_IFNAME promisc on']] },
+  ]),
   definition(
     'sriov-cni, README: quoted text that is indented as its key is',
     `'{\n  "cniVersion": "0.3.1",\n  "type": "sriov",\n  "vlan": 1000,\n  "ipam": {\n    "type": "host-local",
@@ -527,6 +531,11 @@ export const faultyFiles: readonly PublicFile[] = [
     'multus: a static address that nobody gives, in quotes that are not indented',
     `'{\n"cniVersion": "0.3.1",\n"type": "macvlan",\n"master": "eth1",\n"ipam": {\n"type": "static"\n}\n}'`,
     'addresses-missing',
+  ),
+  withFound(
+    conflist("a variable of an installer beside the plugin's own", [{ ...bridge, log: '$CNI_IFNAME of $CNI_MASTER' }]),
+    'unknown-key',
+    'placeholder',
   ),
   withFound(
     conflist('containernetworking/plugins#359: masquerade and nobody is the gateway', [
