@@ -39,7 +39,7 @@ export function ownSemantics(entry: PluginEntry, conf: NetConf): readonly Found[
 /** What it says of any plugin of a list. */
 export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] {
   const declared = isObject(conf['capabilities']) ? Object.entries(conf['capabilities']) : []
-  const inFile = ['runtimeConfig', 'prevResult'].filter((key) => conf[key] !== undefined)
+  const inFile = ['runtimeConfig', 'prevResult'].filter((key) => conf[key] !== undefined && !isHollow(conf[key]))
   return [
     ...declared.flatMap(([name, value]) => capability(name, value, [...steps, 'capabilities', name])),
     ...inFile.map((key): Found => {
@@ -47,6 +47,11 @@ export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] 
       return { id: 'runtime-config-in-file', message, steps: [...steps, key] }
     }),
   ]
+}
+
+/** Without a value in it, as generators write {"dns": {}}: a pod gets nothing of it. */
+function isHollow(value: unknown): boolean {
+  return value === null || (isObject(value) && Object.values(value).every(isHollow))
 }
 
 function capability(name: string, value: unknown, steps: readonly Step[]): readonly Found[] {

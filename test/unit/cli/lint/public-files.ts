@@ -333,6 +333,10 @@ export const goodFiles: readonly PublicFile[] = [
     bridge,
     { type: 'debug', cniOutput: '/tmp/cni.log', addHooks: [['sh', '-c', 'ip link set $CNI_IFNAME promisc on']] },
   ]),
+  conflist('azure-container-networking, cns: a runtimeConfig without a value, as its generator writes it', [
+    { type: 'azure-vnet', mode: 'transparent', ipam: { type: 'azure-cns' }, dns: {}, runtimeConfig: { dns: {} } },
+    { ...portmap, snat: true },
+  ]),
   definition(
     'sriov-cni, README: quoted text that is indented as its key is',
     `'{\n  "cniVersion": "0.3.1",\n  "type": "sriov",\n  "vlan": 1000,\n  "ipam": {\n    "type": "host-local",
