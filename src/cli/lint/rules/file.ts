@@ -150,7 +150,9 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type), ...libcniProblems(entry)]
   const shape = upstreamShape(type, ipamType)
   if (shape === undefined) return [...found, ...flannelKeys(entry, type)]
-  found.push(...valueProblems(entry, type), ...ipamProblems(entry, type, head), ...ipamTypeMissing(entry, type))
+  const ofIpam = ipamProblems(entry, type, head)
+  found.push(...valueProblems(entry, type), ...(hasVirtualMachine(about.list) ? ofIpam.filter(isOfPod) : ofIpam))
+  found.push(...ipamTypeMissing(entry, type))
   if (!programs.hasDirectory) found.push(...versionProblem(entry, type, about.list.version))
   // Of a plugin that refuses each ADD it is no matter what pods would get.
   if (found.length === 0) found.push(...portmapPlugin(entry))
@@ -159,6 +161,15 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   // What is not there because it is misspelt is one finding.
   const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
   return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
+}
+
+/** tc-redirect-tap of Firecracker: the guest takes its default route from the result's gateway, not from a route. */
+function hasVirtualMachine({ plugins }: ListRead): boolean {
+  return plugins.some(({ conf }) => lookUp(conf, 'type') === 'tc-redirect-tap')
+}
+
+function isOfPod({ id }: Found): boolean {
+  return id !== 'no-default-route'
 }
 
 /** kubenet's key in the bridge plugin, which never read it; minikube and AKS write it to this day. */

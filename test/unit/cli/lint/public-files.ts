@@ -337,6 +337,15 @@ export const goodFiles: readonly PublicFile[] = [
     { type: 'azure-vnet', mode: 'transparent', ipam: { type: 'azure-cns' }, dns: {}, runtimeConfig: { dns: {} } },
     { ...portmap, snat: true },
   ]),
+  conflist('nex and firecracker-go-sdk: the guest takes its default route from the gateway of the result', [
+    {
+      type: 'ptp',
+      ipMasq: true,
+      ipam: { type: 'host-local', subnet: '192.168.127.0/24', resolvConf: '/etc/resolv.conf' },
+    },
+    { type: 'firewall' },
+    { type: 'tc-redirect-tap' },
+  ]),
   definition(
     'sriov-cni, README: quoted text that is indented as its key is',
     `'{\n  "cniVersion": "0.3.1",\n  "type": "sriov",\n  "vlan": 1000,\n  "ipam": {\n    "type": "host-local",
