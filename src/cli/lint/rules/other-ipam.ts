@@ -2,7 +2,7 @@
 // Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and
 // what they take and is yet not meant.
 
-import { lookUp } from '../../../cni/json/json-keys.ts'
+import { lookUp, withKnownKeys } from '../../../cni/json/json-keys.ts'
 import { isObject } from '../../../cni/json/json-object.ts'
 import {
   firstOf,
@@ -23,6 +23,7 @@ import { keyPathOf } from '../json/key-path.ts'
 import type { PluginEntry } from './list.ts'
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import { gateways } from './semantics.ts'
+import { upstreamShape } from './upstream-keys.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -34,13 +35,16 @@ interface Place {
 }
 
 /** What is wrong or odd with the addresses of a plugin whose `ipam` is host-local or static. */
-export function ipamProblems(entry: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
-  const ipam = lookUp(entry.conf, 'ipam')
-  if (!isObject(ipam)) return []
-  const kind = lookUp(ipam, 'type')
+export function ipamProblems(written: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
+  const given = lookUp(written.conf, 'ipam')
+  const kind = isObject(given) ? lookUp(given, 'type') : undefined
   if (kind !== 'host-local' && kind !== 'static') return []
+  // Go matches keys without case.
+  const conf = withKnownKeys(written.conf, upstreamShape(type, kind)) as Fields
+  const entry: PluginEntry = { ...written, conf }
+  const ipam = conf['ipam'] as Fields
   const read = readAsOurs(entry, ipam, head)
-  if (read.length > 0) return read
+  if (read.length > 0) return isOfKubeRouter(conf) ? read.map(untilItsAgent) : read
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
   const places = placesIn(ipam)
   const odd = [
@@ -52,6 +56,18 @@ export function ipamProblems(entry: PluginEntry, type: string, head: NetworkHead
     ...routeProblems(entry.conf, ipam, type),
   ]
   return odd.map(at)
+}
+
+/** Its manifests have no range: the agent writes the node's into the file (pkg/utils/cni.go, InsertPodCIDRIntoIPAM). */
+function isOfKubeRouter(conf: Fields): boolean {
+  return conf['type'] === 'bridge' && conf['bridge'] === 'kube-bridge'
+}
+
+function untilItsAgent(found: Found): Found {
+  if (found.isAbsence !== true) return found
+  const message =
+    "ipam has no range: kube-router's agent writes the node's here when it starts; until then ADD is refused"
+  return { ...found, severity: 'note', message, cure: "where it stays so, see the agent's log" }
 }
 
 /** trestle's host-local and static are upstream's: types, ranges and overlaps are refused in the same words. */

@@ -346,6 +346,17 @@ export const goodFiles: readonly PublicFile[] = [
     { type: 'firewall' },
     { type: 'tc-redirect-tap' },
   ]),
+  conf("kube-router, 10-kuberouter.conf: its agent writes the node's subnet", {
+    type: 'bridge',
+    bridge: 'kube-bridge',
+    isDefaultGateway: true,
+    ipam: { type: 'host-local' },
+  }),
+  conf('keys of the bridge plugin in other letters, which Go takes', {
+    type: 'bridge',
+    isgateway: true,
+    ipam: { type: 'host-local', Subnet: '10.10.0.0/24', routes },
+  }),
   definition(
     'sriov-cni, README: quoted text that is indented as its key is',
     `'{\n  "cniVersion": "0.3.1",\n  "type": "sriov",\n  "vlan": 1000,\n  "ipam": {\n    "type": "host-local",
@@ -546,9 +557,21 @@ export const faultyFiles: readonly PublicFile[] = [
     'addresses-missing',
   ),
   withFound(
+    conflist('the same without an agent that writes the range', [
+      { type: 'bridge', bridge: 'cni0', isDefaultGateway: true, ipam: { type: 'host-local' } },
+    ]),
+    'range-invalid',
+  ),
+  withFound(
     conflist("a variable of an installer beside the plugin's own", [{ ...bridge, log: '$CNI_IFNAME of $CNI_MASTER' }]),
     'unknown-key',
     'placeholder',
+  ),
+  withFound(
+    conflist('a bridge that is no gateway, in other letters', [
+      { type: 'bridge', ISGATEWAY: false, ipam: { type: 'host-local', Subnet: '10.10.0.0/24', Routes: routes } },
+    ]),
+    'gateway-of-nobody',
   ),
   withFound(
     conflist('containernetworking/plugins#359: masquerade and nobody is the gateway', [
