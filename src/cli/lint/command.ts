@@ -38,7 +38,7 @@ export const lintCommand: Command = {
     },
     skip: { type: 'string', value: 'IDS', help: 'leave out findings with these ids, commas between' },
     list: { type: 'boolean', help: 'list the ids of all findings, and look at nothing' },
-    strict: { type: 'boolean', help: 'warnings make exit code 1, too' },
+    strict: { type: 'boolean', help: 'warnings make exit code 1, too; each old cniVersion is told' },
   },
   examples: ['trestle lint', 'trestle lint 10-pods.conflist', 'trestle lint --bin-dir /usr/lib/cni - <net.conf'],
   run,
@@ -54,7 +54,7 @@ async function run(input: Input): Promise<number> {
   const linted = look(words[0], node, binDirs)
   const ofNode = await nodeFindings(linted.lints, isOwnIn(linted))
   const found = [...linted.findings, ...ofNode].filter(({ id }) => !skipped.includes(id))
-  const findings = linted.isDirectory && values['strict'] !== true ? oldVersionsOnce(linted.name, found) : found
+  const findings = values['strict'] === true ? found : withoutOldVersions(linted, found)
   return report(input, { ...linted, findings })
 }
 
@@ -81,14 +81,15 @@ function listChecks({ isJson, output }: Input): number {
   return exitCode.fine
 }
 
-/** The note about an old cniVersion once for a directory: nearly every file has one, and nothing is wrong. */
-function oldVersionsOnce(directory: string, findings: readonly Finding[]): readonly Finding[] {
+/** The note about an old cniVersion, once for a directory: nearly every file has one, and nothing is wrong. */
+function withoutOldVersions({ isDirectory, name }: Linted, findings: readonly Finding[]): readonly Finding[] {
+  const others = findings.filter(({ id }) => id !== 'cni-version-old')
+  if (!isDirectory) return others
   const notes = findings.filter(({ id }) => id === 'cni-version-old')
   const [first] = notes
   if (first === undefined || notes.length === 1) return findings
   const message = `${first.message}, and ${notes.length - 1} more like it: --strict shows each`
-  const once = findingIn(directory, { id: 'cni-version-old', message: `${first.file}: ${message}` })
-  return [...findings.filter(({ id }) => id !== 'cni-version-old'), once]
+  return [...others, findingIn(name, { id: 'cni-version-old', message: `${first.file}: ${message}` })]
 }
 
 /** As `-o json` has it. */

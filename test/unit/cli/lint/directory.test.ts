@@ -206,6 +206,16 @@ it('the note about an old cniVersion is there once, and for each file with --str
   expect(await notes('--strict')).toHaveLength(3)
 })
 
+it('the note about an old cniVersion of a file is there with --strict only', async () => {
+  look({ '10-a.conflist': list('a').replace('"1.1.0"', '"1.0.0"') })
+  const notes = async (...more: readonly string[]) => {
+    const { stdout } = await runCli(['lint', join(dir, '10-a.conflist'), '--bin-dir', join(root, 'bin'), ...more])
+    return stdout.split('\n').filter((line) => line.endsWith('[cni-version-old]'))
+  }
+  expect(await notes()).toEqual([])
+  expect(await notes('--strict')).toHaveLength(1)
+})
+
 it('the order in which plugins are called is told', async () => {
   look({ '10-a.conflist': list('a').replace('}]', '},{"type":"portmap"}]') })
   const args = ['lint', dir, '--bin-dir', join(root, 'bin')]
