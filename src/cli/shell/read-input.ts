@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration as a person names it: a file, or `-` for standard input.
 
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { undecodable } from '../../cni/json/config-json.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -15,13 +15,21 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: 'permission denied',
 }
 
+const pipeHint = 'give it as standard input, -'
+
+/** A pipe with a name: to open it waits for its writer, for ever where none comes. <(…) of a shell is none. */
+function isNamedPipe(file: string): boolean {
+  return !/^(?:-$|\/dev\/|\/proc\/)/.test(file) && statSync(file).isFIFO()
+}
+
 /** The text of a file or of standard input. Throws CniError 5 when it cannot be read. */
 export function readInputText(file: string): string {
   if (file === '-' && isatty(0)) standardOutput().err('trestle: reading standard input, to its end (Ctrl-D)\n')
   try {
+    if (isNamedPipe(file)) throw new CniError('input-unreadable', `cannot read ${file}: it is a pipe; ${pipeHint}`)
     return readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (cause) {
-    throw unreadable(file, cause)
+    throw cause instanceof CniError ? cause : unreadable(file, cause)
   }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each finding about a file, from a file that has it: the id, the place and the words.
 
-import { readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { checks } from '../../../../src/cli/lint/checks/checks.ts'
 import { fileChecks } from '../../../../src/cli/lint/checks/checks-file.ts'
@@ -82,6 +84,18 @@ describe('trestle lint FILE', () => {
     expect(asJson.json).toMatchObject({
       findings: [{ id: 'json-syntax', severity: 'error', line: 5, column: 54, cause: expect.any(String) }],
     })
+  })
+
+  it('waits for no writer of a pipe with a name', async () => {
+    const directory = mkdtempSync(`${tmpdir()}/trestle-pipe-`)
+    try {
+      execFileSync('mkfifo', [`${directory}/net.conf`])
+      const { code, stderr } = await runCli(['lint', `${directory}/net.conf`, '--bin-dir', '/nonexistent/bin'])
+      expect(code).toBe(3)
+      expect(stderr).toContain('net.conf: it is a pipe; give it as standard input, -')
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
   })
 
   it('with --strict a warning makes exit code 1', async () => {
