@@ -45,7 +45,7 @@ export function attachmentsIn(text: string): AttachmentsRead | undefined {
   if (attachments.length === 0 && !/^[\s-]*(?:apiVersion|kind):/m.test(text)) return undefined
   const template = directiveInYaml(text)
   if (template !== undefined && sound.length < documents.length) return { attachments, problems: [], template }
-  if (unclosed !== undefined) return { attachments, problems: [unclosedQuote(text, unclosed)] }
+  if (unclosed.length > 0) return { attachments, problems: unclosed.map((offset) => unclosedQuote(text, offset)) }
   // What follows the first error of a document follows from it.
   const firsts = documents.flatMap(({ errors }) => errors.toSorted((a, b) => a.pos[0] - b.pos[0]).slice(0, 1))
   return { attachments, problems: firsts.map((error) => problemOf(error, whole)) }

@@ -1,33 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quoted text of YAML over several lines, as libyaml and go-yaml read it, and so kubectl: to its closing quote, however
-// little its lines are indented. YAML 1.2 wants them indented deeper than the key (7.3.1), and nearly no
-// NetworkAttachmentDefinition has them so.
+// little its lines are indented. YAML 1.2 wants them indented deeper than the key (7.3.1), which many definitions of
+// Multus are not.
 
 import { CST, Lexer } from 'yaml'
 
-/** A text, and where in it a quote opens that nothing closes. */
-export interface Quotes {
+/** A text, and where in it quotes open that nothing closes: one in a document. */
+interface Quotes {
   /** As long as the text was: places in it are places in the file. */
   readonly text: string
-  readonly unclosed: number | undefined
+  readonly unclosed: readonly number[]
 }
 
-/** A file has a few of such texts; each one is another look at all of it. */
+/** A document has a few of such texts; each one is another look at all of it. */
 const mostTexts = 200
 
 const ends = { "'": /'[^']*(?:''[^']*)*'/y, '"': /"[^"\\]*(?:\\[\s\S][^"\\]*)*"/y } as const
 
 /** The text with each quoted text on one line that is indented less than YAML 1.2 wants: line ends become blanks. */
 export function withWholeQuotes(text: string): Quotes {
+  const unclosed: number[] = []
+  let whole = ''
+  for (const document of text.split(/^(?=---(?:\s|$))/m)) {
+    const read = inDocument(document)
+    if (read.unclosed !== undefined) unclosed.push(whole.length + read.unclosed)
+    whole += read.text
+  }
+  return { text: whole, unclosed }
+}
+
+function inDocument(text: string): { readonly text: string; readonly unclosed?: number } {
   let whole = text
   for (let turn = 0; turn < mostTexts; turn++) {
     const from = cutQuote(whole)
-    if (from === undefined) return { text: whole, unclosed: undefined }
+    if (from === undefined) return { text: whole }
     const quoted = quotedAt(whole, from)
     if (quoted === undefined) return { text: whole, unclosed: from }
     whole = whole.slice(0, from) + onOneLine(quoted) + whole.slice(from + quoted.length)
   }
-  return { text: whole, unclosed: undefined }
+  return { text: whole }
 }
 
 /** Where the first quoted text begins that YAML 1.2 ends before its closing quote. */

@@ -132,6 +132,15 @@ describe('a fault in spec.config', () => {
     expect(messages(text)).toEqual([`yaml-syntax at ${said}`])
   })
 
+  it('300 definitions in such quotes are read, and a quote that is open in one spoils no other', () => {
+    const many = Array.from({ length: 300 }, (_, at) => definition(shallow, `n${at}`)).join('---\n')
+    const broken = definition(`'{\n${good}`)
+    expect(messages(`${many}---\n${broken}---\n${definition(shallow.replace('"bridge"', '"brige"'))}`)).toEqual([
+      "yaml-syntax at '{: the text that begins with ' here is not closed",
+      expect.stringMatching(/^invalid-value at "brige"/),
+    ])
+  })
+
   it('a comment in quoted text is told once: the text is one line', () => {
     const commented = shallow.replace('"bridge"', '"bridge" # as a rule')
     expect(messages(definition(commented))).toEqual([expect.stringMatching(/^json-syntax at # as a rule: JSON has no/)])
