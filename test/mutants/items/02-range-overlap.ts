@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the first ADD of a network with an overlap only warns',
     file: 'src/plan/ipam/range-overlap.ts',
-    find: 'if (first !== undefined && !isLive)',
-    replace: 'if (first !== undefined && isLive)',
+    find: 'refused: first === undefined || isLive ?',
+    replace: 'refused: first === undefined || !isLive ?',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/ipam/range-overlap.test.ts',

@@ -84,7 +84,8 @@ function asNarrow(rule: Rule): Rule {
 function tail(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): readonly Finding[] {
   if (!isOfFamily(firewall, network)) return []
   const on = `network ${network.name}`
-  const drops = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${whatOf(firewall, network)}`
+  const what = whatOf(firewall, network)
+  const drops = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
   const run = acceptCommands(firewall, network)
   const more = run === undefined ? {} : { run }
   return [findingOf({ id: isChosen ? 'node-firewall' : 'firewall-drops', on, seen: drops, ...more })]

@@ -63,7 +63,7 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
     const mend = mendAt(mended, problem)
     // The twentieth comment is no news.
     const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
-    if (isNews) problems.push(problemOf({ ...problem, found: mended.slice(problem.offset, problem.offset + 2) }, mend))
+    if (isNews) problems.push(problemOf({ ...problem, found: mended.charAt(problem.offset) }, mend))
     if (mend === undefined) return { problems }
     kinds.add(mend.kind)
     mended = mend.text
@@ -73,7 +73,7 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
   return { problems }
 }
 
-/** `found`: the two characters there. */
+/** `found`: the character there. */
 type FoundThere = Pick<JsonProblem, 'offset' | 'kind' | 'problem'> & { readonly found: string }
 
 function problemOf({ offset, kind, problem, found }: FoundThere, mend: Mend | undefined): Problem {
@@ -95,13 +95,12 @@ function problemOf({ offset, kind, problem, found }: FoundThere, mend: Mend | un
     const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
     return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }
   }
-  const cure = kind === 'not-quoted' ? (keyCures[found] ?? keyCures[found.slice(0, 1)] ?? cures[kind]) : cures[kind]
+  const cure = kind === 'not-quoted' ? (keyCures[found] ?? cures[kind]) : cures[kind]
   return { ...at, message: problem, cure }
 }
 
 /** Where a key belongs and a sign stands, quotes are not what is missing. */
 const keyCures: Readonly<Record<string, string>> = {
-  '{%': 'fill in the template first, and look at the result',
   '{': 'close the object before it with }; several plugins need "plugins": [ { … }, { … } ]',
   '[': 'put a key and a colon before it, or close the object before it with }',
   ']': 'close the object before it with }',

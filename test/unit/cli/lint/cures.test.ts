@@ -55,7 +55,6 @@ describe('the cure', () => {
     ['{"a":1,: [2]}', 'put the key before the colon'],
     ['{"a":1,[2]}', 'put a key and a colon before it'],
     ['{"a":1,,"b":2}', 'remove one of them'],
-    ['{"a":1,{% if x %}"b":2}', 'fill in the template first'],
     ['{a: 1}', 'put it in double quotes'],
   ])('of %s', (text, cure) => expect(findingOf('json-syntax', text)?.cure).toContain(cure))
 })
