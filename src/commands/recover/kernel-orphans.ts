@@ -30,8 +30,10 @@ import { teardownWithoutRecord } from '../teardown/teardown.ts'
 /** Judges everything of ours that no record names. Three processes, six where there is any. */
 export async function judgeOrphans(context: CallContext, listed: Listed): Promise<readonly OrphanVerdict[]> {
   const { links, orphans } = await findOrphans(context)
-  const isChained = networkDirectories().some((files) => existsSync(chainedFiles(files).network))
-  const mayBeOfUnknownPod = hasPodWithoutRecord(orphans) || isChained
+  const networks = networkDirectories()
+  const isChained = networks.some((files) => existsSync(chainedFiles(files).network))
+  // Where all state was lost, too, a chained pod has no link of ours that would tell of it.
+  const mayBeOfUnknownPod = hasPodWithoutRecord(orphans) || isChained || networks.length === 0
   return orphans.map((orphan) =>
     judgeOrphan(orphan, { links, isListed: orphan.key && listed?.has(orphan.key.containerId), mayBeOfUnknownPod }),
   )
