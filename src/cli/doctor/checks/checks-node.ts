@@ -79,7 +79,8 @@ export const nodeChecks = {
     group: 'firewall',
     severity: 'note',
     meaning: 'some packets of pods are dropped on their way to the node or through it',
-    cause: 'a rule of another firewall names the pods and a port, a protocol or a state, or stands behind an accept',
+    cause:
+      'a rule of another firewall names pods with a port, a protocol, a state or one peer, or stands behind an accept',
     cure: 'nothing, where that is meant',
   },
   'node-firewall': {

@@ -8,7 +8,17 @@ import { isPodLinkName } from '../../../plan/model/names.ts'
 import { placeText } from '../../../plan/rules/host-accept.ts'
 import { type Finding, findingOf } from '../checks/finding.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from '../look/facts.ts'
-import { dropFinding, familiesOf, isOfFamily, isOfOthers, isOfPods, type Rule, whatOf } from './judge-firewalls.ts'
+import {
+  asNarrow,
+  dropFinding,
+  familiesOf,
+  isOfFamily,
+  isOfOthers,
+  isOfPods,
+  type Rule,
+  type Share,
+  whatOf,
+} from './judge-firewalls.ts'
 import { isPlainCommand } from './shell-word.ts'
 
 /** Each network against each chain of the prerouting and input hooks. */
@@ -17,9 +27,6 @@ export function judgeEntries({ firewalls = [], networks }: NodeFacts): readonly 
   const there = networks.filter(({ isSetUp }) => isSetUp)
   return entries.flatMap((firewall) => there.flatMap((network) => judgeOne(firewall, network)))
 }
-
-/** What a rule is to packets of the pods. `some`: those of them for which something else matches, too. */
-type Share = 'all' | 'some' | 'none'
 
 function judgeOne(firewall: FirewallFacts, network: PodNetwork): readonly Finding[] {
   const found: Finding[] = []
@@ -74,10 +81,6 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
   const { from, to, isNegated } = matches
   if (isNegated || isOfOthers(from, network)) return false
   return isOfPods(from, network) || isOfPods(to, network)
-}
-
-function asNarrow(rule: Rule): Rule {
-  return { ...rule, matches: { ...rule.matches, isNarrow: true } }
 }
 
 /** Of a chain that drops what nothing before accepts. */

@@ -30,7 +30,8 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
   for (const rule of firewall.rules.filter(({ matches }) => names(matches, network))) {
     // Whatever names the pods and lets them pass: what comes behind it is not on their way.
     if (rule.act === 'accept' && !rule.isOurs && !rule.matches.isNarrow) return found
-    if (rule.act === 'drop' && !rule.isUnconditional) found.push(dropFinding(firewall, rule, network))
+    const share = rule.act === 'drop' && !rule.isUnconditional ? droppedShare(rule, network) : 'none'
+    if (share !== 'none') found.push(dropFinding(firewall, share === 'some' ? asNarrow(rule) : rule, network))
   }
   const isTailOpen = network.accepts || !firewall.endsInDrop
   if (isTailOpen || areAcceptsMissing || !isOfFamily(firewall, network)) return found
@@ -39,6 +40,26 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
   const run = acceptCommands(firewall, network)
   const more = run === undefined ? {} : { run }
   return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, seen, ...more })]
+}
+
+/** What a rule is to packets of the pods. `some`: those of them for which something else matches, too. */
+export type Share = 'all' | 'some' | 'none'
+
+/**
+ * How much of what pods send or get a rule on their way is about, by both of its ends: a range of theirs that comes in
+ * by another link is forged, and one address that they do not reach (169.254.169.254) is meant.
+ */
+function droppedShare({ matches: { from, to } }: Rule, network: PodNetwork): Share {
+  const isFrom = isOfPods(from, network) && !isOfOthers(from, network)
+  const isTo = isOfPods(to, network) && !isOfOthers(to, network)
+  if (!isFrom && !isTo) return 'none'
+  const peer = isFrom ? to : from
+  return isOfOthers({ ...peer, links: [] }, network) ? 'some' : 'all'
+}
+
+/** As one for which something else has to match. */
+export function asNarrow(rule: Rule): Rule {
+  return { ...rule, matches: { ...rule.matches, isNarrow: true } }
 }
 
 /** Of a rule that names the pods, and drops. */

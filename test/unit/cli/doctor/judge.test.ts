@@ -315,6 +315,18 @@ describe('doctor judges firewalls', () => {
       firewall(['-A FORWARD -d 10.240.0.0/24 -p tcp -m tcp --dport 22 -j DROP']),
       ['note firewall-drops-some'],
     ],
+    [
+      'one address that pods are not to reach',
+      firewall(['-A FORWARD -s 10.240.0.0/24 -d 169.254.169.254/32 -j DROP']),
+      ['note firewall-drops-some'],
+    ],
+    [
+      'one that is not to reach pods',
+      firewall(['-A FORWARD -s 203.0.113.7/32 -d 10.240.0.0/24 -j DROP']),
+      ['note firewall-drops-some'],
+    ],
+    ['the way out', firewall(['-A FORWARD -i cni0 -o eth0 -j DROP']), ['error firewall-drops']],
+    ['a forged sender', firewall(['-A FORWARD -s 10.0.0.0/8 -i eth0 -j DROP']), []],
     ['a range of others', firewall(['-A FORWARD -s 192.168.0.0/16 -j DROP']), []],
     ['another link', firewall(['-A FORWARD -i docker0 -j DROP']), []],
     ['all but the pods', firewall(['-A FORWARD ! -s 10.240.0.0/24 -i eth9 -j DROP']), []],
