@@ -207,6 +207,16 @@ describe('a pasted text', () => {
   })
 })
 
+it.each([
+  ['cilium-bgp', 'E0101 bgp_controller.go:12] "Failed to start BGP server" err="listen tcp :179: in use" antrea-agent'],
+  ['cilium-encryption', 'antrea-agent: failed to initialize wireguard: the kernel has none'],
+  ['flannel-network-config', 'contiv netplugin: Error fetching network config of the tenant'],
+])('%s is not told of an agent with the same words', (id, text) => {
+  expect(recognise(text).errors.map((each) => each.id)).not.toContain(id)
+  const own = text.replace(/antrea(?:-agent)?|contiv netplugin|bgp_controller\.go:12/g, 'x')
+  expect(recognise(`cilium flannel ${own}`).errors.map((each) => each.id)).toContain(id)
+})
+
 describe('a pattern', () => {
   const patterns = knownErrors.flatMap(({ id, pattern, unless }) =>
     [pattern, unless ?? []].flat().map((one) => ({ id, one })),

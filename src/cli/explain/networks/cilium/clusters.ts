@@ -22,6 +22,7 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /failed to add wireguard device[^\n]{0,240} (?:subsys|module)=/,
       /(?:IPSec|encryption)[^\n]{0,80}requires support for xfrm state(?![^\n]{0,120}(?:not supported|not implemented))[^\n]{0,120}/,
     ),
+    unless: /antrea|\bwireguard\/client_linux\.go/i,
     who: 'the cilium agent, with encryption',
     meaning: 'the encryption between nodes (IPsec or WireGuard) could not be set up on this node',
     causes: [
@@ -84,6 +85,8 @@ export const ciliumClusterErrors: readonly KnownError[] = [
       /BGP control plane cannot be utilized with IPAM mode[^\n]{0,60}|failed to instantiate BGP Control Plane[^\n]{0,120}/,
       /more then? one CiliumBGP\w+|BGP peering policy selection failed[^\n]{0,120}|as number mismatch expected \d+, received \d+[^\n]{0,240}(?:subsys|module)=/,
     ),
+    // Antrea and Kube-OVN use the same library, and its words.
+    unless: /antrea|kube-?ovn|\bbgp\/controller\.go|\bbgp_?controller\.go/i,
     who: "the cilium agent, of Cilium's BGP",
     meaning: 'the agent could not do what the BGP settings of this node ask for, so its peers miss routes',
     causes: [

@@ -105,6 +105,7 @@ export const flannelErrors: readonly KnownError[] = [
       /VNI is required to (?:be )?greater than or equal to 4096 on Windows|Windows does not support VXLANVNI < 4096/,
       /SubnetLen must be less than \/\d+|could not read network config|Invalid subnet-lease-renew-margin/,
     ),
+    unless: /contiv|netplugin/i,
     who: 'flanneld',
     meaning: 'flanneld has no configuration of the network, or one that it cannot read',
     causes: [
