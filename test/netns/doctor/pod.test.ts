@@ -149,6 +149,27 @@ describe('a pod without a record', () => {
     }
   })
 
+  it('of trestle has an lo by another plugin, as containerd attaches it, and every pod is compared', () => {
+    const list = { name: 'cni-loopback', plugins: [{ type: 'loopback' }] }
+    const entry = {
+      kind: 'cniCacheV1',
+      containerId: 'c55555555555',
+      ifName: 'lo',
+      networkName: 'cni-loopback',
+      netns: a.netns,
+      config: Buffer.from(JSON.stringify(list)).toString('base64'),
+      result: { cniVersion: '1.0.0', interfaces: [{ name: 'lo', sandbox: a.netns }] },
+    }
+    const file = '/var/lib/cni/results/cni-loopback-c55555555555-lo'
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, JSON.stringify(entry))
+    const { code, document } = node.doctor()
+    // The next test file has the same directory.
+    rmSync(file)
+    expect(code).toBe(0)
+    expect(document['notLooked']).toEqual([])
+  })
+
   it('that nobody knows: exit code 3, and it is said', () => {
     const { code, document } = node.doctor('--pod', 'shop/nobody')
     expect(code).toBe(3)

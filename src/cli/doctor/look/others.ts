@@ -6,10 +6,15 @@ import { identityOfNetns, netnsState } from '../../../system/kernel/netns.ts'
 import { allCachedAttachments } from '../../../system/upstream/libcni-cache.ts'
 import type { NotLooked } from './facts.ts'
 
-/** One reason for all such pods that live, by libcni's results; none where there is no such pod. */
+/**
+ * One reason for all such pods that live, by libcni's results; none where there is no such pod. `lo` is no pod's
+ * network: containerd attaches it to each pod, also to those of trestle, as a network `cni-loopback`
+ * (containerd/go-cni, WithLoNetwork).
+ */
 export function podsOfOthers(): readonly NotLooked[] {
-  const others = allCachedAttachments().filter((cached) => !isPartOurs(cached) && isLive(cached.netns))
-  const types = [...new Set(others.flatMap((cached) => cachedTypes(cached).slice(0, 1)))].toSorted()
+  const cached = allCachedAttachments().filter(({ ifName, netns }) => ifName !== 'lo' && isLive(netns))
+  const others = cached.filter((attachment) => !isPartOurs(attachment))
+  const types = [...new Set(others.flatMap((attachment) => cachedTypes(attachment).slice(0, 1)))].toSorted()
   return types.length === 0
     ? []
     : [{ group: 'network', why: `pods of ${types.join(', ')} are not compared with the kernel`, isPartial: true }]
