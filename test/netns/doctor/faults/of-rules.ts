@@ -179,7 +179,8 @@ export const ruleFaults: readonly Fault[] = [
   {
     what: 'INPUT with policy DROP',
     source: 'https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/',
-    make: 'iptables-nft -P INPUT DROP',
+    // With the node's own loopback, as every such firewall has it: a node without it has no kubelet either.
+    make: 'iptables-nft -A INPUT -i lo -j ACCEPT && iptables-nft -P INPUT DROP',
     doctor: ['firewall-drops'],
     names: 'INPUT of iptables-nft',
     tidy: tidyNft,

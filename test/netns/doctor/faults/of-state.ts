@@ -11,7 +11,8 @@ export const stateFaults: readonly Fault[] = [
   {
     what: 'a reservation removed',
     source: 'k3s-io/k3s#7078',
-    make: `rm ${records}/addresses/10.240.0.2`,
+    // By its holder: a pod that a cure made anew has another address than the first.
+    make: `rm $(grep -l "$ID" ${records}/addresses/10.*)`,
     doctor: ['state-lacks'],
     names: '10.240.0.2',
     explain: ['attachment-differs'],
