@@ -22,10 +22,15 @@ const isFull = process.env['TRESTLE_TEST_FULL'] === '1'
 const curable = allFaults.filter(({ on, cure, make, says }) => {
   return on === undefined && cure === undefined && says === undefined && !/\/proc\/sys|\badd gone/.test(make)
 })
-/** Those that cost a record go last: what a pod has is not compared with the kernel without it. */
+/**
+ * Those that name the first pod's address go first: a cure that makes the pod anew gives it another. Those that cost a
+ * record go last: what a pod has is not compared with the kernel without it.
+ */
+const turnOf = ({ make }: { readonly make: string }): number =>
+  /10\.240\.0\.2\b/.test(make) ? 0 : /TRESTLE_STATE_DIR/.test(make) ? 2 : 1
 const chosen = shuffled(curable, seed)
   .slice(0, isFull ? 10 : 3)
-  .toSorted((a, b) => Number(/TRESTLE_STATE_DIR/.test(a.make)) - Number(/TRESTLE_STATE_DIR/.test(b.make)))
+  .toSorted((a, b) => turnOf(a) - turnOf(b))
 
 const plugin = {
   type: 'trestle',
