@@ -111,7 +111,8 @@ const attachmentKeys = {
 }
 
 const runtimeConfig = group({
-  portMappings: optional(list(portMapping)),
+  // One entry a port of the pod: reading them is linear, and stdin has its own bound.
+  portMappings: optional(list(portMapping, Number.POSITIVE_INFINITY)),
   ipRanges: rangeSets,
   bandwidth: optional(rates),
   ips: texts,

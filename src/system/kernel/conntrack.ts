@@ -8,7 +8,7 @@ import type { HostPort } from '../../plan/model/attachment.ts'
 import { type Flow, type FlowSelections, flowsBeforeAdd } from '../../plan/recovery/orphan-flows.ts'
 import { isDiskRefusal, withTextFile } from '../files/files.ts'
 import { stateRoot } from '../files/state.ts'
-import type { Output, Run } from '../process/runner.ts'
+import type { Command, Output, Run } from '../process/runner.ts'
 
 /**
  * The flows to a new pod's host ports that began before its rules were in place; as a rule there are none. A failure is
@@ -37,7 +37,7 @@ function nodeAddresses(): readonly string[] {
 async function listFamily(run: Run, { family, selections }: FlowSelections): Promise<readonly Flow[]> {
   const listings = selections.map(async (selection) => {
     try {
-      const output = await run({ file: 'conntrack', args: ['-L', '-f', `ipv${family}`, ...selection] })
+      const output = await run(conntrack(['-L', '-f', `ipv${family}`, ...selection]))
       if (output.code !== 0) report(output.stderr)
       return readFlows(output.stdout)
     } catch (error) {
@@ -53,7 +53,7 @@ async function deleteFamily(run: Run, { family, selections }: FlowSelections): P
   const first = lines[0]
   if (first === undefined) return
   try {
-    const output = await (lines.length === 1 ? run({ file: 'conntrack', args: first }) : runLines(run, lines))
+    const output = await (lines.length === 1 ? run(conntrack(first)) : runLines(run, lines))
     // Status 1 says that nothing matched; everything else is worth a line.
     if (output.code !== 0 && !isNothing(output.stderr)) report(output.stderr)
   } catch (error) {
@@ -67,15 +67,20 @@ async function deleteFamily(run: Run, { family, selections }: FlowSelections): P
  */
 async function runLines(run: Run, lines: readonly (readonly string[])[]): Promise<Output> {
   const text = lines.map((line) => `${line.join(' ')}\n`).join('')
-  const output = await withTextFile(stateRoot(), text, (path) => run({ file: 'conntrack', args: ['-R', path] })).catch(
+  const output = await withTextFile(stateRoot(), text, (path) => run(conntrack(['-R', path]))).catch(
     (error: unknown) => {
       if (!isDiskRefusal(error)) throw error
     },
   )
   if (output !== undefined && (output.code === 0 || !/option/.test(output.stderr))) return output
   // Older ones take one command a process, and a full disk no file.
-  const each = await Promise.all(lines.map((line) => run({ file: 'conntrack', args: line })))
+  const each = await Promise.all(lines.map((line) => run(conntrack(line))))
   return each.find(({ code, stderr }) => code !== 0 && !isNothing(stderr)) ?? { code: 0, stdout: '', stderr: '' }
+}
+
+/** A moment's work on a table that may hold a million flows. One that hangs would take all the time of the call. */
+function conntrack(args: readonly string[]): Command {
+  return { file: 'conntrack', args, mostMs: 3000 }
 }
 
 function isNothing(stderr: string): boolean {

@@ -31,6 +31,8 @@ export interface Command {
   readonly isDone?: (stdout: string) => boolean
   /** Default: a tool. */
   readonly kind?: ProcessKind
+  /** Ended after so long (milliseconds), where the call has more time: work that a call can do without. */
+  readonly mostMs?: number
   /**
    * Its input, where that is known, and what it prints are files without a name, where there can be such. On a full
    * file system they have 4 KiB.
@@ -76,7 +78,7 @@ const watchMs = 1
 /** A runner that ends what it runs at the deadline. `starter`: marks the processes as those of a call. */
 export function runnerUntil(deadline: Deadline, starter?: Starter): Run {
   return (command) => {
-    const leftMs = deadline.endsAtMs - nowMs()
+    const leftMs = Math.min(deadline.endsAtMs - nowMs(), command.mostMs ?? Number.POSITIVE_INFINITY)
     if (leftMs <= 0) return Promise.reject(timedOut(command))
     if (deadline.signal?.aborted) return Promise.reject(interrupted(command))
     return new Promise((resolve, reject) =>
@@ -219,8 +221,9 @@ function commandLine(command: Command): string {
 }
 
 function timedOut(command: Command): CniError {
+  const end = command.mostMs === undefined ? "at the call's deadline" : `after ${command.mostMs} ms`
   return new CniError('command-too-slow', `${command.file} did not finish in time`, {
-    details: `${commandLine(command)}: ended at the call's deadline`,
+    details: `${commandLine(command)}: ended ${end}`,
   })
 }
 

@@ -165,6 +165,26 @@ describe('trestle agent', () => {
     expect(api.lines.filter(({ method }) => method === 'PATCH')).toHaveLength(1)
   })
 
+  it('says so again of a Node that was registered again, once for each uid', async () => {
+    const registered = (uid: string) => ({
+      ...own,
+      metadata: { ...own.metadata, uid },
+      status: { ...own.status, conditions: [{ type: 'NetworkUnavailable', status: 'True' }] },
+    })
+    const patches = () => api.lines.filter(({ method }) => method === 'PATCH').length
+    await api.order({ put: [registered('first'), two] })
+    await agent().seen(isReady, 'ready')
+    await until(() => patches() === 1, 'the condition')
+    await api.order({ delete: ['self'] })
+    await api.order({ put: [registered('second')] })
+    await until(() => patches() === 2, 'the condition of the second Node')
+    // A cloud that says otherwise of a Node whose network stands knows better.
+    await api.order({ put: [registered('second')] })
+    await api.order({ put: [three] })
+    await until(() => routes().length === 3, 'a route to node three')
+    expect(patches()).toBe(2)
+  })
+
   it('leaves all as it is when it ends, and is right at once when it starts again', async () => {
     await api.order({ put: [own, two, three] })
     const first = agent()
@@ -419,7 +439,8 @@ describe('trestle agent', () => {
     await api.order({ put: [own] })
     const running = agent()
     await running.seen(isReady, 'ready')
-    writeFileSync(files.token, 'token-2')
+    // As `kubectl create token … >file` writes it.
+    writeFileSync(files.token, 'token-2\n')
     await api.order({ answer: 401, cut: true })
     await running.seen(({ message }) => message === 'API server', 'the failure')
     await api.order({ answer: 0, put: [two] })

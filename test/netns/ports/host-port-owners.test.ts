@@ -80,6 +80,18 @@ describe('a pod with 1000 host ports', () => {
   })
 })
 
+describe('a pod with 2001 host ports', () => {
+  it('has them all, and they go with it', () => {
+    const portMappings = Array.from({ length: 2001 }, (_, at) => ({ hostPort: 20_000 + at, containerPort: 1 + at }))
+    const conf = netConf({ runtimeConfig: { portMappings } })
+    const pod = attach(host, conf)
+    expect(elements('anyports4')).toContain(`tcp . 22000 : ${pod.address} . 2001`)
+    expectSilent(later(host, 'CHECK', { conf, pod }))
+    expectSilent(later(host, 'DEL', { conf, pod }))
+    expect(readdirSync(`${host.stateDir}/ports`)).toEqual([])
+  })
+})
+
 describe('a record that was lost', () => {
   const conf = withPort({
     podcidr: ['10.240.0.0/24', 'fd00:240::/64'],

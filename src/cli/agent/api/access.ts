@@ -51,10 +51,17 @@ function connector(config: KubeConfig, isPlain: boolean): Access['connect'] {
     await config.applyToHTTPSOptions(options)
     // The library makes an agent of https each time: one handshake for each page of a list. http refuses such a one.
     const { agent, ...plain } = options
-    if (isPlain) return plain
+    const sent = { ...plain, headers: withoutLineEnd(plain.headers) }
+    if (isPlain) return sent
     shared ??= agent
-    return { ...plain, ...(shared === undefined ? {} : { agent: shared }) }
+    return { ...sent, ...(shared === undefined ? {} : { agent: shared }) }
   }
+}
+
+/** `kubectl create token` ends its line, and node:http refuses a header with a line break in it. */
+function withoutLineEnd(headers: RequestOptions['headers']): RequestOptions['headers'] {
+  const { Authorization: token, ...others } = { ...headers } as Record<string, unknown>
+  return { ...others, ...(typeof token === 'string' ? { Authorization: token.trimEnd() } : {}) } as typeof headers
 }
 
 function sourcesOf({ server, caFile, kubeconfigs, hostRoot }: AccessSettings, env: NodeJS.ProcessEnv): ApiSources {

@@ -222,8 +222,8 @@ function report(life: Life, { isDone, problems }: RoundResult): void {
   for (const { id, node, text } of begun) log('warning', text, { problem: id, node })
   for (const { id, node, text } of over) log('info', `over: ${text}`, { problem: id, node })
   life.problems = problems
-  const status = life.watch.nodes.get(settings.node)?.networkUnavailable
-  if (isDone && !settings.isCloudRouted) reporter.clearCondition(status)
+  const own = life.watch.nodes.get(settings.node)
+  if (isDone && !settings.isCloudRouted && own !== undefined) reporter.clearCondition(own)
   reporter.report(begun, (problem) => changedProblems(life.problems, [problem]).begun.length === 0)
 }
 

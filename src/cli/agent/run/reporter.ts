@@ -4,6 +4,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
+import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import type { Access } from '../api/access.ts'
 import { clearNetworkUnavailable, reportEvent } from '../api/own-node.ts'
@@ -18,9 +19,10 @@ export interface Reporter {
   /** Events for problems that have begun; those that are over by the time they could be reported are left out. */
   readonly report: (begun: readonly Problem[], isCurrent: (problem: Problem) => boolean) => void
   /**
-   * Says, once, that the node's network stands. `status`: of the condition now; nothing is said where that is False.
+   * Says that the node's network stands, once for each uid: a Node that was deleted and registered again has its
+   * conditions anew. Nothing is said where the condition is False now.
    */
-  readonly clearCondition: (status: string | undefined) => void
+  readonly clearCondition: (node: Pick<ClusterNode, 'uid' | 'networkUnavailable'>) => void
 }
 
 interface ReporterParts {
@@ -36,7 +38,7 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
   const waiting: (() => Promise<void>)[] = []
   let failures = 0
   let isAtWork = false
-  let isConditionReported = false
+  let clearedUid: string | undefined
 
   const work = async () => {
     if (isAtWork) return
@@ -65,16 +67,16 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
       })
     void work()
   }
-  const clearCondition = (status: string | undefined) => {
-    if (isConditionReported) return
-    isConditionReported = true
-    if (status === 'False') return
+  const clearCondition: Reporter['clearCondition'] = ({ uid, networkUnavailable }) => {
+    if (clearedUid === uid) return
+    clearedUid = uid
+    if (networkUnavailable === 'False') return
     waiting.push(async () => {
       try {
         await clearNetworkUnavailable(open(), node)
       } catch (error) {
         // No such Node yet, or no right to it: the next round asks again.
-        if (isFinal(error)) isConditionReported = false
+        if (isFinal(error)) clearedUid = undefined
         throw error
       }
     })

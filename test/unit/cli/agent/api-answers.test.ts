@@ -100,7 +100,7 @@ it('keeps ten events waiting, however many problems begin while the server is sl
   const problems = (count: number, of: string) =>
     Array.from({ length: count }, (_, at) => ({ id: 'NoPodCIDR' as const, node: `${of}-${at}`, text: 'x' }))
   reporter.report(problems(10, 'a'), () => true)
-  reporter.clearCondition('True')
+  reporter.clearCondition({ uid: 'a', networkUnavailable: 'True' })
   reporter.report(problems(100, 'b'), () => true)
   await until(() => held.length > 0)
   isSlow = false
