@@ -12,6 +12,7 @@ import { leanClient } from './scripts/lean-client.mjs'
 import { pack } from './scripts/pack.mjs'
 import { sbom } from './scripts/sbom.mjs'
 import { startTimes } from './scripts/start-time.mjs'
+import { compile } from './src/catalogue/compile.ts'
 
 process.chdir(import.meta.dirname)
 const { values: flags } = parseArgs({ options: { arm64: { type: 'boolean' }, empty: { type: 'boolean' } } })
@@ -62,9 +63,12 @@ gateAgent(agent)
 const metafiles = { 'trestle.cjs': cni, 'cli.cjs': cli, 'agent.cjs': agent }
 writeFileSync(dist('trestle.cdx.json'), sbom({ metafiles }))
 
-const input = { entry: dist('trestle.cjs'), assets: { 'cli.cjs': dist('cli.cjs'), 'agent.cjs': dist('agent.cjs') } }
+const catalogue = Object.entries(compile())
+for (const [name, text] of catalogue) writeFileSync(dist(name), text)
+const assetNames = ['cli.cjs', 'agent.cjs', ...catalogue.map(([name]) => name)]
+const input = { entry: dist('trestle.cjs'), assets: Object.fromEntries(assetNames.map((name) => [name, dist(name)])) }
 await pack({ ...input, output: dist('trestle') })
-const names = ['trestle', 'trestle.cjs', 'cli.cjs', 'agent.cjs', 'trestle.cdx.json']
+const names = ['trestle', 'trestle.cjs', ...assetNames, 'trestle.cdx.json']
 if (flags.arm64) {
   try {
     await pack({ ...input, output: dist('trestle-arm64'), arch: 'arm64' })

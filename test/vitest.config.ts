@@ -4,13 +4,24 @@
 // each of its files has a node of its own and waits much: three run at a time.
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { compile } from '../src/catalogue/compile.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** The catalogue is read from its YAML: a test of the source needs no build. */
+const catalogue = {
+  name: 'catalogue',
+  load: (id: string) =>
+    id.endsWith('/src/catalogue/built-file.ts')
+      ? `export const builtFile = (name) => (${JSON.stringify(compile())})[name]`
+      : undefined,
+}
 
 /** A project whose files run one at a time, with time for real kernels on loaded machines. */
 function serial(name: string) {
   return {
     root,
+    plugins: [catalogue],
     test: {
       name,
       include: [`test/${name}/**/*.test.ts`],
@@ -25,6 +36,7 @@ function serial(name: string) {
 const { test: alike } = serial('faults')
 const faults = {
   root,
+  plugins: [catalogue],
   test: { ...alike, fileParallelism: true, maxWorkers: 3, globalSetup: ['test/support/faults/fault-table.ts'] },
 }
 
@@ -34,6 +46,7 @@ export default defineConfig({
     projects: [
       {
         root,
+        plugins: [catalogue],
         test: {
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
@@ -43,7 +56,7 @@ export default defineConfig({
           isolate: false,
         },
       },
-      { root, test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'] } },
+      { root, plugins: [catalogue], test: { name: 'fuzz', include: ['test/fuzz/**/*.test.ts'] } },
       serial('netns'),
       serial('e2e'),
       faults,

@@ -27,7 +27,9 @@ describe('dist/SHA256SUMS', () => {
   const lines = read('SHA256SUMS').toString().trim().split('\n')
   it('has the executable, its bundles and the list of what is inside', () => {
     const names = lines.map((line) => line.split('  ')[1]).filter((name) => name !== 'trestle-arm64')
-    expect(names).toEqual(['trestle', 'trestle.cjs', 'cli.cjs', 'agent.cjs', 'trestle.cdx.json'])
+    expect(names).toEqual([
+      ...['trestle', 'trestle.cjs', 'cli.cjs', 'agent.cjs', 'diagnoses.json', 'patterns.json', 'trestle.cdx.json'],
+    ])
   })
   it.each(lines)('is right: %s', (line) => {
     const [sum = '', name = ''] = line.split('  ')
