@@ -2,8 +2,7 @@
 // A plan as text for comparing with a file in test/cases: every process with its place and its input. After a
 // change that is meant, `vitest -u` writes the files anew; the difference is then read like code.
 
-import { assumedAdd, type Finds } from '../../src/cli/plan/assume.ts'
-import { assumedDel } from '../../src/cli/plan/assume-del.ts'
+import { assumedAdd, assumedDel, type Finds } from '../../src/cli/plan/assume.ts'
 import type { NetConf } from '../../src/cni/model/net-conf.ts'
 import { type Batch, toLanes } from '../../src/compile/batches.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../src/plan/model/attachment.ts'

@@ -2,9 +2,8 @@
 // An ADD and its DEL carried out on assumed answers, from a configuration alone: what their order would run and answer,
 // and the record between them.
 
-import { type AssumedAdd, assumedAdd } from '../../src/cli/plan/assume.ts'
-import { assumedDel } from '../../src/cli/plan/assume-del.ts'
-import { batchesOf } from '../../src/cli/plan/plan-text.ts'
+import { type AssumedAdd, assumedAdd, assumedDel } from '../../src/cli/plan/assume.ts'
+import { batchesOf } from '../../src/cli/plan/plan.ts'
 import type { Invocation } from '../../src/cni/model/invocation.ts'
 import type { NetConf } from '../../src/cni/model/net-conf.ts'
 import type { Result } from '../../src/cni/model/result.ts'

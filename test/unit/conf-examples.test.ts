@@ -3,7 +3,7 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { readNetworkList, requestConf } from '../../src/cli/node/network-list.ts'
+import { readNetworkList, requestConf } from '../../src/cli/node/list.ts'
 import { readConfig } from '../../src/cni/config/config.ts'
 import { callOf } from './cni/model/call.ts'
 

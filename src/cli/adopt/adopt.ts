@@ -2,21 +2,24 @@
 // `trestle adopt`: live pods of the upstream chain get a record and our rules, and what the chain left
 // of pods that are gone is cleared. Without --apply it only tells.
 
-import { statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
 import type { CallContext } from '../../commands/call/context.ts'
+import { namesIn } from '../../system/files/files.ts'
 import { requireState } from '../../system/files/state.ts'
 import { openNetns } from '../../system/kernel/netns.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { ownProcessIdentity } from '../../system/process/process-identity.ts'
 import { runnerUntil } from '../../system/process/runner.ts'
+import { convert } from '../convert/conflist.ts'
+import { asOwn, isOwnType, type NetworkList, type PluginConf, readNetworkList } from '../node/list.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
-import { type Progress, withProgress } from '../shell/progress.ts'
+import { type Progress, withProgress } from '../shell/output.ts'
+import { readFileAs } from '../shell/read-input.ts'
 import { requireRoot } from '../shell/self.ts'
-import { type Entry, entryCounts, entryTable } from './entry.ts'
 import { applyNetwork, planNetwork } from './network.ts'
-import { type Target, targetOf, targetsIn } from './targets.ts'
+import { type Entry, entryCounts, entryTable } from './take.ts'
 
 const defaultDirectory = '/etc/cni/net.d'
 
@@ -115,4 +118,51 @@ function notYet(entry: Entry, { file }: Target): Entry {
 function asText(entries: readonly Entry[], targets: readonly Target[], where: string): string {
   if (targets.length === 0) return `${where} has no list of trestle or of the upstream bridge or ptp plugin\n`
   return `${entries.length === 0 ? '' : entryTable(entries)}${entryCounts(entries)}`
+}
+
+// The networks whose pods can be taken over: lists that have trestle, and lists of upstream
+// plugins that it can stand for.
+
+/** A network and the configuration its pods are adopted with. `isServed`: the file has trestle already. */
+export interface Target {
+  readonly file: string
+  readonly list: NetworkList
+  readonly plugin: PluginConf
+  readonly isServed: boolean
+}
+
+/** The network of one file. Throws CniError when it cannot be read, is no list, or cannot be converted. */
+function targetOf(file: string): Target {
+  return readFileAs(file, (text) => readTarget(file, text))
+}
+
+/** The networks of a configuration directory, each once, files by name. What is of other plugins is left out. */
+function targetsIn(directory: string): readonly Target[] {
+  const files = namesIn(directory).filter((name) => /\.(conflist|conf|json)$/.test(name))
+  const found = [...files].sort().flatMap((name) => tryTarget(`${directory}/${name}`) ?? [])
+  const best = (target: Target) => found.find((other) => isSame(other, target) && other.isServed) ?? target
+  return found.filter((target, at) => best(target) === target && found.findIndex((o) => isSame(o, target)) <= at)
+}
+
+function isSame(a: Target, b: Target): boolean {
+  return a.list.name === b.list.name
+}
+
+function tryTarget(file: string): Target | undefined {
+  try {
+    return readTarget(file, readFileSync(file, 'utf8'))
+  } catch {
+    // Not JSON, not a list, or another plugin's: `trestle lint` tells.
+    return undefined
+  }
+}
+
+function readTarget(file: string, text: string): Target {
+  const list = readNetworkList(text)
+  const plugin = list.plugins.find(({ type }) => isOwnType(type))
+  if (plugin !== undefined) return { file, list, plugin: asOwn(plugin), isServed: true }
+  const converted = readNetworkList(JSON.stringify(convert(text).conflist))
+  const [first] = converted.plugins
+  if (first === undefined) throw new CniError('list-invalid', 'the list is empty')
+  return { file, list: converted, plugin: first, isServed: false }
 }

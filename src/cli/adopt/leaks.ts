@@ -14,7 +14,7 @@ import type { Run } from '../../system/process/runner.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { forgetUpstream } from '../../system/upstream/attachment.ts'
 import { removeUpstreamRules, type UpstreamRules } from '../../system/upstream/rules.ts'
-import type { Progress } from '../shell/progress.ts'
+import type { Progress } from '../shell/output.ts'
 import { addressesInUse, type Found } from './look.ts'
 
 /** What is left of one container. `containerId` empty: accepts of the firewall plugin for addresses that nobody has. */
@@ -29,7 +29,7 @@ export interface Leak {
 }
 
 /** The network whose leaks are looked for. `subnets`: its ranges, as CIDRs. */
-export interface LeakSearch {
+interface LeakSearch {
   readonly network: string
   readonly dataDir: string
   readonly subnets: readonly string[]

@@ -16,7 +16,7 @@ import { closeNetns, identityOfNetns, netnsState, openNetns } from '../../system
 import type { Run } from '../../system/process/runner.ts'
 import { findRecords } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
-import type { Progress } from '../shell/progress.ts'
+import type { Progress } from '../shell/output.ts'
 
 /** A pod that is as its cache entry says. `host`, `pod`: the ends of its pair. */
 export interface LivePod {

@@ -3,8 +3,8 @@
 // sbr"), each as one key of ours.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
-import { type Converted, unknownRemarks } from './main-plugin.ts'
-import { note, type Remark, warning } from './remarks.ts'
+import { note, type Remark, warning } from './conflist.ts'
+import { type Converted, unknownRemarks } from './main-plugins.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -5,19 +5,17 @@ import { readConfig } from '../../cni/config/config.ts'
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { CniError, toCniError } from '../../cni/model/error.ts'
 import { readInvocation } from '../../cni/model/invocation.ts'
-import { readNetworkList, requestConf } from '../node/network-list.ts'
-import { isOwnType } from '../node/own-type.ts'
+import { keyPathOf } from '../lint/json.ts'
+import { unknownOwnKeys } from '../lint/own-plugin.ts'
+import { isOwnType, readNetworkList, requestConf } from '../node/list.ts'
 import { converterOf } from './chained-plugins.ts'
-import { parseExactly } from './exact-numbers.ts'
-import { convertMacvlan, isPlainMacvlan } from './macvlan.ts'
-import { type Converted, convertMain } from './main-plugin.ts'
-import { nestedKeyRemarks } from './nested-keys.ts'
-import { note, type Remark, warning } from './remarks.ts'
+import { parseExactly } from './convert.ts'
+import { type Converted, convertMacvlan, convertMain, isPlainMacvlan } from './main-plugins.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** The converted list and what is to be said about it. */
-export interface Conversion {
+interface Conversion {
   readonly conflist: Json
   readonly remarks: readonly Remark[]
 }
@@ -196,5 +194,33 @@ function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniEr
     details:
       'converted are bridge, ptp and macvlan (without linkInContainer, and without portmap, bandwidth or firewall ' +
       'behind it), and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
+  })
+}
+
+/** `warning`: something of the original has no equivalent or is not done any more. `note`: nothing is lost. */
+export interface Remark {
+  readonly level: 'warning' | 'note'
+  /** The plugin and the key it is about, like `portmap.markMasqBit`. */
+  readonly about: string
+  readonly text: string
+}
+
+/** A remark on something that is lost. */
+export function warning(about: string, text: string): Remark {
+  return { level: 'warning', about, text }
+}
+
+/** A remark on something that is as it was. */
+export function note(about: string, text: string): Remark {
+  return { level: 'note', about, text }
+}
+
+/** A warning for each key below the first level of our entry that trestle does not read, as upstream did not. */
+function nestedKeyRemarks(trestle: Readonly<Record<string, unknown>>): readonly Remark[] {
+  return unknownOwnKeys(trestle, []).flatMap(({ steps = [], message, severity }) => {
+    if (steps.length < 2 || severity === 'note') return []
+    const [, meant] = /did you mean (".*?")/.exec(message) ?? []
+    const hint = meant === undefined ? '' : `; ${meant} may be meant`
+    return [warning(keyPathOf(steps), `does nothing: neither upstream's plugin nor trestle knows this key${hint}`)]
   })
 }

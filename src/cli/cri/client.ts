@@ -5,12 +5,12 @@ import { methods } from './runtime-v1.ts'
 import { type Decoded, decode, type Encodable, encode, type Shape } from './wire.ts'
 
 type Methods = typeof methods
-export type CriMethod = keyof Methods
+type CriMethod = keyof Methods
 export type CriRequest<M extends CriMethod> = Encodable<Methods[M]['request']>
-export type CriResponse<M extends CriMethod> = Decoded<Methods[M]['response']>
+type CriResponse<M extends CriMethod> = Decoded<Methods[M]['response']>
 
 /** The tables of one method's messages. */
-export interface MethodTables<Request extends Shape, Response extends Shape> {
+interface MethodTables<Request extends Shape, Response extends Shape> {
   readonly request: Request
   readonly response: Response
 }
@@ -23,7 +23,7 @@ export interface CallTarget {
 }
 
 /** A connection to a socket that speaks gRPC. */
-export interface Channel {
+interface Channel {
   /** One unary call. Throws CriError when the other side refuses, cannot be reached, or the deadline passes. */
   call<Request extends Shape, Response extends Shape>(
     target: CallTarget,

@@ -4,7 +4,7 @@
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 
 /** One field: its number, its wire type, how it is read and written, and what it is when it is not on the wire. */
-export interface Field<Value, Input = Value> {
+interface Field<Value, Input = Value> {
   readonly no: number
   readonly wireType: WireType
   empty(): Value

@@ -3,19 +3,22 @@
 
 import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { nearestWord } from '../lint/json/nearest-word.ts'
+import { openContext } from '../../commands/call/context.ts'
+import { restore } from '../../commands/verbs/restore.ts'
+import { type SweepRequest, sweep } from '../gc/gc.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import type { PublishedFinding } from '../shell/document-schema.ts'
-import { type Progress, withProgress } from '../shell/progress.ts'
+import { nearestWord } from '../shell/nearest-word.ts'
+import { type Progress, withProgress } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
 import { type Group, groups } from './checks/check.ts'
+import type { DoctorCheckId } from './checks/checks.ts'
 import { allChecks, type Finding } from './checks/finding.ts'
-import { fix, fixable } from './fix.ts'
-import { judge } from './judge/judge.ts'
-import type { NodeFacts, NotLooked } from './look/facts.ts'
-import { lookAtNode } from './look/look.ts'
-import { concerns, isUnknown } from './pod/about-pod.ts'
-import type { PodFacts } from './pod/pod-facts.ts'
+import type { SharedCheckId } from './checks/shared-checks.ts'
+import type { NodeFacts, NotLooked, PodFacts } from './facts.ts'
+import { judge } from './judge.ts'
+import { lookAtNode } from './look.ts'
+import { concerns, isUnknown } from './pod.ts'
 import { type Report, reportText, shortText } from './report.ts'
 
 export const doctorCommand: Command = {
@@ -224,4 +227,50 @@ function listChecks({ isJson, output }: Input): number {
   )
   output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : lines.join(''))
   return exitCode.fine
+}
+
+// What doctor may mend by itself: rules, links and forwarding of our own networks, and what dead pods left of ours.
+// Never rules, files, services or modules of others, and never rp_filter.
+
+/** Mended by what `trestle restore` does. */
+const restored: readonly (DoctorCheckId | SharedCheckId)[] = [
+  'forwarding-off',
+  'rules-missing',
+  'bridge-differs',
+  'route-missing',
+  'port-differs',
+  'alias-missing',
+  'limit-missing',
+  'setting-differs',
+  'accept-missing',
+  'state-lacks',
+]
+
+/** Mended by what `trestle gc --apply` does. */
+const collected: readonly DoctorCheckId[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'pending-cleanup']
+
+/** The findings that `fix` mends. */
+function fixable(findings: readonly Finding[]): readonly Finding[] {
+  return findings.filter(({ id }) => ([...restored, ...collected] as readonly string[]).includes(id))
+}
+
+/**
+ * Mends them. `endpoint`, `isAsked`: of the runtime. Returns what was done, in words. Throws CniError as `restore` and
+ * `gc` do.
+ */
+async function fix(
+  findings: readonly Finding[],
+  { endpoint, isAsked, progress }: Omit<SweepRequest, 'isApplied'> & { readonly progress: Progress },
+): Promise<readonly string[]> {
+  const isAny = (ids: readonly string[]) => findings.some(({ id }) => ids.includes(id))
+  const done: string[] = []
+  if (isAny(restored)) {
+    const { missing } = await restore(openContext(new AbortController().signal), true)
+    done.push(...missing.map((text) => `restored: ${text}`))
+  }
+  if (isAny(collected)) {
+    const { collected: attachments, failures } = await sweep({ endpoint, isAsked, isApplied: true }, progress)
+    done.push(`collected what dead pods left (${attachments} attachments)`, ...failures)
+  }
+  return done
 }

@@ -14,7 +14,7 @@ import { type ReservationVerdict, reservationText } from '../../plan/recovery/or
 import { requireState } from '../../system/files/state.ts'
 import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
-import { type Progress, withProgress } from '../shell/progress.ts'
+import { type Progress, withProgress } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { askRuntime, type Living } from './living.ts'
 
@@ -103,7 +103,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
 }
 
 /** What was found, and what was done about it. `collected`: attachments. */
-export interface Swept {
+interface Swept {
   readonly verdicts: readonly Verdict[]
   readonly reservations: readonly ReservationVerdict[]
   readonly orphans: readonly OrphanVerdict[]

@@ -3,8 +3,8 @@
 
 import { CniError } from '../../cni/model/error.ts'
 import type { Listed } from '../../commands/teardown/collect.ts'
-import { isSocket, runtimeSockets } from '../node/runtime-sockets.ts'
-import type { Progress } from '../shell/progress.ts'
+import { isSocket, runtimeSockets } from '../node/runtimes.ts'
+import type { Progress } from '../shell/output.ts'
 
 const timeoutMs = 5000
 

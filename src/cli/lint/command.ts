@@ -4,16 +4,13 @@
 import { oneLine } from '../../cni/model/error.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
 import type { PublishedFinding } from '../shell/document-schema.ts'
+import { nearestWord } from '../shell/nearest-word.ts'
 import { checks, isCheckId } from './checks/checks.ts'
-import { type Finding, findingIn } from './checks/finding.ts'
-import { countsOf, countsText, findingText } from './checks/report.ts'
-import { choicesText } from './directory/directory-findings.ts'
-import { nodeFindings } from './directory/firewalls.ts'
-import { nearestWord } from './json/nearest-word.ts'
-import { type Linted, look } from './linted.ts'
-import { chainText } from './rules/chains.ts'
-import { lookAtNode } from './runtimes/look.ts'
-import { noNode, runtimeLine } from './runtimes/runtime-findings.ts'
+import { choicesText } from './directory-findings.ts'
+import { countsOf, countsText, type Finding, findingIn, findingText } from './finding.ts'
+import { chainText, type Linted, look } from './linted.ts'
+import { nodeFindings } from './node.ts'
+import { lookAtNode, noNode, runtimeLine } from './runtimes.ts'
 
 export const lintCommand: Command = {
   name: 'lint',

@@ -2,20 +2,29 @@
 // Looks at a file, at a directory, or at all that the runtimes of the node use.
 
 import { statSync } from 'node:fs'
-import type { NodeRuntime } from '../node/runtime-directories.ts'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { oneLine } from '../../cni/model/error.ts'
+import type { NodeRuntime } from '../node/runtimes.ts'
 import { readInputText } from '../shell/read-input.ts'
-import type { Finding } from './checks/finding.ts'
-import { lintDirectory } from './directory/directory.ts'
-import { hasPluginFiles } from './directory/network-folder.ts'
-import { extensionOf, type Prediction } from './directory/predict.ts'
-import { lintFile } from './rules/attachment.ts'
-import { type Chain, chainsOf } from './rules/chains.ts'
-import type { FileLint } from './rules/file.ts'
-import { openNode } from './rules/node.ts'
-import { openPrograms, type Programs } from './rules/programs.ts'
-import { usualDirectory } from './runtimes/look.ts'
-import { copyFindings, type NodeView, runtimeFindings, unusedDirectory } from './runtimes/runtime-findings.ts'
-import { binDirsFor, otherBinDirs, type Target, targetOf, targetsOf } from './runtimes/targets.ts'
+import { lintFile } from './attachments.ts'
+import { lintDirectory } from './directory.ts'
+import type { FileLint } from './file.ts'
+import type { Finding } from './finding.ts'
+import { openNode } from './node.ts'
+import { extensionOf, hasPluginFiles, type Prediction } from './predict.ts'
+import { openPrograms, type Programs } from './programs.ts'
+import {
+  binDirsFor,
+  copyFindings,
+  type NodeView,
+  otherBinDirs,
+  runtimeFindings,
+  type Target,
+  targetOf,
+  targetsOf,
+  unusedDirectory,
+  usualDirectory,
+} from './runtimes.ts'
 
 /** What was looked at and found. */
 export interface Linted {
@@ -120,4 +129,24 @@ function isThereAsDirectory(name: string): boolean | undefined {
   } catch {
     return undefined // who opens it says why
   }
+}
+
+/** The types of the plugins of a file in the order of each verb. */
+export interface Chain {
+  readonly file: string
+  readonly add: readonly string[]
+  readonly del: readonly string[]
+}
+
+/** The chains of the files that have more than one plugin. */
+export function chainsOf(files: readonly FileLint[]): readonly Chain[] {
+  return files.flatMap(({ file, list }) => {
+    const add = (list?.plugins ?? []).map(({ conf }) => String(lookUp(conf, 'type')))
+    return add.length < 2 ? [] : [{ file, add, del: add.toReversed() }]
+  })
+}
+
+/** A chain, on one line. */
+export function chainText({ file, add, del }: Chain): string {
+  return `${oneLine(`${file === '-' ? '<stdin>' : file}: ADD calls ${add.join(', ')}; DEL calls ${del.join(', ')}`)}\n`
 }

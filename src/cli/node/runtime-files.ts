@@ -2,9 +2,17 @@
 // The files of containerd and CRI-O: which ones a process reads, what they say, and which one a person has to edit.
 
 import { basename, dirname, join } from 'node:path'
-import { flagOf, type RuntimeProcess } from './runtime-processes.ts'
-import { type CniSettings, containerdAddress, containerdSettings, crioSettings, hasCri } from './runtime-settings.ts'
-import { readWithDropIns, readWithImports, TomlError } from './toml-file.ts'
+import { flagOf, type RuntimeProcess } from './processes.ts'
+import {
+  type CniSettings,
+  containerdAddress,
+  containerdSettings,
+  crioSettings,
+  hasCri,
+  readWithDropIns,
+  readWithImports,
+  TomlError,
+} from './runtime-settings.ts'
 
 /** The file to change and what makes the runtime read it again. */
 export interface Edit {

@@ -2,7 +2,8 @@
 // An order carried out on assumed answers: nothing is looked at, nothing is run. Whatever an answer decides is as it is
 // on a node where nothing stands in the way.
 
-import { parseCidr } from '../../cni/model/address.ts'
+import { bareAddress, parseCidr } from '../../cni/model/address.ts'
+import { parseMac } from '../../cni/model/mac-address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import { type Candidate, firstFree } from '../../plan/ipam/allocate.ts'
@@ -10,16 +11,18 @@ import { chooseRequested } from '../../plan/ipam/request.ts'
 import { staticLease } from '../../plan/ipam/static.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type Lease, noLease } from '../../plan/model/lease.ts'
-import { emptyNamespace, type ObservedLink } from '../../plan/model/observed.ts'
+import { emptyNamespace, type ObservedLink, type ObservedNamespace } from '../../plan/model/observed.ts'
+import type { ChainedSurroundings } from '../../plan/modes/chained-spec.ts'
 import type { Master } from '../../plan/modes/mode.ts'
 import { masterOf } from '../../plan/modes/modes.ts'
 import { networkOfChain } from '../../plan/order/chained.ts'
 import { wantedNetwork } from '../../plan/order/decided.ts'
 import { type AddFacts, afterRun, type Known, type Learnt, type NetworkFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
+import { loopbackRemoval, removalOf } from '../../plan/order/removal.ts'
 import { networkSetUp } from '../../plan/order/set-up.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Stage } from '../../plan/order/stage.ts'
-import { assumedSurroundings } from './assume-chained.ts'
+import { type DelFacts, nextOfDel, nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
 
 /** What an ADD finds. `first`: nothing of its network; `later`: all of it; `flushed`: all of it but the rules. */
 export type Finds = 'first' | 'later' | 'flushed'
@@ -196,4 +199,90 @@ const lo: ObservedLink = {
   promisc: false,
   allmulti: false,
   addresses: ['127.0.0.1/8', '::1/128'],
+}
+
+// What an earlier plugin of a list is taken to have made, for an entry that acts on it: by its prevResult, where the
+// configuration has one.
+
+/**
+ * An interface and an address for documentation (RFC 5737). `type`: of the plugin that makes it; `ifName`, `sandbox`:
+ * of the call.
+ */
+export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: string; sandbox: string }): Result {
+  const ends = type === 'bridge' ? [{ name: 'cni0' }, { name: 'veth0' }] : type === 'ptp' ? [{ name: 'veth0' }] : []
+  const interfaces = [...ends, { name: ifName, mac: podMac, sandbox }]
+  const ips = [{ address: '192.0.2.2/24', gateway: '192.0.2.1', interface: ends.length }]
+  return { interfaces, ips, routes: [] }
+}
+
+/**
+ * The links of prevResult: one on the host is the other end of the interface, a first of two the bridge that it is on;
+ * with none the interface is no veth. The host reaches the addresses by the bridge, or by that end. A MAC that is none
+ * is left out: an ADD asks the kernel, and never reads it here.
+ */
+function assumedSurroundings({ prevResult }: NetConf, dev: string): ChainedSurroundings {
+  const { interfaces = [], ips = [] } = prevResult ?? {}
+  const [first, second] = interfaces.filter(({ sandbox }) => !sandbox)
+  const end = second ?? first
+  const bridge = second === undefined ? undefined : first?.name
+  const podLink = interfaces.find(({ name, sandbox }) => name === dev && sandbox)
+  const pod = link(dev, {
+    mac: parseMac(podLink?.mac ?? '') ?? podMac,
+    mtu: podLink?.mtu ?? ethernetMtu,
+    ...(end ? veth(2, 3) : { kind: 'macvlan' }),
+  })
+  const host = end && link(end.name, { ...veth(3, 2), ...(bridge === undefined ? {} : { master: bridge }) })
+  const way = bridge ?? end?.name
+  return {
+    pod: namespaceOf([pod]),
+    host: namespaceOf(host === undefined ? [] : [host]),
+    hostLinks: new Map(way === undefined ? [] : ips.map(({ address }) => [bareAddress(address), way])),
+  }
+}
+
+const ethernetMtu = 1500
+const podMac = '0a:58:c0:00:02:02'
+
+function veth(index: number, peerIndex: number) {
+  return { kind: 'veth', index, peerIndex } as const
+}
+
+function link(name: string, more: Partial<ObservedLink>): ObservedLink {
+  const plain = { index: 2, mac: '', mtu: ethernetMtu, up: true, promisc: false, allmulti: false, addresses: [] }
+  return { ...plain, name, txqlen: 1000, ...more }
+}
+
+function namespaceOf(links: readonly ObservedLink[]): ObservedNamespace {
+  return { links: new Map(links.map((each) => [each.name, each])), routes: new Map() }
+}
+
+// A teardown carried out on assumed answers: all of the attachment's links are there, nobody else has the chains of its
+// port conditions, and nothing fails.
+
+/**
+ * The plans of the DEL after an ADD. `group`: a link group for what is removed together. Throws the CniError that it
+ * ends with.
+ */
+export function assumedDel(
+  { key, conf }: Pick<AddFacts, 'key' | 'conf'>,
+  { spec }: Pick<AssumedAdd, 'spec'>,
+  group: number,
+): readonly Plan[] {
+  // Of lo alone nothing is written down.
+  const removal = spec === undefined ? loopbackRemoval(key) : removalOf({ key, spec }, group)
+  const type = conf.ipam.kind === 'delegated' && key.role === 'main' ? conf.ipam.type : undefined
+  let facts: DelFacts = { removal, hasPod: true, learnt: {}, runs: [] }
+  for (;;) {
+    const step = nextOfDel(facts)
+    if (step instanceof Error) throw step
+    if ('result' in step) break
+    facts = afterRun(facts, { plan: step, outcomes: step.stages.map(assumedStage) })
+  }
+  const lease = type === undefined ? [] : [nextOfLeaseRemoval({ type, runs: [] })]
+  return [...facts.runs.map(({ plan }) => plan), ...lease.filter((step) => 'stages' in step)]
+}
+
+function assumedStage({ id, run }: Stage) {
+  if (run.kind !== 'look' || run.what !== 'present') return { id, done: [] }
+  return { id, done: [], learnt: { present: { links: new Set(run.links), unused: run.chains } } }
 }

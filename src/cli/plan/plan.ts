@@ -5,18 +5,16 @@
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
+import { type Batch, toLanes } from '../../compile/batches.ts'
+import { withEvidence } from '../../compile/evidence.ts'
 import { modeNamed } from '../../plan/modes/modes.ts'
-import { opsOf, type Plan, type PlanRun } from '../../plan/order/stage.ts'
+import { forwardingKey } from '../../plan/modes/network.ts'
+import { opsOf, type Plan, type PlanRun, type Stage } from '../../plan/order/stage.ts'
 import { machineId } from '../../system/process/process-identity.ts'
-import { type NetworkList, readNetworkList, requestConf } from '../node/network-list.ts'
-import { asOwn, isOwnType } from '../node/own-type.ts'
-import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
+import { asOwn, isOwnType, type NetworkList, type PluginConf, readNetworkList, requestConf } from '../node/list.ts'
+import { type Command, exitCode, type Input, type Option, UsageError } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
-import { assumedAdd, type Finds } from './assume.ts'
-import { assumedPrevious } from './assume-chained.ts'
-import { assumedDel } from './assume-del.ts'
-import { capabilityArgsOf, capabilityOptions, checkDeclared } from './capabilities.ts'
-import { batchesOf, planText } from './plan-text.ts'
+import { assumedAdd, assumedDel, assumedPrevious, type Finds } from './assume.ts'
 
 /** The placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
@@ -26,6 +24,20 @@ const placeholderMtu = 1500
 
 /** Links of one attachment are removed as a group; a DEL takes a number with its process id. */
 const placeholderGroup = 0x40000001
+
+/** The options, by their names. */
+const capabilityOptions = {
+  port: {
+    type: 'string',
+    value: 'HOST:POD[/tcp|udp|sctp]',
+    help: 'with these host ports, commas between, like 8080:80,53:53/udp',
+  },
+  bandwidth: {
+    type: 'string',
+    value: 'INGRESS[/EGRESS]',
+    help: 'with these limits in bits a second, like 10M or 10M/500k',
+  },
+} as const satisfies Readonly<Record<string, Option>>
 
 export const planCommand: Command = {
   name: 'plan',
@@ -139,4 +151,122 @@ export function plansOf(stdin: string, what: Planned = 'first', machineId = 'exa
 function withoutSkipped({ plan, outcomes }: PlanRun): Plan {
   const skipped = new Set(outcomes.flatMap((outcome) => (outcome.skipped ? [outcome.id] : [])))
   return { ...plan, stages: plan.stages.filter(({ id }) => !skipped.has(id)) }
+}
+
+// What a runtime would send for a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and
+// bandwidth).
+
+type Values = Readonly<Record<string, string | boolean | undefined>>
+
+/** What goes into runtimeConfig, by capability. Throws UsageError for what no runtime would send. */
+export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<string, unknown>> {
+  return {
+    ...(port === undefined ? {} : { portMappings: String(port).split(',').map(mappingOf) }),
+    ...(bandwidth === undefined ? {} : { bandwidth: limitsOf(String(bandwidth)) }),
+  }
+}
+
+/** Throws UsageError where the plugin does not declare what is given: a runtime then sends nothing. */
+function checkDeclared(plugin: PluginConf, capabilityArgs: Readonly<Record<string, unknown>>): void {
+  const missing = Object.keys(capabilityArgs).find((name) => plugin.capabilities?.[name] !== true)
+  if (missing === undefined) return
+  const option = missing === 'portMappings' ? '--port' : '--bandwidth'
+  throw new UsageError(
+    `${option}: the configuration has no "capabilities": {"${missing}": true}, so no runtime sends it`,
+  )
+}
+
+function mappingOf(text: string): Readonly<Record<string, unknown>> {
+  const match = /^(\d{1,5}):(\d{1,5})(?:\/(tcp|udp|sctp))?$/.exec(text)
+  const [, host, pod, protocol = 'tcp'] = match ?? []
+  const [hostPort, containerPort] = [Number(host), Number(pod)]
+  const arePorts = [hostPort, containerPort].every((each) => each >= 1 && each <= 65_535)
+  if (!arePorts) throw new UsageError(`--port ${text}: use HOST:POD, like 8080:80 or 53:53/udp`)
+  return { hostPort, containerPort, protocol }
+}
+
+const factors: Readonly<Record<string, number>> = {
+  '': 1,
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+}
+
+function limitsOf(text: string): Readonly<Record<string, number>> {
+  const [ingress = '', egress, ...more] = text.split('/')
+  if (more.length > 0) throw new UsageError(`--bandwidth ${text}: use INGRESS or INGRESS/EGRESS, like 10M/5M`)
+  return {
+    ...(ingress === '' && egress !== undefined ? {} : { ingressRate: rateOf(ingress) }),
+    ...(egress === undefined ? {} : { egressRate: rateOf(egress) }),
+  }
+}
+
+/** Bits a second; the suffixes are those of Kubernetes' quantities. */
+function rateOf(text: string): number {
+  const [, digits = '', suffix = ''] = /^(\d{1,12}(?:\.\d{1,3})?)([kMG]i?|Ki)?$/.exec(text) ?? []
+  const rate = Math.round(Number(digits) * (factors[suffix] ?? Number.NaN))
+  if (digits === '' || !(rate > 0))
+    throw new UsageError(`--bandwidth ${text}: use bits a second, like 10M, 500k or 1Gi`)
+  return rate
+}
+
+/** The batches of a plan, in the order of its stages. */
+export function batchesOf(plans: readonly Plan[]): readonly Batch[] {
+  return plans.flatMap(({ stages }) => stages.flatMap(batchesOfStage))
+}
+
+function batchesOfStage({ run, proof }: Stage): readonly Batch[] {
+  if (!('ops' in run)) return []
+  const { links, rules } = toLanes(run.ops)
+  return [...links, ...rules].map((batch) => withEvidence(batch, proof))
+}
+
+/** Commands that a stage runs apart from batches, one a line, without the state they are about. */
+function commandsOf({ run }: Stage): readonly string[] {
+  if (run.kind === 'delegate') return [`${run.type} ${run.verb}`]
+  if (run.kind !== 'flows') return []
+  const words = run.verb === 'list' ? '-L' : '-D'
+  return run.flows.flatMap(({ family, selections }) =>
+    selections.map((each) => `conntrack ${words} -f ipv${family} ${each.join(' ')}`),
+  )
+}
+
+/** All of it. `title`: what is planned. */
+function planText(title: string, plans: readonly Plan[]): string {
+  const ops = plans.flatMap((plan) => opsOf(plan))
+  const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)
+  const shown = plans.filter(({ stages }) => stages.some((stage) => textOf(stage) !== ''))
+  return [
+    `${title} has ${ops.length} operations in ${batchesOf(plans).length} batches\n\n`,
+    ...steps,
+    ...shown.flatMap(({ because, stages }) => [`\n${because}:\n`, ...stages.map(textOf)]),
+  ].join('')
+}
+
+function textOf(stage: Stage): string {
+  const batches = batchesOfStage(stage).map((batch) => `\n  ${commandOf(batch)}\n${indented(inputOf(batch))}`)
+  const commands = commandsOf(stage).map((command) => `\n  ${command}\n`)
+  return [...batches, ...commands].join('')
+}
+
+function commandOf(batch: Batch): string {
+  if (batch.tool === 'file') return 'written to /proc/sys'
+  if (batch.tool === 'nft') return batch.evidence === undefined ? 'nft -f -' : 'nft -e -f -'
+  const tool = batch.tool === 'ip6' ? 'ip -6' : batch.tool
+  const command = tool === 'sysctl' ? 'sysctl -q -p -' : `${tool} -batch -`
+  return batch.in === 'pod' ? `nsenter --net=NETNS -- ${command}` : command
+}
+
+function inputOf(batch: Batch): string {
+  if (batch.tool !== 'file') return batch.stdin
+  return batch.ops
+    .map((op) => `${op.kind === 'forwarding.on' ? `${forwardingKey(op.family)}=1` : `${op.key}=${op.value}`}\n`)
+    .join('')
+}
+
+function indented(text: string): string {
+  return text.replace(/^(?=.)/gm, '    ')
 }

@@ -6,7 +6,7 @@ import { exitCode } from './command.ts'
 import type { PublishedFinding } from './document-schema.ts'
 import type { Output } from './output.ts'
 
-export type Status = 'ok' | 'fail' | 'skip'
+type Status = 'ok' | 'fail' | 'skip'
 
 /** Why something failed, where that is known. `id`: of lint's or explain's; `message`: what was seen. */
 export type KnownCause = Pick<PublishedFinding, 'id' | 'message' | 'cause' | 'cure'>
@@ -22,7 +22,7 @@ export interface Finding {
 }
 
 /** How many of each. */
-export interface Counts {
+interface Counts {
   readonly ok: number
   readonly failed: number
   readonly skipped: number

@@ -9,14 +9,14 @@ import { textIfThere } from '../../system/files/if-there.ts'
 import { type ReachId, reachErrors } from '../explain/known/reach.ts'
 import { recognise } from '../explain/recognise.ts'
 import { type CheckId, checks } from '../lint/checks/checks.ts'
-import type { NetworkList } from '../node/network-list.ts'
+import type { NetworkList } from '../node/list.ts'
 import type { KnownCause } from '../shell/report.ts'
 
 /** What a probe is to reach. `own-port`: a pod its own host port, by way of the node. */
 export type Target = 'gateway' | 'pod' | 'outside' | 'host-port' | 'own-port'
 
 /** A probe that failed, and what its pods have. `to` is absent where the other end is no pod. */
-export interface FailedProbe {
+interface FailedProbe {
   readonly target: Target
   readonly family: 4 | 6
   readonly from?: ProbedPod
@@ -27,7 +27,7 @@ export interface FailedProbe {
 }
 
 /** What is known of a pod from its result. */
-export interface ProbedPod {
+interface ProbedPod {
   readonly hostLinks: readonly string[]
   readonly defaultFamilies: readonly (4 | 6)[]
   readonly gateways: readonly string[]

@@ -16,7 +16,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'lint counts only entries that say mode: chained',
-    file: 'src/cli/lint/rules/file.ts',
+    file: 'src/cli/lint/file.ts',
     find: "modeNamed(lookUp(conf, 'mode') ?? usualMode(index > 0))",
     replace: "modeNamed(lookUp(conf, 'mode'))",
     caughtBy: {

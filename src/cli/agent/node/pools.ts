@@ -4,7 +4,7 @@
 import { capacity, countedOf } from '../../../plan/ipam/allocate.ts'
 import { networkFiles } from '../../../system/files/state.ts'
 import { takenAddresses } from '../../../system/store/addresses.ts'
-import { readOwn } from '../../lint/rules/own-plugin.ts'
+import { readOwn } from '../../lint/own-plugin.ts'
 
 /** A range, how many addresses of it cannot be given out now, and how many it has. */
 export interface PoolUse {

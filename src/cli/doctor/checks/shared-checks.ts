@@ -5,7 +5,7 @@
 import type { Severity } from '../../lint/checks/check-texts.ts'
 import type { Group } from './check.ts'
 
-export interface SharedCheck {
+interface SharedCheck {
   readonly group: Group
   readonly severity: Severity
 }

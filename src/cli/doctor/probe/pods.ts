@@ -8,7 +8,7 @@ import { CniError, messageWithId, toCniError } from '../../../cni/model/error.ts
 import { atLeast, isSupported } from '../../../cni/model/version.ts'
 import { pathWithTools, type Run } from '../../../system/process/runner.ts'
 import { ownError } from '../../explain/own/own-errors.ts'
-import { addList, delList, type Runtime } from '../../node/runtime.ts'
+import { addList, delList, type Runtime } from '../../node/list.ts'
 import type { KnownCause } from '../../shell/report.ts'
 import { thisProgram } from '../../shell/self.ts'
 import { causeOfError } from '../../try/causes.ts'
@@ -20,7 +20,7 @@ import { attachmentOf, podNames } from './probe-intents.ts'
 const holderStartMs = 20_000
 
 /** The process of a pod. `end`: its namespace goes with it. */
-export interface Holder {
+interface Holder {
   readonly netns: string
   readonly end: () => Promise<void>
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the throw-away pods of `trestle doctor --probe` are to try, and what came of it.
 
-import type { NetworkList } from '../../node/network-list.ts'
+import type { NetworkList } from '../../node/list.ts'
 import type { KnownCause } from '../../shell/report.ts'
 
 /** What a step is about: two calls of CNI, and what is reached between them. */

@@ -10,8 +10,7 @@ import { makeDirectory, namesIn, readText, writeText } from '../../../system/fil
 import { stateRoot } from '../../../system/files/state.ts'
 import { hasEnded, ownProcessIdentity } from '../../../system/process/process-identity.ts'
 import type { Run } from '../../../system/process/runner.ts'
-import { readNetworkList } from '../../node/network-list.ts'
-import { type Attachment, delList } from '../../node/runtime.ts'
+import { type Attachment, delList, readNetworkList } from '../../node/list.ts'
 import type { ProbeRequest } from './probe-facts.ts'
 
 /** The names of the pods in a report; the ends of their container ids. */

@@ -8,7 +8,7 @@ import { CniError } from '../../../cni/model/error.ts'
 import { stateRoot } from '../../../system/files/state.ts'
 import { nowMs } from '../../../system/process/clock.ts'
 import { pathWithTools, runnerUntil } from '../../../system/process/runner.ts'
-import { readNetworkList } from '../../node/network-list.ts'
+import { readNetworkList } from '../../node/list.ts'
 import { readInputText } from '../../shell/read-input.ts'
 import { thisProgram } from '../../shell/self.ts'
 import type { ProbeFacts, ProbeRequest } from './probe-facts.ts'
@@ -17,7 +17,7 @@ import { type ProbedPlugin, whyNotProbeable } from './probeable.ts'
 import type { Probed } from './prober.ts'
 
 /** What the runtime uses. `file`: absent where it uses nothing. */
-export interface ListInUse {
+interface ListInUse {
   readonly confDir: string
   readonly binDirs: readonly string[]
   readonly file?: string

@@ -4,8 +4,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { lookAtConfiguration } from '../../../../src/cli/doctor/look/configuration.ts'
-import type { NodeRuntime } from '../../../../src/cli/node/runtime-directories.ts'
+import { lookAtConfiguration } from '../../../../src/cli/doctor/configuration.ts'
+import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 import { runtime } from './healthy.ts'
 
 let confDir: string

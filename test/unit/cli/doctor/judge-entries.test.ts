@@ -2,9 +2,9 @@
 // What doctor says of firewalls that pods meet before they are forwarded, and on their way to the node.
 
 import { describe, expect, it } from 'vitest'
-import { judge } from '../../../../src/cli/doctor/judge/judge.ts'
-import type { FirewallFacts, NodeFacts } from '../../../../src/cli/doctor/look/facts.ts'
-import { ruleOfPods } from '../../../../src/cli/doctor/look/policy-rules.ts'
+import type { FirewallFacts, NodeFacts } from '../../../../src/cli/doctor/facts.ts'
+import { judge } from '../../../../src/cli/doctor/judge.ts'
+import { ruleOfPods } from '../../../../src/cli/doctor/kernel.ts'
 import { readNftMatches } from '../../../../src/compile/read-foreign-nft.ts'
 import { readIptablesMatches, readIptablesRules } from '../../../../src/compile/read-iptables.ts'
 import { healthy, kernel } from './healthy.ts'

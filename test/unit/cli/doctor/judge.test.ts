@@ -2,8 +2,8 @@
 // Facts to findings: one fact that is not as on a healthy node, and the ids that doctor gives it.
 
 import { describe, expect, it } from 'vitest'
-import { judge } from '../../../../src/cli/doctor/judge/judge.ts'
-import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/look/facts.ts'
+import type { FirewallFacts, KernelFacts, NodeFacts, StateFacts } from '../../../../src/cli/doctor/facts.ts'
+import { judge } from '../../../../src/cli/doctor/judge.ts'
 import { readNftMatches } from '../../../../src/compile/read-foreign-nft.ts'
 import { readIptablesMatches } from '../../../../src/compile/read-iptables.ts'
 import { healthy, kernel, nowMs, plugin, runtime, state } from './healthy.ts'

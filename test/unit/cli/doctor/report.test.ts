@@ -3,8 +3,8 @@
 
 import { expect, it } from 'vitest'
 import { findingOf } from '../../../../src/cli/doctor/checks/finding.ts'
-import { judge } from '../../../../src/cli/doctor/judge/judge.ts'
-import type { PodFacts } from '../../../../src/cli/doctor/pod/pod-facts.ts'
+import type { PodFacts } from '../../../../src/cli/doctor/facts.ts'
+import { judge } from '../../../../src/cli/doctor/judge.ts'
 import { type Report, reportText } from '../../../../src/cli/doctor/report.ts'
 import { healthy } from './healthy.ts'
 

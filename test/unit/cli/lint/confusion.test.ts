@@ -3,8 +3,8 @@
 
 import { describe, expect, it } from 'vitest'
 import { checks } from '../../../../src/cli/lint/checks/checks.ts'
-import { lintText } from '../../../../src/cli/lint/rules/file.ts'
-import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
+import { lintText } from '../../../../src/cli/lint/file.ts'
+import { openPrograms } from '../../../../src/cli/lint/programs.ts'
 
 const nowhere = openPrograms(['/nonexistent/bin'])
 

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { directoryChecks } from '../../../../src/cli/lint/checks/checks-directory.ts'
-import { lintDirectory } from '../../../../src/cli/lint/directory/directory.ts'
-import { choicesText } from '../../../../src/cli/lint/directory/directory-findings.ts'
-import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
+import { lintDirectory } from '../../../../src/cli/lint/directory.ts'
+import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
+import { openPrograms } from '../../../../src/cli/lint/programs.ts'
 import { runCli } from '../../../support/collect.ts'
 
 const list = (name: string, type = 'trestle', more: object = {}) =>

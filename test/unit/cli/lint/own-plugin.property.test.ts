@@ -3,8 +3,8 @@
 
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import type { PluginEntry } from '../../../../src/cli/lint/rules/list.ts'
-import { readOwn } from '../../../../src/cli/lint/rules/own-plugin.ts'
+import type { PluginEntry } from '../../../../src/cli/lint/list.ts'
+import { readOwn } from '../../../../src/cli/lint/own-plugin.ts'
 import { readConfig } from '../../../../src/cni/config/config.ts'
 import { CniError } from '../../../../src/cni/model/error.ts'
 import { callOf } from '../../cni/model/call.ts'

@@ -5,9 +5,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { formatProblem } from '../../../../src/cli/lint/rules/elf.ts'
-import { lintText } from '../../../../src/cli/lint/rules/file.ts'
-import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
+import { lintText } from '../../../../src/cli/lint/file.ts'
+import { formatProblem, openPrograms } from '../../../../src/cli/lint/programs.ts'
 
 const answering = (...versions: string[]) =>
   `#!/bin/sh\necho '${JSON.stringify({ cniVersion: '1.1.0', supportedVersions: versions })}'\n`

@@ -6,18 +6,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { runtimeChecks } from '../../../../src/cli/lint/checks/checks-runtimes.ts'
-import { choicesText } from '../../../../src/cli/lint/directory/directory-findings.ts'
-import { predict } from '../../../../src/cli/lint/directory/predict.ts'
+import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
 import { look } from '../../../../src/cli/lint/linted.ts'
+import { predict } from '../../../../src/cli/lint/predict.ts'
 import {
   copyFindings,
   noNode,
+  otherBinDirs,
   runtimeFindings,
   runtimeLine,
+  targetOf,
+  targetsOf,
   unusedDirectory,
-} from '../../../../src/cli/lint/runtimes/runtime-findings.ts'
-import { otherBinDirs, targetOf, targetsOf } from '../../../../src/cli/lint/runtimes/targets.ts'
-import type { NodeRuntime } from '../../../../src/cli/node/runtime-directories.ts'
+} from '../../../../src/cli/lint/runtimes.ts'
+import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
 
 const containerd: NodeRuntime = {
   runtime: 'containerd',

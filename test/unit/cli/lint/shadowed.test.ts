@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { lintDirectory } from '../../../../src/cli/lint/directory/directory.ts'
-import { bridgeOf } from '../../../../src/cli/lint/directory/shadowed.ts'
-import { openPrograms } from '../../../../src/cli/lint/rules/programs.ts'
+import { lintDirectory } from '../../../../src/cli/lint/directory.ts'
+import { bridgeOf } from '../../../../src/cli/lint/directory-findings.ts'
+import { openPrograms } from '../../../../src/cli/lint/programs.ts'
 
 const list = (name: string, type: string, more: object = {}) =>
   JSON.stringify({ cniVersion: '1.1.0', name, plugins: [{ type, ...more }] })

@@ -4,10 +4,9 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { deadKubeletFlags } from '../../../../src/cli/node/kubelet-flags.ts'
+import { deadKubeletFlags, flagOf, processesOf } from '../../../../src/cli/node/processes.ts'
 import { containerdFiles, crioFiles } from '../../../../src/cli/node/runtime-files.ts'
-import { flagOf, processesOf } from '../../../../src/cli/node/runtime-processes.ts'
-import { readWithImports } from '../../../../src/cli/node/toml-file.ts'
+import { readWithImports } from '../../../../src/cli/node/runtime-settings.ts'
 
 let root: string
 beforeEach(async () => {

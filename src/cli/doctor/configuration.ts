@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The directories of configurations that the runtimes use, as `trestle lint` sees them, and what the file in use needs.
+
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import { lintDirectory } from '../lint/directory.ts'
+import type { FileLint } from '../lint/file.ts'
+import { openNode } from '../lint/node.ts'
+import { openPrograms, type Programs } from '../lint/programs.ts'
+import { otherBinDirs, targetOf } from '../lint/runtimes.ts'
+import type { NodeRuntime } from '../node/runtimes.ts'
+import type { ConfigurationFacts, PluginFacts, RuntimeFacts } from './facts.ts'
+
+/** Looks at the directory of a runtime. `found`: all of the node. `couldNotLook`: a file of it may not be read. */
+export function lookAtConfiguration(
+  runtime: RuntimeFacts,
+  found: readonly NodeRuntime[],
+): ConfigurationFacts & { readonly couldNotLook?: true } {
+  const installed = openPrograms(runtime.binDirs, otherBinDirs(runtime.binDirs, found))
+  const programs: Programs = installed.hasDirectory ? { ...installed, host: openNode() } : installed
+  const { readers, isOfCrio } = targetOf(runtime.confDir, found)
+  const lint = lintDirectory(runtime.confDir, programs, { readers, isOfCrio })
+  const choice = runtime.name === 'CRI-O' ? lint.prediction?.crio : lint.prediction?.containerd
+  const lints = lint.lints ?? []
+  const used = lints.find(({ file }) => file === join(runtime.confDir, choice?.file ?? ''))
+  return {
+    runtime,
+    findings: lint.findings,
+    ...(lint.prediction === undefined ? {} : { prediction: lint.prediction }),
+    ...(choice?.file === undefined ? {} : { file: choice.file, network: choice.network }),
+    plugins: used === undefined ? [] : pluginsOf(used, programs),
+    files: lints.flatMap((each) => wholeFile(each, programs)),
+    ...(lint.couldNotLook === true && existsSync(runtime.confDir) ? { couldNotLook: true } : {}),
+  }
+}
+
+function pluginsOf({ list }: FileLint, { isOwn }: Programs): readonly PluginFacts[] {
+  return (list?.plugins ?? []).map(({ conf }) => {
+    const type = String(lookUp(conf, 'type') ?? '')
+    const ipam = lookUp(conf, 'ipam')
+    const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+    return { type, conf, isOwn: isOwn(type), ...(typeof ipamType === 'string' ? { ipamType } : {}) }
+  })
+}
+
+function wholeFile(lint: FileLint, programs: Programs) {
+  const name = lint.list?.name
+  if (name === undefined) return []
+  return [{ file: lint.file, network: name, isOwn: pluginsOf(lint, programs).some(({ isOwn }) => isOwn) }]
+}
+
+/** What each plugin's agent leaves for it. `key`: of its configuration, where that names another path. */
+const agents: readonly { readonly type: string; readonly key?: string; readonly path: string }[] = [
+  { type: 'flannel', key: 'subnetFile', path: '/run/flannel/subnet.env' },
+  { type: 'calico', key: 'nodename_file', path: '/var/lib/calico/nodename' },
+  { type: 'cilium-cni', path: '/var/run/cilium/cilium.sock' },
+  { type: 'multus-shim', path: '/run/multus/multus.sock' },
+  { type: 'multus', key: 'kubeconfig', path: '' },
+  { type: 'ovn-k8s-cni-overlay', path: '/var/run/ovn-kubernetes/cni/ovn-cni-server.sock' },
+  { type: 'antrea', path: '/var/run/antrea/cni.sock' },
+  { type: 'dhcp', path: '/run/cni/dhcp.sock' },
+]
+
+/** What the agents of the plugins in use should have left, and whether it is there. */
+export function lookAtAgents(plugins: readonly PluginFacts[]) {
+  const types = plugins.flatMap(({ type, ipamType, conf }) => [
+    { type, conf },
+    { type: ipamType ?? '', conf },
+  ])
+  return types.flatMap(({ type, conf }) => {
+    const agent = agents.find((each) => each.type === type)
+    const named = agent?.key === undefined ? undefined : lookUp(conf, agent.key)
+    const path = typeof named === 'string' && named.startsWith('/') ? named : (agent?.path ?? '')
+    return path === '' ? [] : [{ plugin: type, path, isThere: existsSync(path) }]
+  })
+}

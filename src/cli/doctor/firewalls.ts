@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of other firewalls that packets of pods pass, to the node or through it, with the rules in the order in which
+// packets meet them.
+
+import { bitsOf, familyOf } from '../../cni/model/address.ts'
+import { setMemberCommand } from '../../compile/host-accept.ts'
+import { readNftMatches } from '../../compile/read-foreign-nft.ts'
+import { readIptablesMatches } from '../../compile/read-iptables.ts'
+import { type RuleEnd, within } from '../../compile/rule-matches.ts'
+import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import { acceptMark, defaultMarkBit } from '../../plan/rules/accept-mark.ts'
+import type { ForeignRule } from '../../plan/rules/accept-place.ts'
+import { type ChainPlace, placeText } from '../../plan/rules/host-accept.ts'
+import { entryChains } from '../../system/firewalls/entry-chains.ts'
+import { lookForDrops, rulesOf, textsOf } from '../../system/firewalls/foreign-firewalls.ts'
+import type { Run } from '../../system/process/runner.ts'
+import type { FirewallFacts, PodNetwork } from './facts.ts'
+import { podOf } from './networks.ts'
+
+/** A firewall of more chains is read so far: kube-proxy and policy agents have one for each service or pod. */
+const mostChains = 60
+
+/** `by`: the rules that lead to its chain, if something has to match there. */
+interface Placed {
+  readonly chain: string
+  readonly rule: ForeignRule
+  readonly by: readonly Placed[]
+}
+
+/** `specs`: networks of trestle; `networks`: all. */
+interface FirewallSources {
+  readonly specs: readonly NetworkSpec[]
+  readonly networks: readonly PodNetwork[]
+}
+
+/**
+ * Looks. A process or two for each chain, one more for each set that a drop names. Throws CniError 100 when nft does
+ * not tell.
+ */
+export async function lookAtFirewalls(
+  run: Run,
+  { specs, networks }: FirewallSources,
+): Promise<readonly FirewallFacts[]> {
+  const mark = acceptMark(specs) ?? 2 ** defaultMarkBit
+  const found = await lookForDrops(run, { mark, families: [4, 6] })
+  const entries = await entryChains(run)
+  const all = [
+    ...found.map(({ base, spot }): Chain => ({ hook: 'forward', base, endsInDrop: spot !== undefined })),
+    ...entries.map(({ hook, base, drops }): Chain => ({ hook, base, endsInDrop: drops })),
+  ]
+  const pods = networks.flatMap(({ subnets }) => subnets.flatMap(podOf))
+  return await Promise.all(all.map(async (chain) => await withSets(run, await factsOf(run, chain), pods)))
+}
+
+type Chain = Pick<FirewallFacts, 'hook' | 'base' | 'endsInDrop'>
+
+/** The same, where a rule that drops names a set with the address of a pod: as if it named that address. */
+async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[]): Promise<FirewallFacts> {
+  const { base, hook } = facts
+  if (base.kind !== 'nft') return facts
+  const decides = ({ act }: { readonly act: string }) => act === 'drop' || (act === 'accept' && hook !== 'forward')
+  const rules = facts.rules.map(async (rule) => {
+    const [, letter, set] = decides(rule) ? (/ip6? ([sd])addr @([A-Za-z_][\w/.-]*)/.exec(rule.text) ?? []) : []
+    if (set === undefined) return rule
+    const asked = pods.map(async (pod) => ({ pod, code: (await run(setMemberCommand(base, set, pod))).code }))
+    const held = (await Promise.all(asked)).filter(({ code }) => code === 0).map(({ pod }) => asHost(pod))
+    const { from, to, ...rest } = rule.matches
+    const more = (end: RuleEnd, isMeant: boolean) => (isMeant ? withAddresses(end, held) : end)
+    const ends = { from: more(from, letter === 's'), to: more(to, letter === 'd') }
+    return { ...rule, matches: { ...rest, ...withAddresses(rule.matches, held), ...ends } }
+  })
+  return { ...facts, rules: await Promise.all(rules) }
+}
+
+function withAddresses({ addresses, links }: RuleEnd, more: readonly string[]): RuleEnd {
+  return { addresses: [...addresses, ...more], links }
+}
+
+function asHost(address: string): string {
+  return `${address}/${bitsOf(familyOf(address))}`
+}
+
+async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<FirewallFacts> {
+  const placed = await rulesFrom(run, { place: base, by: [] }, new Set())
+  const texts = base.kind === 'iptables' ? placed.map(({ rule }) => rule.text) : await nftTexts(run, base, placed)
+  const matchesOf = base.kind === 'iptables' ? readIptablesMatches : readNftMatches
+  const textOf = new Map(placed.map((each, at) => [each, texts[at] ?? each.rule.text]))
+  const own = (each: Placed) => matchesOf(textOf.get(each) ?? '')
+  return {
+    hook,
+    base,
+    endsInDrop,
+    rules: placed.map((each) => {
+      const { id, act, isUnconditional, ourMark } = each.rule
+      // On the way through, only what a rule itself names is told.
+      const by = hook === 'forward' ? [] : each.by
+      return {
+        chain: each.chain,
+        id,
+        act,
+        isUnconditional: isUnconditional && by.length === 0,
+        isOurs: ourMark !== undefined,
+        text: textOf.get(each) ?? '',
+        matches: by.map(own).reduce((inner, outer) => within(outer, inner), own(each)),
+      }
+    }),
+  }
+}
+
+async function rulesFrom(
+  run: Run,
+  { place, by }: { readonly place: ChainPlace; readonly by: readonly Placed[] },
+  seen: Set<string>,
+): Promise<readonly Placed[]> {
+  if (seen.has(place.chain) || seen.size >= mostChains) return []
+  seen.add(place.chain)
+  const rules = (await rulesOf(run, place)) ?? []
+  const all: Placed[] = []
+  for (const rule of rules) {
+    const placed = { chain: place.chain, rule, by }
+    all.push(placed)
+    if (rule.target === undefined) continue
+    const inner = { place: { ...place, chain: rule.target }, by: rule.isUnconditional ? by : [...by, placed] }
+    all.push(...(await rulesFrom(run, inner, seen)))
+  }
+  return all
+}
+
+/** Each text is `PLACE: RULE`. */
+async function nftTexts(run: Run, base: ChainPlace, placed: readonly Placed[]): Promise<readonly string[]> {
+  const texts = await textsOf(
+    run,
+    base,
+    placed.map(({ chain, rule }) => ({ chain, text: rule.text })),
+  )
+  return texts.map((text, at) => text.slice(placeText({ ...base, chain: placed[at]?.chain ?? '' }).length + 2))
+}

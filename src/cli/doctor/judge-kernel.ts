@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of the kernel that keep pods from reaching others, or others from reaching them.
+
+import { familyOf } from '../../cni/model/address.ts'
+import { type Finding, findingOf } from './checks/finding.ts'
+import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
+
+/** What is wrong with the kernel for the networks that are set up. */
+export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
+  if (kernel === undefined) return []
+  const used = networks.filter(({ isSetUp }) => isSetUp)
+  const off = forwardingOff(kernel, used)
+  const withoutSix = ipv6Off(kernel, used)
+  return [
+    ...off,
+    ...forwardingReverts(kernel, used, off.length > 0),
+    ...withoutSix,
+    ...strictUplinks(kernel, used),
+    ...bridgeNf(kernel, used),
+    ...refused(kernel),
+    ...strangeRoutes(kernel, new Set(withoutSix.map(({ on }) => on))),
+    ...modules(kernel),
+    ...otherBridges(networks),
+  ]
+}
+
+/** With pods on it somebody uses it; without, it is left from before. */
+function otherBridges(networks: readonly PodNetwork[]): readonly Finding[] {
+  return networks.flatMap(({ name, subnets, otherBridge }) => {
+    if (otherBridge === undefined) return []
+    const { name: bridge, addresses, hasPorts } = otherBridge
+    const needed = `network ${name} needs an address of ${subnets.join(' and ')} on it`
+    const seen = `${bridge} has ${addresses.join(' and ')}, and ${needed}`
+    const run = `ip link delete ${shellWord(bridge)}`
+    return [findingOf({ id: 'bridge-other-address', on: bridge, seen, ...(hasPorts ? {} : { run }) })]
+  })
+}
+
+const families = [
+  { family: 4, key: 'net/ipv4/ip_forward' },
+  { family: 6, key: 'net/ipv6/conf/all/forwarding' },
+] as const
+
+function forwardingOff({ settings }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
+  return families
+    .filter(({ family, key }) => settings.get(key) === '0' && networksOf(networks, family).length > 0)
+    .map(({ family, key }) => {
+      const name = key.replaceAll('/', '.')
+      const seen = `${name} is 0, and ${namesOf(networksOf(networks, family))} forwards IPv${family}`
+      return findingOf({ id: 'forwarding-off', on: name, seen, run: `sysctl -w ${name}=1` })
+    })
+}
+
+function forwardingReverts(
+  { kept }: KernelFacts,
+  networks: readonly PodNetwork[],
+  isOffNow: boolean,
+): readonly Finding[] {
+  return families.flatMap(({ family, key }) => {
+    const name = key.replaceAll('/', '.')
+    const found = kept.get(name)
+    if (isOffNow || found?.value !== '0' || networksOf(networks, family).length === 0) return []
+    const run = `printf '%s\\n' '${name} = 1' >/etc/sysctl.d/99-zz-pod-network.conf`
+    return [findingOf({ id: 'forwarding-reverts', on: found.file, seen: `it says ${name} = 0`, run })]
+  })
+}
+
+function ipv6Off({ settings }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
+  const six = networksOf(networks, 6)
+  if (six.length === 0) return []
+  if (settings.get('net/ipv6/conf/all/disable_ipv6') === undefined) {
+    return [findingOf({ id: 'ipv6-disabled', on: namesOf(six), seen: 'this kernel has no IPv6' })]
+  }
+  const links = six.flatMap((network) => network.links)
+  const off = links.filter((dev) => settings.get(`net/ipv6/conf/${dev}/disable_ipv6`) === '1')
+  return off.map((dev) => {
+    const key = `net.ipv6.conf.${dev}.disable_ipv6`
+    const run = `sysctl -w ${key}=0; trestle restore`
+    return findingOf({ id: 'ipv6-disabled', on: dev, seen: `${key} is 1, and ${namesOf(six)} has IPv6 ranges`, run })
+  })
+}
+
+/** The larger of both counts (net/ipv4/fib_frontend.c, IN_DEV_RPFILTER: IN_DEV_MAXCONF). */
+function strictUplinks({ settings, uplinks }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
+  if (networks.length === 0) return []
+  const all = Number(settings.get('net/ipv4/conf/all/rp_filter') ?? 0)
+  return uplinks
+    .filter(({ dev, backBy }) => backBy !== dev)
+    .filter(({ dev }) => Math.max(all, Number(settings.get(`net/ipv4/conf/${dev}/rp_filter`) ?? 0)) === 1)
+    .map(({ dev, address, backBy }) => {
+      const seen = `rp_filter of ${dev} is 1, it has a default route, and answers from ${address} leave by ${backBy}`
+      return findingOf({ id: 'rp-filter', on: dev, seen, run: `sysctl -w net.ipv4.conf.${dev}.rp_filter=2` })
+    })
+}
+
+/** trestle's own services need none; kube-proxy's answers between ports of one bridge do. */
+function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
+  const value = settings.get('net/bridge/bridge-nf-call-iptables')
+  const isBridged = networks.some(({ links }) => links.length > 0)
+  if (!hasKubeProxy || !isBridged || value === '1') return []
+  const seen = value === undefined ? 'br_netfilter is not loaded' : 'net.bridge.bridge-nf-call-iptables is 0'
+  return [findingOf({ id: 'bridge-nf-off', on: 'the node', seen: `${seen}, and kube-proxy translates services` })]
+}
+
+/** `withoutIpv6`: links on which it is off, and which have no such routes. */
+function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<string>): readonly Finding[] {
+  const strange = podRoutes
+    .filter(({ address, expected }) => !(familyOf(address) === 6 && withoutIpv6.has(expected)))
+    .filter(({ expected, leavesBy }) => leavesBy !== expected)
+  const byLink = new Map<string, (typeof strange)[number][]>()
+  for (const each of strange) byLink.set(each.leavesBy ?? '', [...(byLink.get(each.leavesBy ?? '') ?? []), each])
+  return [...byLink].map(([link, pods]) => {
+    const [first] = pods
+    const more = pods.length > 1 ? `, and ${pods.length - 1} more` : ''
+    const way = link === '' ? 'has no way out of the node' : `leaves by ${link}`
+    const seen = `what is for ${first?.address} ${way}, not by ${first?.expected}${more}`
+    const run = pods.flatMap(({ route }) => (route === undefined ? [] : [`ip ${route}`])).join('\n')
+    const look = `look at \`ip route get ${first?.address}\``
+    const cure = `${look}: remove that route or rule, or give one of the two another range`
+    return findingOf({
+      id: 'route-elsewhere',
+      on: first?.pod ?? link,
+      seen,
+      cure,
+      ...(isPlainCommand(run.replaceAll('\n', ' ')) ? { run } : {}),
+    })
+  })
+}
+
+function refused({ refusals }: KernelFacts): readonly Finding[] {
+  return refusals.map(({ network, family, rule, asked }) => {
+    const line = `ip -${family} rule del ${rule}`
+    const run = isPlainCommand(line) ? { run: line } : {}
+    return findingOf({
+      id: 'rule-refuses',
+      on: `network ${network}`,
+      seen: `${asked}: refused by \`${rule}\``,
+      ...run,
+    })
+  })
+}
+
+function modules({ missingModules, release }: KernelFacts): readonly Finding[] {
+  if (missingModules.length === 0) return []
+  const seen = `${missingModules.join(', ')}: not loaded, and not in /lib/modules/${release}`
+  return [findingOf({ id: 'kernel-module', on: `kernel ${release}`, seen })]
+}
+
+function networksOf(networks: readonly PodNetwork[], family: 4 | 6): readonly PodNetwork[] {
+  return networks.filter(({ subnets }) => subnets.some((subnet) => familyOf(subnet) === family))
+}
+
+function namesOf(networks: readonly PodNetwork[]): string {
+  return `network ${networks.map(({ name }) => name).join(', ')}`
+}
+
+/** A word that a shell takes as it stands. */
+export function shellWord(text: string): string {
+  return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/** Whether nothing in a line does more in a shell than its words say: a comment of somebody else may hold anything. */
+export function isPlainCommand(line: string): boolean {
+  return /^[\w./:@%+=," !-]+$/.test(line)
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runtime, configuration, agents, pools, limits and the log.
+
+import { basename, join } from 'node:path'
+import { clearHostLocal } from '../explain/known/addresses.ts'
+import { ownError } from '../explain/own/own-errors.ts'
+import type { Finding as LintFinding } from '../lint/finding.ts'
+import type { Group } from './checks/check.ts'
+import { type Finding, findingOf } from './checks/finding.ts'
+import type { SharedCheckId } from './checks/shared-checks.ts'
+import { type ConfigurationFacts, type NodeFacts, type PoolFacts, type ReadinessFacts, unnamedSource } from './facts.ts'
+import { shellWord } from './judge-kernel.ts'
+import { few } from './judge-state.ts'
+
+/** Runtimes that do not answer or say that the network is not ready; the latter where no configuration explains it. */
+export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+  const isExplained = others.some(({ severity, group }) => severity === 'error' && group === 'configuration')
+  return runtimes.flatMap(({ text, silent, notReady }) => {
+    if (silent !== undefined) return [findingOf({ id: 'runtime-silent', on: text, seen: silent })]
+    if (notReady === undefined || isExplained) return []
+    return [findingOf({ id: 'runtime-not-ready', on: text, seen: notReady })]
+  })
+}
+
+/** Where no runtime was found and nobody named a directory, an empty one is that of a node without pods. */
+function isMeantForPods({ runtime, files }: ConfigurationFacts, { runtimes, state }: NodeFacts): boolean {
+  const isDefault = runtimes.length === 0 && runtime.source === unnamedSource
+  return !isDefault || files.length > 0 || (state?.podsOf.size ?? 0) > 0
+}
+
+/** Findings of lint that are about files of no consequence, or about runtimes that are not here. */
+const ofOthers = {
+  containerd: ['runtimes-differ', 'cri-o-skips', 'cnitool-stops'],
+  'CRI-O': ['runtimes-differ', 'containerd-stops', 'cnitool-stops'],
+}
+
+/** A file that lint finds to have the network in use, too: it is read by nobody, or shares its state. */
+function isSecondOfUsed({ id, file }: LintFinding, { network, files }: ConfigurationFacts): boolean {
+  const own = files.find((each) => each.file === file)
+  return id === 'same-network' && own !== undefined && own.network === network
+}
+
+/** Of the directory, the file in use and others of its network; further ones matter where one hides what is meant. */
+export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
+  return facts.configurations
+    .filter((each) => isMeantForPods(each, facts))
+    .flatMap((each) => {
+      const stopper = each.runtime.name === 'CRI-O' ? undefined : each.prediction?.containerd
+      const stoppedBy = stopper !== undefined && 'stoppedBy' in stopper ? stopper.stoppedBy : undefined
+      const about = [each.file, stoppedBy]
+      const files = [
+        each.runtime.confDir,
+        ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
+      ]
+      const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
+      const isMeant = (finding: LintFinding) =>
+        finding.severity !== 'note' &&
+        (files.includes(finding.file) || isSecondOfUsed(finding, each)) &&
+        !skipped.includes(finding.id)
+      const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
+      // Another file behind it is whole: that one is used when this one is put aside.
+      const hasAnother = each.files.some(({ file, isOwn }) => isOwn && basename(file) !== stoppedBy)
+      const more = stoppedBy !== undefined && hasAnother ? { run: aside(inTheWay) } : {}
+      const found = each.findings
+        .filter(isMeant)
+        .map((each) => ({ ...ofLint(each), ...(each.file === inTheWay ? more : {}) }))
+      return [...found, ...shadowed(each, facts)]
+    })
+}
+
+/** Puts a file where no runtime reads it. */
+function aside(path: string): string {
+  return `mv ${shellWord(path)} ${shellWord(`${path}.disabled`)}`
+}
+
+function ofLint({ id, severity, file, line, column, message, cause, cure }: LintFinding): Finding {
+  const on = line === undefined ? file : `${file}:${line}:${column}`
+  return { id, group: 'configuration', severity, on, seen: message, consequence: message, cause, cure }
+}
+
+/** Multus and its like take the others as their delegates. */
+const delegators = ['multus', 'multus-shim', 'genie', 'danm']
+
+function shadowed(
+  { file, network, plugins, files, runtime }: ConfigurationFacts,
+  { state }: NodeFacts,
+): readonly Finding[] {
+  const isUsed = (other: { readonly network: string }) => (state?.podsOf.get(other.network) ?? 0) > 0
+  if (file === undefined || plugins.some(({ type }) => delegators.includes(type))) return []
+  const others = files.filter((other) => other.network !== network && other.isOwn)
+  const hasOwn = plugins.some(({ isOwn }) => isOwn)
+  const meant = others.find(isUsed) ?? (hasOwn ? undefined : others[0])
+  if (meant === undefined) return []
+  const count = state?.podsOf.get(meant.network) ?? 0
+  const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
+  const seen = `it is used before ${meant.file}: new pods get network ${network}${pods}`
+  const path = join(runtime.confDir, file)
+  return [findingOf({ id: 'config-shadowed', on: path, seen, run: aside(path) })]
+}
+
+/** What an agent should have left. */
+const byPlugin: Readonly<Record<string, SharedCheckId>> = {
+  flannel: 'flannel-subnet-env',
+  calico: 'calico-nodename',
+  'cilium-cni': 'cilium-agent',
+  'multus-shim': 'multus-daemon',
+  multus: 'kubeconfig-missing',
+  'ovn-k8s-cni-overlay': 'ovn-agent',
+  antrea: 'antrea-agent',
+  dhcp: 'dhcp-daemon',
+}
+
+export function judgeAgents({ agents }: NodeFacts): readonly Finding[] {
+  return agents.flatMap(({ plugin, path, isThere }) => {
+    const id = byPlugin[plugin]
+    return isThere || id === undefined ? [] : [findingOf({ id, on: `plugin ${plugin}`, seen: `${path} is not there` })]
+  })
+}
+
+const nearlyFull = 0.9
+
+export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] {
+  return [...readiness.map(notReady), ...pools.flatMap(ofPool)]
+}
+
+/** Of what STATUS says; all else is about the host. */
+const groupsOfStatus: Readonly<Record<string, Group>> = {
+  'not-ready-pool': 'addresses',
+  'not-ready-bridge': 'network',
+  'not-ready-network': 'network',
+}
+
+/** STATUS says it, and what `trestle explain` knows of its error. */
+function notReady({ network, id, message, details }: ReadinessFacts): Finding {
+  const { cause, cure } = ownError(id)
+  return {
+    id,
+    group: groupsOfStatus[id] ?? 'host',
+    severity: 'error',
+    on: `network ${network}`,
+    seen: `${message.replace('not ready: ', '')}; ${details}`,
+    consequence: 'no further pod starts: the next ADD fails',
+    cause,
+    cure,
+  }
+}
+
+function ofPool(pool: PoolFacts): readonly Finding[] {
+  const { network, ranges, taken, total, leaked = [], directory, isHostLocal } = pool
+  const share = Number(taken) / Number(total)
+  const seen = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
+  const on = `network ${network}`
+  if (isHostLocal && BigInt(taken) >= total) return [findingOf({ id: 'host-local-full', on, seen })]
+  if (leaked.length > 0) {
+    const count = `${leaked.length} of ${taken} reservations in ${directory}`
+    const whose = `${count} are of containers that no runtime lists: ${few(leaked)}`
+    return [findingOf({ id: 'host-local-leaked', on, seen: whose, run: clearHostLocal })]
+  }
+  // A full one of trestle's is STATUS's to tell, which counts what the next ADD takes back.
+  return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, seen })] : []
+}
+
+/** A runtime tries again within minutes: what came later than this still goes on. */
+const stillMs = 5 * 60 * 1000
+
+/** What a line of klog or logfmt says, without who wrote it and when. */
+function messageOf(text: string): string {
+  const bare = text.replace(/^.*?\b[IWEF]\d{4} [\d:.]+ +\d+ \S+\] /, '').replace(/^time=\S+ level=\w+ msg=/, '')
+  return bare.length > mostLength ? `${bare.slice(0, mostLength)}…` : bare
+}
+
+const mostLength = 500
+
+/** What goes on is a warning, what was before is a note. What is found in another group already is reported there. */
+export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+  return log
+    .filter(({ id }) => !others.some((other) => other.id === id))
+    .map(({ id, meaning, cause, cure, run, count, lastMs, pods, units, text }) => ({
+      id,
+      group: 'log',
+      severity: nowMs - lastMs < stillMs ? 'warning' : 'note',
+      on: pods.length > 0 ? few(pods) : few(units),
+      seen:
+        `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ` +
+        `${messageOf(text)}`,
+      consequence: meaning,
+      cause,
+      cure,
+      ...(run === undefined ? {} : { run }),
+    }))
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Facts to findings, in the order of the groups. Pure: what was seen is given, nothing is looked at.
+
+import type { Severity } from '../lint/checks/check-texts.ts'
+import { groups } from './checks/check.ts'
+import { type Finding, findingOf } from './checks/finding.ts'
+import type { SharedCheckId } from './checks/shared-checks.ts'
+import type { LimitFacts, NodeFacts } from './facts.ts'
+import { judgeEntries, judgeFirewalls } from './judge-firewalls.ts'
+import { judgeKernel } from './judge-kernel.ts'
+import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
+import { few, judgeState } from './judge-state.ts'
+import type { ProbeStep, ProbeTarget } from './probe/probe-facts.ts'
+
+/** Everything that is wrong with the node, each cause once. */
+export function judge(facts: NodeFacts): readonly Finding[] {
+  const ofConfiguration = judgeConfiguration(facts)
+  const ofKernel = judgeKernel(facts)
+  const found = [
+    ...ofConfiguration,
+    ...judgeRuntimes(facts, ofConfiguration),
+    ...ofKernel,
+    ...judgeAgents(facts),
+    ...judgeState(
+      facts.state,
+      ofKernel.filter(({ id }) => id === 'ipv6-disabled').map(({ on }) => on),
+    ),
+    ...judgePools(facts),
+    ...judgeFirewalls(facts),
+    ...judgeEntries(facts),
+    ...judgeLimits(facts),
+  ]
+  const all = [...withShadowedBridges(withoutEffects(found)), ...judgeLog(facts, found), ...judgeProbe(facts, found)]
+  return all.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group))
+}
+
+/**
+ * Findings that are none of their own beside one of their causes: what is not there where it should be leads elsewhere,
+ * to the default route as a rule, and STATUS refuses what is wrong with a configuration.
+ */
+const causesOf: Readonly<Record<string, readonly string[]>> = {
+  'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing', 'rule-refuses'],
+  'not-ready-network': ['subnet-in-use', 'bridge-other-address', 'config-shadowed'],
+}
+
+function withoutEffects(findings: readonly Finding[]): readonly Finding[] {
+  const found = new Set(findings.map(({ id }) => id as string))
+  return findings.filter(({ id }) => !causesOf[id]?.some((cause) => found.has(cause)))
+}
+
+/**
+ * A bridge with pods on it has the address of the network that is meant; the one whose file comes first cannot have it
+ * too. Its file is the cause: the address is seen with it.
+ */
+function withShadowedBridges(findings: readonly Finding[]): readonly Finding[] {
+  const shadowed = findings.find(({ id }) => id === 'config-shadowed')
+  const isEffect = ({ id, run }: Finding) => id === 'bridge-other-address' && run === undefined
+  if (shadowed === undefined || !findings.some(isEffect)) return findings
+  const seen = [shadowed, ...findings.filter(isEffect)].map((each) => each.seen).join('; ')
+  return findings.filter((each) => !isEffect(each)).map((each) => (each === shadowed ? { ...each, seen } : each))
+}
+
+const checkIds = {
+  add: 'probe-add',
+  node: 'probe-node',
+  gateway: 'probe-gateway',
+  pod: 'probe-pod',
+  outside: 'probe-outside',
+  dns: 'probe-dns',
+  'host-port': 'probe-host-port',
+  del: 'probe-del',
+} as const satisfies Readonly<Record<ProbeTarget, string>>
+
+/** What the configuration asks for. */
+const meant = ['policy-isolated', 'ports-isolated']
+
+/** Where what was looked at already has a cause, the probe shows what comes of it, and is none itself. */
+const causingGroups = ['kernel', 'network', 'firewall', 'configuration', 'host', 'agents', 'addresses']
+
+/** A finding for each cause. `others`: what was found without the pods; the same is not told again. */
+function judgeProbe({ probe }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
+  const byId = new Map<string, ProbeStep[]>()
+  for (const step of (probe?.steps ?? []).filter(({ outcome }) => outcome === 'failed')) {
+    const id = step.known?.id ?? checkIds[step.target]
+    byId.set(id, [...(byId.get(id) ?? []), step])
+  }
+  const isExplained = others.some(({ severity, group }) => severity === 'error' && causingGroups.includes(group))
+  return [...byId]
+    .filter(([id]) => !others.some((other) => other.id === id))
+    .map(([id, steps]) => ofSteps(id, steps, `network ${probe?.network}`))
+    .map((found) => (isExplained && found.id !== 'probe-del' ? { ...found, severity: 'note' } : found))
+}
+
+function ofSteps(id: string, steps: readonly ProbeStep[], on: string): Finding {
+  const [first] = steps
+  const known = first?.known
+  const seen = few(steps.map(({ detail, what }) => detail ?? what))
+  const base = findingOf({ id: checkIds[first?.target ?? 'pod'], on, seen })
+  if (known === undefined) return base
+  const severity: Severity = meant.includes(id) ? 'note' : base.severity
+  return { ...base, id, severity, seen: `${known.message}: ${seen}`, cause: known.cause, cure: known.cure }
+}
+
+const nearlyFull = 0.9
+
+const limitChecks: Readonly<Record<LimitFacts['what'], SharedCheckId>> = {
+  inotify: 'inotify-limit',
+  watches: 'inotify-limit',
+  files: 'file-limit',
+  processes: 'process-limit',
+  disk: 'disk-full',
+  inodes: 'disk-full',
+  neighbours: 'neighbours-full',
+  conntrack: 'conntrack-full',
+}
+
+/** A disk is full later than a table, and by itself. */
+const fullFrom: Readonly<Partial<Record<LimitFacts['what'], number>>> = { disk: 0.97, inodes: 0.97 }
+
+/** A state directory that is full is STATUS's to tell. */
+function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] {
+  const isTold = ({ what, used, most }: LimitFacts) =>
+    limitChecks[what] === 'disk-full' && used >= most && readiness.some(({ id }) => id === 'not-ready-state')
+  return limits
+    .filter(({ what, used, most }) => used / most >= (fullFrom[what] ?? nearlyFull))
+    .filter((limit) => !isTold(limit))
+    .map((limit) => {
+      const { what, on, used, most } = limit
+      const severity = used >= most ? 'error' : 'warning'
+      const run = raiseCommand(limit)
+      const more = run === undefined ? {} : { run }
+      return findingOf({ id: limitChecks[what], on, seen: `${what}: ${used} of ${most} in use`, severity, ...more })
+    })
+}
+
+/** Raises the limit now; what is used and a half more have room. Undefined: as the check says. */
+function raiseCommand({ what, on, pid, used, most }: LimitFacts): string | undefined {
+  const enough = 2 ** Math.ceil(Math.log2(Math.max(used, most) * 2))
+  if (what === 'processes') return `sysctl -w kernel.pid_max=${enough} kernel.threads-max=${enough}`
+  if (what === 'conntrack') return `sysctl -w net.netfilter.nf_conntrack_max=${enough}`
+  if (what === 'files')
+    return pid === undefined ? `sysctl -w fs.file-max=${enough}` : `prlimit --pid ${pid} --nofile=${enough}:${enough}`
+  if (what !== 'neighbours') return undefined
+  const key = `net.ipv${on === 'IPv6' ? 6 : 4}.neigh.default`
+  return `sysctl -w ${[1, 2, 3].map((at) => `${key}.gc_thresh${at}=${4096 * 2 ** (at - 1)}`).join(' ')}`
+}

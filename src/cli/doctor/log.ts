@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last hour of what runtimes and kubelet wrote: each distinct error of pods' networks once, as `trestle explain`
+// knows it. From the journal, else from the files of distributions without one.
+
+import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
+import type { Run } from '../../system/process/runner.ts'
+import { isOnPath } from '../../system/process/tools.ts'
+import { recognise } from '../explain/recognise.ts'
+import { unreadable } from '../shell/read-input.ts'
+import type { LoggedError } from './facts.ts'
+
+const hourMs = 60 * 60 * 1000
+
+const units = ['containerd', 'crio', 'kubelet', 'k3s', 'k3s-agent', 'rke2-server', 'rke2-agent', 'docker']
+const files = [
+  '/var/lib/rancher/k3s/agent/containerd/containerd.log',
+  '/var/lib/rancher/rke2/agent/containerd/containerd.log',
+  '/var/lib/rancher/rke2/agent/logs/kubelet.log',
+  '/var/log/syslog',
+  '/var/log/messages',
+]
+
+/** Of a file its end. */
+const mostBytes = 8 * 1024 * 1024
+/** Of texts that differ in names and numbers only one is looked at; so many of them. */
+const mostTexts = 500
+
+/** One line of a log. */
+interface LogLine {
+  readonly timeMs: number
+  readonly unit: string
+  readonly text: string
+}
+
+/**
+ * The lines of the last hour; undefined where there is no log. `file`: in place of all others. Throws CniError 5 where
+ * that one cannot be read: nothing found there would say that nothing was logged.
+ */
+export async function readLog(run: Run, nowMs: number, file?: string): Promise<readonly LogLine[] | undefined> {
+  if (file !== undefined) return recent(linesOf(file, endOfNamed(file), nowMs), nowMs)
+  const journal = isOnPath('journalctl') ? await readJournal(run) : []
+  if (journal.length > 0) return recent(journal, nowMs)
+  const all = files.flatMap((each) => linesOf(each, endIfThere(each), nowMs))
+  return all.length > 0 || isOnPath('journalctl') ? recent(all, nowMs) : undefined
+}
+
+function recent(lines: readonly LogLine[], nowMs: number): readonly LogLine[] {
+  return lines.filter(({ timeMs }) => timeMs > nowMs - hourMs)
+}
+
+async function readJournal(run: Run): Promise<readonly LogLine[]> {
+  const ofUnits = units.flatMap((unit) => ['-u', unit])
+  const args = ['--since=-1h', '--output=json', '--output-fields=MESSAGE,_SYSTEMD_UNIT', '--no-pager', ...ofUnits]
+  const { code, stdout } = await run({ file: 'journalctl', args: ['--quiet', ...args] }).catch(() => ({
+    code: undefined,
+    stdout: '',
+  }))
+  return code === 0 ? stdout.split('\n').flatMap(journalLine) : []
+}
+
+/** systemd.journal-fields(7): microseconds since 1970; a message that is no UTF-8 is an array of bytes. */
+function journalLine(line: string): readonly LogLine[] {
+  try {
+    const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = JSON.parse(line)
+    if (typeof text !== 'string') return []
+    return [{ timeMs: Number(time) / 1000, unit: String(unit ?? '').replace(/\.service$/, ''), text }]
+  } catch {
+    return []
+  }
+}
+
+function linesOf(file: string, end: string, nowMs: number): readonly LogLine[] {
+  const unit = file.slice(file.lastIndexOf('/') + 1)
+  return end
+    .split('\n')
+    .filter((text) => text !== '')
+    .map((text) => ({ timeMs: timeIn(text, nowMs) ?? nowMs, unit, text }))
+}
+
+/**
+ * RFC 3339, as containerd and rsyslog write it; else that of syslog (`Nov 22 19:48:41`) or of klog
+ * (`E1122 19:48:41.914392`), which are of this year and in the node's own time. One that has another form counts as of
+ * now.
+ */
+function timeIn(text: string, nowMs = Date.now()): number | undefined {
+  const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
+  const [, month, day, clock] =
+    /^([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d:\d\d:\d\d)/.exec(text) ??
+    /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ??
+    []
+  const time = Date.parse(found ?? `${month} ${day} ${new Date(nowMs).getFullYear()} ${clock}`)
+  // Of the last days of the year before.
+  if (found === undefined && time > nowMs + 24 * hourMs) return undefined
+  return Number.isNaN(time) ? undefined : time
+}
+
+/** A distribution has some of these files, and no other. */
+function endIfThere(file: string): string {
+  try {
+    return endOf(file)
+  } catch {
+    return ''
+  }
+}
+
+function endOfNamed(file: string): string {
+  try {
+    // A pipe has no end to begin at: `--log <(journalctl -u kubelet)`.
+    return statSync(file).isFile() ? endOf(file) : readFileSync(file, 'utf8')
+  } catch (cause) {
+    throw unreadable(file, cause)
+  }
+}
+
+function endOf(file: string): string {
+  const { size } = statSync(file)
+  const length = Math.min(size, mostBytes)
+  const buffer = Buffer.alloc(length)
+  const fd = openSync(file, 'r')
+  try {
+    return buffer.toString('utf8', 0, readSync(fd, buffer, 0, length, size - length))
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Each error once, the one that came last first. */
+export function errorsIn(lines: readonly LogLine[]): readonly LoggedError[] {
+  const byText = new Map<string, LogLine[]>()
+  for (const line of lines.filter(({ text }) => isAboutPods.test(text))) {
+    const same = shapeOf(line.text)
+    byText.set(same, [...(byText.get(same) ?? []), line])
+  }
+  const byId = new Map<string, LoggedError>()
+  for (const same of [...byText.values()].slice(-mostTexts)) {
+    for (const error of causesIn(same)) byId.set(error.id, joined(byId.get(error.id), error))
+  }
+  return [...byId.values()].toSorted((a, b) => b.lastMs - a.lastMs)
+}
+
+/** A line with an error about networks of pods. What programs say of themselves at their start is none. */
+const isAboutPods =
+  /(?:level=(?:error|warning|fatal)|\b[EW]\d{4} |error|fail).*(?:\bcni\b|sandbox|network plugin|NetworkReady|plugin type=)/i
+
+/** Ids, addresses and times differ from pod to pod. */
+function shapeOf(text: string): string {
+  return text.replace(/[0-9a-f]{8,}|\d+|"[^" ]*"/gi, '#')
+}
+
+function causesIn(lines: readonly LogLine[]): readonly LoggedError[] {
+  const last = lines.at(-1)
+  if (last === undefined) return []
+  const { errors, codes, own } = recognise(last.text)
+  const about = {
+    count: lines.length,
+    lastMs: Math.max(...lines.map(({ timeMs }) => timeMs)),
+    pods: [...new Set(lines.flatMap(({ text }) => podsIn(text)))],
+    units: [...new Set(lines.map(({ unit }) => unit))],
+    text: last.text,
+  }
+  const ofOthers = errors.filter(({ role }) => role === 'cause')
+  return [
+    ...own.map(({ id, code, cause, cure }) => {
+      return { id, meaning: codes.find((each) => each.code === code)?.meaning ?? id, cause, cure, ...about }
+    }),
+    // An id says more than its code.
+    ...(own.length > 0 ? [] : codes).map(({ code, meaning, cause, cure }) => {
+      return { id: `code-${code}`, meaning, cause, cure, ...about }
+    }),
+    ...ofOthers.map(({ id, meaning, causes, cure, run }) => {
+      return { id, meaning, cause: causes.join('; or '), cure, ...(run === undefined ? {} : { run }), ...about }
+    }),
+  ]
+}
+
+/** As kubelet (pod="NAMESPACE/NAME") and containerd (&PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}) write it. */
+function podsIn(text: string): readonly string[] {
+  const ofKubelet = [...text.matchAll(/\bpod=\\?"([\w.-]+\/[\w.-]+)\\?"/g)].map(([, pod = '']) => pod)
+  const ofContainerd = [...text.matchAll(/PodSandboxMetadata\{Name:([\w.-]+),Uid:[^,]*,Namespace:([\w.-]+),/g)]
+  return [...ofKubelet, ...ofContainerd.map(([, name, namespace]) => `${namespace}/${name}`)]
+}
+
+function joined(before: LoggedError | undefined, error: LoggedError): LoggedError {
+  if (before === undefined) return error
+  const later = before.lastMs > error.lastMs ? before : error
+  return {
+    ...later,
+    count: before.count + error.count,
+    pods: [...new Set([...before.pods, ...error.pods])],
+    units: [...new Set([...before.units, ...error.units])],
+  }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at everything. What cannot be looked at is named with the reason, and the rest goes on.
+
+import { familyOf } from '../../cni/model/address.ts'
+import { defined } from '../../cni/model/defined.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { type CallContext, openContext } from '../../commands/call/context.ts'
+import type { Listed } from '../../commands/teardown/collect.ts'
+import { readDocuments } from '../../compile/read-ip.ts'
+import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import { emptyNamespace } from '../../plan/model/observed.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { allNetworks } from '../../system/store/records.ts'
+import { askRuntime } from '../gc/living.ts'
+import type { Progress } from '../shell/output.ts'
+import type { Group } from './checks/check.ts'
+import { lookAtAgents, lookAtConfiguration } from './configuration.ts'
+import type { PodFacts } from './facts.ts'
+import { type NodeFacts, type NotLooked, type StateFacts, unnamedSource } from './facts.ts'
+import { lookAtFirewalls } from './firewalls.ts'
+import { lookAtKernel } from './kernel.ts'
+import { lookAtLimits } from './limits.ts'
+import { errorsIn, readLog } from './log.ts'
+import { lookAtPools, lookAtReadiness, podNetworks } from './networks.ts'
+import { lookAtPod, sandboxesOf } from './pod.ts'
+import { probeNode } from './probe/probe.ts'
+import type { ProbeFacts } from './probe/probe-facts.ts'
+import { containerReason, defaults, groupsOfNode, lookAtRuntimes, type Named, type Runtimes } from './runtimes.ts'
+import { hasOwnLinks, hasState, livePods, lookAtState, podsOfOthers } from './state.ts'
+
+/**
+ * What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal.
+ * `isProbed`: by throw-away pods, too. `pod`: NAMESPACE/NAME or a container id, to be looked at as well.
+ */
+interface LookOptions extends Named {
+  readonly isRuntimeAsked: boolean
+  readonly logFile?: string
+  readonly isProbed?: boolean
+  readonly pod?: string
+  readonly progress: Progress
+}
+
+/** The facts of this node. Throws CniError 106 when interrupted, and no other. */
+export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
+  const look = openLook(options.progress)
+  const why = containerReason()
+  if (why !== undefined) for (const group of groupsOfNode.filter(isMeant(options))) look.add({ group, why })
+  const nowMs = Date.now()
+  const none = { facts: [], found: [] }
+  const asked = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), none) : none
+  const { facts: runtimes, found } = asked
+  // What a container has there is not the node's.
+  const isHidden = why !== undefined && options.confDir === undefined
+  const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
+  const configurations = configurationsOf(look, {
+    facts: runtimes.length > 0 || isHidden ? runtimes : [{ ...nobody, ...named(options) }],
+    found,
+  })
+  const listed = options.isRuntimeAsked
+    ? (await look.at('runtime', () => askRuntime(options.endpoint, options.progress), { listed: undefined })).listed
+    : undefined
+  // A runtime that does not answer takes time of its own.
+  const context = openContext(new AbortController().signal)
+  const { run } = context
+  const host = await look.at('network', () => observeHost(run, undefined, 'all'), emptyNamespace)
+  const [specs, live] = await look.at('network', () => recorded(context), [[], []])
+  const networks = podNetworks({ networks: specs, records: live, configurations, host })
+  const plugins = configurations.flatMap((each) => each.plugins)
+  return {
+    nowMs,
+    networks,
+    runtimes,
+    configurations,
+    agents: lookAtAgents(plugins),
+    readiness: await look.at(
+      'host',
+      asRoot(() => eachOf(configurations, (each) => lookAtReadiness(context, each))),
+      [],
+    ),
+    pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
+    ...defined({
+      kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
+      // A container has no state of its node, whose links it may see.
+      state:
+        hasState() || (why === undefined && hasOwnLinks(host))
+          ? await look.at(
+              ['network', 'addresses', 'ports'],
+              asRoot(() => stateOf(context, listed, look)),
+              undefined,
+            )
+          : undefined,
+      firewalls: await look.at(
+        'firewall',
+        asRoot(() => lookAtFirewalls(run, { specs, networks })),
+        undefined,
+      ),
+      limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
+      log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
+      pod:
+        options.pod === undefined
+          ? undefined
+          : await look.at(
+              'network',
+              asRoot(() => pod(context, options)),
+              undefined,
+            ),
+      probe:
+        options.isProbed === true
+          ? await look.at(
+              'probe',
+              asRoot(() => probed(configurations)),
+              undefined,
+            )
+          : undefined,
+    }),
+    notLooked: [...look.notLooked, ...podsOfOthers()],
+  }
+}
+
+/** The pod that was asked about. */
+async function pod(context: CallContext, options: LookOptions): Promise<PodFacts | undefined> {
+  if (options.pod === undefined) return undefined
+  const sandboxes = options.isRuntimeAsked ? await sandboxesOf(options.pod, options.endpoint) : []
+  return await lookAtPod(context, options.pod, { hasState: hasState(), sandboxes })
+}
+
+/** Of the list that the first runtime uses. */
+function probed(configurations: NodeFacts['configurations']): Promise<ProbeFacts> {
+  const used = configurations.find(({ file }) => file !== undefined)
+  return probeNode(used === undefined ? undefined : { ...used.runtime, ...used })
+}
+
+/** A directory that is named is looked at wherever it is. */
+function isMeant({ confDir }: Named): (group: Group) => boolean {
+  return (group) => group !== 'configuration' || confDir === undefined
+}
+
+type Recorded = readonly [readonly NetworkSpec[], readonly AttachmentRecord[]]
+
+function recorded(context: CallContext): Recorded {
+  return hasState() ? [allNetworks(), livePods(context)] : [[], []]
+}
+
+/** Those that one look is for. */
+type Groups = readonly Group[]
+
+type Look = ReturnType<typeof openLook>
+
+function openLook(progress: Progress) {
+  const notLooked: NotLooked[] = []
+  const at = async <T, E>(group: Group | Groups, body: () => T | Promise<T>, otherwise: E): Promise<T | E> => {
+    const groups = [group].flat()
+    progress(`looking at ${groups[0]}`)
+    try {
+      return await body()
+    } catch (error) {
+      if (error instanceof CniError && error.id === 'call-interrupted') throw error
+      const why = whyOf(error)
+      const isNews = (each: Group) => !notLooked.some((other) => other.group === each && other.why === why)
+      notLooked.push(...groups.filter(isNews).map((each) => ({ group: each, why })))
+      return otherwise
+    }
+  }
+  return { at, notLooked: notLooked as readonly NotLooked[], add: (each: NotLooked) => notLooked.push(each) }
+}
+
+/** Rules, namespaces and state are root's to see. */
+function asRoot<T>(body: () => Promise<T>): () => Promise<T> {
+  return async () => {
+    if (!isRoot()) throw new Error(needsRoot)
+    return await body()
+  }
+}
+
+const isRoot = () => process.geteuid?.() === 0
+const needsRoot = 'it needs root: run it with sudo'
+
+function whyOf(error: unknown): string {
+  if (error instanceof CniError) return `${error.message}${error.details === undefined ? '' : `: ${error.details}`}`
+  return (error as Error).message
+}
+
+/** Where a tool does not run in pods, the rest of the state is seen all the same. */
+async function stateOf(context: CallContext, listed: Listed, look: Look): Promise<StateFacts> {
+  const state = await lookAtState(context, listed)
+  for (const why of state.podsNotSeen) look.add({ group: 'network', why })
+  return state
+}
+
+function configurationsOf(look: Look, { facts, found }: Runtimes) {
+  const byDirectory = new Map(facts.map((runtime) => [`${runtime.name} ${runtime.confDir}`, runtime]))
+  return [...byDirectory.values()].map((runtime) => {
+    const configuration = lookAtConfiguration(runtime, found)
+    if (configuration.couldNotLook === true)
+      look.add({ group: 'configuration', why: `a file of ${runtime.confDir} may not be read` })
+    return configuration
+  })
+}
+
+function named({ confDir, binDirs }: Named) {
+  return {
+    ...(confDir === undefined ? {} : { confDir, source: '--config-dir' }),
+    ...(binDirs === undefined ? {} : { binDirs }),
+  }
+}
+
+async function eachOf<A, B>(all: readonly A[], body: (one: A) => Promise<readonly B[]>): Promise<readonly B[]> {
+  const found: B[] = []
+  for (const one of all) found.push(...(await body(one)))
+  return found
+}
+
+/** Entries that the limit counts: permanent ones and those of multicast do not (net/core/neighbour.c). */
+async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: number }> {
+  const { stdout } = await run({ file: 'ip', args: ['-j', 'neigh', 'show'] })
+  const all = readDocuments(stdout).map((entry) => String(entry['dst'] ?? ''))
+  const six = all.filter((address) => familyOf(address) === 6).length
+  return { 4: all.length - six, 6: six }
+}
+
+async function logged(run: Run, nowMs: number, file: string | undefined) {
+  const lines = await readLog(run, nowMs, file)
+  // Whom the journal shows nothing it does not tell so; a file that may not be read has failed by now.
+  if (file === undefined && lines?.length === 0 && !isRoot()) throw new Error(needsRoot)
+  return lines === undefined ? undefined : errorsIn(lines)
+}

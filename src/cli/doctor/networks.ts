@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The networks of pods on this node: those that state knows, and those of the configuration in use.
+
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { familyOf, firstOf, formatAddress, formatCidr, networkOf, next, parseCidr } from '../../cni/model/address.ts'
+import { CniError } from '../../cni/model/error.ts'
+import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
+import type { CallContext } from '../../commands/call/context.ts'
+import type { Listed } from '../../commands/teardown/collect.ts'
+import { status } from '../../commands/verbs/status.ts'
+import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
+import type { NetworkSpec } from '../../plan/model/attachment.ts'
+import type { ObservedNamespace } from '../../plan/model/observed.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { acceptedOf } from '../../plan/rules/host-accept.ts'
+import { networkFiles } from '../../system/files/state.ts'
+import { upstreamAddresses, upstreamLeases } from '../../system/ipam/upstream-leases.ts'
+import { takenAddresses } from '../../system/store/addresses.ts'
+import { readOwn } from '../lint/own-plugin.ts'
+import { overlapOf, subnetsOf } from '../lint/semantics.ts'
+import { asOwn } from '../node/list.ts'
+import type { ConfigurationFacts, PluginFacts, PodNetwork, PoolFacts, ReadinessFacts } from './facts.ts'
+
+/** What is known beforehand. `records`: of live pods. */
+interface NetworkSources {
+  readonly networks: readonly NetworkSpec[]
+  readonly records: readonly AttachmentRecord[]
+  readonly configurations: readonly ConfigurationFacts[]
+  readonly host: ObservedNamespace
+}
+
+/** All of them; one of state is not named again for its configuration. */
+export function podNetworks({ networks, records, configurations, host }: NetworkSources): readonly PodNetwork[] {
+  const ofState = networks.map((network) => ofSpec(network, records))
+  const known = new Set(ofState.map(({ name }) => name))
+  const used = configurations.filter(({ network }) => network !== undefined && !known.has(network))
+  return [...ofState, ...used.flatMap((each) => ofConfiguration(each, host))]
+}
+
+function ofSpec(network: NetworkSpec, records: readonly AttachmentRecord[]): PodNetwork {
+  const { name, bridge, masquerade, ranges = [] } = network
+  const pods = records.filter(({ key }) => key.network === name.replace(/\/chained$/, ''))
+  const ends = bridge === undefined ? pods.flatMap(({ spec }) => spec?.host?.name ?? []) : [bridge.name]
+  const gateway = bridge?.gateway === undefined ? [] : [bridge.gateway.name]
+  const subnets = [...(masquerade?.subnets ?? []), ...ranges, ...(bridge?.addresses ?? [])].flatMap(canonical)
+  return {
+    name,
+    subnets: [...new Set(subnets)],
+    links: [...ends, ...gateway],
+    accepts: acceptedOf(network).length > 0,
+    isSetUp: pods.length > 0,
+  }
+}
+
+/** Of another plugin, or of trestle before the first pod. */
+function ofConfiguration(
+  { network = '', plugins }: ConfigurationFacts,
+  host: ObservedNamespace,
+): readonly PodNetwork[] {
+  const [main] = plugins
+  if (main === undefined) return []
+  const subnets = plugins.flatMap(({ conf }) => subnetsOf({ conf, steps: [], index: 0 }))
+  const links = bridgeOf(main)
+  const isThere = links.some((name) => {
+    const addresses = host.links.get(name)?.addresses.flatMap(canonical) ?? []
+    return overlapOf(subnets, addresses) !== undefined
+  })
+  const other = isThere ? undefined : otherBridge(main, host, links)
+  const known = { name: network, subnets: [...new Set(subnets)], links, accepts: false, isSetUp: isThere }
+  return [{ ...known, ...(other === undefined || subnets.length === 0 ? {} : { otherBridge: other }) }]
+}
+
+/** The bridge plugin refuses one that has another IPv4 address than the gateway, unless it may flush it. */
+function otherBridge({ type, conf }: PluginFacts, host: ObservedNamespace, links: readonly string[]) {
+  const isGateway = lookUp(conf, 'isGateway') === true || lookUp(conf, 'isDefaultGateway') === true
+  if (type !== 'bridge' || !isGateway || lookUp(conf, 'forceAddress') === true) return undefined
+  const [name = ''] = links
+  const addresses = (host.links.get(name)?.addresses ?? []).filter((cidr) => familyOf(cidr) === 4)
+  if (addresses.length === 0) return undefined
+  return { name, addresses, hasPorts: [...host.links.values()].some(({ master }) => master === name) }
+}
+
+function bridgeOf({ type, conf, isOwn }: PluginFacts): readonly string[] {
+  const delegate = lookUp(conf, 'delegate')
+  const holder = type === 'flannel' && typeof delegate === 'object' && delegate !== null ? delegate : conf
+  const name = lookUp(holder as Readonly<Record<string, unknown>>, 'bridge')
+  const hasBridge =
+    type === 'bridge' || type === 'flannel' || (isOwn && (lookUp(conf, 'mode') ?? 'bridge') === 'bridge')
+  return hasBridge ? [typeof name === 'string' && name !== '' ? name : 'cni0'] : []
+}
+
+function canonical(cidr: string): readonly string[] {
+  const parsed = parseCidr(cidr)
+  return parsed === undefined ? [] : [formatCidr(networkOf(parsed))]
+}
+
+/** An address that a pod of the range may have: the third, behind the gateway. */
+export function podOf(subnet: string): readonly string[] {
+  const cidr = parseCidr(subnet)
+  const address = cidr === undefined ? undefined : next(firstOf(cidr))
+  const pod = address === undefined ? undefined : next(address)
+  return pod === undefined ? [] : [formatAddress(pod)]
+}
+
+// How much of the ranges is taken, and whether the next ADD would succeed: STATUS, asked in this process.
+
+/** trestle's reading of the plugin of a network: of a bridge or ptp plugin with host-local, its ranges alone. */
+function confOf({ conf }: PluginFacts, network: string): NetConf | undefined {
+  const own = { ...asOwn({ ...conf, type: 'trestle' }) }
+  return readOwn({ conf: own, steps: [], index: 0 }, { name: network, version: '1.0.0' }).conf
+}
+
+/** The pools of the configuration in use. */
+export function lookAtPools({ network = '', plugins }: ConfigurationFacts, listed: Listed): readonly PoolFacts[] {
+  return plugins.flatMap((plugin) => {
+    const isHostLocal = !plugin.isOwn && plugin.ipamType === 'host-local'
+    if (!plugin.isOwn && !isHostLocal) return []
+    const only = isHostLocal ? { ...plugin, conf: { ipam: plugin.conf['ipam'] } } : plugin
+    const ipam = confOf(only, network)?.ipam
+    return ipam?.kind === 'pool' ? poolsOf(network, ipam, { isHostLocal, listed }) : []
+  })
+}
+
+function poolsOf(
+  network: string,
+  ipam: PoolIpam,
+  { isHostLocal, listed }: { readonly isHostLocal: boolean; readonly listed: Listed },
+): readonly PoolFacts[] {
+  const files = networkFiles(network)
+  const upstream = isHostLocal
+    ? upstreamLeases(ipam.dataDir, network).map(({ address }) => address)
+    : upstreamAddresses(ipam.dataDir, network)
+  const taken = [...new Set([...(isHostLocal ? [] : takenAddresses(files, ipam.cooldownS)), ...upstream])]
+  return ipam.rangeSets.map((set) => {
+    const inSet = countedOf(set, ipam.exclude, taken)
+    const leases = upstreamLeases(ipam.dataDir, network).filter(({ address }) => inSet.includes(address))
+    const leaked = leases.filter(({ containerId }) => listed !== undefined && !listed.has(containerId))
+    return {
+      network,
+      ranges: describeSet(set),
+      taken: inSet.length,
+      total: capacity(set, ipam.exclude),
+      ...(isHostLocal && listed !== undefined ? { leaked: leaked.map(({ address }) => address) } : {}),
+      directory: isHostLocal ? `${ipam.dataDir}/${network}` : files.addresses,
+      isHostLocal,
+    }
+  })
+}
+
+/** What STATUS says of each plugin of trestle in the configuration in use. */
+export async function lookAtReadiness(
+  context: CallContext,
+  { network = '', plugins, runtime }: ConfigurationFacts,
+): Promise<readonly ReadinessFacts[]> {
+  const all: ReadinessFacts[] = []
+  for (const plugin of plugins.filter(({ isOwn }) => isOwn)) {
+    const conf = confOf(plugin, network)
+    if (conf === undefined) continue
+    try {
+      await status(context, { ...statusCall, path: runtime.binDirs }, conf)
+    } catch (error) {
+      if (!(error instanceof CniError)) throw error
+      all.push({ network, id: error.id, message: error.message, details: error.details ?? '' })
+    }
+  }
+  return all
+}
+
+const statusCall = {
+  verb: 'STATUS',
+  containerId: '',
+  netns: '',
+  ifName: '',
+  args: { ip: [], gateway: [] },
+  path: [],
+  ownTypes: [],
+} as const

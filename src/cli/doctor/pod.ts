@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks at one pod: its records, what libcni remembers, its sandboxes, and how its links, addresses, routes and rules
+// are in the kernel now.
+
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
+import type { CallContext } from '../../commands/call/context.ts'
+import { observeFor } from '../../commands/call/observe-ops.ts'
+import { difference } from '../../plan/difference/difference.ts'
+import { describeElement } from '../../plan/model/elements.ts'
+import type { Observed, ObservedLink, ObservedRoute } from '../../plan/model/observed.ts'
+import type { Op } from '../../plan/model/op.ts'
+import type { AttachmentRecord } from '../../plan/model/record.ts'
+import { setSpec } from '../../plan/model/sets.ts'
+import { type CachedAttachment, podIpsOf } from '../../plan/upstream/libcni-cache.ts'
+import { netnsState } from '../../system/kernel/netns.ts'
+import { observeHost } from '../../system/kernel/observe.ts'
+import { allRecords } from '../../system/store/records.ts'
+import { allCachedAttachments } from '../../system/upstream/libcni-cache.ts'
+import { runtimeSockets } from '../node/runtimes.ts'
+import type { Finding } from './checks/finding.ts'
+import type { PodAttachment, PodFacts, PodSandbox } from './facts.ts'
+import { expectedOfRecord } from './state.ts'
+
+/** The shortest beginning of a container id that is taken for one, as crictl shows them. */
+const leastId = 6
+
+/** Everything that is known. `hasState`: there is a state directory; `sandboxes`: of this pod. */
+export async function lookAtPod(
+  context: CallContext,
+  asked: string,
+  { hasState, sandboxes }: { readonly hasState: boolean; readonly sandboxes: readonly PodSandbox[] },
+): Promise<PodFacts> {
+  const isMeant = (containerId: string, pod: string | undefined) =>
+    pod === asked || sandboxes.some(({ id }) => id === containerId) || isIdOf(asked, containerId)
+  const records = (hasState ? allRecords() : []).flatMap(({ record }) =>
+    isMeant(record.key.containerId, podOf(record)) && record.key.role !== 'ipam' ? [record] : [],
+  )
+  const isRecorded = ({ network, containerId, ifName }: CachedAttachment) =>
+    records.some(({ key }) => key.network === network && key.containerId === containerId && key.ifName === ifName)
+  const cached = allCachedAttachments().filter(
+    (each) => isMeant(each.containerId, podInArgs(each)) && !isRecorded(each),
+  )
+  const attachments = [
+    ...(await Promise.all(records.map((record) => ofRecord(context, record)))),
+    ...(await Promise.all(cached.map((each) => ofCache(context, each)))),
+  ]
+  return { asked, sandboxes, attachments, names: namesOf(asked, attachments, sandboxes) }
+}
+
+/** Whether `asked` is a container id, or the beginning of this one. */
+function isIdOf(asked: string, containerId: string): boolean {
+  return !asked.includes('/') && asked.length >= leastId && containerId.startsWith(asked)
+}
+
+function namesOf(asked: string, attachments: readonly PodAttachment[], sandboxes: readonly PodSandbox[]) {
+  const ids = [...attachments.map(({ containerId }) => containerId), ...sandboxes.map(({ id }) => id)]
+  const pods = [...attachments.flatMap(({ pod }) => pod ?? []), ...sandboxes.map(({ pod }) => pod)]
+  // Messages have the beginning of an id (plan/model/record.ts, describeHolder).
+  return [...new Set([asked, ...pods, ...ids.map((id) => id.slice(0, 13))])]
+}
+
+function podOf({ pod }: AttachmentRecord): string | undefined {
+  return pod === undefined ? undefined : `${pod.namespace}/${pod.name}`
+}
+
+function podInArgs({ args }: CachedAttachment): string | undefined {
+  const of = (key: string) => args.find(([name]) => name === key)?.[1]
+  const [namespace, name] = [of('K8S_POD_NAMESPACE'), of('K8S_POD_NAME')]
+  return namespace === undefined || name === undefined ? undefined : `${namespace}/${name}`
+}
+
+async function ofRecord(context: CallContext, record: AttachmentRecord): Promise<PodAttachment> {
+  const { key, netns, createdAt, spec, pendingCleanup = [] } = record
+  const pod = podOf(record)
+  const state = netnsState(netns)
+  const ops = expectedOfRecord(record)
+  const observed = state === 'live' ? await observeFor(context, netns.path, ops).catch(() => undefined) : undefined
+  return {
+    containerId: key.containerId,
+    network: key.network,
+    ifName: key.ifName,
+    source: 'record',
+    ...(pod === undefined ? {} : { pod }),
+    createdAt,
+    netns: state === 'live' ? netns.path : `${netns.path} (${state === 'gone' ? 'it is gone' : 'it cannot be seen'})`,
+    links: observed === undefined ? recordedLinks(record) : linksNow(record, observed),
+    addresses: (spec?.ips ?? []).map(({ address }) => address),
+    routes: observed === undefined ? (spec?.routes ?? []).map(routeText) : routesNow(observed, key.ifName),
+    hostPorts: (spec?.hostPorts?.ports ?? []).map(
+      (port) => `${port.hostIp ?? '*'}:${port.hostPort}/${port.protocol} to ${inUrl(port.podIp)}:${port.containerPort}`,
+    ),
+    rules: ops.flatMap((op) => ownRule(op, record)),
+    differences: observed === undefined ? [] : differencesOf(ops, observed),
+    pendingCleanup,
+  }
+}
+
+function differencesOf(ops: readonly Op[], observed: Observed): readonly string[] {
+  return [...new Set(difference(ops, observed).flatMap(({ found }) => found))]
+}
+
+/** Elements that name an address, a port or a link of this pod; the rest are the network's. */
+function ownRule(op: Op, { spec }: AttachmentRecord): readonly string[] {
+  if (op.kind !== 'nft.add') return []
+  const addresses = (spec?.ips ?? []).map(({ address }) => bareAddress(address))
+  const links = [spec?.host?.name, spec?.chained?.hostLink]
+  const isOwn = [...op.key, ...(op.value ?? [])].some((field) => addresses.includes(field) || links.includes(field))
+  return isOwn ? [`${setSpec(op.set).kernelName}: ${describeElement(op)}`] : []
+}
+
+/** RFC 3986, 3.2.2. */
+function inUrl(address: string): string {
+  return familyOf(address) === 6 ? `[${address}]` : address
+}
+
+function recordedLinks({ key, spec }: AttachmentRecord): readonly string[] {
+  const on = spec?.port === undefined ? '' : ` on ${spec.port.bridge}`
+  return [...(spec?.host === undefined ? [] : [`${spec.host.name}${on}`]), `${key.ifName} in the pod`]
+}
+
+function linksNow({ key, spec }: AttachmentRecord, { host, pod }: Observed): readonly string[] {
+  const name = spec?.host?.name ?? spec?.chained?.hostLink
+  const onNode = name === undefined ? [] : [linkText(name, host.links.get(name), 'on the node')]
+  return [...onNode, linkText(key.ifName, pod?.links.get(key.ifName), 'in the pod')]
+}
+
+function linkText(name: string, link: ObservedLink | undefined, where: string): string {
+  if (link === undefined) return `${name} is not there ${where}`
+  const port = link.master === undefined ? '' : `, port of ${link.master}`
+  return `${name} ${where}: ${link.up ? 'up' : 'down'}, ${link.mac}, MTU ${link.mtu}${port}`
+}
+
+/** RT_TABLE_MAIN (rtnetlink(7)). */
+const mainTable = 254
+
+function routesNow({ pod }: Observed, ifName: string): readonly string[] {
+  const isOfPod = ({ dev, dst }: ObservedRoute) => (dev === undefined || dev === ifName) && !/^fe80:/.test(dst)
+  return (pod?.routes.get(mainTable) ?? []).filter(isOfPod).map(routeText)
+}
+
+function routeText({ dst, gw }: Pick<ObservedRoute, 'dst' | 'gw'>): string {
+  const to = dst === '0.0.0.0/0' || dst === '::/0' ? 'default' : dst
+  return gw === undefined ? to : `${to} by ${gw}`
+}
+
+/** Of another plugin: what it answered, and its links on the node as they are now. */
+async function ofCache(context: CallContext, cached: CachedAttachment): Promise<PodAttachment> {
+  const { containerId, network, ifName, netns, result } = cached
+  const pod = podInArgs(cached)
+  const names = result.interfaces.filter(({ sandbox = '' }) => sandbox === '').map(({ name }) => name)
+  const host = names.length === 0 ? undefined : await observeHost(context.run).catch(() => undefined)
+  const linkOf = (name: string) =>
+    host === undefined ? `${name} on the node, as it was made` : linkText(name, host.links.get(name), 'on the node')
+  return {
+    containerId,
+    network,
+    ifName,
+    source: 'libcni',
+    ...(pod === undefined ? {} : { pod }),
+    netns,
+    links: [...names.map(linkOf), `${ifName} in the pod, as it was made`],
+    addresses: podIpsOf(cached).map(({ address }) => address),
+    routes: result.routes.map(routeText),
+    hostPorts: [],
+    rules: [],
+    differences: [],
+    pendingCleanup: [],
+  }
+}
+
+// Which findings concern one pod: those that name it, and those of the node, which concern all. Findings of other pods,
+// and errors that others were logged with, do not.
+
+/** An error of the last hour, and the pods that it was logged with. */
+interface Logged {
+  readonly id: string
+  readonly pods: readonly string[]
+}
+
+/** Findings that name a pod, its address, its port or its link. */
+const ofOnePod: readonly string[] = [
+  'interface-lost',
+  'pod-differs',
+  'port-differs',
+  'limit-missing',
+  'pending-cleanup',
+  'route-elsewhere',
+  'mtu-larger',
+  'port-taken',
+  'record-partial',
+]
+
+/** What dead pods left is nothing to one that lives. */
+const ofDeadPods: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'unsure', 'other-host']
+
+/** Whether a finding is about this pod or the whole node. `log`: what was logged, with the pods of each error. */
+export function concerns(pod: PodFacts, { id, group, on, seen }: Finding, log: readonly Logged[]): boolean {
+  if (group === 'log') {
+    const pods = log.find((each) => each.id === id)?.pods ?? []
+    return pods.length === 0 || pods.some((name) => pod.names.includes(name))
+  }
+  const words = `${on} ${seen}`
+  const links = pod.attachments.flatMap((each) => each.links.filter(isOnNode).map((text) => text.split(' ')[0] ?? ''))
+  const addresses = pod.attachments.flatMap((each) => each.addresses.map((text) => text.replace(/\/.*/, '')))
+  const isNamed = [...pod.names, ...links, ...addresses].some((name) => name !== '' && hasWord(words, name))
+  if (ofOnePod.includes(id)) return isNamed
+  return isNamed || !ofDeadPods.includes(id)
+}
+
+/** eth0 of the pod is not that of the node. */
+function isOnNode(link: string): boolean {
+  return link.includes(' on the node')
+}
+
+/** 10.0.0.2 is not in 10.0.0.21. */
+function hasWord(text: string, word: string): boolean {
+  const at = text.indexOf(word)
+  if (at < 0) return false
+  const isPart = (char: string | undefined) => char !== undefined && /[\w.:]/.test(char)
+  const [before, after] = [text[at - 1], text[at + word.length]]
+  const isEnd = !isPart(after) || after === ':' || /^[.:](?:\s|$)/.test(text.slice(at + word.length))
+  return (!isPart(before) && (isEnd || /^[0-9a-f]{13}$/.test(word))) || hasWord(text.slice(at + word.length), word)
+}
+
+/** What is known nowhere: neither recorded, nor listed, nor logged. */
+export function isUnknown({ sandboxes, attachments, names }: PodFacts, log: readonly Logged[]): boolean {
+  const isLogged = log.some(({ pods }) => pods.some((pod) => names.includes(pod)))
+  return sandboxes.length + attachments.length === 0 && !isLogged
+}
+
+// Which sandboxes the runtimes list for a pod.
+
+const timeoutMs = 5000
+
+/** Those of the pod; one that does not answer lists none. `endpoint`: to ask in place of all that are found. */
+export async function sandboxesOf(asked: string, endpoint: string | undefined): Promise<readonly PodSandbox[]> {
+  const sockets = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
+  const all = (await Promise.all(sockets.map((socket) => listOf(socket).catch(() => [])))).flat()
+  return all.filter(({ id, pod }) => pod === asked || isIdOf(asked, id))
+}
+
+async function listOf(socket: string): Promise<readonly PodSandbox[]> {
+  // Only this command pays for gRPC.
+  const { openCri } = await import('../cri/client.ts')
+  const { SandboxState } = await import('../cri/runtime-v1.ts')
+  const cri = openCri(socket, { timeoutMs })
+  try {
+    const { items } = await cri.call('ListPodSandbox', {})
+    return items.map(({ id, metadata, state }) => ({
+      id,
+      pod: `${metadata?.namespace}/${metadata?.name}`,
+      isReady: state === SandboxState.ready,
+    }))
+  } finally {
+    cri.close()
+  }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtimes of the node: what they say of their directories and of the network.
+
+import { existsSync, readlinkSync, statfsSync } from 'node:fs'
+import { linkIfThere } from '../../system/files/if-there.ts'
+import { askSocket } from '../node/ask-runtime.ts'
+import { processesOf } from '../node/processes.ts'
+import { defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
+import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'
+import { type Group, groups } from './checks/check.ts'
+import type { RuntimeFacts } from './facts.ts'
+
+const timeoutMs = 5000
+
+/** What people say instead of the runtime: its directories, its socket. */
+export interface Named {
+  readonly confDir?: string
+  readonly binDirs?: readonly string[]
+  readonly endpoint?: string
+}
+
+/** Where runtimes look by themselves. */
+export const defaults = { confDir: defaultConfDir, binDirs: [defaultBinDir] } as const
+
+/** The runtimes, and those among them that were found on the node, as `trestle lint` has them. */
+export interface Runtimes {
+  readonly facts: readonly RuntimeFacts[]
+  readonly found: readonly NodeRuntime[]
+}
+
+/** Asks each runtime of this node, or the one that is named. */
+export async function lookAtRuntimes({ confDir, binDirs, endpoint }: Named): Promise<Runtimes> {
+  const found = endpoint === undefined ? await ofThisNode() : []
+  const all = endpoint === undefined ? found.map(factsOf) : [await askOne(endpoint.replace(/^unix:\/\//, ''))]
+  const facts = all.map((runtime) => ({
+    ...runtime,
+    ...(confDir === undefined ? {} : { confDir, source: '--config-dir' }),
+    ...(binDirs === undefined ? {} : { binDirs }),
+  }))
+  return { facts, found }
+}
+
+/** One in another network namespace is that of another node, in a container of this one. */
+async function ofThisNode(): Promise<readonly NodeRuntime[]> {
+  const own = networkNamespaceOf('self')
+  const all = await nodeRuntimes({ timeoutMs })
+  return all.filter(({ pid }) => pid === undefined || networkNamespaceOf(pid) === own)
+}
+
+function factsOf(found: NodeRuntime): RuntimeFacts {
+  const { runtime, pid, socket, settings, source, root, notReady, isDenied } = found
+  const isSilent = pid !== undefined && socket === undefined && isDenied !== true && process.geteuid?.() === 0
+  return {
+    name: runtime,
+    text: runtimeText(found),
+    confDir: `${root}${settings.confDir}`,
+    binDirs: settings.binDirs.map((directory) => `${root}${directory}`),
+    source,
+    ...(socket === undefined ? {} : { socket }),
+    ...(isSilent ? { silent: `${runtimeText(found)} runs, and does not answer over CRI` } : {}),
+    ...(notReady === undefined ? {} : { notReady }),
+  }
+}
+
+async function askOne(socket: string): Promise<RuntimeFacts> {
+  const unknown = { name: 'containerd', text: `the runtime at ${socket}`, socket, ...defaults, source: 'its defaults' }
+  try {
+    const { runtime, answer, notReady } = await askSocket(socket, timeoutMs)
+    return {
+      ...unknown,
+      name: runtime,
+      text: `${runtime} at ${socket}`,
+      ...(answer === undefined ? {} : { ...answer.settings, source: answer.source }),
+      ...(notReady === undefined ? {} : { notReady }),
+    }
+  } catch (error) {
+    return { ...unknown, silent: (error as Error).message }
+  }
+}
+
+function networkNamespaceOf(pid: number | 'self'): string {
+  try {
+    return readlinkSync(`/proc/${pid}/ns/net`)
+  } catch {
+    return ''
+  }
+}
+
+// Whether this is a container that sees nothing of its node: then what is missing here says nothing about the node.
+
+/** The pid namespace that the kernel starts with (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
+const firstPidNamespace = 'pid:[4026531836]'
+
+/** statfs(2). */
+const OVERLAYFS_MAGIC = 0x794c7630
+
+const nodePrograms = ['containerd', 'crio', 'cri-dockerd', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
+
+/** What is the node's own, and not to be seen from a container without its processes and files: all but a probe. */
+export const groupsOfNode: readonly Group[] = groups.filter((group) => group !== 'probe')
+
+/**
+ * Why nothing of a node can be seen from here; undefined where this is a node. One that is a container itself, as with
+ * kind, has its runtime beside us.
+ */
+export function containerReason(env: Readonly<Record<string, string | undefined>> = process.env): string | undefined {
+  if (linkIfThere('/proc/self/ns/pid') === firstPidNamespace || !isMarked(env)) return undefined
+  if (processesOf(nodePrograms).length > 0) return undefined
+  const cure = 'run it on the node itself, or with its pid and network namespaces and its directories'
+  return `it runs in a container that sees neither the processes nor the files of its node: ${cure}`
+}
+
+/** Kubernetes tells every pod where the API server is; podman and systemd-nspawn set `container`. */
+function isMarked(env: Readonly<Record<string, string | undefined>>): boolean {
+  const isNamed = Boolean(env['KUBERNETES_SERVICE_HOST'] || env['container'])
+  return isNamed || existsSync('/run/.containerenv') || (existsSync('/.dockerenv') && isOverlay('/'))
+}
+
+function isOverlay(path: string): boolean {
+  try {
+    return statfsSync(path).type === OVERLAYFS_MAGIC
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// State against the kernel: what `restore` and `gc` would do, without doing it, and what pods have inside.
+
+import { existsSync } from 'node:fs'
+import { ownType } from '../../cni/model/own-type.ts'
+import type { CallContext } from '../../commands/call/context.ts'
+import { observeFor } from '../../commands/call/observe-ops.ts'
+import { judgeOrphans } from '../../commands/recover/kernel-orphans.ts'
+import { judgeReservations } from '../../commands/recover/orphan-reservations.ts'
+import { judgeAll, type Listed } from '../../commands/teardown/collect.ts'
+import { restore } from '../../commands/verbs/restore.ts'
+import { podDifference } from '../../plan/difference/difference.ts'
+import { keyOfHostLink } from '../../plan/model/names.ts'
+import type { ObservedNamespace } from '../../plan/model/observed.ts'
+import type { Op } from '../../plan/model/op.ts'
+import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
+import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
+import { cachedTypes, isPartOurs, mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
+import { namesIn } from '../../system/files/files.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { hostStateOf } from '../../system/kernel/host-namespace.ts'
+import { findListeners, textsOf } from '../../system/kernel/listening.ts'
+import { identityOfNetns, netnsState } from '../../system/kernel/netns.ts'
+import { uplinkMtu } from '../../system/kernel/uplink.ts'
+import { misplaced } from '../../system/store/misplaced.ts'
+import { allRecords } from '../../system/store/records.ts'
+import { allCachedAttachments, cachedAttachment } from '../../system/upstream/libcni-cache.ts'
+import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
+
+/** Each costs a process in its namespace, so many at a time. */
+const mostPods = 200
+const podsAtOnce = 8
+
+/** Whether there is a state directory. */
+export function hasState(): boolean {
+  return existsSync(stateRoot())
+}
+
+/** Whether a pod's end on the node says that it is of trestle: of that there is state, or it was lost. */
+export function hasOwnLinks({ links }: ObservedNamespace): boolean {
+  return [...links.values()].some(({ name, alias }) => keyOfHostLink(name, alias) !== undefined)
+}
+
+/** Finished attachments of this node whose pods live. */
+export function livePods({ identity }: CallContext): readonly AttachmentRecord[] {
+  if (!hasState()) return []
+  return allRecords().flatMap(({ isPending, record }) =>
+    !isPending && hostStateOf(record.writer, identity) === 'here' && netnsState(record.netns) === 'live'
+      ? [record]
+      : [],
+  )
+}
+
+/** Looks; nothing is changed. Throws CniError as `restore` and `gc` do. `listed`: what runtimes list. */
+export async function lookAtState(context: CallContext, listed: Listed): Promise<StateFacts> {
+  const live = livePods(context)
+  const { parts, elsewhere } = await restore(context, false)
+  const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
+  const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
+  const mtu = uplinkMtu()
+  const inside = await lookIntoPods(context, pods.slice(0, mostPods))
+  return {
+    differences: parts.differences.map(asDifference),
+    state: parts.state,
+    accepts: parts.accepts,
+    lost: parts.lost.flatMap((spec) => isLive(spec) ?? []).map(nameOf),
+    elsewhere,
+    partial: live.filter(({ spec, key }) => spec === undefined && key.role !== 'ipam').map(nameOf),
+    pods: inside.filter(({ found }) => found.length > 0),
+    podsNotLooked: Math.max(0, pods.length - mostPods),
+    podsNotSeen: reasonsOf(inside),
+    pendingCleanups: allRecords().flatMap(({ record }) => (record.pendingCleanup === undefined ? [] : [record])),
+    attachments: await judgeAll(context, listed),
+    reservations: await judgeReservations(context, listed),
+    orphans: await judgeOrphans(context, listed),
+    inTheWay: misplaced(),
+    damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
+    ports: live.flatMap(listeners),
+    mtus: live.flatMap((record) => {
+      const { spec } = record
+      return spec?.host === undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
+    }),
+    ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
+    podsOf: countByNetwork(live),
+  }
+}
+
+function asDifference({ op, found }: { readonly op: Op; readonly found: readonly string[] }): Difference {
+  const dev = 'dev' in op ? op.dev : 'name' in op ? op.name : ''
+  return { kind: op.kind, dev, found }
+}
+
+/** What a look into a pod gave. `why`: it could not be looked into, which says nothing about the pod. */
+type Inside = PodName & { readonly found: readonly string[]; readonly why?: string }
+
+async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]): Promise<readonly Inside[]> {
+  const all: Inside[] = []
+  for (let at = 0; at < records.length; at += podsAtOnce) {
+    const some = records.slice(at, at + podsAtOnce)
+    all.push(...(await Promise.all(some.map((record) => lookIntoPod(context, record)))))
+  }
+  return all
+}
+
+/** As CHECK, of what is in the pod; the result that libcni keeps says what later plugins changed. */
+async function lookIntoPod(context: CallContext, record: AttachmentRecord): Promise<Inside> {
+  const name = nameOf(record)
+  const ops = expectedOfRecord(record)
+  const inPod = ops.filter((op) => op.in === 'pod')
+  try {
+    const found = podDifference(ops, await observeFor(context, record.netns.path, inPod))
+    return { ...name, found: [...new Set(found)] }
+  } catch (error) {
+    // A pod that ends while we look has nothing that differs.
+    const isGone = netnsState(record.netns) !== 'live'
+    return { ...name, found: [], ...(isGone ? {} : { why: (error as Error).message }) }
+  }
+}
+
+/** Each reason once: a tool that does not run is missed in every pod. */
+function reasonsOf(all: readonly Inside[]): readonly string[] {
+  const unseen = Map.groupBy(all, ({ why }) => why)
+  return [...unseen].flatMap(([why, pods]) =>
+    why === undefined ? [] : [`the inside of ${pods.length === 1 ? '1 pod' : `${pods.length} pods`}: ${why}`],
+  )
+}
+
+function nameOf(record: AttachmentRecord): PodName {
+  const { pod, key } = record
+  return { pod: describeHolder(record), ...(pod === undefined ? {} : { sandbox: key.containerId }) }
+}
+
+function listeners(record: AttachmentRecord) {
+  const found = findListeners(record.spec?.hostPorts?.ports ?? []).map(textsOf)
+  return found.map(({ what, where }) => ({ port: what, listener: where, pod: describeHolder(record) }))
+}
+
+function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const { key } of records) if (key.role !== 'ipam') counts.set(key.network, (counts.get(key.network) ?? 0) + 1)
+  return counts
+}
+
+// Pods of other plugins, which are not compared with the kernel: said, so that nobody takes it for an all-clear.
+
+/**
+ * One reason for all such pods that live, by libcni's results; none where there is no such pod. `lo` is no pod's
+ * network: containerd attaches it to each pod, also to those of trestle, as a network `cni-loopback`
+ * (containerd/go-cni, WithLoNetwork).
+ */
+export function podsOfOthers(): readonly NotLooked[] {
+  const cached = allCachedAttachments().filter(({ ifName, netns }) => ifName !== 'lo' && isLive(netns))
+  const others = cached.filter((attachment) => !isPartOurs(attachment))
+  const types = [...new Set(others.flatMap((attachment) => cachedTypes(attachment).slice(0, 1)))].toSorted()
+  return types.length === 0
+    ? []
+    : [{ group: 'network', why: `pods of ${types.join(', ')} are not compared with the kernel`, isPartial: true }]
+}
+
+function isLive(path: string): boolean {
+  return path !== '' && netnsState(identityOfNetns(path)) === 'live'
+}
+
+// What is expected of a pod by its record, and by the result that libcni keeps: later plugins may have changed it.
+
+/** Everything that should hold for it, as CHECK compares it with the kernel; nothing of a record without a spec. */
+export function expectedOfRecord({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
+  if (spec === undefined) return []
+  const cached = cachedAttachment(key)
+  const byResult = cached === undefined ? spec : expectedBy(cached.result, spec, netns.path).spec
+  const now = withLaterMtu(byResult, cached && mtuSetLater(cached, { type: ownType, role: 'main' }))
+  return expectedOps(now, network, { all: network === undefined ? [] : [network] })
+}

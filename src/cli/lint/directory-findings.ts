@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is wrong with a directory as a whole, from what each runtime makes of it.
+
+import { statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import { oneLine } from '../../cni/model/error.ts'
+import { namesIfThere, textIfThere } from '../../system/files/if-there.ts'
+import type { RuntimeName } from '../node/ask-runtime.ts'
+import { processesOf } from '../node/processes.ts'
+import type { FileLint } from './file.ts'
+import { type Finding, findingIn } from './finding.ts'
+import type { Candidate, Choice, Prediction } from './predict.ts'
+import { overlapOf, subnetsOf } from './semantics.ts'
+import { mainTypes } from './upstream-keys.ts'
+
+/** A file that runtimes read. */
+export interface LookedAt {
+  readonly lint: FileLint
+  readonly candidate: Candidate
+  /** It may not be read by whoever runs lint; a runtime may. */
+  readonly isDenied?: true
+}
+
+interface DirectoryAbout {
+  readonly directory: string
+  readonly looked: readonly LookedAt[]
+  readonly prediction: Prediction
+  /** The runtimes of the node that read it; empty where that is not known: then it is looked at for all of them. */
+  readonly names: readonly RuntimeName[]
+  /** Names that no runtime reads. */
+  readonly others: readonly string[]
+}
+
+/** Everything that concerns more than one file, or that one file does to a runtime. */
+export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
+  const { directory, looked, others } = about
+  const ignored = others.map((name) => {
+    return findingIn(join(directory, name), { id: 'wrong-extension', message: 'no runtime reads it' })
+  })
+  if (looked.length === 0) {
+    const message = others.length === 0 ? 'it is empty' : 'no file of it ends in .conflist, .conf or .json'
+    return [findingIn(directory, { id: 'dir-empty', message }), ...ignored]
+  }
+  return [
+    ...consequences(about),
+    ...later(about),
+    ...sameNames(about),
+    ...overlaps(about),
+    ...bridges(about),
+    ...markBits(about),
+    ...ignored,
+    ...(isDifferenceTold(about) ? [] : difference(about)),
+  ]
+}
+
+/** Whether a file has a finding of its own that keeps a runtime from it: one cause is one finding. */
+function isToldOf({ lint }: LookedAt): boolean {
+  return lint.findings.some(({ id, severity }) => severity === 'error' || id === 'bin-dir-missing')
+}
+
+/** What runtimes make of a file that has no such finding; of others the report's last lines tell it (`choicesText`). */
+function consequences(about: DirectoryAbout): readonly Finding[] {
+  const told = new Set(about.looked.filter(isToldOf).map(({ lint }) => lint.file))
+  return [...stops(about), ...skips(about)].filter(({ file }) => !told.has(file))
+}
+
+/** Whether what makes the runtimes differ is a file with such a finding: one that stops some of them, or is skipped. */
+function isDifferenceTold({ looked, prediction: { containerd, skipped, cnitool } }: DirectoryAbout): boolean {
+  const stoppers = [containerd, ...cnitool.map(({ choice }) => choice)].map((choice) =>
+    choice.file === undefined ? choice.stoppedBy : undefined,
+  )
+  const isSkipped = skipped.some(({ file }) => file === containerd.file)
+  const inTheWay = [...stoppers, isSkipped ? containerd.file : undefined]
+  return looked.some((each) => inTheWay.includes(each.candidate.name) && isToldOf(each))
+}
+
+/** What concerns a runtime that is not on this node is no finding. */
+function isHere(names: readonly RuntimeName[], name: RuntimeName): boolean {
+  return names.length === 0 || names.includes(name)
+}
+
+function stops({ directory, names, prediction: { containerd, cnitool } }: DirectoryAbout): readonly Finding[] {
+  const found: Finding[] = []
+  if (isHere(names, 'containerd') && containerd.file === undefined && containerd.stoppedBy !== undefined) {
+    const message = `containerd reads it first and loads nothing: ${containerd.reason}`
+    found.push(findingIn(join(directory, containerd.stoppedBy), { id: 'containerd-stops', message }))
+  }
+  for (const { network, choice } of cnitool) {
+    if (choice.file !== undefined || choice.stoppedBy === undefined) continue
+    const message = `cnitool does not find the network ${network} behind it`
+    found.push(findingIn(join(directory, choice.stoppedBy), { id: 'cnitool-stops', message }))
+  }
+  return found
+}
+
+function skips({ directory, names, prediction: { skipped } }: DirectoryAbout): readonly Finding[] {
+  if (!isHere(names, 'CRI-O')) return []
+  return skipped.map(({ file, reason }) => {
+    return findingIn(join(directory, file), { id: 'cri-o-skips', message: `CRI-O skips it: ${reason}` })
+  })
+}
+
+/** Files that are whole and that neither containerd nor CRI-O takes for the default network. */
+function later({ directory, looked, prediction: { containerd, crio } }: DirectoryAbout): readonly Finding[] {
+  const used = [containerd.file, crio.file]
+  const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
+  const first = looked[0]?.candidate.name
+  const taken = looked.map(({ candidate }) => candidate).filter(({ name }) => used.includes(name))
+  return whole.map(({ candidate }) => {
+    const message = `${first} is before it in the order of names`
+    const cluster = shadowedCluster(candidate, taken)
+    const found = { id: 'sorted-later', message } as const
+    if (cluster === undefined) return findingIn(join(directory, candidate.name), found)
+    const told = `${message}: pods do not get the network of ${cluster}`
+    return findingIn(join(directory, candidate.name), { ...found, message: told, severity: 'warning' })
+  })
+}
+
+function sameNames({ looked }: DirectoryAbout): readonly Finding[] {
+  const first = new Map<string, string>()
+  return looked.flatMap(({ lint, candidate: { name, load } }) => {
+    if ('problem' in load || load.name === '') return []
+    const other = first.get(load.name)
+    if (other === undefined) first.set(load.name, name)
+    if (other === undefined) return []
+    return [findingIn(lint.file, { id: 'same-network', message: `its network ${load.name} is also in ${other}` })]
+  })
+}
+
+function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
+  const whole = looked.filter(({ candidate }) => !('problem' in candidate.load))
+  const pools = whole.map(({ lint, candidate }) => {
+    return { name: candidate.name, lint, subnets: (lint.list?.plugins ?? []).flatMap(subnetsOf) }
+  })
+  return pools.flatMap(({ lint, subnets }, at) =>
+    pools.slice(0, at).flatMap((other) => {
+      if (other.lint.list?.name === lint.list?.name) return []
+      const both = overlapOf(subnets, other.subnets)
+      if (both === undefined) return []
+      const message = `its subnet ${both[0]} overlaps with ${both[1]} of ${other.name}`
+      return [findingIn(lint.file, { id: 'subnets-overlap', message })]
+    }),
+  )
+}
+
+/** Networks of different names that name one bridge: said once a bridge, at the last of them. */
+function bridges({ looked }: DirectoryAbout): readonly Finding[] {
+  const byBridge = new Map<string, LookedAt[]>()
+  for (const each of looked) {
+    const named = (each.lint.list?.plugins ?? []).flatMap(({ conf }) => bridgeOf(conf) ?? [])
+    for (const name of named) byBridge.set(name, [...(byBridge.get(name) ?? []), each])
+  }
+  return [...byBridge].flatMap(([bridge, all]) => {
+    const networks = [...new Set(all.map(({ lint }) => lint.list?.name))]
+    const last = all.at(-1)
+    if (networks.length < 2 || last === undefined) return []
+    const message = `${networks.length} networks are on the bridge ${bridge}: ${networks.join(', ')}`
+    return [findingIn(last.lint.file, { id: 'bridge-shared', message })]
+  })
+}
+
+/** Bits of the mark: the lowest is used (plan/rules/accept-mark.ts). */
+function markBits({ looked }: DirectoryAbout): readonly Finding[] {
+  const bits = looked.flatMap(({ lint }) =>
+    (lint.list?.plugins ?? []).flatMap(({ conf }) => {
+      const firewall = lookUp(conf, 'firewall')
+      const bit = isObject(firewall) ? lookUp(firewall, 'acceptMarkBit') : undefined
+      return typeof bit === 'number' ? [{ lint, bit }] : []
+    }),
+  )
+  const lowest = Math.min(...bits.map(({ bit }) => bit))
+  return bits
+    .filter(({ bit }) => bit !== lowest)
+    .map(({ lint, bit }) => {
+      const message = `firewall.acceptMarkBit is ${bit}, and ${lowest} in another file: ${lowest} is used for both`
+      return findingIn(lint.file, { id: 'mark-bits-differ', message })
+    })
+}
+
+/** Of the runtimes that are here. cnitool is a person's: alone it is good to know. */
+function difference({ directory, names, prediction }: DirectoryAbout): readonly Finding[] {
+  const { containerd, crio, cnitool } = prediction
+  const choices = [
+    ...(isHere(names, 'containerd') ? [{ who: 'containerd uses', choice: containerd }] : []),
+    ...(isHere(names, 'CRI-O') ? [{ who: 'CRI-O', choice: crio }] : []),
+  ]
+  const [first] = choices
+  if (first === undefined) return []
+  const network = first.choice.file === undefined ? undefined : first.choice.network
+  const byName = cnitool.find((each) => each.network === network)?.choice
+  const areSame = choices.every(({ choice }) => choice.file === first.choice.file)
+  if (areSame && (byName === undefined || byName.file === first.choice.file)) return []
+  const tool = byName === undefined ? [] : [`cnitool ${network} ${named(byName)}`]
+  const message = [...choices.map(({ who, choice }) => `${who} ${named(choice)}`), ...tool].join(', ')
+  const isForPeople = choices.length === 1
+  return [findingIn(directory, { id: 'runtimes-differ', message, ...(isForPeople ? { severity: 'note' } : {}) })]
+}
+
+function named(choice: Choice): string {
+  return choice.file ?? 'nothing'
+}
+
+/**
+ * The choices in words, a line each, for the end of the report; of runtimes only those of the node, if they are known.
+ */
+export function choicesText({ containerd, crio, cnitool }: Prediction, names: readonly RuntimeName[] = []): string {
+  const lines = [
+    ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
+    ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
+    // Its code is dockershim's, which skips what is broken as CRI-O does (cri-dockerd network/cni,
+    // getDefaultCNINetwork).
+    ...(names.includes('cri-dockerd') ? [choiceText('cri-dockerd', crio)] : []),
+    ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
+  ]
+  return `${lines.map(oneLine).join('\n')}\n`
+}
+
+function choiceText(who: string, choice: Choice): string {
+  if (choice.file === undefined) return `${who} uses nothing: ${choice.reason}`
+  return `${who} uses ${choice.file} (network ${choice.network || 'without a name'})`
+}
+
+// A cluster's network behind the file of something else: "pods get addresses of the wrong range" (flannel#1437).
+
+/** Plugins whose agents write the file themselves: it is there because the cluster is to use it. */
+const clusterTypes: readonly string[] = [
+  ...['flannel', 'calico', 'cilium-cni', 'antrea', 'weave-net', 'kube-ovn', 'ovn-k8s-cni-overlay', 'aws-cni'],
+  ...['azure-vnet', 'terway'],
+]
+
+/** The plugin of a cluster in this file, where a runtime takes one of `used` with nothing but an upstream plugin. */
+function shadowedCluster({ load }: Candidate, used: readonly Candidate[]): string | undefined {
+  const first = typeOf(load)
+  const isPlain = used.some((each) => mainTypes.includes(typeOf(each.load) ?? ''))
+  return first !== undefined && clusterTypes.includes(first) && isPlain ? first : undefined
+}
+
+function typeOf(load: Candidate['load']): string | undefined {
+  return 'problem' in load ? undefined : load.types[0]
+}
+
+/** The bridge that a plugin uses; without a name it is cni0 (bridge.go; flannel delegates to bridge). */
+export function bridgeOf(conf: Readonly<Record<string, unknown>>): string | undefined {
+  const type = lookUp(conf, 'type')
+  if (type === 'flannel') {
+    const given = lookUp(conf, 'delegate')
+    const delegate = isObject(given) ? given : {}
+    return bridgeOf({ ...delegate, type: lookUp(delegate, 'type') ?? 'bridge' })
+  }
+  const name = lookUp(conf, 'bridge')
+  if (typeof name === 'string' && name !== '') return name
+  return type === 'bridge' ? 'cni0' : undefined
+}
+
+// Whether a running containerd watches the directory that is there now. It watches the one that was there when it
+// started and never looks for another (containerd, cni_conf_syncer.go); containerd 2 ends when that one is removed.
+
+/** statfs(2): on an overlay the inode of a watch is not the one that stat(2) tells. */
+const OVERLAYFS_MAGIC = 0x794c7630
+
+/** The pids of running containerds that watch something, and not this directory. Empty where that cannot be told. */
+export function notWatching(directory: string): readonly number[] {
+  try {
+    if (statfsSync(directory).type === OVERLAYFS_MAGIC) return []
+    const { ino } = statSync(directory, { bigint: true })
+    const isElsewhere = (pid: number) => {
+      const watched = watchedInodes(pid)
+      return watched.length > 0 && !watched.includes(ino)
+    }
+    // In another mount namespace the path is that of another directory: a node in a container.
+    const here = processesOf(['containerd']).filter(({ root }) => root === '')
+    return here.map(({ pid }) => pid).filter(isElsewhere)
+  } catch {
+    return []
+  }
+}
+
+/** The inodes of its inotify watches: proc(5), /proc/PID/fdinfo, `inotify wd:1 ino:9e7e sdev:800013`. */
+function watchedInodes(pid: number): readonly bigint[] {
+  const files = namesIfThere(`/proc/${pid}/fdinfo`)
+  return files.flatMap((fd) => {
+    const found = textIfThere(`/proc/${pid}/fdinfo/${fd}`).matchAll(/^inotify wd:\S+ ino:([0-9a-f]+) /gm)
+    return [...found].map((match) => BigInt(`0x${match[1]}`))
+  })
+}

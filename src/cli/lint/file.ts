@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything about one file, from its text and the programs that its types name.
+
+import { usualMode } from '../../cni/config/config-bridge.ts'
+import { ipamRoleKeys } from '../../cni/config/config-schema.ts'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import { ownType } from '../../cni/model/own-type.ts'
+import { modeNamed } from '../../plan/modes/modes.ts'
+import { nearestWord } from '../shell/nearest-word.ts'
+import { type Finding, type Found, findingIn, findingOf, type Source } from './finding.ts'
+import { shown } from './json.ts'
+import { type Form, formOf, type ListRead, type PluginEntry, readList, withVersionCures } from './list.ts'
+import { rangesInUse } from './node.ts'
+import { ipamProblems } from './other-ipam.ts'
+import { valueProblems } from './other-values.ts'
+import { keysWithoutEffect, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
+import type { Programs } from './programs.ts'
+import { ownSemantics, pluginSemantics, portmapPlugin } from './semantics.ts'
+import { readSource } from './source.ts'
+import { isPlaceholder, placeholders, standInsOf } from './templates.ts'
+import { unknownKeys } from './unknown-keys.ts'
+import { chainedTypes, mainTypes, upstreamShape } from './upstream-keys.ts'
+import { flannelKeys, ipamTypeMissing, libcniProblems, pathAsType, versionProblem } from './upstream-needs.ts'
+
+/** A file that was looked at. `list` and `form` are absent when it is no JSON object. */
+export interface FileLint {
+  readonly file: string
+  readonly findings: readonly Finding[]
+  readonly form?: Form
+  readonly list?: ListRead
+  readonly root?: Source['root']
+}
+
+/** Looks at a text; `file` is its name, whose end says what it should hold. */
+export function lintText(file: string, text: string, programs: Programs): FileLint {
+  const { source, findings } = readSource(file, text)
+  if (source === undefined) return { file, findings }
+  const form = formOf(file, source.root)
+  const { list, found } = lintSource(source, form, programs)
+  const all = [...findings, ...found.map((each) => findingOf(source, each))]
+  return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
+}
+
+/** What is found in a JSON object, each with the steps to its place in it. */
+export function lintSource(
+  source: Source,
+  form: Form,
+  programs: Programs,
+): { readonly list: ListRead; readonly found: readonly Found[] } {
+  const list = readList(source, form)
+  const head: NetworkHead = { name: nameOf(list), version: list.version ?? '1.1.0' }
+  const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, { list, programs }))
+  const templates = placeholders(source.root)
+  // What a placeholder makes wrong is the placeholder's finding.
+  const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
+  const unfilled = [...templates, ...standInsOf(source)]
+  const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, unfilled))
+  return { list, found: withVersionCures([...templates, ...others], list, programs) }
+}
+
+/** A name that ADD takes, where the file has none: the rest of it is read all the same. */
+function nameOf({ name }: ListRead): string {
+  return name !== undefined && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name) ? name : 'unnamed'
+}
+
+function byPlace(a: Finding, b: Finding): number {
+  return (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0)
+}
+
+function binDir(file: string, programs: Programs): readonly Finding[] {
+  const { absence } = programs
+  if (absence === undefined) return []
+  const message = `the types of its plugins were not checked: ${absence.message}`
+  return [findingIn(file, { id: 'bin-dir-missing', message, cure: absence.cure })]
+}
+
+/** Every chained entry of trestle behind the first one. */
+function chainedTwice(plugins: readonly PluginEntry[], programs: Programs): readonly Found[] {
+  const isChained = ({ conf, index }: PluginEntry) => {
+    const type = lookUp(conf, 'type')
+    const mode = modeNamed(lookUp(conf, 'mode') ?? usualMode(index > 0))
+    return typeof type === 'string' && programs.isOwn(type) && mode?.order === 'chained'
+  }
+  const [first, ...more] = plugins.filter(isChained)
+  return more.map(({ steps }): Found => {
+    const message = `trestle is chained twice: it is plugins[${first?.index}] already`
+    return { id: 'chained-twice', message, steps: [...steps, 'type'], isAboutValue: true }
+  })
+}
+
+interface About {
+  readonly list: ListRead
+  readonly programs: Programs
+}
+
+function lintPlugin(entry: PluginEntry, head: NetworkHead, about: About): readonly Found[] {
+  const type = lookUp(entry.conf, 'type')
+  if (typeof type !== 'string' || type === '') {
+    return [typeMissing(entry, type)]
+  }
+  const body = about.programs.isOwn(type)
+    ? lintOwn(entry, head, about.programs)
+    : lintOther(entry, { type, head, ...about })
+  return [...programProblems(entry, type, about), ...pluginSemantics(entry), ...body]
+}
+
+function typeMissing({ conf, steps }: PluginEntry, type: unknown): Found {
+  const id = 'type-missing'
+  if (type !== undefined) {
+    const message = type === '' ? 'the plugin has no type' : `type: ${shown(type)} is no text`
+    return { id, message, steps: [...steps, 'type'] }
+  }
+  const message = 'the plugin has no type'
+  const meant = Object.keys(conf).find((key) => nearestWord(key, ['type']) !== undefined)
+  if (meant === undefined) return { id, message, steps }
+  return { id, message, cure: `write "type" for ${shown(meant)}`, steps: [...steps, meant] }
+}
+
+function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): readonly Found[] {
+  const unknown = unknownOwnKeys(entry.conf, entry.steps)
+  const { found, conf } = readOwn(entry, head)
+  const mode = conf?.mode ?? usualMode(entry.index > 0)
+  return [
+    ...unknown,
+    ...found,
+    ...keysWithoutEffect(entry, mode),
+    ...(conf === undefined ? [] : [...ownSemantics(entry, conf), ...rangesInUse(entry, conf, programs.host?.())]),
+  ]
+}
+
+/** Keys of trestle that no upstream plugin has: whoever writes them means trestle. */
+const trestleOnly = ['podcidr', 'nonMasqueradeCIDRs', 'removeWhenEmpty', 'allowOverlap']
+
+function lintOther(entry: PluginEntry, about: About & { type: string; head: NetworkHead }): readonly Found[] {
+  const { conf, steps } = entry
+  const { type, head, programs } = about
+  const ours = trestleOnly.filter((key) => lookUp(conf, key) !== undefined)
+  const keysOfOurs = ours.map((key): Found => {
+    const message = `${key} is a key of trestle, and the type is ${shown(type)}`
+    return { id: 'key-of-trestle', message, steps: [...steps, key] }
+  })
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const delegated = typeof ipamType === 'string' && programs.isOwn(ipamType) ? delegatedToUs(entry, head) : []
+  const found: Found[] = [...keysOfOurs, ...delegated, ...tooEarly(entry, type), ...libcniProblems(entry)]
+  const shape = upstreamShape(type, ipamType)
+  if (shape === undefined) return [...found, ...flannelKeys(entry, type)]
+  const ofIpam = ipamProblems(entry, type, head)
+  found.push(...valueProblems(entry, type), ...(hasVirtualMachine(about.list) ? ofIpam.filter(isOfPod) : ofIpam))
+  found.push(...ipamTypeMissing(entry, type))
+  if (!programs.hasDirectory) found.push(...versionProblem(entry, type, about.list.version))
+  // Of a plugin that refuses each ADD it is no matter what pods would get.
+  if (found.length === 0) found.push(...portmapPlugin(entry))
+  const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
+  const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asNote)
+  // What is not there because it is misspelt is one finding.
+  const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
+  return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
+}
+
+/** tc-redirect-tap of Firecracker: the guest takes its default route from the result's gateway, not from a route. */
+function hasVirtualMachine({ plugins }: ListRead): boolean {
+  return plugins.some(({ conf }) => lookUp(conf, 'type') === 'tc-redirect-tap')
+}
+
+function isOfPod({ id }: Found): boolean {
+  return id !== 'no-default-route'
+}
+
+/** kubenet's key in the bridge plugin, which never read it; minikube and AKS write it to this day. */
+function asNote(found: Found): Found {
+  return found.steps?.at(-1) === 'addIf' ? { ...found, severity: 'note' } : found
+}
+
+function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[] {
+  if (index > 0 || !chainedTypes.includes(type)) return []
+  const message = `${type} is the first plugin, and works on the interface of one before it`
+  return [{ id: 'chained-first', message, steps: [...steps, 'type'], isAboutValue: true }]
+}
+
+/** A second plugin that makes an interface, under the name that the first one has taken. */
+function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
+  const typeOf = ({ conf }: PluginEntry): string => String(lookUp(conf, 'type'))
+  const makes = (entry: PluginEntry): boolean => {
+    const makes = modeNamed(lookUp(entry.conf, 'mode'))?.order === 'interface'
+    const isMaking = programs.isOwn(typeOf(entry)) && (makes || entry.index === 0)
+    return isMaking || mainTypes.includes(typeOf(entry))
+  }
+  const [first, ...others] = plugins.filter(makes)
+  return others.map((entry): Found => {
+    const before = typeOf(first as PluginEntry)
+    const message = `${typeOf(entry)} makes the interface of the pod, and ${before} before it does, too`
+    return { id: 'two-main-plugins', message, steps: [...entry.steps, 'type'], isAboutValue: true }
+  })
+}
+
+/** Another plugin with trestle as its IPAM: the keys in `ipam` are ours. */
+function delegatedToUs({ conf, steps }: PluginEntry, head: NetworkHead): readonly Found[] {
+  const ipam = isObject(conf['ipam']) ? { ...conf['ipam'], type: ownType } : conf['ipam']
+  const entry: PluginEntry = { conf: { ipam, capabilities: conf['capabilities'] }, steps, index: 0 }
+  const shape = ipamRoleKeys?.keys?.get('ipam')?.shape
+  const unknown = unknownKeys(conf['ipam'], [...steps, 'ipam'], { shape, whole: {}, what: 'trestle' })
+  return [...unknown, ...readOwn(entry, head).found]
+}
+
+function programProblems({ conf, steps }: PluginEntry, type: string, { list, programs }: About): readonly Found[] {
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  const ofType = [...steps, 'type']
+  const ofIpamType = [...steps, 'ipam', 'type']
+  const paths = [pathAsType(type, ofType), pathAsType(ipamType, ofIpamType)]
+  if (!programs.hasDirectory) return paths.flatMap((each) => each ?? [])
+  const [path, ipamPath] = paths.map((each) => (each === undefined ? {} : { cause: each.cause, cure: each.cure }))
+  const problem = programs.problemOf(type, list.version)
+  const own: readonly Found[] =
+    problem === undefined ? [] : [{ ...problem, ...path, steps: ofType, isAboutValue: true }]
+  const inProcess: readonly unknown[] = [ownType, type, 'host-local', 'static']
+  const isInProcess = programs.isOwn(type) && inProcess.includes(ipamType)
+  if (typeof ipamType !== 'string' || ipamType === '' || isInProcess) return own
+  // An IPAM plugin is asked in the version of the list, too.
+  const ofIpam = programs.problemOf(ipamType, list.version)
+  return ofIpam === undefined ? own : [...own, { ...ofIpam, ...ipamPath, steps: ofIpamType, isAboutValue: true }]
+}

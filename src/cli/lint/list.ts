@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is around the plugins: name, versions and the list itself (CNI spec 1.1.0, section 1). The keys of a list match
+// exactly, as in libcni; those of a single configuration without case.
+
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import { atLeast, type CniVersion, supportedVersions } from '../../cni/model/version.ts'
+import { nearestWord } from '../shell/nearest-word.ts'
+import type { Found, Source } from './finding.ts'
+import type { Step } from './json.ts'
+import { shown } from './json.ts'
+import type { Programs } from './programs.ts'
+import { isRemark, shapeOf, unknownKey } from './unknown-keys.ts'
+
+/** nerdctl finds its networks by these (netutil.go), podman keeps labels in `args` (cni_types.go). */
+const toolKeys = ['nerdctlID', 'nerdctlLabels', 'args']
+
+/** A list, or one plugin alone. */
+export type Form = 'list' | 'single'
+
+/** One plugin of the file. */
+export interface PluginEntry {
+  readonly conf: Readonly<Record<string, unknown>>
+  readonly steps: readonly Step[]
+  /** Place in the list, from 0. */
+  readonly index: number
+}
+
+/** A file as a network. */
+export interface ListRead {
+  readonly name: string | undefined
+  readonly version: CniVersion | undefined
+  readonly plugins: readonly PluginEntry[]
+  readonly found: readonly Found[]
+}
+
+const listKeys = ['cniVersion', 'cniVersions', 'name', 'disableCheck', 'disableGC', 'loadOnlyInlinedPlugins', 'plugins']
+
+/** The form that the file's name says, or else what it holds. */
+export function formOf(file: string, root: Source['root']): Form {
+  if (file.endsWith('.conflist')) return 'list'
+  if (/\.(conf|json)$/.test(file)) return 'single'
+  return 'plugins' in root ? 'list' : 'single'
+}
+
+/** Reads what is around the plugins. */
+export function readList({ root }: Source, form: Form): ListRead {
+  const get = (key: string): unknown => (form === 'list' ? root[key] : lookUp(root, key))
+  const version = readVersion(get('cniVersion'), form === 'list' ? root['cniVersions'] : undefined)
+  const { plugins, found } = form === 'list' ? readPlugins(root) : readSingle(root)
+  const name = get('name')
+  const all = [...nameProblems(name), ...version.found, ...found, ...switchProblems(root, form)]
+  const isUsable = typeof name === 'string' && name !== ''
+  return {
+    name: isUsable ? name : undefined,
+    version: version.version,
+    plugins,
+    found: [...all, ...keyProblems(root, form)],
+  }
+}
+
+function nameProblems(name: unknown): readonly Found[] {
+  const steps = ['name']
+  if (name === undefined || name === null || name === '') {
+    return [{ id: 'name-missing', message: 'the network has no name', steps: name === '' ? steps : [] }]
+  }
+  if (typeof name !== 'string') return [{ id: 'name-missing', message: `name: ${shown(name)} is no text`, steps }]
+  if (/^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name)) return []
+  return [{ id: 'name-invalid', message: `name: ${shown(name)} has characters that are not allowed`, steps }]
+}
+
+/** The version that libcni gives to the plugins: the newest of all that are named and known. */
+function readVersion(one: unknown, many: unknown): { version: CniVersion | undefined; found: readonly Found[] } {
+  const found: Found[] = []
+  const named = Array.isArray(many) ? many : []
+  if (many !== undefined && (!Array.isArray(many) || !many.every((each) => typeof each === 'string'))) {
+    found.push({ id: 'wrong-type', message: `cniVersions: ${shown(many)} is no list of texts`, steps: ['cniVersions'] })
+  }
+  if (one !== undefined && one !== null && typeof one !== 'string') {
+    const message = `cniVersion: ${shown(one)} is no text`
+    return { version: undefined, found: [...found, { id: 'wrong-type', message, steps: ['cniVersion'] }] }
+  }
+  const newest = supportedVersions.findLast((version) => one === version || named.includes(version))
+  if (newest !== undefined) return { version: newest, found: [...found, ...oldVersion(newest)] }
+  if (one === undefined || one === null || one === '') {
+    const message = 'there is no cniVersion: it counts as 0.1.0'
+    return { version: '0.1.0', found: [...found, { id: 'cni-version-missing', message, steps: [] }] }
+  }
+  return { version: undefined, found: [...found, unknownVersion(one)] }
+}
+
+function unknownVersion(version: string): Found {
+  const longer = supportedVersions.find((known) => known.startsWith(`${version}.`))
+  const meant = longer ?? nearestWord(version, supportedVersions)
+  const message = `cniVersion: ${shown(version)} is no version of CNI`
+  const hint = meant === undefined ? message : `${message}; did you mean "${meant}"?`
+  return { id: 'cni-version-unknown', message: hint, steps: ['cniVersion'], isAboutValue: true }
+}
+
+function oldVersion(version: CniVersion): readonly Found[] {
+  if (atLeast(version, '1.1.0')) return []
+  const missing = atLeast(version, '0.4.0') ? 'STATUS and GC' : 'CHECK, STATUS and GC'
+  return [{ id: 'cni-version-old', message: `with ${version} no runtime calls ${missing}`, steps: ['cniVersion'] }]
+}
+
+function readPlugins(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {
+  const { plugins } = root
+  const missing = (message: string, { cure, key = 'plugins' }: { cure?: string; key?: string } = {}) => {
+    return { plugins: [], found: [{ id: 'plugins-missing', message, cure, steps: [key] }] } as const
+  }
+  if (plugins === undefined) {
+    const isSingle = lookUp(root, 'type') !== undefined
+    const cure = 'rename the file to .conf, or add "plugins"'
+    if (isSingle) return missing('this is one plugin, not a list of them', { cure })
+    const meant = Object.keys(root).find((key) => nearestWord(key, ['plugins']) !== undefined)
+    if (meant === undefined) return missing("no 'plugins' key")
+    return missing("no 'plugins' key", { cure: `write "plugins" for ${shown(meant)}`, key: meant })
+  }
+  if (!Array.isArray(plugins))
+    return missing(`plugins: ${shown(plugins)} is no list`, { cure: 'use "plugins": [ { … } ]' })
+  if (plugins.length === 0) return missing('plugins: the list is empty')
+  return entriesOf(plugins)
+}
+
+function entriesOf(plugins: readonly unknown[]): Pick<ListRead, 'plugins' | 'found'> {
+  const entries: PluginEntry[] = []
+  const found: Found[] = []
+  for (const [index, conf] of plugins.entries()) {
+    const steps = ['plugins', index]
+    if (!isObject(conf)) {
+      found.push({
+        id: 'wrong-type',
+        message: `plugins[${index}]: ${shown(conf)} is no object`,
+        cure: 'use { … }',
+        steps,
+      })
+    } else entries.push({ conf, steps, index })
+  }
+  return { plugins: entries, found }
+}
+
+function readSingle(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {
+  if (lookUp(root, 'plugins') === undefined) return { plugins: [{ conf: root, steps: [], index: 0 }], found: [] }
+  const message = 'this is a list of plugins, and the file is not named .conflist'
+  const found: Found = { id: 'list-in-conf', message, steps: ['plugins'] }
+  const { plugins } = readPlugins(root)
+  const type = lookUp(root, 'type')
+  if (typeof type !== 'string' || type === '') return { plugins, found: [found] }
+  // With a type beside the list libcni loads the file, as that plugin alone.
+  const cause = `only .conflist files may have \`plugins\`: runtimes call the ${shown(type)} at the top alone`
+  return { plugins, found: [{ ...found, cause, cure: 'rename it to .conflist, and remove the type beside plugins' }] }
+}
+
+/** Booleans of a list; libcni takes the words "true" and "false" as well. */
+function switchProblems(root: Source['root'], form: Form): readonly Found[] {
+  if (form !== 'list') return []
+  return ['disableCheck', 'disableGC', 'loadOnlyInlinedPlugins'].flatMap((key): readonly Found[] => {
+    const value = root[key]
+    if (value === undefined || typeof value === 'boolean' || /^(true|false)$/i.test(String(value))) return []
+    return [
+      {
+        id: 'wrong-type',
+        message: `${key}: ${shown(value)} is not true or false`,
+        cure: 'use true or false',
+        steps: [key],
+      },
+    ]
+  })
+}
+
+/** What is written beside `plugins` reaches no plugin. */
+const plugin = shapeOf([
+  'ipam',
+  'podcidr',
+  'bridge',
+  'mode',
+  'capabilities',
+  'ipMasq',
+  'isGateway',
+  'isDefaultGateway',
+  'mtu',
+  'dns',
+])
+const whole = { keys: new Map([['plugins', { name: 'plugins', shape: { items: plugin } }]]) }
+
+function keyProblems(root: Source['root'], form: Form): readonly Found[] {
+  if (form !== 'list') return []
+  // One plugin where a list belongs is one finding.
+  if (root['plugins'] === undefined && lookUp(root, 'type') !== undefined) return []
+  const known = [...listKeys, ...toolKeys]
+  const unknown = Object.keys(root).filter((key) => !known.includes(key) && !isRemark(key))
+  return unknown.map((key) => {
+    const found = unknownKey([key], key, { shape: shapeOf(listKeys), whole, what: 'a list' })
+    // Other tools keep what they need to know of a network there, too.
+    return found.cure === undefined ? { ...found, severity: 'note' } : found
+  })
+}
+
+// Which cniVersion to write: one that the plugins of the file speak. To name the newest of the specification where a
+// plugin stops before it would break the node.
+
+/**
+ * The findings about an old or missing cniVersion with a cure that the plugins allow, or without those that have none.
+ */
+export function withVersionCures(found: readonly Found[], list: ListRead, programs: Programs): readonly Found[] {
+  if (!programs.hasDirectory) return found
+  const types = list.plugins.map(({ conf }) => lookUp(conf, 'type')).filter((type) => typeof type === 'string')
+  // One that is not there, or does not answer, may be older than all of them.
+  const haveAllAnswered = types.every((type) => programs.problemOf(type, undefined) === undefined)
+  const newest = supportedVersions.findLast((version) =>
+    types.every((type) => programs.problemOf(type, version)?.id !== 'plugin-version'),
+  )
+  if (newest === undefined) return found
+  return found.flatMap((each): readonly Found[] => {
+    if (!haveAllAnswered) return each.id === 'cni-version-old' && newest === list.version ? [] : [each]
+    if (each.id === 'cni-version-missing') return [{ ...each, cure: `add "cniVersion": "${newest}"` }]
+    if (each.id !== 'cni-version-old') return [each]
+    return newest === list.version ? [] : [{ ...each, cure: `use "cniVersion": "${newest}"` }]
+  })
+}

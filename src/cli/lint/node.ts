@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the node itself has against a configuration: subnets of its interfaces. Looked at by root where the plugins are
+// installed; a configuration that is written elsewhere is not compared with that machine.
+
+import { spawnSync } from 'node:child_process'
+import { lookUp } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
+import { openContext } from '../../commands/call/context.ts'
+import { readDocuments, readLinks } from '../../compile/read-ip.ts'
+import { describeOverlap, rangeOverlaps } from '../../plan/ipam/range-overlap.ts'
+import type { ObservedNamespace } from '../../plan/model/observed.ts'
+import { gatewaySide } from '../../plan/modes/build-spec.ts'
+import { gatewayModes } from '../../plan/modes/modes.ts'
+import { defaultMarkBit } from '../../plan/rules/accept-mark.ts'
+import { trustedZone } from '../../plan/rules/host-accept.ts'
+import { isFirewalldRunning } from '../../system/firewalls/host-accept.ts'
+import { earlierDrops } from '../../system/firewalls/mark-accept.ts'
+import { pathWithTools } from '../../system/process/runner.ts'
+import type { FileLint } from './file.ts'
+import { type Finding, type Found, findingIn } from './finding.ts'
+import type { PluginEntry } from './list.ts'
+import { subnetsOf } from './semantics.ts'
+
+const timeoutMs = 5000
+
+/** The links of the node, looked at once; undefined where they cannot be seen, or for anybody but root. */
+export function openNode(): () => ObservedNamespace | undefined {
+  let seen: ObservedNamespace | undefined | 'not yet' = 'not yet'
+  return () => {
+    if (seen === 'not yet') seen = process.geteuid?.() === 0 ? hostLinks() : undefined
+    return seen
+  }
+}
+
+function hostLinks(): ObservedNamespace | undefined {
+  const env = { PATH: pathWithTools(), LC_ALL: 'C' }
+  const { status, stdout } = spawnSync('ip', ['-j', '-d', 'addr', 'show'], {
+    env,
+    encoding: 'utf8',
+    timeout: timeoutMs,
+  })
+  return status === 0 ? { links: readLinks(readDocuments(stdout)), routes: new Map() } : undefined
+}
+
+/** The ranges of the file that an ADD refuses on this node (110); those that a runtime gives are not known. */
+export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNamespace | undefined): readonly Found[] {
+  const isPool = conf.ipam.kind === 'pool' && gatewayModes.includes(conf.mode)
+  if (host === undefined || conf.allowOverlap || !isPool) return []
+  const written = subnetsOf(entry)
+  const found = rangeOverlaps({ network: gatewaySide(conf, []), host, others: [] })
+  const key = entry.conf['ipam'] === undefined ? 'podcidr' : 'ipam'
+  return found
+    .filter(({ range }) => written.includes(range))
+    .map((overlap) => ({ id: 'subnet-in-use', message: describeOverlap(overlap), steps: [...entry.steps, key] }))
+}
+
+// What other firewalls of this node do to the networks of the files: their drops that come before trestle's accept, and
+// firewalld's zone. Looked at by root only; nothing is changed, and where nothing can be seen nothing is said.
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** A firewall key that asks for an accept. */
+interface Accepting {
+  readonly file: string
+  readonly firewall: Fields
+}
+
+/** The findings of the node; none where no file asks for an accept. `isOwn`: of a plugin's `type`. */
+export async function nodeFindings(
+  lints: readonly FileLint[],
+  isOwn: (type: string) => boolean,
+): Promise<readonly Finding[]> {
+  const accepting = lints.flatMap((lint) => acceptingIn(lint, isOwn))
+  const [first] = accepting
+  if (first === undefined || process.geteuid?.() !== 0) return []
+  const { run } = openContext(new AbortController().signal)
+  try {
+    const isRunning = await isFirewalldRunning(run)
+    const ofZone = accepting.filter(({ firewall }) => isRunning && (lookUp(firewall, 'firewalldZone') ?? '') === '')
+    const bits = accepting.map(({ firewall }) => lookUp(firewall, 'acceptMarkBit'))
+    const bit = Math.min(...bits.filter((each) => typeof each === 'number'))
+    const drops = await earlierDrops(run, 2 ** (Number.isFinite(bit) ? bit : defaultMarkBit))
+    return [
+      ...ofZone.map(({ file }) => {
+        const message = `firewalld runs: pods go into its zone ${trustedZone}, and reach every port of the node`
+        return findingIn(file, { id: 'zone-opens-node', message })
+      }),
+      ...drops.map((drop) =>
+        findingIn(first.file, { id: 'drop-before-accept', message: `drops before trestle's accept: ${drop}` }),
+      ),
+    ]
+  } catch {
+    return []
+  }
+}
+
+function acceptingIn({ file, list }: FileLint, isOwn: (type: string) => boolean): readonly Accepting[] {
+  return (list?.plugins ?? []).flatMap(({ conf }) => {
+    const firewall = lookUp(conf, 'firewall')
+    const isOn = isObject(firewall) && lookUp(firewall, 'hostAccept') !== 'off'
+    return isOn && isOwn(String(lookUp(conf, 'type'))) ? [{ file, firewall }] : []
+  })
+}

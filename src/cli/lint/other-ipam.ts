@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and
+// what they take and is yet not meant.
+
+import { lookUp, withKnownKeys } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import {
+  firstOf,
+  formatAddress,
+  formatCidr,
+  includes,
+  lastOf,
+  networkOf,
+  next,
+  overlaps,
+  parseAddress,
+  parseCidr,
+} from '../../cni/model/address.ts'
+import { ownType } from '../../cni/model/own-type.ts'
+import type { Found } from './finding.ts'
+import type { Step } from './json.ts'
+import { keyPathOf } from './json.ts'
+import type { PluginEntry } from './list.ts'
+import { type NetworkHead, readOwn } from './own-plugin.ts'
+import { gateways } from './semantics.ts'
+import { upstreamShape } from './upstream-keys.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** A range or an address with where it is. `network`: what it is in. */
+interface Place {
+  readonly value: Fields
+  readonly network: string
+  readonly steps: readonly Step[]
+}
+
+/** What is wrong or odd with the addresses of a plugin whose `ipam` is host-local or static. */
+export function ipamProblems(written: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
+  const given = lookUp(written.conf, 'ipam')
+  const kind = isObject(given) ? lookUp(given, 'type') : undefined
+  if (kind !== 'host-local' && kind !== 'static') return []
+  // Go matches keys without case.
+  const conf = withKnownKeys(written.conf, upstreamShape(type, kind)) as Fields
+  const entry: PluginEntry = { ...written, conf }
+  const ipam = conf['ipam'] as Fields
+  const read = readAsOurs(entry, ipam, head)
+  if (read.length > 0) return isOfKubeRouter(conf) ? read.map(untilItsAgent) : read
+  const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
+  const places = placesIn(ipam)
+  const odd = [
+    ...gateways(entry.conf),
+    ...(kind === 'static' ? noAddresses(entry.conf, ipam) : []),
+    ...places.flatMap(edges),
+    ...unreachableGateways(entry.conf, ipam, places),
+    ...places.flatMap(publicRange),
+    ...routeProblems(entry.conf, ipam, type),
+  ]
+  return odd.map(at)
+}
+
+/** Its manifests have no range: the agent writes the node's into the file (pkg/utils/cni.go, InsertPodCIDRIntoIPAM). */
+function isOfKubeRouter(conf: Fields): boolean {
+  return conf['type'] === 'bridge' && conf['bridge'] === 'kube-bridge'
+}
+
+function untilItsAgent(found: Found): Found {
+  if (found.isAbsence !== true) return found
+  const message =
+    "ipam has no range: kube-router's agent writes the node's here when it starts; until then ADD is refused"
+  return { ...found, severity: 'note', message, cure: "where it stays so, see the agent's log" }
+}
+
+/** trestle's host-local and static are upstream's: types, ranges and overlaps are refused in the same words. */
+function readAsOurs({ conf, steps }: PluginEntry, ipam: Fields, head: NetworkHead): readonly Found[] {
+  const isEmptyStatic = lookUp(ipam, 'type') === 'static' && lookUp(ipam, 'addresses') === undefined
+  if (isEmptyStatic) return []
+  const entry: PluginEntry = {
+    conf: { type: ownType, ipam, capabilities: conf['capabilities'] ?? {} },
+    steps,
+    index: 0,
+  }
+  const found = readOwn(entry, head).found
+  return found.filter((each) => each.steps?.[steps.length] === 'ipam').map(asUpstream)
+}
+
+/** The cure for a pool without ranges, for host-local: podcidr is a key of trestle. */
+function asUpstream(found: Found): Found {
+  if (found.isAbsence !== true || found.id !== 'range-invalid') return found
+  const ways = '"ranges": [ [ { "subnet": "10.1.2.0/24" } ] ] in ipam, or "capabilities": {"ipRanges": true}'
+  const cure = `add ${ways}; where an agent writes the subnet of the node here (kube-router does), see why it did not`
+  return { ...found, cause: 'host-local has nothing to allocate from: ADD is refused (code 7)', cure }
+}
+
+function placesIn(ipam: Fields): readonly Place[] {
+  const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
+  const ranges = sets.flatMap((set: unknown, i) =>
+    (Array.isArray(set) ? set : []).map((range: unknown, j) => placeOf(range, 'subnet', ['ipam', 'ranges', i, j])),
+  )
+  const addresses = Array.isArray(ipam['addresses']) ? ipam['addresses'] : []
+  const fixed = addresses.map((each: unknown, at) => placeOf(each, 'address', ['ipam', 'addresses', at]))
+  return [placeOf(ipam, 'subnet', ['ipam']), ...ranges, ...fixed].flat()
+}
+
+function placeOf(value: unknown, key: string, steps: readonly Step[]): readonly Place[] {
+  const network = isObject(value) ? value[key] : undefined
+  return isObject(value) && typeof network === 'string' ? [{ value, network, steps: [...steps, key] }] : []
+}
+
+function noAddresses(conf: Fields, { addresses }: Fields): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  const isGiven = Array.isArray(addresses) && addresses.length > 0
+  if (isGiven || capabilities['ips'] === true || conf['args'] !== undefined) return []
+  const message = 'static has no addresses, and the capability ips is not declared: the pod gets none'
+  return [{ id: 'addresses-missing', message, steps: ['ipam'], isAbsence: true }]
+}
+
+/** What has the network or the broadcast address: pods get it. */
+function edges({ value, network, steps }: Place): readonly Found[] {
+  const cidr = parseCidr(network)
+  if (cidr === undefined || cidr.family === 6 || cidr.prefixLength > 30) return []
+  const [first, last] = [formatAddress(firstOf(cidr)), formatAddress(lastOf(cidr))]
+  return ['rangeStart', 'rangeEnd', 'address'].flatMap((key): readonly Found[] => {
+    const end = value[key]
+    const address = key === 'address' && typeof end === 'string' ? end.split('/')[0] : end
+    if (address !== first && address !== last) return []
+    const at = [...steps.slice(0, -1), key]
+    const subnet = formatCidr(networkOf(cidr))
+    const which = `${address === first ? 'network' : 'broadcast'} address of ${subnet}`
+    return [
+      { id: 'range-edge', message: `${keyPathOf(at)}: ${address} is the ${which}`, steps: at, isAboutValue: true },
+    ]
+  })
+}
+
+/** Gateways of routes that the pod cannot reach: the kernel refuses the route, and ADD fails. */
+function unreachableGateways(conf: Fields, ipam: Fields, places: readonly Place[]): readonly Found[] {
+  const capabilities = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  // The runtime may give addresses of any subnet.
+  if (capabilities['ips'] === true || capabilities['ipRanges'] === true || conf['args'] !== undefined) return []
+  const routes: readonly unknown[] = Array.isArray(ipam['routes']) ? ipam['routes'] : []
+  const onLink = routes.filter(isObject).filter(({ gw, scope }) => gw === undefined || scope !== undefined)
+  const ofLink = onLink.map(({ dst }) => String(dst)).filter((dst) => !defaults.includes(dst))
+  const subnets = places.flatMap(({ network }) => parseCidr(network) ?? [])
+  const reached = [...subnets, ...[...ofLink, 'fe80::/10'].flatMap((dst) => parseCidr(dst) ?? [])]
+  return routes.flatMap((route, index): readonly Found[] => {
+    const gw = isObject(route) && typeof route['gw'] === 'string' ? parseAddress(route['gw']) : undefined
+    if (gw === undefined || !subnets.some(({ family }) => family === gw.family)) return []
+    if (reached.some((network) => includes(network, gw))) return []
+    const steps = ['ipam', 'routes', index, 'gw']
+    const message = `${keyPathOf(steps)}: ${formatAddress(gw)} is in no subnet of the pod`
+    const cure = 'use a router in the subnet of the pod, or leave gw out for the gateway of the range'
+    return [{ id: 'gateway-outside-subnet', message, cure, steps, isAboutValue: true }]
+  })
+}
+
+/**
+ * Private, shared, link-local, loopback and documentation ranges: RFC 1918, 6598, 3927, 5737, 2544, 4193, 4291, 3849.
+ */
+const notPublic = [
+  ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '169.254.0.0/16', '127.0.0.0/8'],
+  ...['192.0.0.0/24', '192.0.2.0/24', '198.51.100.0/24', '203.0.113.0/24', '198.18.0.0/15', '240.0.0.0/4'],
+  ...['fc00::/7', 'fe80::/10', '2001:db8::/32', '100::/64'],
+].flatMap((each) => parseCidr(each) ?? [])
+
+function publicRange({ network, steps }: Place): readonly Found[] {
+  const cidr = parseCidr(network)
+  if (cidr === undefined || cidr.family === 6 || notPublic.some((range) => overlaps(range, cidr))) return []
+  const message = `${keyPathOf(steps)}: ${network} are addresses of the Internet: pods cannot reach their owners`
+  return [{ id: 'range-public', message, steps, isAboutValue: true }]
+}
+
+const defaults = ['0.0.0.0/0', '::/0']
+
+/** Default routes that lead nowhere, or are not there although masquerade says that pods go outside. */
+function routeProblems(conf: Fields, ipam: Fields, type: string): readonly Found[] {
+  const routes = Array.isArray(ipam['routes']) ? ipam['routes'].filter(isObject) : []
+  const toAll = routes.filter(({ dst }) => defaults.includes(String(dst)))
+  const isDefault = conf['isDefaultGateway'] === true
+  if (type !== 'bridge' && type !== 'ptp') return []
+  if (conf['ipMasq'] === true && !isDefault && toAll.length === 0) {
+    const message = 'ipMasq is set, and pods have no default route'
+    return [{ id: 'no-default-route', message, steps: ['ipMasq'] }]
+  }
+  const isGateway = type === 'ptp' || isDefault || conf['isGateway'] === true
+  const lost = toAll.filter(({ gw }) => gw === undefined)
+  if (isGateway || lost.length === 0 || placesIn(ipam).some(({ value }) => value['gateway'] !== undefined)) return []
+  const [place] = placesIn(ipam)
+  const cidr = parseCidr(place?.network ?? '')
+  const gateway = cidr === undefined ? undefined : next(firstOf(cidr))
+  const first = gateway === undefined ? 'the first address of the range' : formatAddress(gateway)
+  const message = `the default route goes to ${first}, and nobody has it: the bridge is no gateway`
+  return [{ id: 'gateway-of-nobody', message, steps: ['ipam', 'routes'] }]
+}

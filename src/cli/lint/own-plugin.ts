@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin of type trestle: types by the plugin's own schema, values by the plugin's own reading of an ADD, so that
+// lint and ADD never disagree. ADD stops at the first error; here the key is taken out and the rest is read again.
+
+import { safeParse } from 'zod/mini'
+import { readConfig } from '../../cni/config/config.ts'
+import { configKeys, configSchema } from '../../cni/config/config-schema.ts'
+import { complaintOf } from '../../cni/json/config-fields.ts'
+import { lookUp, withKnownKeys } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import { CniError } from '../../cni/model/error.ts'
+import type { ErrorId } from '../../cni/model/error-code.ts'
+import { type Invocation, readInvocation } from '../../cni/model/invocation.ts'
+import type { Mode, NetConf } from '../../cni/model/net-conf.ts'
+import { ownType } from '../../cni/model/own-type.ts'
+import { atLeast, type CniVersion } from '../../cni/model/version.ts'
+import { modeOf } from '../../plan/modes/modes.ts'
+import { asOwn } from '../node/list.ts'
+import type { CheckId } from './checks/checks.ts'
+import type { Found } from './finding.ts'
+import type { Step } from './json.ts'
+import { keyPathOf, shown, valueAt } from './json.ts'
+import type { PluginEntry } from './list.ts'
+import { unknownKeys, withKeys } from './unknown-keys.ts'
+import { commonKeys } from './upstream-keys.ts'
+
+/** The network that the plugin is in. */
+export interface NetworkHead {
+  readonly name: string
+  readonly version: CniVersion
+}
+
+/** What is wrong with it, and what an ADD would read; `conf` is absent when that cannot be read at all. */
+interface OwnRead {
+  readonly found: readonly Found[]
+  readonly conf?: NetConf
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** More errors than this of one plugin help nobody. */
+const mostErrors = 12
+
+/** Reads one trestle plugin as ADD would. */
+export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
+  const wrongTypes = typeProblems(entry)
+  if (wrongTypes.length > 0) return { found: wrongTypes }
+  const found: Found[] = []
+  let conf: Fields = entry.conf
+  while (found.length < mostErrors) {
+    const read = readOnce(conf, entry, head)
+    if (!(read instanceof CniError)) return { found, conf: read }
+    const problem = problemOf(read, entry)
+    const top = String(read.path?.[0] ?? '')
+    const rest = without(conf, top)
+    // Nothing to take out, or an error that taking out has made.
+    const isNew = found.every((other) => other.steps?.[entry.steps.length] !== problem.steps?.[entry.steps.length])
+    if (isNew) found.push(problem)
+    if (rest === undefined || !isNew) return { found }
+    conf = rest
+  }
+  return { found }
+}
+
+const notValid = { id: 'wrong-type', what: 'valid', hint: undefined } as const
+
+function typeProblems({ conf, steps }: PluginEntry): readonly Found[] {
+  const known = withKnownKeys(conf, configKeys)
+  const parsed = safeParse(configSchema, known)
+  if (parsed.success) return []
+  return parsed.error.issues.slice(0, mostErrors).map((issue): Found => {
+    const path = issue.path.map((step) => (typeof step === 'symbol' ? String(step) : step))
+    const found = valueAt(known, path)
+    const { id, what, hint } = complaintOf(issue.message, found) ?? notValid
+    const message = `${keyPathOf(path)}: ${shown(found)} is not ${what}`
+    return { id, message, cure: hint, steps: [...steps, ...path], isAboutValue: true }
+  })
+}
+
+function readOnce(conf: Fields, entry: PluginEntry, head: NetworkHead): NetConf | CniError {
+  const sent = {
+    ...asOwn({ ...conf, type: String(entry.conf['type'] ?? ownType) }),
+    ...fromRuntime(conf, entry, head),
+    type: ownType,
+    name: head.name,
+    cniVersion: head.version,
+  }
+  try {
+    return readConfig(JSON.stringify(sent), call)
+  } catch (thrown) {
+    if (thrown instanceof CniError) return thrown
+    throw thrown
+  }
+}
+
+const call: Invocation = readInvocation({
+  CNI_COMMAND: 'ADD',
+  CNI_CONTAINERID: 'example',
+  CNI_NETNS: '/run/netns/example',
+  CNI_IFNAME: 'eth0',
+})
+
+/** What a runtime would put in: addresses for the capabilities that give some, and the result of the plugin before. */
+function fromRuntime(conf: Fields, { index }: PluginEntry, { version }: NetworkHead): Fields {
+  const declared = isObject(conf['capabilities']) ? conf['capabilities'] : {}
+  const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
+  const hasRanges = ipam['subnet'] !== undefined || ipam['ranges'] !== undefined
+  const given = {
+    ...(declared['ipRanges'] === true && !hasRanges ? { ipRanges: [[{ subnet: '192.0.2.0/24' }]] } : {}),
+    ...(declared['ips'] === true && ipam['type'] === 'static' ? { ips: ['192.0.2.9/24'] } : {}),
+  }
+  return {
+    ...(Object.keys(given).length > 0 ? { runtimeConfig: given } : {}),
+    ...(index > 0 ? { prevResult: resultOf(version) } : {}),
+  }
+}
+
+/** A pod's result in the shape of the version. */
+function resultOf(version: CniVersion): Fields {
+  if (!atLeast(version, '0.3.0')) return { cniVersion: version, ip4: { ip: '192.0.2.2/24' } }
+  const interfaces = [{ name: 'eth0', mac: '0a:00:00:00:00:01', sandbox: '/run/netns/example' }]
+  return { cniVersion: version, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
+}
+
+function problemOf(error: CniError, { steps }: PluginEntry): Found {
+  const { path = [], message, details } = error
+  const id = checkOf(error)
+  if (id === 'chained-first') return { id, message: 'mode chained needs a plugin before it', steps: [...steps, 'mode'] }
+  const found: Found = { id, message, cure: details, steps: [...steps, ...path] }
+  return absences.includes(error.id) ? { ...found, isAbsence: true } : found
+}
+
+/** Errors about something that is not there: it may only be misspelt. */
+const absences: readonly ErrorId[] = ['ranges-missing', 'ipam-missing']
+
+function checkOf({ id, path = [] }: CniError): CheckId {
+  if (id === 'unsupported-value' || id === 'chained-first') return id
+  const isOfPool = path[0] === 'ipam' || path[0] === 'podcidr'
+  return isOfPool ? (checksOfPool[id] ?? 'invalid-value') : 'invalid-value'
+}
+
+const checksOfPool: Readonly<Partial<Record<ErrorId, CheckId>>> = {
+  'ranges-overlap': 'ranges-overlap',
+  'ranges-missing': 'range-invalid',
+  'range-subnet': 'range-invalid',
+  'range-bound': 'range-invalid',
+  'range-gateway': 'range-invalid',
+  'range-set-empty': 'range-invalid',
+  'range-set-families': 'range-invalid',
+  'podcidr-invalid': 'range-invalid',
+  'static-address-invalid': 'range-invalid',
+  'route-destination': 'range-invalid',
+}
+
+/** What stands in for addresses that cannot be read, so that the rest is. */
+const standIns: Fields = {
+  ipam: { type: 'static', addresses: [{ address: '192.0.2.9/24' }] },
+  podcidr: '192.0.2.0/24',
+}
+
+/** Without the key at fault; undefined where that would change what the rest means. */
+function without(conf: Fields, key: string): Fields | undefined {
+  if (['', 'mode', 'type', 'args', 'prevResult', 'disableContainerInterface'].includes(key)) return undefined
+  const rest = Object.entries(conf).filter(([name]) => name.toLowerCase() !== key.toLowerCase())
+  if (rest.length === Object.keys(conf).length) return undefined
+  return { ...Object.fromEntries(rest), ...(Object.hasOwn(standIns, key) ? { [key]: standIns[key] } : {}) }
+}
+
+/** Types of IPAM whose keys trestle reads itself; `type`: its own name here. */
+function isInProcess(ipamType: unknown, type: unknown): boolean {
+  return ['host-local', 'static', '', ownType, type, undefined, null].includes(ipamType as string)
+}
+
+/** What nobody reads; the keys in `ipam` of another plugin are that plugin's. */
+export function unknownOwnKeys(conf: Readonly<Record<string, unknown>>, steps: readonly Step[]): readonly Found[] {
+  const shape = withKeys(configKeys ?? {}, [...commonKeys, 'labels'])
+  const ipam = lookUp(conf, 'ipam')
+  const isDelegated = isObject(ipam) && !isInProcess(lookUp(ipam, 'type'), lookUp(conf, 'type'))
+  const found = unknownKeys(conf, steps, { shape, whole: shape, what: 'trestle' })
+  return isDelegated ? found.filter((each) => String(each.steps?.[steps.length]).toLowerCase() !== 'ipam') : found
+}
+
+// Keys of trestle that are accepted and do nothing: for iptables, or in this mode.
+
+/** In every mode, with the reason. */
+const everywhere: Readonly<Record<string, string>> = {
+  log: 'this version does not log',
+  record: 'this version does not record',
+  ipMasqBackend: 'trestle always uses nftables',
+  'portmap.backend': 'trestle always uses nftables',
+  'portmap.markMasqBit': 'trestle marks no packets',
+  'portmap.externalSetMarkChain': 'trestle marks no packets',
+  'firewall.backend': 'trestle always uses nftables',
+  'firewall.iptablesAdminChainName': 'trestle has no chain in iptables',
+  'tuning.dataDir': 'what was there before is kept in /run/trestle',
+}
+
+/** Keys of `args.cni` that are for tuning; `mac` also is the interface's own. */
+const tuningArgs = ['sysctl', 'promisc', 'mtu', 'txQLen', 'allmulti'].map((key) => ['args', 'cni', key])
+
+/** What it reports of one plugin that runs in `mode`. A key that asks for nothing (false, 0, "") is no finding. */
+export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): readonly Found[] {
+  const found = (path: readonly string[], reason: string): readonly Found[] => {
+    const value = path.reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), conf)
+    if ([undefined, null, false, 0, '', 'off'].includes(value as never)) return []
+    const message = `${keyPathOf(path)} has no effect: ${reason}`
+    return [{ id: 'no-effect', message, steps: [...steps, ...path] }]
+  }
+  const isTuned = isObject(lookUp(conf, 'tuning')) || modeOf({ mode }).unreadKeys.includes('tuning')
+  const untuned = isTuned ? [] : tuningArgs
+  return [
+    ...untuned.flatMap((path) => found(path, 'args.cni changes sysctls and link settings only beside "tuning": {}')),
+    ...Object.entries(everywhere).flatMap(([path, reason]) => found(path.split('.'), reason)),
+    ...modeOf({ mode }).unreadKeys.flatMap((key) => found(key.split('.'), `with mode ${mode} it is not read`)),
+  ]
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs that `type` and `ipam.type` name: whether they are there, can be started, and speak the cniVersion. They
+// are started for VERSION only, which changes nothing (CNI spec 1.1.0, section 2).
+
+import { spawnSync } from 'node:child_process'
+import { accessSync, closeSync, constants, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { isSea } from 'node:sea'
+import { isPluginType } from '../../cni/json/config-json.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import type { ObservedNamespace } from '../../plan/model/observed.ts'
+import { isOwnType } from '../node/list.ts'
+import { nearestWord } from '../shell/nearest-word.ts'
+import type { Found } from './finding.ts'
+import { shown } from './json.ts'
+
+const versionTimeoutMs = 5000
+
+type Problem = Pick<Found, 'id' | 'message' | 'cure'>
+
+/** Plugins below the directories of CNI_PATH; looks at each program once. */
+export interface Programs {
+  /** Whether one of the directories is there. */
+  readonly hasDirectory: boolean
+  /** Where none is: which they are, and where there are plugins instead, with what to do. */
+  readonly absence?: Pick<Found, 'message' | 'cure'>
+  /** What is wrong with the program for a configuration of this version; undefined when nothing is. */
+  readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
+  /** The links of the node, where they are to be compared with the file. */
+  readonly host?: () => ObservedNamespace | undefined
+  /** Whether a plugin of this type is trestle: by its name, or since the file is this executable or a link to one. */
+  readonly isOwn: (type: string) => boolean
+}
+
+/** The programs in these directories. `others`: where packages put plugins that a runtime then does not find. */
+export function openPrograms(directories: readonly string[], others: readonly string[] = []): Programs {
+  const hasDirectory = directories.some((directory) => namesIn(directory) !== undefined)
+  const known = new Map<string, Program>()
+  const programOf = (type: string): Program => {
+    const program = known.get(type) ?? lookAt(type, directories, others)
+    known.set(type, program)
+    return program
+  }
+  return {
+    hasDirectory,
+    ...(hasDirectory ? {} : { absence: absenceOf(directories, others) }),
+    isOwn: (type) => isOwnType(type) || isCopy(fileOf(type, directories)),
+    problemOf: (type, version) => {
+      const { problem, versions } = programOf(type)
+      if (problem !== undefined || version === undefined || versions.includes(version)) return problem
+      return {
+        id: 'plugin-version',
+        message: `the plugin ${shown(type)} does not support cniVersion ${version}`,
+        cure: `use one that it supports: ${versions.map(shown).join(', ')}`,
+      }
+    },
+  }
+}
+
+interface Program {
+  readonly problem?: Problem
+  readonly versions: readonly string[]
+}
+
+function lookAt(type: string, directories: readonly string[], others: readonly string[]): Program {
+  const found = fileOf(type, directories)
+  if (found === undefined) return { problem: missing(type, directories, others), versions: [] }
+  const problem = startProblem(found)
+  if (problem !== undefined) return { problem, versions: [] }
+  return versionsOf(found)
+}
+
+function fileOf(type: string, directories: readonly string[]): string | undefined {
+  return isPluginType(type) ? directories.map((directory) => join(directory, type)).find(exists) : undefined
+}
+
+function absenceOf(directories: readonly string[], others: readonly string[]): Pick<Found, 'message' | 'cure'> {
+  const [directory = ''] = directories
+  const other = others.find((each) => (namesIn(each) ?? []).length > 0)
+  const message = `${directories.join(', ')} ${directories.length === 1 ? 'is' : 'are'} not there`
+  if (other === undefined) return { message, cure: undefined }
+  return { message: `${message}; there are plugins in ${other}`, cure: linkCure(other, directory) }
+}
+
+function linkCure(from: string, to: string): string {
+  return `ln -s ${from} ${to} (or let the runtime look there: bin_dirs of containerd, plugin_dirs of CRI-O)`
+}
+
+function missing(type: string, directories: readonly string[], others: readonly string[]): Problem {
+  const names = directories.flatMap((directory) => namesIn(directory) ?? [])
+  if (names.includes(type)) {
+    return { id: 'plugin-missing', message: `the plugin ${shown(type)} is a link to nothing`, cure: 'install it' }
+  }
+  const message = `there is no plugin ${shown(type)} in ${directories.join(', ')}`
+  const elsewhere = fileOf(type, others)
+  if (elsewhere !== undefined) {
+    const cure = linkCure(elsewhere, `${directories[0]}/`)
+    return { id: 'plugin-missing', message: `${message}; it is in ${dirname(elsewhere)}`, cure }
+  }
+  const meant = nearestWord(type, names)
+  if (meant === undefined) return { id: 'plugin-missing', message, cure: undefined }
+  return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
+}
+
+/** This executable, or a link to one. */
+function isCopy(file: string | undefined): boolean {
+  if (file === undefined) return false
+  return isOwnType(basename(realpathSync(file))) || (isSea() && statSync(file).size === statSync(process.execPath).size)
+}
+
+/** What keeps the kernel from starting the file. */
+function startProblem(file: string): Problem | undefined {
+  const { isFile, size, mode } = aboutOf(file)
+  if (!isFile) return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
+  if ((mode & 0o111) === 0)
+    return { id: 'plugin-not-executable', message: `${file} has no x in its mode`, cure: `chmod 755 ${file}` }
+  if (!mayRun(file)) {
+    const cure = 'mount the file system without noexec, or install the plugin elsewhere'
+    return { id: 'plugin-not-executable', message: `${file} may not be started from its file system`, cure }
+  }
+  const { problem, interpreter } = formatProblem(readHead(file), { size, architecture: process.arch })
+  if (problem !== undefined) return { id: 'plugin-wrong-format', message: `${file}: ${problem}`, cure: undefined }
+  if (interpreter === undefined || mayRun(interpreter)) return undefined
+  return {
+    id: 'plugin-wrong-format',
+    message: `${file} is a script for ${shown(interpreter)}, which cannot be started`,
+    cure: 'install the interpreter, or correct the first line',
+  }
+}
+
+function versionsOf(file: string): Program {
+  const { status, stdout, error } = spawnSync(file, [], {
+    env: { CNI_COMMAND: 'VERSION', CNI_PATH: '', PATH: process.env['PATH'] ?? '', LC_ALL: 'C' },
+    input: '{"cniVersion":"1.1.0"}',
+    encoding: 'utf8',
+    timeout: versionTimeoutMs,
+    maxBuffer: 1024 * 1024,
+    killSignal: 'SIGKILL',
+  })
+  const versions = status === 0 ? supportedIn(stdout) : undefined
+  if (versions !== undefined) return { versions }
+  const why = status === null ? (error?.message ?? 'it was killed') : `status ${status}, no list of versions`
+  return {
+    problem: { id: 'plugin-version', message: `${file} does not answer VERSION: ${why}`, cure: undefined },
+    versions: [],
+  }
+}
+
+function supportedIn(stdout: string): readonly string[] | undefined {
+  try {
+    const answer: unknown = JSON.parse(stdout)
+    const versions = isObject(answer) ? answer['supportedVersions'] : undefined
+    return Array.isArray(versions) ? versions.filter((each) => typeof each === 'string') : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function namesIn(directory: string): readonly string[] | undefined {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return undefined
+  }
+}
+
+function exists(file: string): boolean {
+  return statSync(file, { throwIfNoEntry: false }) !== undefined
+}
+
+function aboutOf(file: string): { readonly isFile: boolean; readonly size: number; readonly mode: number } {
+  const stat = statSync(file)
+  return { isFile: stat.isFile(), size: stat.size, mode: stat.mode }
+}
+
+/** access(2) also says no on a file system that is mounted noexec. */
+function mayRun(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function readHead(file: string): Buffer {
+  const fd = openSync(file, 'r')
+  try {
+    const head = elfBuffer()
+    return head.subarray(0, readSync(fd, head, 0, head.length, 0))
+  } finally {
+    closeSync(fd)
+  }
+}
+
+// Whether a file is a program that this machine can start: the head of an ELF file (elf.h, elf(5)), or a script's #!.
+
+/** e_machine by Node's process.arch; the second is what the first one's kernel also runs. */
+const machines: Readonly<Record<string, readonly number[]>> = {
+  x64: [62, 3],
+  arm64: [183, 40],
+  ia32: [3],
+  arm: [40],
+  riscv64: [243],
+  s390x: [22],
+  ppc64: [21],
+  loong64: [258],
+}
+
+const names: Readonly<Record<number, string>> = {
+  3: 'i386',
+  21: 'ppc64',
+  22: 's390x',
+  40: 'arm',
+  62: 'x86-64',
+  183: 'arm64',
+  243: 'riscv',
+  258: 'loongarch',
+}
+
+/** Room for as much of a file's head as is looked at: the ELF header and its program headers. */
+function elfBuffer(): Buffer {
+  return Buffer.alloc(4096)
+}
+
+/**
+ * What keeps the kernel from starting a file with this head; undefined when nothing does. `size`: of the whole file.
+ * `architecture`: Node's process.arch. A script's interpreter is returned for the caller to look at.
+ */
+export function formatProblem(
+  head: Buffer,
+  { size, architecture }: { readonly size: number; readonly architecture: string },
+): { readonly problem?: string; readonly interpreter?: string } {
+  if (size === 0) return { problem: 'it is empty' }
+  if (head.subarray(0, 2).toString('latin1') === '#!') return { interpreter: interpreterOf(head) }
+  if (head.subarray(0, 4).toString('latin1') !== '\x7fELF') {
+    return { problem: 'it is neither a program (ELF) nor a script (no #! in its first line)' }
+  }
+  if (head.length < 64) return { problem: 'it is cut short: not even the ELF header is whole' }
+  const isLittle = head[5] === 1
+  const machine = isLittle ? head.readUInt16LE(18) : head.readUInt16BE(18)
+  const known = machines[architecture]
+  if (known !== undefined && !known.includes(machine)) {
+    return { problem: `it is for ${names[machine] ?? `machine ${machine}`}, and this machine is ${architecture}` }
+  }
+  const end = isLittle && head[4] === 2 ? lastByte(head) : 0
+  return end > size ? { problem: `it is cut short: ${size} of at least ${end} bytes` } : {}
+}
+
+function interpreterOf(head: Buffer): string {
+  return head.toString('utf8', 2).split('\n')[0]?.trim().split(/\s/)[0] ?? ''
+}
+
+/** The end of the last segment that is loaded, of a 64-bit little-endian file. */
+function lastByte(head: Buffer): number {
+  const [at, size, count] = [Number(head.readBigUInt64LE(32)), head.readUInt16LE(54), head.readUInt16LE(56)]
+  let end = 0
+  for (let entry = at; entry + 56 <= Math.min(head.length, at + size * count); entry += size || 56) {
+    end = Math.max(end, Number(head.readBigUInt64LE(entry + 8) + head.readBigUInt64LE(entry + 32)))
+  }
+  return end
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of a file as one JSON object, or what keeps it from being one, in a plain sentence with its place.
+
+import { parseConfig, undecodable } from '../../cni/json/config-json.ts'
+import { findJsonProblem, type JsonProblem } from '../../cni/json/json-problem.ts'
+import { toCniError } from '../../cni/model/error.ts'
+import { type Finding, type Found, findingAt, findingIn, findingOf, type Source, sourceOf } from './finding.ts'
+import { keyPathOf } from './json.ts'
+import { directiveAt, placeholderAt, unrendered } from './templates.ts'
+
+interface ReadSource {
+  /** Absent when it is no JSON object. */
+  readonly source?: Source
+  readonly findings: readonly Finding[]
+}
+
+/** More problems than this of one text help nobody. */
+const mostProblems = 8
+
+type Problem = Found & { readonly offset: number }
+
+/** Reads a text; `file` is what findings call it. What is no JSON is mended where it can be, and read on. */
+export function readSource(file: string, text: string): ReadSource {
+  if (text.trim() === '')
+    return { findings: [findingIn(file, { id: 'file-empty', message: 'there is nothing in it' })] }
+  const { problems, mended } = syntaxProblems(text)
+  const findings = problems.map((found) => findingAt(file, text, found))
+  if (mended === undefined) return { findings }
+  try {
+    const standIns = problems.flatMap(({ id, offset }) => (id === 'placeholder' ? [offset] : []))
+    const source = { ...sourceOf(file, mended, parseConfig(mended)), text, standIns }
+    if (source.root['kind'] === 'NetworkAttachmentDefinition') {
+      const message = 'this is a NetworkAttachmentDefinition'
+      return { findings: [...findings, findingOf(source, { id: 'network-attachment', message, steps: ['kind'] })] }
+    }
+    const duplicates = source.places.duplicates.map((each) => findingOf(source, duplicate(each)))
+    return { source, findings: [...findings, ...duplicates] }
+  } catch (thrown) {
+    const message = toCniError(thrown).message.replace(undecodable, '')
+    const found = findingAt(file, text, { id: 'not-an-object', message, offset: text.search(/\S/) })
+    return { findings: [...findings, found] }
+  }
+}
+
+/** What keeps a text from being JSON, and the text without it; the latter undefined when something cannot be mended. */
+function syntaxProblems(text: string): { readonly problems: readonly Problem[]; readonly mended?: string } {
+  const whole = otherFormat(text)
+  if (whole !== undefined) return { problems: [whole] }
+  const problems: Problem[] = []
+  const kinds = new Set<Mend['kind']>()
+  let mended = text
+  for (let turn = 0; turn < 64 && problems.length < mostProblems; turn++) {
+    const problem = mended.startsWith('\ufeff')
+      ? ({ offset: 0, kind: 'other', problem: '' } as const)
+      : findJsonProblem(mended)
+    if (problem === undefined) return { problems, mended }
+    const directive = directiveAt(mended, problem.offset)
+    if (directive !== undefined) return { problems: [...problems, unrendered(directive)] }
+    // What stands in for a placeholder may not fit; nobody wrote it.
+    if (kinds.has('template') && mended[problem.offset] !== text[problem.offset]) return { problems }
+    const mend = mendAt(mended, problem)
+    // The twentieth comment is no news.
+    const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
+    if (isNews) problems.push(problemOf({ ...problem, found: mended.charAt(problem.offset) }, mend))
+    if (mend === undefined) return { problems }
+    kinds.add(mend.kind)
+    mended = mend.text
+    // Quoted text of YAML is one line: a comment in it goes on to its end.
+    if (mend.kind === 'comment' && mended.slice(mend.offset).trim() === '') return { problems }
+  }
+  return { problems }
+}
+
+/** `found`: the character there. */
+type FoundThere = Pick<JsonProblem, 'offset' | 'kind' | 'problem'> & { readonly found: string }
+
+function problemOf({ offset, kind, problem, found }: FoundThere, mend: Mend | undefined): Problem {
+  const at = { id: 'json-syntax', offset } as const
+  if (mend?.kind === 'mark') {
+    const message = 'the file begins with a byte order mark, which JSON does not have'
+    return { ...at, message, cure: 'save it as UTF-8 without BOM' }
+  }
+  if (mend?.kind === 'template') {
+    return { id: 'placeholder', message: `${mend.what} was not replaced`, offset: mend.offset }
+  }
+  if (mend?.kind === 'comment') return { ...at, message: 'JSON has no comments', cure: cures.comment }
+  if (mend?.kind === 'second-comma') return { ...at, message: 'a comma after a comma', cure: 'remove one of them' }
+  if (mend?.kind === 'literal') {
+    const message = `${mend.what} is not JSON: it has true, false and null, in small letters`
+    return { ...at, message, cure: `write ${mend.what === 'None' ? 'null' : mend.what.toLowerCase()}` }
+  }
+  if (mend?.kind === 'quote' && !mend.what.startsWith("'")) {
+    const message = `${mend.what.slice(0, 1)} is a typographic quote: JSON has " only`
+    return { ...at, message, cure: 'replace the typographic quotes by "; word processors and web pages make them' }
+  }
+  const cure = kind === 'not-quoted' ? (keyCures[found] ?? cures[kind]) : cures[kind]
+  return { ...at, message: problem, cure }
+}
+
+/** Where a key belongs and a sign stands, quotes are not what is missing. */
+const keyCures: Readonly<Record<string, string>> = {
+  '{': 'close the object before it with }; several plugins need "plugins": [ { … }, { … } ]',
+  '[': 'put a key and a colon before it, or close the object before it with }',
+  ']': 'close the object before it with }',
+  ':': 'put the key before the colon',
+  ',': 'remove one comma, or put an entry between them',
+  '}': 'put an entry there, or remove the bracket',
+}
+
+/** What to do about each kind of problem. */
+const cures: Readonly<Record<JsonProblem['kind'], string | undefined>> = {
+  'comma-too-many': 'remove the comma: the last entry has none',
+  'comma-missing': 'put a comma between the entries, or close the object or list',
+  'cut-short': 'the file is cut short: write it whole, elsewhere, and move it here in one step',
+  comment: 'remove the comment, or keep it as text under a key of its own, like "_comment"',
+  'not-quoted': 'put it in double quotes',
+  'more-text': 'a file holds one object: remove the rest, or make it a file of its own',
+  other: undefined,
+}
+
+function duplicate({ offset, steps }: { offset: number; steps: readonly (string | number)[] }): Found {
+  return { id: 'duplicate-key', message: `${keyPathOf(steps)} is there twice`, offset }
+}
+
+// A text that is no JSON with its first problem mended, so that what comes after it is found as well. The length stays:
+// places in the mended text are places in the file.
+
+const typographic = '\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb'
+
+/** As Python and Go templates print them; each as long as JSON's. */
+const literals: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
+
+/** A problem that can be mended. `kind`: of one kind of some only the first is worth telling. */
+interface Mend {
+  readonly kind: 'comma' | 'second-comma' | 'comment' | 'quote' | 'literal' | 'template' | 'mark' | 'rest'
+  readonly offset: number
+  readonly text: string
+  /** What stands there. */
+  readonly what: string
+}
+
+/** Mends the problem at its offset; undefined for one whose cure is anybody's guess. */
+function mendAt(text: string, { offset, kind }: Pick<JsonProblem, 'offset' | 'kind'>): Mend | undefined {
+  const char = text[offset] ?? ''
+  const put = (mended: Mend['kind'], what: string, replacement: string, from = offset): Mend => {
+    const padded = replacement.padEnd(what.length)
+    return { kind: mended, offset: from, what, text: text.slice(0, from) + padded + text.slice(from + what.length) }
+  }
+  if (char === '\ufeff') return put('mark', char, ' ')
+  const comment = /^(?:(?:\/\/|#)[^\n]*|\/\*[\s\S]*?\*\/)/.exec(text.slice(offset))?.[0]
+  if (comment !== undefined) return put('comment', comment, comment.replace(/[^\n]/g, ' '))
+  // Of {{ the first one opens an object, and the second one is the problem.
+  const from = text.startsWith('{{', offset - 1) ? offset - 1 : offset
+  const template = placeholderAt(text.slice(from, from + 80))
+  if (template !== undefined) return put('template', template, '0', from)
+  const quoted = new RegExp(`^[${typographic}'][^\\n${typographic}"']*[${typographic}"']`).exec(text.slice(offset))?.[0]
+  if (quoted !== undefined) return put('quote', quoted, `"${quoted.slice(1, -1)}"`)
+  if (kind === 'comma-too-many') return put('comma', char, ' ')
+  if (char === ',' && /,\s*$/.test(text.slice(0, offset))) return put('second-comma', char, ' ')
+  const literal = /^(?:True|False|None)\b/.exec(text.slice(offset))?.[0]
+  if (literal !== undefined) return put('literal', literal, literals[literal] ?? 'null')
+  const rest = text.slice(offset)
+  // A second object is another file; brackets are one too many.
+  if (kind === 'more-text' && /^[\]}\s]*$/.test(rest)) return put('rest', rest, rest.replace(/[^\n]/g, ' '))
+  const isMissing = kind === 'comma-missing' && /^["{[\d-]/.test(char) && /\s/.test(text[offset - 1] ?? '')
+  return isMissing ? put('comma', text[offset - 1] ?? '', ',', offset - 1) : undefined
+}
+
+// A file that is something else than JSON as a whole: one finding, and nothing of it is read.
+
+/** What a text is instead of a configuration; undefined for one that may be JSON. */
+function otherFormat(text: string): (Found & { readonly offset: number }) | undefined {
+  // UTF-16 that was read as UTF-8: every other byte is 0, and its mark is none of UTF-8.
+  if (/^\ufffd{0,2}(?:\0[\t-~]|[\t-~]\0){2}/.test(text)) {
+    const message = 'the file is not UTF-8: UTF-16, as Windows tools save it'
+    return { id: 'json-syntax', message, cure: 'save it as UTF-8: iconv -f UTF-16 -t UTF-8', offset: 0 }
+  }
+  if (isBinary(text.slice(0, 512))) {
+    const cure = 'write the file again: it was damaged, or is another one'
+    return { id: 'json-syntax', message: 'the file is not text', cure, offset: 0 }
+  }
+  return kubernetesObject(text)
+}
+
+/** Whether more than a tenth is what no text has. */
+function isBinary(start: string): boolean {
+  return (start.match(/[\0-\x08\x0e-\x1f\ufffd]/g) ?? []).length * 10 > start.length
+}
+
+/** A manifest in YAML. */
+function kubernetesObject(text: string): (Found & { readonly offset: number }) | undefined {
+  const start = text.slice(0, 4096)
+  if (!/^\s*(?:---\s*)?(?:apiVersion|kind):/m.test(start)) return undefined
+  const offset = text.search(/\S/)
+  if (text.includes('NetworkAttachmentDefinition')) {
+    return { id: 'network-attachment', message: 'this is a NetworkAttachmentDefinition in YAML', offset }
+  }
+  const kind = /^kind:[ \t]*["']?(\w+)/m.exec(start)?.[1] ?? 'manifest'
+  const key = /^[ \t]+["']?([\w.-]+)["']?:[ \t]*[|>]/m.exec(text)?.[1]
+  const what = key === undefined ? 'the configuration' : `the text of ${key}`
+  const cure = `take ${what} out of it, and look at that`
+  return { id: 'json-syntax', message: `this is a ${kind} of Kubernetes in YAML, and no configuration`, cure, offset }
+}

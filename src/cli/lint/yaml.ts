@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a text is not YAML, in words of whoever wrote it: the parser's own are about its grammar, and its place is where
+// it noticed.
+
+import { CST, Lexer, type YAMLParseError } from 'yaml'
+import { shown } from './json.ts'
+
+/** What keeps a file, or one document of it, from being YAML. */
+export interface YamlProblem {
+  readonly message: string
+  readonly cure?: string
+  readonly offset: number
+}
+
+/** A quote at `offset` that nothing closes. */
+export function unclosedQuote(text: string, offset: number): YamlProblem {
+  const quote = text[offset] ?? ''
+  const cure = `close it with ${quote} after the text; ${quote === '"' ? '\\" is' : "'' is"} one inside of it`
+  return { message: `the text that begins with ${quote} here is not closed`, cure, offset }
+}
+
+/** What the first error of a document says. `text`: of the whole file. */
+export function problemOf(error: YAMLParseError, text: string): YamlProblem {
+  const [offset] = error.pos
+  return behindBlockSign(text, offset) ?? deeperLine(text, offset) ?? plainProblem(error, text)
+}
+
+/** `config: > '{`: what begins on the line of the sign is none of the block. */
+function behindBlockSign(text: string, offset: number): YamlProblem | undefined {
+  const [begin, end] = lineAt(text, offset)
+  const sign = /:[ \t]+([|>])[-+\d]*[ \t]+(?=[^\s#])/.exec(text.slice(begin, end))
+  if (sign === null) return undefined
+  const message = `text stands behind ${sign[1]} on its line, and has to begin on the next one`
+  const cure = `write ${sign[1]} alone, and the text below it, indented and without quotes`
+  return { message, cure, offset: begin + sign.index + sign[0].length }
+}
+
+/** A key that is indented deeper than the one above it, which has a value already. */
+function deeperLine(text: string, offset: number): YamlProblem | undefined {
+  const [begin, end] = lineAt(text, offset)
+  const above = /^([ \t-]*)([\w./-]+):[ \t]+[^\s#]/.exec(text.slice(begin, end))
+  const [next, nextEnd] = lineAt(text, end + 1)
+  const below = /^([ \t]+)([\w./-]+):/.exec(text.slice(next, nextEnd))
+  if (above === null || below === null || (below[1] ?? '').length <= (above[1] ?? '').length) return undefined
+  const message = `${below[2]} is indented deeper than ${above[2]} above it, which has a value`
+  return { message, cure: 'give keys of one object the same indent', offset: next + (below[1] ?? '').length }
+}
+
+function plainProblem({ code, message, pos: [offset] }: YAMLParseError, text: string): YamlProblem {
+  const there = shown(text.slice(offset).trimStart().slice(0, 12).split('\n')[0])
+  const known: Readonly<Partial<Record<typeof code, string>>> = {
+    TAB_AS_INDENT: 'a tab is in the indent: YAML takes blanks only',
+    BAD_INDENT: 'the indent fits no line above it',
+    BAD_SCALAR_START: `${shown(text[offset])} begins a text: it has to be in quotes`,
+    BAD_DQ_ESCAPE: `${shown(text.slice(offset, offset + 2))} is nothing in double quotes: use single ones`,
+    BLOCK_AS_IMPLICIT_KEY: `a second ": " is on one line: text that has it needs quotes`,
+    MULTILINE_IMPLICIT_KEY: `there is no ":" behind the key at ${there}, or a value above it goes on`,
+    MISSING_CHAR: `a ":", a comma or a bracket is missing at ${there}`,
+    UNEXPECTED_TOKEN: `${there} does not belong here`,
+    BLOCK_IN_FLOW: `${there} stands inside of { } or [ ], where - and indents mean nothing`,
+  }
+  return { message: known[code] ?? message.split('\n')[0] ?? '', offset }
+}
+
+/** Where the line of an offset begins and ends. */
+function lineAt(text: string, offset: number): readonly [number, number] {
+  const begin = text.lastIndexOf('\n', offset - 1) + 1
+  const end = text.indexOf('\n', offset)
+  return [begin, end < 0 ? text.length : end]
+}
+
+// Quoted text of YAML over several lines, as libyaml and go-yaml read it, and so kubectl: to its closing quote, however
+// little its lines are indented. YAML 1.2 wants them indented deeper than the key (7.3.1), which many definitions of
+// Multus are not.
+
+/** A text, and where in it quotes open that nothing closes: one in a document. */
+interface Quotes {
+  /** As long as the text was: places in it are places in the file. */
+  readonly text: string
+  readonly unclosed: readonly number[]
+}
+
+/** A document has a few of such texts; each one is another look at all of it. */
+const mostTexts = 200
+
+const ends = { "'": /'[^']*(?:''[^']*)*'/y, '"': /"[^"\\]*(?:\\[\s\S][^"\\]*)*"/y } as const
+
+/** The text with each quoted text on one line that is indented less than YAML 1.2 wants: line ends become blanks. */
+export function withWholeQuotes(text: string): Quotes {
+  const unclosed: number[] = []
+  let whole = ''
+  for (const document of text.split(/^(?=---(?:\s|$))/m)) {
+    const read = inDocument(document)
+    if (read.unclosed !== undefined) unclosed.push(whole.length + read.unclosed)
+    whole += read.text
+  }
+  return { text: whole, unclosed }
+}
+
+function inDocument(text: string): { readonly text: string; readonly unclosed?: number } {
+  let whole = text
+  for (let turn = 0; turn < mostTexts; turn++) {
+    const from = cutQuote(whole)
+    if (from === undefined) return { text: whole }
+    const quoted = quotedAt(whole, from)
+    if (quoted === undefined) return { text: whole, unclosed: from }
+    whole = whole.slice(0, from) + onOneLine(quoted) + whole.slice(from + quoted.length)
+  }
+  return { text: whole }
+}
+
+/** Where the first quoted text begins that YAML 1.2 ends before its closing quote. */
+function cutQuote(text: string): number | undefined {
+  let at = 0
+  for (const lexeme of new Lexer().lex(text)) {
+    const quote = lexeme[0] ?? ''
+    if (isQuoted(lexeme) && (lexeme.length === 1 || !lexeme.endsWith(quote))) return at
+    // Marks of the lexer itself stand for no text.
+    if (![CST.DOCUMENT, CST.FLOW_END, CST.SCALAR].includes(lexeme)) at += lexeme.length
+  }
+  return undefined
+}
+
+function isQuoted(lexeme: string): boolean {
+  const type = CST.tokenType(lexeme)
+  return type === 'single-quoted-scalar' || type === 'double-quoted-scalar'
+}
+
+/** From the quote at `from` to the one that closes it; undefined where the document ends before it. */
+function quotedAt(text: string, from: number): string | undefined {
+  const end = ends[text[from] as keyof typeof ends]
+  end.lastIndex = from
+  const quoted = end.exec(text)?.[0]
+  return quoted === undefined || /\n(?:---|\.\.\.)(?:\s|$)/.test(quoted) ? undefined : quoted
+}
+
+function onOneLine(quoted: string): string {
+  // In double quotes a backslash at the end of a line joins it with the next one.
+  const lineEnd = quoted.startsWith('"') ? /\\?\r?\n/g : /\r?\n/g
+  return quoted.replace(lineEnd, (found) => ' '.repeat(found.length))
+}
