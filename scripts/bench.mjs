@@ -3,11 +3,12 @@
 //   --rounds N      measured rounds of each case (default 20)
 //   --only a,b      cases by name
 //   --pods 1,300    pods on the node in the case `whole` (default 1,300)
+//   --short         start, whole network with one pod, processes: under two minutes
 //   --full          the sizes of the promise: 1000 pods, 50,000 foreign rules (minutes)
 //   --report        the same sizes, and docs/benchmarks.md with its pictures
 //   -o json         everything as JSON, series included
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { bare, masquerade } from './bench/case-bare.mjs'
@@ -54,7 +55,8 @@ function readOptions() {
     options: {
       rounds: { type: 'string', default: '20' },
       only: { type: 'string' },
-      pods: { type: 'string', default: '1,300' },
+      pods: { type: 'string' },
+      short: { type: 'boolean', default: false },
       full: { type: 'boolean', default: false },
       report: { type: 'boolean', default: false },
       output: { type: 'string', short: 'o', default: 'text' },
@@ -62,15 +64,16 @@ function readOptions() {
       results: { type: 'string' },
     },
   })
-  const { report, output, results } = values
+  const { report, output, results, short } = values
+  if (short && report) throw new Error('bench: --report measures all of it, --short a part')
   const rounds = Number(values.rounds)
   const all = [...Object.keys(inside), ...Object.keys(outside)]
-  const names = values.only?.split(',') ?? all
+  const names = values.only?.split(',') ?? (short ? ['start', 'whole', 'processes'] : all)
   const unknown = names.find((name) => !all.includes(name))
   if (unknown) throw new Error(`bench: no case ${unknown}; there are ${all.join(', ')}`)
   if (!Number.isInteger(rounds) || rounds < 3) throw new Error('bench: --rounds takes a number of 3 or more')
   if (!['text', 'json'].includes(output)) throw new Error('bench: -o takes text or json')
-  const sizes = values.pods.split(',').map(Number)
+  const sizes = (values.pods ?? (short ? '1' : '1,300')).split(',').map(Number)
   if (!sizes.every((size) => size >= 1 && size <= 1000)) throw new Error('bench: --pods takes numbers from 1 to 1000')
   return { rounds, names, sizes, full: values.full || report, report, output, results }
 }
@@ -123,6 +126,8 @@ if (options.results !== undefined) {
   writeFileSync(options.results, JSON.stringify(await run(inside, options)))
 } else {
   if (options.report) requirePage()
+  if (!['dist/trestle', 'dist/empty'].every((file) => existsSync(file)))
+    execFileSync(process.execPath, ['build.mjs', '--empty'], { stdio: 'inherit' })
   const start = performance.now()
   const isAskedFor = options.names.some((name) => Object.hasOwn(inside, name))
   const results = { ...(isAskedFor && runInside()), ...(await run(outside, options)) }

@@ -57,8 +57,13 @@ export async function pack({
     rmSync(partial, { force: true })
     throw new Error(`pack: nothing was injected into ${output}`)
   }
-  chmodSync(partial, 0o755)
-  renameSync(partial, output)
+  // One write of 124 MB is cached in pages of up to 2 MB, which a call maps whole: 80 MiB resident for 44 (Linux 6.18,
+  // ext4). A copy's are those of a file that came to a node in the usual ways.
+  const copy = `${output}.copy`
+  copyFileSync(partial, copy)
+  rmSync(partial)
+  chmodSync(copy, 0o755)
+  renameSync(copy, output)
 }
 
 /** Runs `making` with snapshot-lean.cjs behind the bundle and a node that lets it in, and prints what the two had to say. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The whole network of a pod (masquerade, one host port, firewall, bandwidth, a sysctl) against the upstream chain
-// and kindnet's plugin, with 1 and 300 pods on the node.
-import { kindnet, wholeReference, wholeTrestle } from './contenders.mjs'
+// and kindnet's plugin, with 1 and 300 pods on the node; on a bridge, and as the agent writes mode ptp.
+import { kindnet, wholeReference, wholeRouted, wholeTrestle } from './contenders.mjs'
 import { limits } from './limits.mjs'
 import { attachSizes, notesOf } from './rounds.mjs'
 import { beside, describe, quantile, ratio, spread } from './statistics.mjs'
@@ -10,6 +10,13 @@ import { notInEffect } from './whole-in-effect.mjs'
 
 /** Who is compared with, and what limits.mjs calls them. */
 const peers = { 'upstream chain, iptables': 'chain', 'upstream chain, nftables': undefined, 'cni-kindnet': 'kindnet' }
+
+/** The executable without which a peer is left out. */
+const executables = {
+  'upstream chain, iptables': 'portmap',
+  'upstream chain, nftables': 'portmap',
+  'cni-kindnet': 'cni-kindnet',
+}
 
 /** All who can be measured: trestle first. */
 export function wholeContenders(found) {
@@ -22,8 +29,14 @@ export function wholeContenders(found) {
 export async function whole(bench) {
   const lacks = await notInEffect(bench)
   if (lacks) return { rows: [leftOut('whole network', lacks)], notes: [] }
-  const { series, failed, fills } = await attachSizes(wholeContenders(bench.found), bench)
+  const routed = wholeRouted(bench.found)
+  const lacksRouted = await notInEffect(bench, routed)
+  const [own, ...others] = wholeContenders(bench.found)
+  const { series, failed, fills } = await attachSizes([own, ...(lacksRouted ? [] : [routed]), ...others], bench)
   if (failed.has('trestle')) throw new Error(failed.get('trestle'))
+  if (lacksRouted) failed.set(routed.name, lacksRouted)
+  for (const [name, executable] of Object.entries(executables))
+    if (!failed.has(name)) failed.set(name, bench.found.missing.get(executable))
   const parts = [...series].map(([pods, measured]) => wholeWith({ pods, series: measured, failed }))
   const times = [...fills].map(([name, each]) => `one at a time, ${name}: ${each.length} ADDs, ${describe(each)}`)
   return {
@@ -35,10 +48,10 @@ export async function whole(bench) {
 }
 
 function wholeWith({ pods, series, failed }) {
-  const own = series.get('trestle')
+  const [own, routed] = [series.get('trestle'), series.get('trestle, ptp')]
   const against = ([name, peer]) => {
     const theirs = series.get(name)
-    if (!theirs) return [leftOut(`whole network, ${pods} pods / ${name}`, failed.get(name) ?? 'not found')]
+    if (!theirs) return [leftOut(`whole network, ${podsOf(pods)} / ${name}`, failed.get(name))]
     return ['add', 'del'].map((verb) => {
       const value = ratio(own[verb], theirs[verb])
       const limit = peer && limits.whole(pods, verb, peer)
@@ -46,8 +59,19 @@ function wholeWith({ pods, series, failed }) {
       return row({ what: `whole ${verb.toUpperCase()}, ${podsOf(pods)} / ${name}`, limit, value: value.median, detail })
     })
   }
+  const routedAgainst = (name) => {
+    const theirs = series.get(name)
+    if (!theirs) return []
+    if (!routed) return [leftOut(`whole network in mode ptp, ${podsOf(pods)} / ${name}`, failed.get('trestle, ptp'))]
+    return ['add', 'del'].map((verb) => {
+      const value = ratio(routed[verb], theirs[verb])
+      const what = `whole ${verb.toUpperCase()} in mode ptp, ${podsOf(pods)} / ${name}`
+      return row({ what, value: value.median, detail: `${beside(routed[verb], theirs[verb])}; ${spread(value)}` })
+    })
+  }
   const rows = [
     ...Object.entries(peers).flatMap(against),
+    ...['trestle', 'upstream chain, iptables', 'cni-kindnet'].flatMap(routedAgainst),
     ...Object.keys(peers).flatMap((name) => (peers[name] === undefined ? [] : cpuRows(series, name, pods))),
   ]
   const gone = [...series].map(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is measured: which executables, with which configuration. Executables are copied into one folder in the same
-// way first: how a file lies in the page cache moves its start by 1-2 ms.
+// Who is measured: which executables, with which configuration. Executables are copied first, as they come to a node:
+// how a file lies in the page cache moves its start by 1-2 ms.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -80,6 +80,18 @@ export function upstreamChain({ file }, name, { keys = {}, after = [] } = {}) {
 export function wholeTrestle(found) {
   const features = { ipMasq: true, hairpinMode: true, portmap: {}, firewall: {}, bandwidth, tuning: { sysctl } }
   return trestle(found, features, ['portMappings'])
+}
+
+/** The same in mode ptp, as the agent writes it with a sysctl in its template (src/plan/agent/conflist.ts). */
+export function wholeRouted({ file }) {
+  const conf = { type: 'trestle', mode: 'ptp', podcidr: subnet, tuning: { sysctl }, firewall: { hostAccept: 'auto' } }
+  const plugin = { file: file('trestle'), conf, takes: ['portMappings', 'bandwidth'] }
+  return {
+    name: 'trestle, ptp',
+    network: 'bench',
+    cniVersion: '1.1.0',
+    at: (state) => ({ env: { TRESTLE_STATE_DIR: join(state, 'run') }, plugins: [plugin] }),
+  }
 }
 
 /** The whole network as the upstream chain, with one of its backends ('iptables' or 'nftables'). */

@@ -5,6 +5,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openControlGroup } from './cluster/control-group.mjs'
+import { trackingRules } from './surroundings.mjs'
 
 let opened = 0
 
@@ -14,7 +15,7 @@ export function ip(...args) {
 }
 
 /**
- * Opens a node for one contender (contenders.mjs). `call` runs a verb (worker.mjs), `fill` attaches so many pods
+ * Opens a node for one contender (contenders.mjs), with connections as every node has them. `call` runs a verb (worker.mjs), `fill` attaches so many pods
  * unmeasured, `exec` runs a command in the node. Each rejects when a plugin fails.
  */
 export function openNode(contender, scratch) {
@@ -23,6 +24,9 @@ export function openNode(contender, scratch) {
   ip('netns', 'add', name)
   // An uplink with a default route, as every node has one.
   execFileSync('ip', ['-n', name, '-batch', '-'], { input: uplink })
+  const exec = (file, args, input = '') =>
+    execFileSync('nsenter', [`--net=/run/netns/${name}`, '--', file, ...args], { input, maxBuffer: 1e9 }).toString()
+  exec('nft', ['-f', '-'], trackingRules)
   const state = join(scratch, name)
   mkdirSync(state)
   contender.startFresh?.()
@@ -46,8 +50,6 @@ export function openNode(contender, scratch) {
   const fill = async (count) => {
     while (pods < count) await call('ADD', { pod: pod() })
   }
-  const exec = (file, args, input = '') =>
-    execFileSync('nsenter', [`--net=/run/netns/${name}`, '--', file, ...args], { input, maxBuffer: 1e9 }).toString()
   const storm = (list, atOnce) => worker.ask({ pods: list, atOnce, contender: own })
   const close = async () => {
     await worker.end()

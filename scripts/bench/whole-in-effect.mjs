@@ -4,8 +4,8 @@ import { wholeTrestle } from './contenders.mjs'
 import { openNode } from './node.mjs'
 
 /** Why trestle's part cannot be measured: a feature that it refuses, or takes and does not do. Undefined when all work. */
-export async function notInEffect({ found, scratch }) {
-  const node = openNode(wholeTrestle(found), scratch)
+export async function notInEffect({ found, scratch }, contender = wholeTrestle(found)) {
+  const node = openNode(contender, scratch)
   const pod = node.pod()
   try {
     await node.call('ADD', { pod })

@@ -7,6 +7,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { closeSync, constants, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { readCpuMs } from './cluster/control-group.mjs'
+import { openConnections, runtimePath } from './surroundings.mjs'
 
 /** Calls that may run at once: each has a pipe. */
 const mostAtOnce = 32
@@ -69,7 +70,7 @@ function callOf({ verb, contender, pod }, plugin, prevResult) {
     ...(prevResult ? { prevResult } : {}),
   }
   const env = {
-    PATH: process.env.PATH,
+    PATH: runtimePath,
     CNI_COMMAND: verb,
     CNI_CONTAINERID: pod?.id ?? '',
     CNI_NETNS: pod?.netns ?? '',
@@ -163,8 +164,10 @@ async function storm({ pods, atOnce, ...job }) {
   return { ms, calls, errors }
 }
 
+const connected = openConnections()
 process.on('message', async (job) => {
   try {
+    await connected
     process.send({ done: job.pods ? await storm(job) : measure(job) })
   } catch (error) {
     process.send({ error: error.message })

@@ -6,8 +6,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openCri } from '../../../src/cli/cri/client.ts'
+import { runtimePath, trackingRules } from '../surroundings.mjs'
 
 const lab = resolve(import.meta.dirname, '../../../test/e2e/lab')
+const holder = join(import.meta.dirname, 'hold-connections.mjs')
 const metricsAt = '127.0.0.1:1338'
 const patienceMs = 60_000
 
@@ -27,11 +29,13 @@ export async function openContainerd({ conflist, peers, trestle }) {
   const script = 'mount -t tmpfs tmpfs /var/lib && exec bash "$@"'
   const words = [join(lab, 'enter.sh'), dir, 'bash', '-c', script, 'bash', join(lab, 'containerd-up.sh'), dir, peers]
   const machine = spawn('bash', words, {
-    env: { ...process.env, LC_ALL: 'C', LAB_METRICS: metricsAt },
+    env: { ...process.env, PATH: runtimePath, LC_ALL: 'C', LAB_METRICS: metricsAt },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   const ended = new Promise((done) => machine.once('close', done))
+  let connections
   const close = async () => {
+    connections?.stdin.end()
     machine.stdin.end()
     await ended
     rmSync(dir, { recursive: true, force: true })
@@ -41,6 +45,9 @@ export async function openContainerd({ conflist, peers, trestle }) {
     const pid = readFileSync(join(dir, 'pid'), 'utf8').trim()
     const inside = ['--target', pid, '--net', '--mount', '--pid', '--uts', '--ipc', '--cgroup', '--wd=/', '--']
     const exec = (file, args) => execFileSync('nsenter', [...inside, file, ...args], { encoding: 'utf8' })
+    execFileSync('nsenter', [...inside, 'nft', '-f', '-'], { input: trackingRules })
+    connections = spawn('nsenter', ['--target', pid, '--net', '--', process.execPath, holder], { stdio: 'pipe' })
+    await printed(connections, 'connections open')
     const cri = openCri(join(dir, 'containerd.sock'), { timeoutMs: patienceMs })
     await networkIsReady(cri)
     const closeAll = async () => {

@@ -5,7 +5,7 @@ import { line, polyline, sheet, text, ticks } from './svg.mjs'
 
 const size = { width: 860, height: 400 }
 const frame = { left: 64, right: 620, top: 48, bottom: 340 }
-const colours = ['first', 'second', 'third', 'fourth']
+const colours = ['first', 'second', 'third', 'fourth', 'fifth']
 /** ADDs that make one point: their median. */
 const each = 20
 
