@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line for people. A second bundle: nothing of it is loaded when a runtime calls.
+// The command line for people, in a bundle of its own: a runtime's call loads nothing of it.
 
 import { removeCallFiles } from '../system/process/call-file.ts'
 import { adoptCommand } from './adopt/adopt.ts'
@@ -23,7 +23,7 @@ import { probe } from './try/probe.ts'
 import { uninstallCommand } from './uninstall/uninstall.ts'
 import { versionCommand } from './version/version.ts'
 
-/** Every command, in the order of help. */
+/** All commands, in the order of help. */
 export const commands: readonly Command[] = [
   tryCommand,
   lintCommand,
@@ -39,7 +39,7 @@ export const commands: readonly Command[] = [
   versionCommand,
 ]
 
-/** What `try` and `doctor --probe` start, as a rule inside of namespaces; not for people, so not in help. */
+/** Internal commands of `try` and `doctor --probe`, mostly inside namespaces; help does not list them. */
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
   __probe: (words, output) => probe(words, output),
@@ -47,7 +47,7 @@ const internal: Readonly<Record<string, (words: readonly string[], output: Outpu
   '__probe-end': (words, output) => probeEnd(words, output),
 }
 
-/** Runs the words after the program's name. Returns the exit code; never rejects. */
+/** Runs the command of the arguments. Returns the exit code; never rejects. */
 export async function main(args: readonly string[]): Promise<number> {
   try {
     return await run(args, standardOutput())
@@ -56,7 +56,7 @@ export async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** `main` with the place to write to given. */
+/** `main` with a given output. */
 export async function run(args: readonly string[], output: Output): Promise<number> {
   const [word = 'help', ...rest] = args
   const hidden = internal[word]
@@ -74,7 +74,7 @@ const aliases: Readonly<Record<string, string>> = {
   '-V': 'version',
 }
 
-/** Not in the list of commands that it prints. */
+/** `trestle help`, which its own list omits. */
 const helpCommand: Command = {
   name: 'help',
   words: '[COMMAND]',

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle adopt`: live pods of the upstream chain get a record and our rules, and what the chain left
-// of pods that are gone is cleared. Without --apply it only tells.
+// `trestle adopt`: gives live pods of the upstream chain a record and trestle's rules, and removes the chain's leaks of
+// dead pods. Without --apply it prints a list and changes nothing.
 
 import { readFileSync, statSync } from 'node:fs'
 import { CniError } from '../../cni/model/error.ts'
@@ -23,7 +23,7 @@ import { type Entry, entryCounts, entryTable } from './take.ts'
 
 const defaultDirectory = '/etc/cni/net.d'
 
-/** A node has some hundred pods, each looked at by a process. */
+/** A node has some hundred pods, and each pod takes a process. */
 const wholeMs = 300_000
 
 export const adoptCommand: Command = {
@@ -71,7 +71,7 @@ async function run({ words, values, isJson, output }: Input): Promise<number> {
   return code
 }
 
-/** Throws CniError 5: one that is not there says nothing about the networks of the node. */
+/** Throws CniError 5, since a missing directory would look like a node without networks. */
 function requireDirectory(path: string): void {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (stat?.isDirectory() === true) return
@@ -110,7 +110,7 @@ async function adopt(
   return entries
 }
 
-/** The runtime still calls the upstream plugins for this network. */
+/** Adds to an entry that the runtime still calls the upstream plugins for this network. */
 function notYet(entry: Entry, { file }: Target): Entry {
   return entry.detail === undefined ? { ...entry, detail: `${file} still names the upstream plugins` } : entry
 }
@@ -120,10 +120,10 @@ function asText(entries: readonly Entry[], targets: readonly Target[], where: st
   return `${entries.length === 0 ? '' : entryTable(entries)}${entryCounts(entries)}`
 }
 
-// The networks whose pods can be taken over: lists that have trestle, and lists of upstream
-// plugins that it can stand for.
+// The networks whose pods can be taken over: lists with trestle, and lists of upstream plugins that trestle can
+// replace.
 
-/** A network and the configuration its pods are adopted with. `isServed`: the file has trestle already. */
+/** A network and the configuration of its pods after adoption. `isServed`: the file has trestle already. */
 export interface Target {
   readonly file: string
   readonly list: NetworkList
@@ -131,12 +131,14 @@ export interface Target {
   readonly isServed: boolean
 }
 
-/** The network of one file. Throws CniError when it cannot be read, is no list, or cannot be converted. */
+/**
+ * The network of one file. Throws CniError when the file is unreadable, has no list, or has a list beyond conversion.
+ */
 function targetOf(file: string): Target {
   return readFileAs(file, (text) => readTarget(file, text))
 }
 
-/** The networks of a configuration directory, each once, files by name. What is of other plugins is left out. */
+/** The networks of a configuration directory, each once, files by name. Lists of other plugins are left out. */
 function targetsIn(directory: string): readonly Target[] {
   const files = namesIn(directory).filter((name) => /\.(conflist|conf|json)$/.test(name))
   const found = [...files].sort().flatMap((name) => tryTarget(`${directory}/${name}`) ?? [])
@@ -152,7 +154,7 @@ function tryTarget(file: string): Target | undefined {
   try {
     return readTarget(file, readFileSync(file, 'utf8'))
   } catch {
-    // Not JSON, not a list, or another plugin's: `trestle lint` tells.
+    // Not JSON, not a list, or another plugin's: `trestle lint` reports it.
     return undefined
   }
 }

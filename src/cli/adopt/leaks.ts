@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the upstream chain left of pods that are gone: reservations, rules and devices that speak of a
-// container which no live namespace, no cache entry with one and no record of ours stands for.
+// Leaks of the upstream chain: reservations, rules and devices that name a container without a live namespace, without
+// a cache entry for one, and without a record of trestle.
 
 import { bareAddress, includes, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
@@ -17,18 +17,20 @@ import { removeUpstreamRules, type UpstreamRules } from '../../system/upstream/r
 import type { Progress } from '../shell/output.ts'
 import { addressesInUse, type Found } from './look.ts'
 
-/** What is left of one container. `containerId` empty: accepts of the firewall plugin for addresses that nobody has. */
+/**
+ * The leaks of one container. `containerId` empty: accepts of the firewall plugin for addresses without a container.
+ */
 export interface Leak {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
   readonly addresses: readonly string[]
-  /** Those of the firewall plugin's accepts that go with it. */
+  /** Addresses of the container whose accepts of the firewall plugin are leaks too. */
   readonly accepts: readonly string[]
   readonly what: readonly string[]
 }
 
-/** The network whose leaks are looked for. `subnets`: its ranges, as CIDRs. */
+/** The search for leaks in one network. `subnets`: the network's ranges, as CIDRs. */
 interface LeakSearch {
   readonly network: string
   readonly dataDir: string
@@ -38,12 +40,12 @@ interface LeakSearch {
   readonly progress: Progress
 }
 
-/** The ranges of a configuration. */
+/** The ranges of a configuration, as CIDRs; none when another plugin gives addresses. */
 export function subnetsOf(conf: Pick<NetConf, 'ipam'>): readonly string[] {
   return conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.flat().map(({ subnet }) => subnet) : []
 }
 
-/** Everything left in the network of pods that are gone. A pod whose addresses are in some namespace is not gone. */
+/** All leaks in the network. A pod counts as live while a namespace on this node has one of its addresses. */
 export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly Leak[]> {
   const { network, found, rules } = search
   const alive = new Set([
@@ -72,7 +74,9 @@ export async function findLeaks(run: Run, search: LeakSearch): Promise<readonly 
   )
 }
 
-/** Clears them. Returns what failed; then the reservations stay, and a later run finds them again. */
+/**
+ * Removes the leaks. Returns the failures; after one the reservations stay, so that a later run finds the leaks again.
+ */
 export async function clearLeaks(run: Run, leaks: readonly Leak[], dataDir: string): Promise<readonly Error[]> {
   const failures = await removeUpstreamRules(run, leaks)
   if (failures.length > 0) return failures
@@ -84,7 +88,7 @@ export async function clearLeaks(run: Run, leaks: readonly Leak[], dataDir: stri
   return []
 }
 
-/** One entry for each container and interface that a reservation or a rule speaks of. */
+/** One entry for each container and interface that a reservation, a rule or an ifb device names. */
 function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedPod[]): readonly Leak[] {
   const leaks = new Map<string, Leak>()
   const add = (pod: { containerId: string; ifName?: string }, what: string, addresses: readonly string[]) => {
@@ -110,7 +114,7 @@ function collect({ network, dataDir, found }: LeakSearch, named: readonly NamedP
   return [...leaks.values()]
 }
 
-/** Each accept with the container that had its address; the others as an entry of their own. */
+/** Adds each accept to the leak of the container that had its address; all other accepts become one more leak. */
 function withAccepts(network: string, leaks: readonly Leak[], unused: readonly string[]): readonly Leak[] {
   const what = 'accepts of the firewall plugin'
   const found = leaks.map((leak): Leak => {
@@ -122,7 +126,7 @@ function withAccepts(network: string, leaks: readonly Leak[], unused: readonly s
   return [...found, { network, containerId: '', ifName: '', addresses: others, accepts: others, what: [what] }]
 }
 
-/** Addresses of the network that the firewall plugin's rules accept and no live container has. */
+/** Addresses of the network that the firewall plugin's rules accept and that no live container has. */
 function orphanAccepts(
   { subnets, rules, found, network, dataDir }: LeakSearch,
   alive: ReadonlySet<string>,

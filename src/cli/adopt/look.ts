@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libcni remembers of a network's pods, compared with the kernel: only a pod whose namespace,
-// interface, addresses and host link are all as remembered is taken over.
+// Compares libcni's cache with the kernel: `adopt` takes a pod over only if its namespace, interface, addresses and
+// host link all match the cache.
 
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { bareAddress } from '../../cni/model/address.ts'
@@ -18,7 +18,7 @@ import { findRecords } from '../../system/store/records.ts'
 import { cachedAttachments } from '../../system/upstream/libcni-cache.ts'
 import type { Progress } from '../shell/output.ts'
 
-/** A pod that is as its cache entry says. `host`, `pod`: the ends of its pair. */
+/** A pod that matches its cache entry. `host`, `pod`: the ends of its veth pair. */
 export interface LivePod {
   readonly cached: CachedAttachment
   readonly netns: NetnsIdentity
@@ -26,20 +26,20 @@ export interface LivePod {
   readonly pod: ObservedLink
 }
 
-/** What became of an attachment that libcni remembers. */
+/** The state of an attachment of libcni's cache: `unclear` when the pod lives and differs from the cache. */
 export type Found =
   | { readonly kind: 'live'; readonly cached: CachedAttachment; readonly live: LivePod }
   | { readonly kind: 'ours'; readonly cached: CachedAttachment; readonly record: AttachmentRecord }
   | { readonly kind: 'gone'; readonly cached: CachedAttachment }
   | { readonly kind: 'unclear'; readonly cached: CachedAttachment; readonly why: string }
 
-/** What looking needs. `links`: those of the host; `tell`: gets what is looked at. */
+/** Inputs of a look. `links`: links of the host; `progress`: receives the object under inspection. */
 export interface Looking {
   readonly links: ReadonlyMap<string, ObservedLink>
   readonly progress: Progress
 }
 
-/** Every attachment of the upstream chain in the network that libcni remembers. */
+/** Every attachment of the upstream chain to the network in libcni's cache. */
 export async function lookAtNetwork(
   run: Run,
   network: string,
@@ -54,12 +54,14 @@ export async function lookAtNetwork(
   return found
 }
 
-/** The attachment's key as trestle has it. */
+/** The key that trestle's own record of the attachment would have. */
 export function keyOf({ network, containerId, ifName }: CachedAttachment): AttachmentKey {
   return { network, containerId, ifName, role: 'main' }
 }
 
-/** The addresses of every network namespace that a process or a name under /run/netns keeps, but our own. */
+/**
+ * The addresses in all network namespaces of processes and of names under /run/netns, except this process's namespace.
+ */
 export async function addressesInUse(run: Run, progress: Progress): Promise<ReadonlySet<string>> {
   const used = new Set<string>()
   const paths = namespacePaths()
@@ -88,7 +90,7 @@ async function lookAtPod(run: Run, cached: CachedAttachment, links: ReadonlyMap<
   return { kind: 'live', cached, live: { cached, netns: identity, host, pod } }
 }
 
-/** Why a pod is not as remembered, or undefined when it is. */
+/** The first difference between a pod and its cache entry; undefined when both match. */
 function mismatch(
   cached: CachedAttachment,
   pod: ObservedLink | undefined,
@@ -107,7 +109,7 @@ function mismatch(
   return lost === undefined ? undefined : `${lost.address} is not on ${pod.name}`
 }
 
-/** Links of a namespace; none where it cannot be entered. */
+/** Links of a namespace; none when `nsenter` fails. */
 async function linksOf(run: Run, path: string, words: readonly string[]): Promise<ReadonlyMap<string, ObservedLink>> {
   let netns: ReturnType<typeof openNetns>
   try {
@@ -124,7 +126,7 @@ async function linksOf(run: Run, path: string, words: readonly string[]): Promis
   }
 }
 
-/** One path for each namespace. */
+/** One path for each namespace, though many processes share one. */
 function namespacePaths(): readonly string[] {
   const named = namesIn('/run/netns').map((name) => `/run/netns/${name}`)
   const running = readdirSync('/proc').filter((name) => /^\d+$/.test(name))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One network from look to done: what is there, what would be done, and the doing.
+// The adoption of one network: look, plan, and carry out the plan.
 
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -26,18 +26,18 @@ import { type Found, keyOf, type LivePod, type Looking, lookAtNetwork } from './
 import type { Entry } from './take.ts'
 import { networkOf, ownerOf, recordPod, serve, type Taking } from './take.ts'
 
-/** What was found in a network, and the lines that tell it. */
+/** The plan for a network, and the lines that print it. */
 interface NetworkPlan {
   readonly target: Target
   readonly dataDir: string
   readonly takings: readonly Taking[]
-  /** Pods with a record for which upstream's rules are still there: an earlier run was cut short. */
+  /** Pods with a record that still have rules of the upstream chain, because an earlier run was killed. */
   readonly unfinished: readonly Taking[]
   readonly leaks: readonly Leak[]
   readonly entries: readonly Entry[]
 }
 
-/** Looks at one network. Changes nothing. */
+/** Looks at one network and changes nothing. */
 export async function planNetwork(context: CallContext, target: Target, looking: Looking): Promise<NetworkPlan> {
   const network = target.list.name
   const rules = await readUpstreamRules(context.run)
@@ -56,7 +56,7 @@ export async function planNetwork(context: CallContext, target: Target, looking:
   }
 }
 
-/** Does what the plan says. Returns the lines with what came of each. */
+/** Carries out the plan. Returns its lines with their results. */
 export async function applyNetwork(context: CallContext, plan: NetworkPlan): Promise<readonly Entry[]> {
   const entries = new Map(plan.entries.map((entry) => [keyText(entry), entry]))
   const settle: Settle = (entry, failure, success) => {
@@ -72,7 +72,7 @@ export async function applyNetwork(context: CallContext, plan: NetworkPlan): Pro
   return [...entries.values()]
 }
 
-/** Notes what came of an entry: it failed, or it is what `success` says. */
+/** Records the result of an entry: the failure, or the status `success`. */
 type Settle = (entry: Entry, failure: Error | undefined, success: Entry['status']) => void
 
 async function takeOver(context: CallContext, plan: NetworkPlan, settle: Settle): Promise<void> {
@@ -128,7 +128,9 @@ function sortLive(
   }
 }
 
-/** A pod with a record is done, unless rules of upstream still speak of it. */
+/**
+ * The line of a pod with a record. Rules of the upstream chain that still name the pod make its adoption unfinished.
+ */
 function sortOurs(
   { cached, record }: Extract<Found, { kind: 'ours' }>,
   { target, links, rules }: { target: Target; links: ReadonlyMap<string, ObservedLink>; rules: UpstreamRules },
@@ -156,14 +158,14 @@ function hasRules(rules: UpstreamRules, owner: ReturnType<typeof ownerOf>): bool
   )
 }
 
-/** Where host-local's reservations are and what its ranges are, as the configuration says without a runtime. */
+/** The directory of host-local's reservations and its ranges, by the configuration without a runtime's additions. */
 function ipamOf({ list, plugin }: Target): { dataDir: string; subnets: readonly string[] } {
   try {
     const env = { CNI_COMMAND: 'ADD', CNI_CONTAINERID: 'x', CNI_NETNS: '/run/netns/x', CNI_IFNAME: 'eth0' }
     const conf = readConfig(JSON.stringify(requestConf(list, plugin, {})), readInvocation(env))
     return { dataDir: conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir, subnets: subnetsOf(conf) }
   } catch {
-    // Ranges that only the runtime knows.
+    // Only the runtime knows the ranges (capability ipRanges).
     return { dataDir: defaultDataDir, subnets: [] }
   }
 }
@@ -181,17 +183,17 @@ function keyText({ containerId, ifName, addresses }: Pick<Entry, 'containerId' |
   return containerId === '' ? addresses.join(' ') : `${containerId} ${ifName}`
 }
 
-// A pod of the upstream chain as trestle would have made it, with the names and MACs that it has. Pure.
+// The attachment of an upstream pod as trestle's ADD would have made it, with the pod's real names and MACs. Pure.
 
-/** The configuration a pod is adopted with, as ADD would have read it, and what it comes to. */
+/** The configuration of an adopted pod, as ADD would have read it, and the attachment of that configuration. */
 export interface Adoption {
   readonly conf: NetConf
   readonly spec: AttachmentSpec
 }
 
 /**
- * The attachment of a live pod under the network's configuration. Throws CniError when the configuration
- * is wrong, of another mode, or names another bridge than the pod is on.
+ * The attachment of a live pod under the network's configuration. Throws CniError when the configuration is invalid,
+ * has another mode, or names another bridge than the pod's.
  */
 function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, ObservedLink>): Adoption {
   const { cached, host, pod } = live
@@ -221,7 +223,7 @@ function adoptionOf(target: Target, live: LivePod, links: ReadonlyMap<string, Ob
   }
 }
 
-/** What ADD would read, with what the runtime gave when the pod was made. */
+/** The configuration that ADD would read, with the runtime's additions from the time of the pod's ADD. */
 function confOf({ list, plugin }: Target, { cached }: LivePod): NetConf {
   const stdin = JSON.stringify(requestConf(list, plugin, { capabilityArgs: cached.capabilityArgs }))
   const args = [...cached.args.filter(([key]) => key !== 'IgnoreUnknown'), ['IgnoreUnknown', '1'] as const]
@@ -247,7 +249,9 @@ function requireSameBridge(made: AttachmentSpec, host: ObservedLink): void {
   throw new CniError('bridge-not-configured', `${host.name} is ${where}, and the configuration says ${asked}`)
 }
 
-/** Shaped as it is now: what upstream did not set up is not said to be there. */
+/**
+ * The limits that the pod has now: without upstream's ifb device no egress limit is recorded, or CHECK would miss it.
+ */
 function bandwidthOf(
   made: BandwidthSpec,
   { live, links }: { live: LivePod; links: ReadonlyMap<string, ObservedLink> },

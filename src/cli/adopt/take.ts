@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes live pods over. Our rules are in place before upstream's go: a packet always finds one of
-// the two, and an established connection keeps the translation it has (conntrack).
+// Takes live pods over. trestle's rules are in place before upstream's rules go, so a packet always meets one of both;
+// an established connection keeps its translation (conntrack).
 
 import { bareAddress } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -25,12 +25,12 @@ import { removeUpstreamRules } from '../../system/upstream/rules.ts'
 import type { LivePod } from './look.ts'
 import type { Adoption } from './network.ts'
 
-/** A live pod and what it becomes. */
+/** A live pod with its future configuration and attachment. */
 export interface Taking extends Adoption {
   readonly live: LivePod
 }
 
-/** Writes the record of one pod, its addresses and ports reserved. Throws CniError when another pod has one of them. */
+/** Reserves a pod's addresses and ports and writes its record. Throws CniError when another pod has one of them. */
 export async function recordPod(context: CallContext, taking: Taking, network: NetworkSpec): Promise<void> {
   requireState()
   const { spec, conf, live } = taking
@@ -40,7 +40,7 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   if (!writeIntent(files, record)) throw new CniError('attachment-busy', 'another call is working on it')
   try {
     reserveAddresses(taking)
-    // What others have, they keep: a person looks at it first.
+    // Never takes a reservation from another pod: a person has to look first.
     const others = { settle: async () => false, reclaim: async () => {} }
     await reservePorts(
       { intentFile: pendingFile(files, spec.key), key: spec.key, ...others },
@@ -56,7 +56,7 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   }
 }
 
-/** The network as all these pods together need it. */
+/** The network with the bridge, rules and ranges that all these pods need together. */
 export function networkOf(takings: readonly Taking[]): NetworkSpec | undefined {
   const [first] = takings
   if (first === undefined) return undefined
@@ -67,7 +67,7 @@ export function networkOf(takings: readonly Taking[]): NetworkSpec | undefined {
   }, readNetwork(files))
 }
 
-/** Sets up what the pods share, then takes upstream's masquerade and port rules away. Returns what failed. */
+/** Sets up bridge and rules for the pods, then removes upstream's masquerade and port rules. Returns the failures. */
 export async function serve(
   context: CallContext,
   takings: readonly Taking[],
@@ -80,13 +80,13 @@ export async function serve(
   return [...failures, ...(await removeUpstreamRules(context.run, takings.map(ownerOf)))]
 }
 
-/** The accepts of the firewall plugin stay until the pod's DEL: a policy of DROP may depend on them. */
+/** The firewall plugin's accepts stay until the pod's DEL, since under a DROP policy the pod may depend on them. */
 export function ownerOf({ spec }: Pick<Taking, 'spec'>): UpstreamOwner {
   const addresses = spec.ips.map(({ address }) => bareAddress(address))
   return { ...spec.key, addresses, accepts: [] }
 }
 
-/** The aliases by which people know whose links they are, and the setting that host ports on 127.0.0.1 need. */
+/** Sets the aliases that name the owner of each link, and the sysctl for host ports on 127.0.0.1. */
 function markOps({ spec }: Taking): readonly Op[] {
   const { ifb, ifbAlias } = spec.bandwidth?.egress ?? {}
   return [...aliasOps(spec.host?.name, aliasOf(spec.key)), ...aliasOps(ifb, ifbAlias), ...afterRuleOps(spec)]
@@ -114,11 +114,11 @@ function dataDirOf({ conf }: Taking): string {
   return conf.ipam.kind === 'pool' ? conf.ipam.dataDir : defaultDataDir
 }
 
-// One line of `trestle adopt`, and how a table of them is printed.
+// A line of `trestle adopt`, and the table of all lines.
 
 /**
- * `ours`: has a record. `gone`: its namespace is. `leak`: left of a pod that is gone. `cannot`: stays as
- * it is, `detail` says why.
+ * `ours`: the pod has a record. `gone`: the pod's namespace is gone. `leak`: a leak of a dead pod. `cannot`: the pod
+ * stays with upstream, for the reason in `detail`.
  */
 type EntryStatus = 'ours' | 'adopt' | 'adopted' | 'cannot' | 'gone' | 'leak' | 'cleared'
 
@@ -143,7 +143,7 @@ const words: Readonly<Record<EntryStatus, string>> = {
   cleared: 'cleared',
 }
 
-/** The entries as a table with a heading, columns as wide as their widest cell. */
+/** The entries as a table with a heading; a column is as wide as its widest cell. */
 export function entryTable(entries: readonly Entry[]): string {
   const heading = ['STATUS', 'NETWORK', 'CONTAINER', 'IFNAME', 'ADDRESSES', 'HOST LINK', 'DETAIL']
   const rows = [heading, ...entries.map(cellsOf)]
@@ -152,7 +152,7 @@ export function entryTable(entries: readonly Entry[]): string {
   return rows.map((row) => `${line(row).trimEnd()}\n`).join('')
 }
 
-/** How many of each there are, in words, for the last line. */
+/** The last line: the number of entries of each status. */
 export function entryCounts(entries: readonly Entry[]): string {
   const counts = new Map<EntryStatus, number>()
   for (const { status } of entries) counts.set(status, (counts.get(status) ?? 0) + 1)

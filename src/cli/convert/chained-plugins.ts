@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The upstream portmap, firewall, bandwidth, tuning and sbr plugins (docs/design.md, "Upstream portmap" and "Upstream
-// sbr"), each as one key of ours.
+// sbr"), each as one key of trestle.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { note, type Remark, warning } from './conflist.ts'
@@ -8,7 +8,7 @@ import { type Converted, unknownRemarks } from './main-plugins.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Plugins that become a key of ours; each converts one plugin of its type. */
+/** Converters by type: each makes keys of trestle from one plugin. */
 const converters: Readonly<Record<string, (plugin: Json) => Converted>> = {
   portmap: convertPortmap,
   firewall: convertFirewall,
@@ -20,7 +20,7 @@ const converters: Readonly<Record<string, (plugin: Json) => Converted>> = {
 
 const common = ['type', 'name', 'cniVersion', 'capabilities', 'runtimeConfig', 'prevResult']
 
-/** How a plugin of this type is converted; undefined for a plugin that has to stay. */
+/** The converter for plugins of this type; undefined when the plugin has to stay in the list. */
 export function converterOf(type: unknown): ((plugin: Json) => Converted) | undefined {
   return typeof type === 'string' && Object.hasOwn(converters, type) ? converters[type] : undefined
 }
@@ -59,13 +59,13 @@ function convertPortmap(plugin: Json): Converted {
   }
 }
 
-/** Why the plugin does not read its `masqAll` (portmap_iptables.go, portmap_nftables.go); undefined where it does. */
+/** The reason why the plugin ignores `masqAll` (portmap_iptables.go, portmap_nftables.go); undefined if it does not. */
 function whyMasqAllUnread(plugin: Json): string | undefined {
   if (lookUp(plugin, 'snat') === false) return 'the plugin does not read it with "snat": false'
   return lookUp(plugin, 'backend') === 'nftables' ? 'the plugin does not read it with backend nftables' : undefined
 }
 
-/** Marks are how the iptables backend tells what to masquerade; nothing is marked here. */
+/** Keys of the packet mark by which the iptables backend selects packets for masquerade; trestle marks no packet. */
 function markRemarks(plugin: Json): readonly Remark[] {
   const bit = lookUp(plugin, 'markMasqBit') ?? 13
   const chain = lookUp(plugin, 'externalSetMarkChain') ?? ''
@@ -88,14 +88,13 @@ function convertFirewall(plugin: Json): Converted {
     keys: {
       firewall: {
         ingressPolicy: lookUp(plugin, 'ingressPolicy') || 'open',
-        // The plugin's accepts are for packets from the pod, and for answers to it
-        // (docs/design.md, "Upstream firewall").
+        // The plugin accepts packets from the pod and answers to the pod (docs/design.md, "Upstream firewall").
         hostAccept: 'established',
         ...(zone === '' ? {} : { firewalldZone: zone }),
       },
     },
     remarks: [
-      // One that has a name of its own has rules; backend firewalld has no chain.
+      // A chain with a custom name has an administrator's rules; the backend firewalld has no chain.
       (admin === '' || lookUp(plugin, 'backend') === 'firewalld' ? note : warning)(
         'firewall.iptablesAdminChainName',
         `rules in ${chain} are not passed by pods any more: put them into FORWARD, where trestle's accept stands ` +
@@ -129,10 +128,12 @@ function convertTuning(plugin: Json): Converted {
   }
 }
 
-/** Plugins that act without a key of their own: sbr by itself, tuning by `args.cni`, which needs the key `tuning`. */
+/** Plugins whose empty object has an effect: sbr acts without keys, and `args.cni` needs the key `tuning`. */
 const keptEmpty = ['sbr', 'tuning']
 
-/** A plugin whose keys keep their names below `name`. `others`: keys it knows too. */
+/**
+ * Converts a plugin whose keys keep their names below `name`. `others`: further known keys, which the caller converts.
+ */
 function convertByName(
   plugin: Json,
   name: string,
@@ -153,7 +154,7 @@ function backendRemarks(plugin: Json, type: string): readonly Remark[] {
   ]
 }
 
-/** As upstream: the first token tells. */
+/** True for iptables matches; like upstream, the first token decides. */
 function isIptables(tokens: unknown): boolean {
   return Array.isArray(tokens) && typeof tokens[0] === 'string' && /^[-!]/.test(tokens[0])
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of upstream plugins to the list with one trestle in their place. Pure: nothing is looked at.
+// Converts a list of upstream plugins into a list with one trestle. Pure: the node is not consulted.
 
 import { readConfig } from '../../cni/config/config.ts'
 import { lookUp } from '../../cni/json/json-keys.ts'
@@ -14,16 +14,16 @@ import { type Converted, convertMacvlan, convertMain, isPlainMacvlan } from './m
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The converted list and what is to be said about it. */
+/** The converted list and the remarks on it. */
 interface Conversion {
   readonly conflist: Json
   readonly remarks: readonly Remark[]
 }
 
 /**
- * Converts a configuration list, or a single configuration, from its text: one trestle in place of bridge or ptp and
- * what follows it, or, behind a plugin that stays, one chained trestle in place of the rest. Throws CniError 6 when it
- * is not JSON, 7 when it is no list or nothing in it can be converted.
+ * Converts the text of a configuration: one trestle replaces bridge or ptp and the plugins after it; behind a plugin
+ * that stays, one chained trestle replaces the rest. Throws CniError 6 for invalid JSON, 7 for a list beyond
+ * conversion.
  */
 export function convert(text: string): Conversion {
   const list = readNetworkList(text)
@@ -35,12 +35,12 @@ export function convert(text: string): Conversion {
   const { plugins: _, ...top } = root
   const outer = 'plugins' in root ? top : { cniVersion: list.cniVersion, name: list.name }
   const conflist = { ...outer, plugins: [...before, trestle, ...after] }
-  // A number that is kept as text would be taken for an object.
+  // Plain numbers again: nestedKeyRemarks would take an ExactNumber for an object.
   const nested = nestedKeyRemarks(JSON.parse(JSON.stringify(trestle)) as Json)
   return { conflist, remarks: [...ofLoopback, ...remarks, ...more, ...nested, ...problems(conflist, before.length)] }
 }
 
-/** Runtimes bring `lo` up before they call a list (containerd go-cni, CRI-O ocicni: a list of their own). */
+/** Runtimes bring `lo` up before they call a list (containerd go-cni and CRI-O ocicni have a list for it). */
 function withoutLoopback(all: readonly Json[]): {
   readonly plugins: readonly Json[]
   readonly remarks: readonly Remark[]
@@ -52,14 +52,14 @@ function withoutLoopback(all: readonly Json[]): {
 }
 
 interface Split {
-  /** Stay in front of ours; it is chained then. */
+  /** Plugins that stay in front of trestle, which is then chained. */
   readonly before: readonly Json[]
   readonly parts: readonly Json[]
   readonly after: readonly Json[]
   readonly remarks: readonly Remark[]
 }
 
-/** What becomes part of ours, and what stays before and after it. */
+/** Splits the list into the plugins that trestle replaces, and the plugins that stay before and after it. */
 function split(plugins: readonly Json[]): Split {
   const [head] = plugins
   if (head === undefined || plugins.some((plugin) => isOwnType(typeOf(plugin)))) throw notConvertible(head, plugins)
@@ -72,7 +72,7 @@ function split(plugins: readonly Json[]): Split {
   return { before, parts, after, remarks: [...stays, ...remarks] }
 }
 
-/** What converts a plugin that makes the interface, where that can be done beside the others. */
+/** The converter for a plugin that makes the interface; undefined if the other plugins of the list prevent it. */
 function mainConverterOf(plugin: Json, all: readonly Json[]): ((plugin: Json) => Converted) | undefined {
   const type = typeOf(plugin)
   if (type === 'macvlan') return isPlainMacvlan(plugin, all) ? convertMacvlan : undefined
@@ -117,7 +117,7 @@ function merge(plugins: readonly Json[], mode: Json): { trestle: Json; remarks: 
   return { trestle, remarks: [...converted.flatMap(({ remarks }) => remarks), ...plugins.flatMap(valueRemarks)] }
 }
 
-/** What a runtime puts in, and stands in the file: it was in force for every pod for which the runtime gave nothing. */
+/** Warns of a runtime's keys in the file: their values were in force for every pod without values of the runtime. */
 function valueRemarks(plugin: Json): readonly Remark[] {
   const type = String(typeOf(plugin))
   return ['runtimeConfig', 'prevResult'].flatMap((key) => {
@@ -129,7 +129,7 @@ function valueRemarks(plugin: Json): readonly Remark[] {
   })
 }
 
-/** `args` of several plugins are one here; both read `args.cni`. */
+/** Merges `args` of all plugins, and `args.cni` within, since several plugins read it. */
 function argsOf(converted: readonly Converted[]): Json {
   const all = converted.map(({ keys }) => keys['args'] as Json | undefined).filter((args) => args !== undefined)
   if (all.length === 0) return {}
@@ -137,14 +137,14 @@ function argsOf(converted: readonly Converted[]): Json {
   return { args: { ...Object.assign({}, ...all), cni } }
 }
 
-/** Only what is switched on: libcni passes nothing else. */
+/** The capabilities with the value true; libcni passes no others. */
 function capabilitiesOf(plugin: Json): Json {
   const value = lookUp(plugin, 'capabilities')
   const entries = typeof value === 'object' && value !== null ? Object.entries(value) : []
   return Object.fromEntries(entries.filter(([, isOn]) => isOn === true))
 }
 
-/** What trestle itself says of the result: a key whose value it refuses. `at`: its place in the list. */
+/** A warning when trestle's own reader refuses the result. `at`: index of trestle in the list. */
 function problems(conflist: Json, at: number): readonly Remark[] {
   try {
     const list = readNetworkList(JSON.stringify(conflist))
@@ -162,14 +162,14 @@ function problems(conflist: Json, at: number): readonly Remark[] {
   }
 }
 
-/** What a plugin before ours prints, in the shape of the version. */
+/** A result of a plugin before trestle, in the shape of the version. */
 function resultBefore(cniVersion: string): Json {
   if (cniVersion === '0.1.0' || cniVersion === '0.2.0') return { cniVersion, ip4: { ip: '192.0.2.2/24' } }
   const interfaces = [{ name: 'eth0', sandbox: '/run/netns/x' }]
   return { cniVersion, interfaces, ips: [{ version: '4', address: '192.0.2.2/24', interface: 0 }] }
 }
 
-/** Where the ranges come from the runtime alone, the configuration is complete without. */
+/** False when `ipam` leaves its ranges to the runtime; such a configuration is complete. */
 function namesAddresses(ipam: unknown): boolean {
   if (typeof ipam !== 'object' || ipam === null) return true
   return ['subnet', 'ranges', 'addresses'].some((key) => lookUp(ipam as Json, key) !== undefined)
@@ -197,25 +197,23 @@ function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniEr
   })
 }
 
-/** `warning`: something of the original has no equivalent or is not done any more. `note`: nothing is lost. */
+/** `warning`: a part of the original has no equivalent, or no effect any more. `note`: nothing is lost. */
 export interface Remark {
   readonly level: 'warning' | 'note'
-  /** The plugin and the key it is about, like `portmap.markMasqBit`. */
+  /** Plugin and key of the remark, like `portmap.markMasqBit`. */
   readonly about: string
   readonly text: string
 }
 
-/** A remark on something that is lost. */
 export function warning(about: string, text: string): Remark {
   return { level: 'warning', about, text }
 }
 
-/** A remark on something that is as it was. */
 export function note(about: string, text: string): Remark {
   return { level: 'note', about, text }
 }
 
-/** A warning for each key below the first level of our entry that trestle does not read, as upstream did not. */
+/** A warning for each nested key of the new entry that neither trestle nor the upstream plugin reads. */
 function nestedKeyRemarks(trestle: Readonly<Record<string, unknown>>): readonly Remark[] {
   return unknownOwnKeys(trestle, []).flatMap(({ steps = [], message, severity }) => {
     if (steps.length < 2 || severity === 'note') return []

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle convert`: a list of upstream plugins as the list with one trestle in their place. The list
-// goes to standard output, what there is to say about it to standard error.
+// `trestle convert`: prints the list with one trestle in place of the upstream plugins on stdout, and remarks on
+// stderr.
 
 import { type Command, exitCode, type Input } from '../shell/command.ts'
 import { readFileAs } from '../shell/read-input.ts'
@@ -40,10 +40,12 @@ function remarkText({ level, about, text }: Remark): string {
   return `${level}: ${about}: ${text}\n`
 }
 
-// Numbers that JavaScript cannot hold, kept as their text: a plugin that stays, or an unsigned 64-bit rate of Go, has
-// the digits that were written.
+// Numbers beyond JavaScript's precision, kept as text: a rate of Go's uint64 keeps its digits, also in a plugin that
+// stays in the list.
 
-/** JSON.parse with the text of each value, and what stringifies to a text; TypeScript's library has neither yet. */
+/**
+ * JSON.parse with source texts, and JSON.rawJSON (TC39 proposal "JSON.parse source text access"): not in lib.d.ts yet.
+ */
 interface ExactJson {
   parse(text: string, reviver: (key: string, value: unknown, context: { readonly source?: string }) => unknown): unknown
   rawJSON(text: string): unknown
@@ -51,7 +53,7 @@ interface ExactJson {
 
 const exactJson = JSON as unknown as ExactJson
 
-/** A number with its text in JSON. Prints and stringifies as that. */
+/** A number with its JSON text, which toString and JSON.stringify return. */
 class ExactNumber extends Number {
   readonly #text: string
 
@@ -70,8 +72,8 @@ class ExactNumber extends Number {
 }
 
 /**
- * The JSON value of `text`, with an object that JSON.stringify writes as it was in place of each number that is beyond
- * 2^53 or the range of a double. Throws SyntaxError for what is not JSON.
+ * The JSON value of `text`, with an ExactNumber for each number beyond 2^53 or the range of a double. Throws
+ * SyntaxError for invalid JSON.
  */
 export function parseExactly(text: string): unknown {
   return exactJson.parse(text, (_key, value, { source }) =>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The upstream bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of ours.
+// The upstream bridge and ptp plugins (docs/design.md, "Upstream bridge and ptp") with their IPAM, as keys of trestle.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { isRemark } from '../lint/unknown-keys.ts'
 import { note, type Remark, warning } from './conflist.ts'
 
-/** Keys of a plugin's object, with what was to be said about those that are left out. */
+/** Keys for trestle's entry, with remarks on keys that are left out. */
 export interface Converted {
   readonly keys: Readonly<Record<string, unknown>>
   readonly remarks: readonly Remark[]
@@ -13,7 +13,7 @@ export interface Converted {
 
 type Json = Readonly<Record<string, unknown>>
 
-/** Keys that mean the same here, with upstream's default. `undefined`: written only where it is given. */
+/** Keys with the same meaning in trestle, and upstream's default. `undefined`: written only if given. */
 const bridgeDefaults: Json = {
   bridge: 'cni0',
   isGateway: false,
@@ -33,7 +33,7 @@ const bridgeDefaults: Json = {
 
 const ptpDefaults: Json = { ipMasq: false }
 
-/** Keys of every plugin, and those that the list's own conversion reads. */
+/** Keys of every plugin, and keys that conflist.ts converts. */
 const common = [
   'type',
   'name',
@@ -47,10 +47,10 @@ const common = [
   'mtu',
 ]
 
-/** IPAM plugins whose work is done in-process. */
+/** IPAM plugins that trestle replaces in its own process. */
 const inProcess: readonly unknown[] = ['host-local', 'static']
 
-/** The keys of a bridge or ptp for the interface. Every default that differs from ours is written out. */
+/** The keys of a bridge or ptp for the interface, with every upstream default that differs from trestle's. */
 export function convertMain(plugin: Json): Converted {
   const type = lookUp(plugin, 'type') === 'ptp' ? 'ptp' : 'bridge'
   const defaults = type === 'ptp' ? ptpDefaults : bridgeDefaults
@@ -64,7 +64,7 @@ export function convertMain(plugin: Json): Converted {
     keys: {
       mode: type,
       ...Object.fromEntries(defaultKeys),
-      // Upstream lets isDefaultGateway imply it.
+      // In the upstream plugin isDefaultGateway implies isGateway.
       ...(isDefaultGateway ? { isGateway: true } : {}),
       mtu,
       ...keptKeys(plugin),
@@ -79,13 +79,13 @@ export function convertMain(plugin: Json): Converted {
   }
 }
 
-/** Keys that are taken over as they are. */
+/** Keys that keep name and value. */
 function keptKeys(plugin: Json): Json {
   const kept = ['ipam', 'dns', 'args'].map((key) => [key, lookUp(plugin, key)] as const)
   return Object.fromEntries(kept.filter(([, value]) => value !== undefined && value !== null))
 }
 
-/** What is said of keys that are not known and go: a person's remarks need no word, all else may be meant. */
+/** Warnings for unknown keys, which are left out. A key for a person's comment needs none. */
 export function unknownRemarks(plugin: Json, about: { type: string; known: readonly string[] }): readonly Remark[] {
   const known = about.known.map((key) => key.toLowerCase())
   const unknown = Object.keys(plugin).filter((key) => !known.includes(key.toLowerCase()) && !isRemark(key))
@@ -101,7 +101,7 @@ function mtuRemarks(plugin: Json, type: string): readonly Remark[] {
   return [note(`${type}.mtu`, text)]
 }
 
-/** With a trunk alone, VLAN 1 stays in either case. */
+/** With a trunk and no access VLAN, VLAN 1 stays with either value, so no remark is needed. */
 function vlanRemarks(plugin: Json): readonly Remark[] {
   const vlan = lookUp(plugin, 'vlan') ?? 0
   const isGiven = (lookUp(plugin, 'preserveDefaultVlan') ?? undefined) !== undefined
@@ -112,7 +112,7 @@ function vlanRemarks(plugin: Json): readonly Remark[] {
   return [note('bridge.preserveDefaultVlan', text)]
 }
 
-/** What is said of an IPAM plugin that stays one. */
+/** The note on an IPAM plugin that trestle calls by delegation. */
 function ipamRemarks(ipam: unknown): readonly Remark[] {
   const type = typeof ipam === 'object' && ipam !== null ? lookUp(ipam as Json, 'type') : undefined
   if (type === undefined || type === '' || inProcess.includes(type)) return []
@@ -126,9 +126,9 @@ function backendRemarks(plugin: Json, type: string): readonly Remark[] {
   return [note(`${type}.ipMasqBackend`, text)]
 }
 
-// The upstream macvlan plugin (docs/design.md, "Upstream macvlan") with its IPAM, as keys of ours.
+// The upstream macvlan plugin (docs/design.md, "Upstream macvlan") with its IPAM, as keys of trestle.
 
-/** Plugins that work on the host's side of the packets, of which a macvlan has none. */
+/** Plugins that work on the host's end of the interface; a macvlan has no host end. */
 const onHost: readonly unknown[] = ['portmap', 'bandwidth', 'firewall']
 
 const macvlanKeys = [
@@ -136,15 +136,12 @@ const macvlanKeys = [
   ...['master', 'mode', 'mac', 'linkInContainer', 'bcqueuelen'],
 ]
 
-/**
- * Whether mode macvlan can take its place: on a link of the node, and without plugins behind it that mode macvlan
- * refuses.
- */
+/** True if mode macvlan can replace the plugin: its master is on the node, and no later plugin needs a host end. */
 export function isPlainMacvlan(plugin: Json, others: readonly Json[]): boolean {
   return lookUp(plugin, 'linkInContainer') !== true && !others.some((other) => onHost.includes(lookUp(other, 'type')))
 }
 
-/** The keys for the interface. Upstream's defaults are ours. */
+/** The keys for the interface. Upstream's defaults equal trestle's. */
 export function convertMacvlan(plugin: Json): Converted {
   const [master, mode, mtu] = ['master', 'mode', 'mtu'].map((key) => lookUp(plugin, key))
   return {
@@ -164,7 +161,7 @@ export function convertMacvlan(plugin: Json): Converted {
   }
 }
 
-/** MACVLAN_DEFAULT_BC_QUEUE_LEN (drivers/net/macvlan.c), in packets; 0 leaves it to the kernel. */
+/** MACVLAN_DEFAULT_BC_QUEUE_LEN (drivers/net/macvlan.c), in packets; 0 selects the kernel's default. */
 const usualQueue = 1000
 
 function queueRemarks(plugin: Json): readonly Remark[] {

@@ -9,13 +9,13 @@ type CriMethod = keyof Methods
 export type CriRequest<M extends CriMethod> = Encodable<Methods[M]['request']>
 type CriResponse<M extends CriMethod> = Decoded<Methods[M]['response']>
 
-/** The tables of one method's messages. */
+/** The tables of a method's request and response. */
 interface MethodTables<Request extends Shape, Response extends Shape> {
   readonly request: Request
   readonly response: Response
 }
 
-/** Where a call goes: `/PACKAGE.SERVICE/METHOD`, and what goes with it. */
+/** The target of a call: `/PACKAGE.SERVICE/METHOD`, headers and deadline. */
 export interface CallTarget {
   readonly path: string
   readonly timeoutMs: number
@@ -24,31 +24,33 @@ export interface CallTarget {
 
 /** A connection to a socket that speaks gRPC. */
 interface Channel {
-  /** One unary call. Throws CriError when the other side refuses, cannot be reached, or the deadline passes. */
+  /**
+   * One unary call. Throws CriError when the server refuses, is unreachable, or does not answer within the deadline.
+   */
   call<Request extends Shape, Response extends Shape>(
     target: CallTarget,
     tables: MethodTables<Request, Response>,
     request: Encodable<Request>,
   ): Promise<Decoded<Response>>
-  /** Drops the connection; calls under way fail. */
+  /** Closes the connection; running calls fail. */
   close(): void
 }
 
 export interface Cri {
   /**
    * One unary call: `call('RunPodSandbox', { config })`. Units are CRI's: times in nanoseconds since 1970,
-   * `timeout` in seconds. Throws CriError when the runtime refuses, cannot be reached, or the deadline passes.
+   * `timeout` in seconds. Throws CriError when the runtime refuses, is unreachable, or does not answer in time.
    */
   call<M extends CriMethod>(
     method: M,
     request: CriRequest<M>,
     options?: { readonly timeoutMs: number },
   ): Promise<CriResponse<M>>
-  /** Drops the connection; calls under way fail. */
+  /** Closes the connection; running calls fail. */
   close(): void
 }
 
-/** A call that failed. `code` is gRPC's word, as `NOT_FOUND`, `UNAVAILABLE` or `DEADLINE_EXCEEDED`. */
+/** A failed call. `code` is gRPC's name of the status, like `NOT_FOUND`, `UNAVAILABLE` or `DEADLINE_EXCEEDED`. */
 export class CriError extends Error {
   readonly method: string
   readonly code: string
@@ -62,9 +64,9 @@ export class CriError extends Error {
   }
 }
 
-/** A connection to the unix socket `socket` (an absolute path). Nothing is sent before the first call. */
+/** A channel to the unix socket `socket` (an absolute path), which connects with the first call. */
 export function openChannel(socket: string): Channel {
-  // The channel keeps a failed connection for a while; without this a runtime that starts up is seen seconds late.
+  // By default the channel waits for seconds after a failed connection; a runtime that just started would be seen late.
   const client = new Client(`unix:${socket}`, credentials.createInsecure(), {
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.max_reconnect_backoff_ms': 1000,
@@ -92,8 +94,8 @@ export function openChannel(socket: string): Channel {
 }
 
 /**
- * A client for the runtime that listens on the unix socket `socket` (an absolute path). Nothing is sent before the
- * first call. `timeoutMs` is the deadline of calls that give none; kubelet's own default is two minutes.
+ * A client for the runtime at the unix socket `socket` (an absolute path), which connects with the first call.
+ * `timeoutMs` is the default deadline of a call; kubelet's own default is two minutes.
  */
 export function openCri(socket: string, { timeoutMs = 120_000 } = {}): Cri {
   const channel = openChannel(socket)

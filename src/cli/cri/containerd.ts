@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// containerd's own metadata, for containers that no CRI lists: those of ctr and nerdctl. Field numbers are those of
+// containerd's own metadata, which also has containers of ctr and nerdctl; CRI does not list these. Field numbers: see
 // github.com/containerd/containerd/api, services/{namespaces,containers,tasks}/v1 and types/task.
 
 import { type CallTarget, CriError, openChannel } from './client.ts'
@@ -11,13 +11,13 @@ const listTasks = { request: { filter: string(1) }, response: { tasks: many(1, {
 
 /**
  * CNI_CONTAINERID of every container and task of every namespace: ctr and nerdctl call plugins with `NAMESPACE-ID`
- * (containerd cmd/ctr/commands, FullID; nerdctl pkg/ocihook). Undefined when the socket is no containerd's.
- * Throws CriError when it does not answer.
+ * (containerd cmd/ctr/commands, FullID; nerdctl pkg/ocihook). Undefined when the server is not containerd. Throws
+ * CriError when the server does not answer.
  */
 export async function listContainerd(socket: string, timeoutMs: number): Promise<ReadonlySet<string> | undefined> {
   const channel = openChannel(socket)
   const target = (path: string, namespace?: string): CallTarget => {
-    // pkg/namespaces/grpc.go: calls about one namespace carry it as a header.
+    // pkg/namespaces/grpc.go: the header names the namespace of a call.
     const headers = namespace === undefined ? {} : { 'containerd-namespace': namespace }
     return { path: `/containerd.services.${path}/List`, timeoutMs, headers }
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the Container Runtime Interface that trestle speaks: messages and methods of `runtime.v1`,
-// with the field numbers of k8s.io/cri-api pkg/apis/runtime/v1/api.proto. Names are that file's, in camel case.
+// The part of the Container Runtime Interface that trestle uses: messages and methods of `runtime.v1`, with the field
+// numbers of k8s.io/cri-api pkg/apis/runtime/v1/api.proto, and the names of that file in camel case.
 import { bool, bytes, int32, int64, many, one, type Shape, string, stringMap, strings } from './wire.ts'
 
-/** PodSandboxState: what a sandbox's `state` holds. */
+/** PodSandboxState: the values of a sandbox's `state`. */
 export const SandboxState = { ready: 0, notReady: 1 } as const
 /** Protocol of a PortMapping. */
 export const Protocol = { tcp: 0, udp: 1, sctp: 2 } as const
@@ -73,7 +73,7 @@ const containerConfig = {
 const sandboxId = { podSandboxId: string(1) }
 const containerId = { containerId: string(1) }
 
-/** Method name of `runtime.v1.RuntimeService` to the tables of its request and its response. */
+/** Methods of `runtime.v1.RuntimeService`, with the tables of request and response. */
 export const methods = {
   Version: {
     request: { version: string(1) },

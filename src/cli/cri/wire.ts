@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Protobuf messages as tables: a message is a record of fields, and its TypeScript type follows from the table.
-// The bytes themselves are the library's; there is no generated code and no .proto file to keep in step.
+// Protobuf messages as tables: a message is a record of fields, and its TypeScript type follows from the table. The
+// library encodes the bytes, and no generated code has to follow a .proto file.
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 
-/** One field: its number, its wire type, how it is read and written, and what it is when it is not on the wire. */
+/** A field: number, wire type, reader, writer, and the value of an absent field. */
 interface Field<Value, Input = Value> {
   readonly no: number
   readonly wireType: WireType
   empty(): Value
-  /** `before` is what earlier occurrences gave: lists and maps arrive one entry at a time. */
+  /** `before` is the value of earlier occurrences, since lists and maps arrive one entry at a time. */
   read(reader: BinaryReader, before: Value): Value
   write(writer: BinaryWriter, value: Input): void
 }
@@ -16,10 +16,10 @@ interface Field<Value, Input = Value> {
 /** A message: field name to field. */
 export type Shape = { readonly [name: string]: Field<unknown> }
 
-/** What `decode` gives: every field is there; an absent nested message is undefined. */
+/** The result of `decode` has every field; an absent nested message is undefined. */
 export type Decoded<S> = { readonly [K in keyof S]: S[K] extends Field<infer Value, infer _Input> ? Value : never }
 
-/** What `encode` takes: fields left out have proto3's empty value. */
+/** The argument of `encode`; an omitted field has proto3's empty value. */
 export type Encodable<S> = { readonly [K in keyof S]?: S[K] extends Field<infer _Value, infer Input> ? Input : never }
 
 /** string */
@@ -49,7 +49,7 @@ export const bool = (no: number): Field<boolean> => ({
   write: (writer, value) => value && writer.tag(no, WireType.Varint).bool(value),
 })
 
-/** int32 and every enum; also uint32 below 2^31, which has the same bytes. */
+/** int32 and every enum; also uint32 below 2^31, whose bytes are equal. */
 export const int32 = (no: number): Field<number> => ({
   no,
   wireType: WireType.Varint,
@@ -58,7 +58,7 @@ export const int32 = (no: number): Field<number> => ({
   write: (writer, value) => value !== 0 && writer.tag(no, WireType.Varint).int32(value),
 })
 
-/** int64, a bigint: times in nanoseconds do not fit a number. */
+/** int64, as a bigint, because times in nanoseconds exceed 2^53. */
 export const int64 = (no: number): Field<bigint> => ({
   no,
   wireType: WireType.Varint,
@@ -119,7 +119,7 @@ export const many = <S extends Shape>(no: number, shape: S): Field<readonly Deco
 
 const mapEntry = { key: string(1), value: string(2) }
 
-/** The bytes of a message; empty values are left out, as proto3 does. */
+/** The bytes of a message; like every proto3 encoder it omits empty values. */
 export function encode<S extends Shape>(shape: S, message: Encodable<S>): Uint8Array {
   const writer = new BinaryWriter()
   for (const [name, field] of Object.entries(shape)) {
@@ -129,9 +129,7 @@ export function encode<S extends Shape>(shape: S, message: Encodable<S>): Uint8A
   return writer.finish()
 }
 
-/**
- * The message in `data`. Fields that the table does not name are skipped; throws Error when the bytes are cut short.
- */
+/** The message in `data`, without fields that the table does not name. Throws Error when the bytes are truncated. */
 export function decode<S extends Shape>(shape: S, data: Uint8Array): Decoded<S> {
   const values: Record<string, unknown> = {}
   const names = new Map<number, string>()

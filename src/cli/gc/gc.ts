@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle gc`: collects what runtimes left behind. containerd never asks a plugin to (go-cni has no
-// caller for GC), so a person or a timer does.
+// `trestle gc`: removes garbage that runtimes left behind. containerd never calls GC (go-cni has no caller for it), so
+// a person or a timer has to run this command.
 
 import { isDeepStrictEqual } from 'node:util'
 import { openContext } from '../../commands/call/context.ts'
@@ -53,7 +53,7 @@ async function run(input: Input): Promise<number> {
   return code
 }
 
-/** `endpoint`: the runtime's socket, where it is named. `isAsked`: whether a runtime is asked at all. */
+/** `endpoint`: the socket given as an option. `isAsked`: false with --no-runtime. */
 export interface SweepRequest {
   readonly endpoint?: string | undefined
   readonly isAsked: boolean
@@ -69,8 +69,8 @@ function askedIn({ values }: Input): SweepRequest {
 }
 
 /**
- * Judges all that is there, and collects it where that is asked. Throws CniError 5 when a named runtime does not
- * answer.
+ * Judges all attachments, reservations, links and rules, and with `isApplied` removes the garbage. Throws CniError 5
+ * when a runtime at `endpoint` does not answer.
  */
 export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, progress: Progress): Promise<Swept> {
   const context = openContext(new AbortController().signal)
@@ -88,7 +88,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   const judged = await judgeReservations(context, living.listed)
   const orphans = await judgeOrphans(context, living.listed)
   const collected = isApplied ? await collect(context, verdicts, progress) : []
-  // What their records had in the name of others is nobody's only now.
+  // Reservations of the removed records became garbage only now.
   const latest = collected.length === 0 ? judged : await judgeReservations(context, living.listed)
   const toCollect = judged.filter(({ verdict }) => verdict === 'collect')
   const isNew = ({ reservation }: ReservationVerdict) =>
@@ -102,7 +102,7 @@ export async function sweep({ endpoint, isAsked, isApplied }: SweepRequest, prog
   return { verdicts, reservations, orphans, inTheWay, collected: collected.length, failures, living, isApplied }
 }
 
-/** What was found, and what was done about it. `collected`: attachments. */
+/** The verdicts, and the number of removed attachments (`collected`). */
 interface Swept {
   readonly verdicts: readonly Verdict[]
   readonly reservations: readonly ReservationVerdict[]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which containers runtimes say exist: sandboxes over CRI, and containerd's own list of all containers.
+// The containers that exist by the word of the runtimes: sandboxes over CRI, and all containers of containerd.
 
 import { CniError } from '../../cni/model/error.ts'
 import type { Listed } from '../../commands/teardown/collect.ts'
@@ -8,15 +8,15 @@ import type { Progress } from '../shell/output.ts'
 
 const timeoutMs = 5000
 
-/** What the runtimes list, and which were asked. */
+/** The containers of the runtimes, and the sockets of these runtimes. */
 export interface Living {
   readonly listed: Listed
   readonly source: string
 }
 
 /**
- * Asks the runtime at `endpoint`, or all that are found. One that does not answer makes the list incomplete: then there
- * is none. Throws CniError 5 when a named endpoint does not answer.
+ * Asks the runtime at `endpoint`, or all runtimes of the node. Without an answer of each runtime the list would be
+ * incomplete, and is undefined. Throws CniError 5 when a given `endpoint` does not answer.
  */
 export async function askRuntime(endpoint: string | undefined, progress: Progress): Promise<Living> {
   const found = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
@@ -35,9 +35,9 @@ export async function askRuntime(endpoint: string | undefined, progress: Progres
   return { listed, source: found.join(', ') }
 }
 
-/** A containerd may have no CRI (`disabled_plugins = ["cri"]`), and CRI-O has no containerd services. */
+/** Asks both services: containerd may lack CRI (`disabled_plugins = ["cri"]`), CRI-O lacks containerd's services. */
 async function listAll(socket: string): Promise<readonly string[]> {
-  // Only this command pays for gRPC.
+  // Loaded late, because other commands need no gRPC.
   const { CriError, openCri } = await import('../cri/client.ts')
   const { listContainerd } = await import('../cri/containerd.ts')
   const cri = openCri(socket, { timeoutMs })

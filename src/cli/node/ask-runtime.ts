@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a runtime itself says of its settings: over CRI (containerd: Status, verbose), CRI-O over HTTP on the same
-// socket (what `crio status config` asks), or by its own command that prints them.
+// A runtime's own statement of its settings: over CRI (containerd: verbose Status), over HTTP on CRI-O's socket (like
+// `crio status config`), or from the runtime's command that prints the settings.
 
 import { spawnSync } from 'node:child_process'
 import { request } from 'node:http'
@@ -18,27 +18,27 @@ import {
 /** The runtimes that serve CRI. */
 export type RuntimeName = 'containerd' | 'CRI-O' | 'cri-dockerd'
 
-/** An answer. `source`: what was asked, to be shown. */
+/** A runtime's settings. `source`: the request that returned them, for reports. */
 export interface Answer {
   readonly settings: CniSettings
   readonly source: string
 }
 
-/** What the other end of a socket is. `load`: what containerd has loaded. */
+/** The runtime behind a socket. `load`: the networks that containerd has loaded. */
 export interface SocketAnswer {
   readonly runtime: RuntimeName
   readonly answer?: Answer
   readonly load?: ReturnType<typeof statusLoad>
-  /** Of CRI's condition NetworkReady, where it is false. */
+  /** The message of CRI's condition NetworkReady, if the condition is false. */
   readonly notReady?: string
 }
 
 const commandTimeoutMs = 10_000
 const mostBytes = 4 * 1024 * 1024
 
-/** Asks over CRI. Throws CriError where nobody answers, or CRI is switched off (UNIMPLEMENTED). */
+/** Asks over CRI. Throws CriError without an answer, or when the server has no CRI (UNIMPLEMENTED). */
 export async function askSocket(socket: string, timeoutMs: number): Promise<SocketAnswer> {
-  // Only commands that ask pay for gRPC.
+  // Loaded late, because other commands need no gRPC.
   const { openCri } = await import('../cri/client.ts')
   const cri = openCri(socket, { timeoutMs })
   try {
@@ -59,7 +59,7 @@ export async function askSocket(socket: string, timeoutMs: number): Promise<Sock
   }
 }
 
-/** The settings with which CRI-O runs; undefined where it does not say (before 1.14). */
+/** The settings of a running CRI-O; undefined before 1.14, which cannot tell. */
 export function askCrio(socket: string, timeoutMs: number): Promise<Answer | undefined> {
   return new Promise((resolve) => {
     const asked = request({ socketPath: socket, path: '/config', timeout: timeoutMs }, (response) => {
@@ -80,7 +80,7 @@ export function askCrio(socket: string, timeoutMs: number): Promise<Answer | und
   })
 }
 
-/** What `containerd -c FILE config dump` or `crio config` prints; undefined where that program cannot be started. */
+/** The output of `containerd -c FILE config dump` or `crio config`; undefined when that program does not start. */
 export function askProgram(found: RuntimeProcess): Answer | undefined {
   const file = process.geteuid?.() === 0 ? programOf(found) : undefined
   if (file === undefined) return undefined
@@ -116,7 +116,7 @@ function crioAnswer(text: string, source: string, args: readonly string[] = []):
   return attempt(() => ({ settings: crioSettings(tableOf(text, source), (name) => flagOf(args, [name])), source }))
 }
 
-/** What is no TOML is no answer: the files are read then. */
+/** Invalid TOML counts as no answer, so that the caller reads the files. */
 function attempt(read: () => Answer): Answer | undefined {
   try {
     return read()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A runtime in small: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3).
-// A plugin with one of this program's names is this program itself; others are looked up in CNI_PATH.
+// A small runtime: runs the plugins of a list as libcni does (CNI spec 1.1.0, sections 2 and 3). This process runs
+// plugins with a name of trestle; other plugins come from CNI_PATH.
 
 import { array, boolean, looseObject, record, string } from 'zod'
 import { parseConfig } from '../../cni/json/config-json.ts'
@@ -17,8 +17,8 @@ import { isExecutable } from '../../system/process/tools.ts'
 import { type Program, thisProgram } from '../shell/self.ts'
 
 /**
- * A network and how to run it. `cniPath`: CNI_PATH. `isInstalled`: plugins with a name of this program are looked up
- * there as well, as a runtime does, and have the node's own state.
+ * A network and the way to run it. `cniPath`: CNI_PATH. `isInstalled`: like a runtime, take plugins with a name of
+ * trestle from CNI_PATH too, with the node's own state.
  */
 export interface Runtime {
   readonly run: Run
@@ -27,7 +27,6 @@ export interface Runtime {
   readonly isInstalled?: true
 }
 
-/** One attachment of a pod. */
 export interface Attachment {
   readonly containerId: string
   readonly netns: string
@@ -35,10 +34,7 @@ export interface Attachment {
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
 }
 
-/**
- * Runs ADD of every plugin, in order. Returns the last result as it was printed. Throws the CniError of the first that
- * fails.
- */
+/** Runs ADD of every plugin, in order. Returns the last printed result. Throws the CniError of the first failure. */
 export async function addList(runtime: Runtime, attachment: Attachment): Promise<unknown> {
   let prevResult: unknown
   for (const conf of runtime.network.plugins) {
@@ -47,24 +43,24 @@ export async function addList(runtime: Runtime, attachment: Attachment): Promise
   return prevResult
 }
 
-/** Runs CHECK of every plugin, in order. Throws the CniError of the first that fails. */
+/** Runs CHECK of every plugin, in order. Throws the CniError of the first failure. */
 export async function checkList(runtime: Runtime, attachment: Attachment, prevResult: unknown): Promise<void> {
   for (const conf of runtime.network.plugins) await call(runtime, { verb: 'CHECK', conf, attachment, prevResult })
 }
 
-/** Runs DEL of every plugin, last one first. Throws the CniError of the first that fails. */
+/** Runs DEL of every plugin, in reverse order. Throws the CniError of the first failure. */
 export async function delList(runtime: Runtime, attachment: Attachment, prevResult: unknown): Promise<void> {
   for (const conf of runtime.network.plugins.toReversed()) {
     await call(runtime, { verb: 'DEL', conf, attachment, prevResult })
   }
 }
 
-/** Runs STATUS of every plugin, in order. Throws the CniError of the first that is not ready. */
+/** Runs STATUS of every plugin, in order. Throws the CniError of the first plugin that is not ready. */
 export async function statusList(runtime: Runtime): Promise<void> {
   for (const conf of runtime.network.plugins) await call(runtime, { verb: 'STATUS', conf })
 }
 
-/** The plugins of the list that are not this program and not in CNI_PATH. */
+/** The plugins of the list that are neither trestle nor in CNI_PATH. */
 export function missingPlugins({ network, cniPath }: Pick<Runtime, 'network' | 'cniPath'>): readonly string[] {
   return network.plugins.filter((conf) => programOf(conf, { cniPath }) === undefined).map((conf) => conf.type)
 }
@@ -82,7 +78,7 @@ async function call(runtime: Runtime, { verb, conf, attachment, prevResult }: Ca
     throw new CniError('plugin-missing', `cannot find the plugin "${conf.type}" in ${runtime.cniPath}`)
   }
   const capabilityArgs = attachment?.capabilityArgs ?? {}
-  // Started by the path of its file, it may not know the name of a link to it.
+  // The process runs by its file's path, and cannot know the name of a link that the list uses.
   const sent = isThis(conf, runtime) ? asOwn(conf) : conf
   const stdin = JSON.stringify(requestConf(runtime.network, sent, { capabilityArgs, prevResult }))
   const env = {
@@ -123,7 +119,7 @@ function errorOf(stdout: string): CniError | undefined {
   }
 }
 
-/** A message of trestle has its ids at its end (cni/model/error.ts, messageWithId). */
+/** Splits a message of trestle from the ids at its end (cni/model/error.ts, messageWithId). */
 function readMessage(msg: string): { message: string; id: ErrorId; alsoIds: readonly ErrorId[] } {
   const [, message = msg, list = ''] = /^(.*) \[([a-z\d, -]+)\]$/s.exec(msg) ?? []
   const [id, ...alsoIds] = list.split(', ').filter(isErrorId)
@@ -140,7 +136,7 @@ export interface PluginConf {
   readonly [key: string]: unknown
 }
 
-/** A network: what a runtime runs on ADD, in order. */
+/** A network: its plugins in the order of ADD. */
 export interface NetworkList {
   readonly name: string
   readonly cniVersion: string
@@ -148,13 +144,13 @@ export interface NetworkList {
   readonly plugins: readonly PluginConf[]
 }
 
-/** What a runtime adds to a plugin's configuration for one call. */
+/** A runtime's additions to a plugin's configuration for one call. */
 interface Injected {
   readonly capabilityArgs?: Readonly<Record<string, unknown>>
   readonly prevResult?: unknown
 }
 
-// A refinement, not `min`: zod runs its checks of length on whatever has a key `length`, and that one may throw.
+// Not `min`: zod checks the length of any value with a key `length`, which throws for some objects.
 const named = string().refine((text) => text !== '', 'empty')
 const plugin = looseObject({ type: named, capabilities: record(string(), boolean()).optional() })
 
@@ -168,7 +164,7 @@ const head = {
 const list = looseObject({ ...head, plugins: array(plugin).refine((plugins) => plugins.length > 0, 'no plugins') })
 const single = looseObject({ ...head, type: named })
 
-/** A list from its text. Throws CniError 6 when it is not JSON, 7 when it is no network configuration. */
+/** A list from its text. Throws CniError 6 for invalid JSON, 7 for JSON that is no network configuration. */
 export function readNetworkList(text: string): NetworkList {
   const root = parseConfig(text)
   if ('plugins' in root) {
@@ -179,7 +175,7 @@ export function readNetworkList(text: string): NetworkList {
   return { ...headOf(found), plugins: [plugin.parse(found)] }
 }
 
-/** What one plugin of the list gets on stdin (section 3): name and version of the list, and what the runtime adds. */
+/** A plugin's stdin (section 3): its entry, with name and version of the list and the runtime's additions. */
 export function requestConf(network: NetworkList, conf: PluginConf, injected: Injected): Record<string, unknown> {
   const wanted = Object.entries(injected.capabilityArgs ?? {}).filter(([name]) => conf.capabilities?.[name] === true)
   return {
@@ -200,7 +196,7 @@ interface Head {
 
 function headOf({ name, cniVersion, cniVersions, disableCheck }: Head): Omit<NetworkList, 'plugins'> {
   const newest = supportedVersions.findLast((version) => cniVersions?.includes(version))
-  // Without a version libcni takes the oldest one (cni pkg/version, ConfigDecoder).
+  // libcni takes the oldest version when the list has none (cni pkg/version, ConfigDecoder).
   const version = newest ?? cniVersion ?? '0.1.0'
   if (!isSupported(version))
     throw new CniError('version-unsupported', `cniVersion "${version}" is not supported`, {
@@ -221,12 +217,12 @@ function checked<T>(parsed: Parsed<T>): T {
   })
 }
 
-/** Whether a configuration of this type is for trestle: by a name of this program, or by one like "trestle-v2". */
+/** True if the type names trestle: by a name of this executable, or by a name like "trestle-v2". */
 export function isOwnType(type: unknown): type is string {
   return typeof type === 'string' && (ownTypes().includes(type) || /^trestle[._-]/.test(type))
 }
 
-/** The plugin's configuration with the name that every version takes for its own, also where it is its own IPAM. */
+/** The configuration with type "trestle", which every version of trestle accepts, also in `ipam`. */
 export function asOwn(plugin: PluginConf): PluginConf {
   const { type, ipam } = plugin
   if (type === ownType) return plugin

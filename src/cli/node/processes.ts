@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Container runtimes that run on this node, by /proc: their flags, and where their files are seen from here. Only
-// processes of root in our pid namespace: one inside a container is not this node's, and what it says is not believed.
+// Running container runtimes, from /proc: flags, and the prefix of their files' paths. Only processes of root in this
+// pid namespace count: a runtime inside a container is not the node's, and its data may be forged.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,15 +9,15 @@ import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-th
 /** A process of a runtime, of kubelet or of k3s. */
 export interface RuntimeProcess {
   readonly pid: number
-  /** The name of its program, as /proc/PID/comm has it. */
+  /** The name in /proc/PID/comm. */
   readonly name: string
-  /** Its arguments, without the program. */
+  /** The arguments without the program. */
   readonly args: readonly string[]
-  /** What its paths begin with from here: empty, or /proc/PID/root where it has a mount namespace of its own. */
+  /** Prefix of the process's paths: empty, or /proc/PID/root if it has a mount namespace of its own. */
   readonly root: string
 }
 
-/** The running processes with one of these names, in the order of their ids. `proc`: where proc(5) is mounted. */
+/** The running processes with one of these names, in the order of their ids. `proc`: mount point of proc(5). */
 export function processesOf(names: readonly string[], proc = '/proc'): readonly RuntimeProcess[] {
   const pids = namesIfThere(proc).filter((name) => /^\d+$/.test(name))
   return pids
@@ -43,8 +43,8 @@ export function flagOf(args: readonly string[], names: readonly string[]): strin
 }
 
 /**
- * The file of the program that a process runs, where it is the same file for us and only root can change it; else
- * undefined. k3s is one program with many names: the one beside it that is called `name` is taken.
+ * The executable of a process, if this mount namespace has the same file and root alone can change it; else undefined.
+ * k3s is one program with many names, so the file called `name` beside it is taken.
  */
 export function programOf({ pid, name, root }: RuntimeProcess): string | undefined {
   if (root !== '') return undefined
@@ -56,7 +56,7 @@ export function programOf({ pid, name, root }: RuntimeProcess): string | undefin
   return isRoots ? beside : undefined
 }
 
-/** Of another user's process the namespace cannot be read: then the owner alone counts. */
+/** Without root the pid namespace of the process is unreadable; then its owner alone decides. */
 function isOfNode(pid: number, proc: string): boolean {
   const isRoots = /^Uid:\s+0\s/m.test(textIfThere(`${proc}/${pid}/status`))
   const [theirs, ours] = [linkIfThere(`${proc}/${pid}/ns/pid`), linkIfThere(`${proc}/self/ns/pid`)]
@@ -68,10 +68,10 @@ function rootOf(pid: number, proc: string): string {
   return theirs === '' || theirs === ours ? '' : `${proc}/${pid}/root`
 }
 
-// Flags of kubelet about CNI. They were Docker's (dockershim) and went with it in Kubernetes 1.24: kubelet then ends
-// with "unknown flag"; before, with another runtime, they did nothing (kubernetes/kubernetes pull request 106907).
+// CNI flags of kubelet. Kubernetes 1.24 removed them with dockershim: kubelet then exits with "unknown flag". Before,
+// they had no effect with other runtimes (kubernetes/kubernetes pull request 106907).
 
-/** A dead flag. `where`: a file, or `kubelet (process PID)`. `isRunning`: a kubelet that was started with it. */
+/** A dead flag. `where`: a file, or `kubelet (process PID)`. `isRunning`: a running kubelet has the flag. */
 export interface DeadFlag {
   readonly flag: string
   readonly value: string
@@ -82,12 +82,12 @@ export interface DeadFlag {
 const dead =
   /(?:^|[\s"'=])--(network-plugin-mtu|network-plugin|cni-conf-dir|cni-bin-dir|cni-cache-dir)(?:[=\s]+([^\s"'\\-][^\s"'\\]*))?/g
 
-/** Where kubeadm, packages and people put flags of kubelet; k3s passes its own on with --kubelet-arg. */
+/** Files with kubelet flags of kubeadm, packages and administrators; k3s has --kubelet-arg. */
 const files = ['/var/lib/kubelet/kubeadm-flags.env', '/etc/default/kubelet', '/etc/sysconfig/kubelet']
 const units = ['kubelet.service', 'kubelet.service.d', 'k3s.service', 'k3s-agent.service']
 const unitDirectories = ['/etc/systemd/system', '/usr/lib/systemd/system']
 
-/** The dead flags of this node's kubelet, each once a place. `root`: what paths of files begin with. */
+/** The dead flags of this node's kubelet, each once per place. `root`: prefix of the files' paths. */
 export function deadKubeletFlags({ root = '', proc = '/proc' } = {}): readonly DeadFlag[] {
   const running = processesOf(['kubelet'], proc).flatMap(({ pid, args }) =>
     flagsIn(args.join(' '), `kubelet (process ${pid})`, true),
@@ -105,7 +105,7 @@ function flagsIn(text: string, where: string, isRunning: boolean): readonly Dead
   return [...text.matchAll(dead)].map(([, flag = '', value = '']) => ({ flag: `--${flag}`, value, where, isRunning }))
 }
 
-/** A file, or the files of a directory. What is not there or cannot be read has no flags. */
+/** The texts of a file, or of all files of a directory. A missing or unreadable file has no flags. */
 function textsAt(path: string): readonly { readonly file: string; readonly text: string }[] {
   try {
     return [{ file: path, text: readFileSync(path, 'utf8') }]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of containerd and CRI-O: which ones a process reads, what they say, and which one a person has to edit.
+// The configuration files of containerd and CRI-O: the files that a process reads, their settings, and the file to
+// edit.
 
 import { basename, dirname, join } from 'node:path'
 import { flagOf, type RuntimeProcess } from './processes.ts'
@@ -14,19 +15,19 @@ import {
   TomlError,
 } from './runtime-settings.ts'
 
-/** The file to change and what makes the runtime read it again. */
+/** The file to edit, and the command that makes the runtime read it. */
 export interface Edit {
   readonly file: string
   readonly restart: string
 }
 
-/** What files say. `problem`: why they could not be read whole; the defaults stand then. */
+/** Settings from files. `problem`: the reason why a file was unreadable; then the settings are the defaults. */
 export interface FileSettings {
   readonly settings: CniSettings
   readonly files: readonly string[]
   readonly edit: Edit
   readonly problem?: TomlError
-  /** containerd: where it listens, and whether it serves CRI. */
+  /** containerd: its socket, and whether it serves CRI. */
   readonly address: string
   readonly hasCri: boolean
 }
@@ -35,7 +36,7 @@ type Process = Pick<RuntimeProcess, 'args' | 'root'>
 
 const stopped: Process = { args: [], root: '' }
 
-/** What the files of containerd say: those of a process, or where none runs those that it would read. */
+/** containerd's settings from the files of a process, or without a process from the files of its next start. */
 export function containerdFiles({ args, root }: Process = stopped): FileSettings {
   const file = flagOf(args, ['c', 'config']) ?? '/etc/containerd/config.toml'
   const { table, files, problem } = attempt(() => readWithImports(file, root))
@@ -50,7 +51,7 @@ export function containerdFiles({ args, root }: Process = stopped): FileSettings
   }
 }
 
-/** What the files of CRI-O say, as above. */
+/** CRI-O's settings from files, as for containerd. */
 export function crioFiles({ args, root }: Process = stopped): FileSettings {
   const file = flagOf(args, ['c', 'config']) ?? '/etc/crio/crio.conf'
   const directory = flagOf(args, ['d', 'config-dir']) ?? '/etc/crio/crio.conf.d'
@@ -78,9 +79,8 @@ export function criDockerdFiles({ args }: Process = stopped): FileSettings {
 }
 
 /**
- * k3s and rke2 write containerd's file anew at each start, from a template beside it, which for containerd 2 (version
- * 3) has another name (docs.k3s.io/advanced, "Configuring containerd"); so do MicroK8s and k0s
- * (docs.k0sproject.io/stable/runtime).
+ * The file to edit. k3s and rke2 write containerd's file at each start from a template, whose name depends on the
+ * version (docs.k3s.io/advanced, "Configuring containerd"); so do MicroK8s and k0s (docs.k0sproject.io/stable/runtime).
  */
 export function editOf(file: string, version: number): Edit {
   const owner =
@@ -101,7 +101,7 @@ export function editOf(file: string, version: number): Edit {
   return { file, restart: 'systemctl restart containerd' }
 }
 
-/** containerd does without a file, and CRI-O, too. */
+/** A missing file means defaults, for containerd and for CRI-O. */
 function attempt(read: () => ReturnType<typeof readWithImports>): ReturnType<typeof readWithImports> & {
   readonly problem?: TomlError
 } {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the configuration of a runtime says of CNI: containerd's and CRI-O's TOML, and containerd's answer to CRI
-// Status. Sources: containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
+// CNI settings of a runtime, from containerd's and CRI-O's TOML and from containerd's answer to CRI Status. Sources:
+// containerd docs/cri/config.md and internal/cri/config; crio.conf(5), table crio.network.
 
 import { readFileSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, join } from 'node:path'
@@ -8,51 +8,52 @@ import { parse } from 'smol-toml'
 import { isObject } from '../../cni/json/json-object.ts'
 import { namesIfThere } from '../../system/files/if-there.ts'
 
-/** Where a runtime looks, and what else of its settings decides about the network. */
+/** A runtime's directories, and its other settings that select the network. */
 export interface CniSettings {
-  /** Where the configurations are. */
   readonly confDir: string
-  /** Where the plugins are, in the order in which they are looked up. */
+  /** In the order of the search. */
   readonly binDirs: readonly string[]
-  /** containerd: how many files it loads; 0: all. */
+  /** containerd: the number of files that it loads; 0: all. */
   readonly maxConfNum?: number
-  /** CRI-O: the network that it takes, whatever the order of the files. */
+  /** CRI-O: the network that it uses regardless of the order of files. */
   readonly defaultNetwork?: string
-  /** containerd: other directories, for pods of a runtime handler. */
+  /** containerd: directories for pods of a runtime handler. */
   readonly ofHandlers?: readonly { readonly handler: string; readonly confDir: string }[]
 }
 
 export const defaultConfDir = '/etc/cni/net.d'
 export const defaultBinDir = '/opt/cni/bin'
 
-/** Tables of the CRI plugin: version 3 and later, 2, 1. */
+/** The CRI plugin's table in version 3 and later, in version 2 and in version 1. */
 const criTables = ['io.containerd.cri.v1.runtime', 'io.containerd.grpc.v1.cri', 'cri']
 
-/** The settings in containerd's TOML, or in the JSON of CRI Status, where keys are in camel case. */
+/** The settings in containerd's TOML, or in the JSON of CRI Status, whose keys are in camel case. */
 export function containerdSettings(table: Table): CniSettings {
   const cri = criTables.map((name) => child(child(table, 'plugins'), name)).find((each) => each !== undefined)
   return settingsOf(cri ?? {})
 }
 
-/** Whether this containerd serves CRI at all: Docker's package switches it off. */
+/** False if CRI is disabled, as in Docker's package of containerd. */
 export function hasCri(table: Table): boolean {
   const disabled = Array.isArray(table['disabled_plugins']) ? table['disabled_plugins'] : []
   return !['cri', 'io.containerd.grpc.v1.cri', 'io.containerd.cri.v1.runtime'].some((name) => disabled.includes(name))
 }
 
-/** Where this containerd listens; undefined where its file does not say. */
+/** The socket of this containerd; undefined if its file has none. */
 export function containerdAddress(table: Table): string | undefined {
   const ofPlugin = child(child(table, 'plugins'), 'io.containerd.server.v1.grpc')
   return textOf(ofPlugin?.['address']) ?? textOf(child(table, 'grpc')?.['address'])
 }
 
-/** The settings in the answer of containerd to CRI Status, verbose; undefined where it has none, as CRI-O's. */
+/**
+ * The settings in containerd's verbose answer to CRI Status; undefined for an answer without settings, like CRI-O's.
+ */
 export function statusSettings(info: Readonly<Record<string, string>>): CniSettings | undefined {
   const config = parsed(info['config'])
   return child(config, 'cni') === undefined ? undefined : settingsOf(config ?? {})
 }
 
-/** What containerd loaded last: the names of its networks but for its own loopback, and what went wrong, if it did. */
+/** The last load of containerd: the names of its networks without its own loopback, and the error of the load. */
 export function statusLoad(info: Readonly<Record<string, string>>): {
   readonly networks: readonly string[]
   readonly problem?: string
@@ -68,14 +69,14 @@ export function statusLoad(info: Readonly<Record<string, string>>): {
     : { networks: names, problem: loadStatus }
 }
 
-/** The settings in CRI-O's TOML. `args`: its flags, which count more. */
+/** The settings in CRI-O's TOML. `flagOf`: value of a flag, which overrides the file. */
 export function crioSettings(table: Table, flagOf: (name: string) => string | undefined): CniSettings {
   const network = child(child(table, 'crio'), 'network') ?? {}
   const dirs = flagOf('cni-plugin-dir')?.split(',') ?? texts(network['plugin_dirs'])
   const defaultNetwork = flagOf('cni-default-network') ?? textOf(network['cni_default_network'])
   return {
     confDir: trimmed(flagOf('cni-config-dir') ?? textOf(network['network_dir']) ?? defaultConfDir),
-    // The older key counts beside the newer one.
+    // CRI-O reads the older key beside the newer one.
     binDirs: withDefault([...dirs, ...texts([network['plugin_dir']])]),
     ...(defaultNetwork === undefined ? {} : { defaultNetwork }),
   }
@@ -133,19 +134,19 @@ function trimmed(path: string): string {
   return path.length > 1 ? path.replace(/\/+$/, '') : path
 }
 
-// TOML files of a runtime with what they import: containerd's `imports` (cmd/containerd/server/config, resolveImports
-// and mergeConfig) and CRI-O's drop-ins (crio.conf.d(5)).
+// TOML files of a runtime with their imports: containerd's `imports` (cmd/containerd/server/config, resolveImports and
+// mergeConfig) and CRI-O's drop-ins (crio.conf.d(5)).
 
-/** A table, with only what JSON has and dates. */
+/** A TOML table, of JSON's types and dates. */
 type Table = Readonly<Record<string, unknown>>
 
-/** What the files say together, and which they are, in the order in which they were read. */
+/** The merged table, and its files in the order of reading. */
 interface ReadToml {
   readonly table: Table
   readonly files: readonly string[]
 }
 
-/** A file that is not there, may not be read, or is no TOML. `isDenied`: by its mode. */
+/** A file is missing, unreadable, or invalid TOML. `isDenied`: the file's mode denies access. */
 export class TomlError extends Error {
   readonly isDenied: boolean
   readonly isMissing: boolean
@@ -158,11 +159,11 @@ export class TomlError extends Error {
   }
 }
 
-/** No configuration is longer; a device or a log is not read to its end. */
+/** A bound that no configuration reaches, so that a device or a log is not read to its end. */
 const longestBytes = 8 * 1024 * 1024
 const mostFiles = 200
 
-/** One text. Throws TomlError, with line and column; `file`: how it is called there. */
+/** The table of one text. Throws TomlError with line and column. `file`: the file's name in the error. */
 export function tableOf(text: string, file: string): Table {
   try {
     return parse(text) as Table
@@ -172,8 +173,8 @@ export function tableOf(text: string, file: string): Table {
 }
 
 /**
- * A file and what its `imports` name, each once, later ones over earlier ones. `root`: what paths begin with from here.
- * Throws TomlError for the file itself and for each import that is no pattern, as containerd does.
+ * A file with its `imports`, each once; later files override earlier ones. `root`: prefix of paths. Throws TomlError
+ * for the file and for each missing import that is no pattern, as containerd does.
  */
 export function readWithImports(file: string, root: string): ReadToml {
   const pending = [file]
@@ -190,7 +191,7 @@ export function readWithImports(file: string, root: string): ReadToml {
   return { table, files }
 }
 
-/** A file, where it is there, with the files of a directory over it in the order of their names. Throws TomlError. */
+/** An optional file, overridden by the files of a directory in the order of their names. Throws TomlError. */
 export function readWithDropIns(file: string, directory: string, root: string): ReadToml {
   const names = namesIfThere(join(root, directory)).toSorted()
   const all = [file, ...names.map((name) => join(directory, name))]
@@ -199,7 +200,7 @@ export function readWithDropIns(file: string, directory: string, root: string): 
   return { table, files }
 }
 
-/** Lists are joined, tables merged, all else replaced. */
+/** Joins lists, merges tables and replaces other values. */
 export function merged(to: Table, from: Table): Table {
   const both = Object.entries(from).map(([key, value]) => {
     const old = to[key]
@@ -221,7 +222,7 @@ function textBelow(root: string, file: string): string {
   }
 }
 
-/** A pattern has * and ? in its last part: nobody writes others. */
+/** Expands a pattern. Only * and ? in the last part of the path are supported. */
 function resolved(path: string, parent: string, root: string): readonly string[] {
   const whole = isAbsolute(path) ? join(path) : join(dirname(parent), path)
   if (!whole.includes('*')) return [whole]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which directories the runtimes of this node really use, and who says so. First the runtime itself is asked over CRI;
-// where it does not answer its own command prints its settings, as root; else its files are read. Nothing is changed.
+// The directories that the runtimes of this node really use, with the source of each answer: CRI first, else the
+// runtime's command that prints its settings (as root), else its files. Read-only.
 
 import { realpathSync, statSync } from 'node:fs'
 import { type Answer, askProgram, askSocket, type RuntimeName, type SocketAnswer } from './ask-runtime.ts'
@@ -8,30 +8,30 @@ import { processesOf, type RuntimeProcess } from './processes.ts'
 import { containerdFiles, criDockerdFiles, crioFiles, type Edit, type FileSettings } from './runtime-files.ts'
 import type { CniSettings } from './runtime-settings.ts'
 
-/** A runtime of this node and where it looks. */
+/** A runtime of this node with its directories. */
 export interface NodeRuntime {
   readonly runtime: RuntimeName
-  /** Absent where it does not run, or is behind a socket that is not known to be its process's. */
+  /** Absent if the runtime is stopped, or if no known process owns the socket. */
   readonly pid?: number
   readonly socket?: string
   readonly settings: CniSettings
-  /** Who says so, to be shown: `CRI Status`, `containerd config dump`, or the files. */
+  /** Source of the settings, for reports: `CRI Status`, `containerd config dump`, or the files. */
   readonly source: string
-  /** What it would run with after a restart, where that is something else: its files were changed. */
+  /** The settings after a restart, if the files have changed since the start. */
   readonly onDisk?: CniSettings
-  /** What its files say and it does not read: a key or table of another version. */
+  /** Settings in the files that the runtime ignores: keys or tables of another version. */
   readonly ignored?: CniSettings
   readonly files: readonly string[]
   readonly edit: Edit
-  /** What its paths begin with from here: empty, or /proc/PID/root. */
+  /** Prefix of the runtime's paths: empty, or /proc/PID/root. */
   readonly root: string
-  /** Why it could not be asked, or its files not read: then `settings` may be the defaults. */
+  /** The reason why neither the runtime nor its files answered; then `settings` may be the defaults. */
   readonly problem?: string
-  /** The problem is that of who asks, not of the runtime. */
+  /** The problem is the caller's missing permission, not a fault of the runtime. */
   readonly isDenied?: true
-  /** containerd: what it has loaded. */
+  /** containerd: the networks that it has loaded. */
   readonly load?: NonNullable<SocketAnswer['load']>
-  /** What it says of its network, where it is not ready. */
+  /** The runtime's message about a network that is not ready. */
   readonly notReady?: string
 }
 
@@ -42,7 +42,7 @@ type ProgramName = keyof typeof readers
 
 const programNames = Object.keys(readers) as readonly ProgramName[]
 
-/** A process with what its files say. */
+/** A process with the settings of its files. */
 interface Seen {
   readonly process?: RuntimeProcess
   readonly program: ProgramName
@@ -50,8 +50,8 @@ interface Seen {
 }
 
 /**
- * The runtimes that run here and serve CRI, or where none does those that are installed; in the order of their process
- * ids. `timeoutMs`: for each call to a socket.
+ * The running runtimes that serve CRI, in the order of their process ids; without any, the installed runtimes.
+ * `timeoutMs`: for each call to a socket.
  */
 export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly NodeRuntime[]> {
   const running = processesOf(programNames).map((process): Seen => {
@@ -60,7 +60,7 @@ export async function nodeRuntimes({ timeoutMs = 3000 } = {}): Promise<readonly 
   })
   const serving = running.filter(({ files }) => files.hasCri)
   const addresses = serving.map((seen) => addressOf(seen))
-  // Only those that exist: a process may listen elsewhere than its file says by now.
+  // Only existing sockets: the file may have changed since the process began to listen.
   const sockets = runtimeSockets(addresses)
   const asked = await Promise.all(sockets.map((socket) => bySocket(socket, serving, timeoutMs)))
   const answered = asked.flatMap((each) => each ?? [])
@@ -80,7 +80,7 @@ function addressOf({ process, files }: Seen): string {
   return `${process?.root ?? ''}${files.address}`
 }
 
-/** What the runtime behind a socket says; undefined where it does not answer, or has no CRI. */
+/** The runtime behind a socket; undefined without an answer, or without CRI. */
 async function bySocket(socket: string, serving: readonly Seen[], timeoutMs: number): Promise<NodeRuntime | undefined> {
   try {
     const socketAnswer = await askSocket(socket, timeoutMs)
@@ -103,7 +103,7 @@ function byFiles(seen: Seen): NodeRuntime {
   return nodeRuntime(seen, { answer: dumped(seen) })
 }
 
-/** Nothing runs: what would, by the files that are there. */
+/** Installed runtimes by their files, for a node where none runs. */
 function installed(): readonly NodeRuntime[] {
   const all = programNames.map((program): Seen => ({ program, files: readers[program]() }))
   const there = all.filter(({ files }) => (files.files.length > 0 || files.problem !== undefined) && files.hasCri)
@@ -137,7 +137,7 @@ function nodeRuntime({ process, program, files }: Seen, { socket, socketAnswer, 
   }
 }
 
-/** Whether the files were changed since it started, or are not read as they look: its own command tells. */
+/** Differences between the running settings and the files, by the runtime's own command. */
 function oddsOf(seen: Seen, { settings, source }: Answer): Pick<NodeRuntime, 'onDisk' | 'ignored'> {
   const next = source === 'CRI Status' || source === 'crio status config' ? dumped(seen)?.settings : settings
   const onDisk = next ?? seen.files.settings
@@ -151,9 +151,9 @@ function isOther(a: CniSettings, b: CniSettings): boolean {
   return a.confDir !== b.confDir || a.binDirs.join(':') !== b.binDirs.join(':')
 }
 
-// Where container runtimes of a node listen for CRI.
+// The sockets on which container runtimes of a node serve CRI.
 
-/** containerd and CRI-O by themselves; inside k3s and rke2, k0s, MicroK8s; cri-dockerd. */
+/** containerd, CRI-O; containerd of k3s and rke2, of k0s, of MicroK8s; cri-dockerd. */
 const knownSockets = [
   '/run/containerd/containerd.sock',
   '/run/crio/crio.sock',
@@ -164,9 +164,7 @@ const knownSockets = [
   '/run/cri-dockerd.sock',
 ]
 
-/**
- * The sockets that exist, each once: distributions link one path to another. `more`: paths that were found otherwise.
- */
+/** The existing sockets, each once, since distributions link one path to another. `more`: further paths. */
 export function runtimeSockets(more: readonly string[] = []): readonly string[] {
   const byFile = new Map<string, string>()
   for (const path of [...knownSockets, ...more].filter(isSocket)) {
@@ -176,7 +174,7 @@ export function runtimeSockets(more: readonly string[] = []): readonly string[] 
   return [...byFile.values()]
 }
 
-/** Whether a path is a socket that we can see. */
+/** True if the path is a socket and accessible to this process. */
 export function isSocket(path: string): boolean {
   try {
     return statSync(path).isSocket()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An order carried out on assumed answers: nothing is looked at, nothing is run. Whatever an answer decides is as it is
-// on a node where nothing stands in the way.
+// Carries an order out on assumed answers, without a look at the node and without a command. The answers are those of a
+// node without obstacles.
 
 import { bareAddress, parseCidr } from '../../cni/model/address.ts'
 import { parseMac } from '../../cni/model/mac-address.ts'
@@ -24,13 +24,10 @@ import { networkSetUp } from '../../plan/order/set-up.ts'
 import type { Failure, OtherRun, Outcome, Plan, PlanRun, Stage } from '../../plan/order/stage.ts'
 import { type DelFacts, nextOfDel, nextOfLeaseRemoval } from '../../plan/order/teardown.ts'
 
-/** What an ADD finds. `first`: nothing of its network; `later`: all of it; `flushed`: all of it but the rules. */
+/** The node before an ADD. `first`: without the network; `later`: with the network; `flushed`: without its rules. */
 export type Finds = 'first' | 'later' | 'flushed'
 
-/**
- * An ADD as it would go. `runs`: its plans and what is assumed to come of them; `spec`, `network`: what its record
- * would have.
- */
+/** A simulated ADD. `runs`: its plans with their assumed outcomes; `spec`, `network`: contents of its record. */
 export interface AssumedAdd {
   readonly runs: readonly PlanRun[]
   readonly result: Result
@@ -38,10 +35,10 @@ export interface AssumedAdd {
   readonly network?: NetworkSpec | undefined
 }
 
-/** What a delegated plugin is taken to answer: addresses for documentation (RFC 5737). */
+/** The assumed answer of a delegated plugin: addresses for documentation (RFC 5737). */
 const delegatedAnswer: Lease = { ips: [{ address: '192.0.2.2/24', gateway: '192.0.2.1' }], routes: [] }
 
-/** Carries the order of an ADD out on assumed answers. Throws the CniError that it ends with. */
+/** Carries the order of an ADD out on assumed answers. Throws the CniError of a refused ADD. */
 export function assumedAdd(begun: Omit<AddFacts, 'learnt' | 'runs'>, finds: Finds): AssumedAdd {
   let facts: AddFacts = { ...begun, learnt: {}, runs: [] }
   for (;;) {
@@ -103,13 +100,13 @@ function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefin
   }
 }
 
-/** The one of the configuration, else eth0, an Ethernet interface. */
+/** The master of the configuration, else eth0, as an Ethernet interface. */
 function assumedMaster({ conf }: AddFacts): Master {
   const name = masterOf(conf)?.master ?? 'eth0'
   return { name, link: { ...lo, name, mac: '02:00:00:00:00:01', mtu: 1500, addresses: [] }, isWireless: false }
 }
 
-/** A network that is set up is as it is configured. */
+/** The network that a later ADD finds: as its configuration. */
 function known(facts: AddFacts, finds: Finds): Known {
   const nothing: Known = { network: undefined, hasBridge: finds !== 'first', forwarding: [4, 6] }
   if (finds === 'first') return nothing
@@ -117,7 +114,7 @@ function known(facts: AddFacts, finds: Finds): Known {
   return { ...nothing, network: facts.conf.role === 'chained' ? networkOfChain(before) : wantedNetwork(before) }
 }
 
-/** What all attachments share, where this is the only one. */
+/** The shared part of the network, with this attachment as the only one. */
 function shared(facts: AddFacts): NetworkFacts {
   const { spec, network } = writtenDown(facts.runs) ?? {}
   const isBridged = network?.bridge !== undefined
@@ -134,7 +131,7 @@ function shared(facts: AddFacts): NetworkFacts {
   }
 }
 
-/** Nothing, or what the interface was made with before its addresses were known. */
+/** The facts of an earlier plan: with a delegate the interface exists before its addresses are known. */
 function foundByNow({ runs }: AddFacts): Pick<NetworkFacts, 'before' | 'networks' | 'host'> {
   const before = networkSetUp(runs)
   const { spec, network } = writtenDown(runs) ?? {}
@@ -157,14 +154,14 @@ function networksOf({ runs }: AddFacts): readonly NetworkSpec[] {
   return network === undefined ? [] : [network]
 }
 
-/** The last intent: whose addresses and links are made, and the network they are of. */
+/** The last record that the ADD wrote: its attachment and network. */
 function writtenDown(runs: readonly PlanRun[]) {
   const stages = runs.flatMap(({ plan }) => plan.stages)
   const intents = stages.flatMap(({ run }) => (run.kind === 'state' && run.what === 'intent' ? [run] : []))
   return intents.map(({ spec, network }) => ({ spec, network })).at(-1)
 }
 
-/** What a pool gives to the first pod: the first address of each range, or the one that is asked for. */
+/** The first pod's addresses: the first of each range, or the requested ones. */
 function firstLease({ ipam }: NetConf): Lease {
   switch (ipam.kind) {
     case 'none':
@@ -201,13 +198,9 @@ const lo: ObservedLink = {
   addresses: ['127.0.0.1/8', '::1/128'],
 }
 
-// What an earlier plugin of a list is taken to have made, for an entry that acts on it: by its prevResult, where the
-// configuration has one.
+// The assumed work of an earlier plugin, for a chained entry: the configuration's prevResult, or an invented one.
 
-/**
- * An interface and an address for documentation (RFC 5737). `type`: of the plugin that makes it; `ifName`, `sandbox`:
- * of the call.
- */
+/** An interface with an address for documentation (RFC 5737). `type`: the plugin that made it. */
 export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: string; sandbox: string }): Result {
   const ends = type === 'bridge' ? [{ name: 'cni0' }, { name: 'veth0' }] : type === 'ptp' ? [{ name: 'veth0' }] : []
   const interfaces = [...ends, { name: ifName, mac: podMac, sandbox }]
@@ -216,9 +209,8 @@ export function assumedPrevious(type: string, { ifName, sandbox }: { ifName: str
 }
 
 /**
- * The links of prevResult: one on the host is the other end of the interface, a first of two the bridge that it is on;
- * with none the interface is no veth. The host reaches the addresses by the bridge, or by that end. A MAC that is none
- * is left out: an ADD asks the kernel, and never reads it here.
+ * The links of prevResult. With one host link, that is the veth peer; with two, the first is its bridge; without, the
+ * interface is no veth. Routes go by bridge or peer. An invalid MAC is left out, since an ADD asks the kernel for it.
  */
 function assumedSurroundings({ prevResult }: NetConf, dev: string): ChainedSurroundings {
   const { interfaces = [], ips = [] } = prevResult ?? {}
@@ -256,19 +248,18 @@ function namespaceOf(links: readonly ObservedLink[]): ObservedNamespace {
   return { links: new Map(links.map((each) => [each.name, each])), routes: new Map() }
 }
 
-// A teardown carried out on assumed answers: all of the attachment's links are there, nobody else has the chains of its
+// Carries a teardown out on assumed answers: all links of the attachment exist, no other pod uses the chains of its
 // port conditions, and nothing fails.
 
 /**
- * The plans of the DEL after an ADD. `group`: a link group for what is removed together. Throws the CniError that it
- * ends with.
+ * The plans of the DEL after an ADD. `group`: link group of the links to remove. Throws the CniError of a failed DEL.
  */
 export function assumedDel(
   { key, conf }: Pick<AddFacts, 'key' | 'conf'>,
   { spec }: Pick<AssumedAdd, 'spec'>,
   group: number,
 ): readonly Plan[] {
-  // Of lo alone nothing is written down.
+  // Mode loopback writes no record.
   const removal = spec === undefined ? loopbackRemoval(key) : removalOf({ key, spec }, group)
   const type = conf.ipam.kind === 'delegated' && key.role === 'main' ? conf.ipam.type : undefined
   let facts: DelFacts = { removal, hasPod: true, learnt: {}, runs: [] }

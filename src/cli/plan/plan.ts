@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle plan`: what the first ADD of a network, or the DEL after it, would run, from the configuration alone.
-// Nothing is looked at and nothing is run; the address is the first of each range, the container a placeholder.
+// `trestle plan`: prints the commands of an ADD or of the DEL after it, from the configuration alone. It looks at
+// nothing and runs nothing; the container is a placeholder, and its addresses are the first of each range.
 
 import { readConfig } from '../../cni/config/config.ts'
 import { CniError } from '../../cni/model/error.ts'
@@ -16,16 +16,15 @@ import { type Command, exitCode, type Input, type Option, UsageError } from '../
 import { readFileAs } from '../shell/read-input.ts'
 import { assumedAdd, assumedDel, assumedPrevious, type Finds } from './assume.ts'
 
-/** The placeholder for CNI_CONTAINERID. */
+/** Placeholder for CNI_CONTAINERID. */
 const containerId = 'example'
 
-/** Ethernet's; an ADD takes that of the default-route interfaces for "auto". */
+/** Ethernet's MTU, for "auto"; an ADD takes the MTU of the default-route interfaces. */
 const placeholderMtu = 1500
 
-/** Links of one attachment are removed as a group; a DEL takes a number with its process id. */
+/** The group in which a DEL removes an attachment's links; a real DEL derives the number from its process id. */
 const placeholderGroup = 0x40000001
 
-/** The options, by their names. */
 const capabilityOptions = {
   port: {
     type: 'string',
@@ -68,7 +67,7 @@ export const planCommand: Command = {
   run,
 }
 
-/** What is planned: the DEL, or an ADD by what it finds. */
+/** The planned call: the DEL, or an ADD by the node's state before it. */
 type Planned = 'DEL' | Finds
 
 const titles: Readonly<Record<Planned, string>> = {
@@ -97,7 +96,7 @@ function run({ words, values, isJson, output }: Input): number {
   return exitCode.fine
 }
 
-/** Which call the options ask for. Throws UsageError where they ask for more than one. */
+/** The call that the options select. Throws UsageError for two calls. */
 function plannedBy(values: Input['values']): Planned {
   const [first, second] = (['later', 'flushed', 'del'] as const).filter((name) => values[name] === true)
   if (second !== undefined) throw new UsageError(`--${first} and --${second} are two calls: use one of them`)
@@ -114,7 +113,7 @@ function planOfList(
   const at = network.plugins.findIndex(({ type }) => isOwnType(type))
   const plugin = network.plugins[at]
   if (plugin === undefined) throw new CniError('list-without-trestle', 'no plugin of the list has the type "trestle"')
-  // Behind another plugin, or so called, it acts on what that one made.
+  // A chained entry gets a result of the plugin before it.
   checkDeclared(plugin, capabilityArgs)
   const before =
     network.plugins[at - 1]?.type ?? (modeNamed(plugin['mode'])?.order === 'chained' ? 'bridge' : undefined)
@@ -124,7 +123,7 @@ function planOfList(
   return { network, plans: plansOf(JSON.stringify(conf), what, machineId()) }
 }
 
-/** A result as a plugin gets it. Versions below 0.3.0 have no lists. */
+/** A prevResult in the shape of the version. Versions below 0.3.0 have no lists. */
 function previousText(type: string, cniVersion: string): object {
   return { cniVersion, ...assumedPrevious(type, { ifName: placeholder.CNI_IFNAME, sandbox: placeholder.CNI_NETNS }) }
 }
@@ -136,7 +135,9 @@ const placeholder = {
   CNI_IFNAME: 'eth0',
 } as const
 
-/** The plans of an ADD with this configuration, or of the DEL after it. Throws CniError when it is wrong. */
+/**
+ * The plans of an ADD with this configuration, or of the DEL after it. Throws CniError for an invalid configuration.
+ */
 export function plansOf(stdin: string, what: Planned = 'first', machineId = 'example'): readonly Plan[] {
   const call: Invocation = readInvocation(placeholder)
   const conf = readConfig(stdin, call)
@@ -147,18 +148,17 @@ export function plansOf(stdin: string, what: Planned = 'first', machineId = 'exa
   return what === 'DEL' ? assumedDel(begun, add, placeholderGroup) : add.runs.map(withoutSkipped)
 }
 
-/** What does not run after a failure is in a later plan. */
+/** Drops stages that a failure skips; a later plan has them. */
 function withoutSkipped({ plan, outcomes }: PlanRun): Plan {
   const skipped = new Set(outcomes.flatMap((outcome) => (outcome.skipped ? [outcome.id] : [])))
   return { ...plan, stages: plan.stages.filter(({ id }) => !skipped.has(id)) }
 }
 
-// What a runtime would send for a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and
-// bandwidth).
+// A runtime's data of a pod, as options: host ports and limits (CNI CONVENTIONS.md, portMappings and bandwidth).
 
 type Values = Readonly<Record<string, string | boolean | undefined>>
 
-/** What goes into runtimeConfig, by capability. Throws UsageError for what no runtime would send. */
+/** The contents of runtimeConfig by capability. Throws UsageError for values that no runtime would send. */
 export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<string, unknown>> {
   return {
     ...(port === undefined ? {} : { portMappings: String(port).split(',').map(mappingOf) }),
@@ -166,7 +166,7 @@ export function capabilityArgsOf({ port, bandwidth }: Values): Readonly<Record<s
   }
 }
 
-/** Throws UsageError where the plugin does not declare what is given: a runtime then sends nothing. */
+/** Throws UsageError for an undeclared capability, because a runtime sends nothing for it. */
 function checkDeclared(plugin: PluginConf, capabilityArgs: Readonly<Record<string, unknown>>): void {
   const missing = Object.keys(capabilityArgs).find((name) => plugin.capabilities?.[name] !== true)
   if (missing === undefined) return
@@ -204,7 +204,7 @@ function limitsOf(text: string): Readonly<Record<string, number>> {
   }
 }
 
-/** Bits a second; the suffixes are those of Kubernetes' quantities. */
+/** Bits per second, with the suffixes of Kubernetes' quantities. */
 function rateOf(text: string): number {
   const [, digits = '', suffix = ''] = /^(\d{1,12}(?:\.\d{1,3})?)([kMG]i?|Ki)?$/.exec(text) ?? []
   const rate = Math.round(Number(digits) * (factors[suffix] ?? Number.NaN))
@@ -213,7 +213,7 @@ function rateOf(text: string): number {
   return rate
 }
 
-/** The batches of a plan, in the order of its stages. */
+/** The batches of the plans, in the order of their stages. */
 export function batchesOf(plans: readonly Plan[]): readonly Batch[] {
   return plans.flatMap(({ stages }) => stages.flatMap(batchesOfStage))
 }
@@ -224,7 +224,7 @@ function batchesOfStage({ run, proof }: Stage): readonly Batch[] {
   return [...links, ...rules].map((batch) => withEvidence(batch, proof))
 }
 
-/** Commands that a stage runs apart from batches, one a line, without the state they are about. */
+/** The commands that a stage runs besides its batches. */
 function commandsOf({ run }: Stage): readonly string[] {
   if (run.kind === 'delegate') return [`${run.type} ${run.verb}`]
   if (run.kind !== 'flows') return []
@@ -234,7 +234,7 @@ function commandsOf({ run }: Stage): readonly string[] {
   )
 }
 
-/** All of it. `title`: what is planned. */
+/** The plans as text, under a title. */
 function planText(title: string, plans: readonly Plan[]): string {
   const ops = plans.flatMap((plan) => opsOf(plan))
   const steps = ops.map((op, at) => `${`${at + 1}`.padStart(4)}  ${op.in.padEnd(4)}  ${op.why}\n`)

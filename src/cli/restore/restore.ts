@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle restore`: what state says and the host does not have, made again.
+// `trestle restore`: makes bridges, ports, rules and limits again that are in the state and missing on the host.
 
 import { openContext } from '../../commands/call/context.ts'
 import { type Restored, restore } from '../../commands/verbs/restore.ts'
@@ -74,16 +74,16 @@ function asText({ missing, lost, ended, elsewhere }: Restored, isDry: boolean): 
   return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost${more}\n`
 }
 
-// The unit that runs `trestle restore` whenever a firewall was started, restarted or reloaded (systemd.unit(5)).
+// The unit that runs `trestle restore` after each start, restart or reload of a firewall (systemd.unit(5)).
 //
-// `After=` orders it behind the firewall's job, a reload included. `WantedBy=` starts it with the firewall, `PartOf=`
-// restarts it with the firewall, `ReloadPropagatedFrom=` reloads it: for the last two it has to be active, hence
-// `RemainAfterExit=`. Units that are not installed are passed over.
+// `After=` orders the unit behind the firewall's job, a reload included. `WantedBy=` starts, `PartOf=` restarts and
+// `ReloadPropagatedFrom=` reloads the unit with the firewall; the last two need an active unit, hence
+// `RemainAfterExit=`. systemd ignores firewalls that are not installed.
 
-/** Services that flush or rebuild rules of others when they start, restart or reload. */
+/** Services whose start, restart or reload flushes or rebuilds foreign rules. */
 const firewalls = ['nftables.service', 'firewalld.service', 'docker.service']
 
-/** The text of trestle-restore.service. `words`: the command line, the program's absolute path first. */
+/** The text of trestle-restore.service. `words`: the command line, with the program's absolute path first. */
 export function restoreUnit(words: readonly string[]): string {
   const command = words.map(quoted).join(' ')
   const all = firewalls.join(' ')
@@ -106,7 +106,7 @@ WantedBy=multi-user.target ${all}
 `
 }
 
-/** A word of a command line: quoted where it must be, specifiers and variables taken literally (systemd.service(5)). */
+/** A word of a command line, quoted if necessary, without specifiers and variables (systemd.service(5)). */
 function quoted(word: string): string {
   const literal = word.replaceAll('%', '%%').replaceAll('$', '$$$$')
   return /^[\w./%:@+=-]+$/.test(literal) ? literal : `"${literal.replace(/[\\"]/g, '\\$&')}"`

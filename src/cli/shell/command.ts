@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command for people is: its words, its help and what it runs. The frame (main.ts) reads the
-// arguments, prints help and turns what is thrown into an exit code.
+// A command for people: its arguments, its help and its function. frame.ts reads the arguments, prints help and turns
+// an exception into an exit code.
 
 import { parseArgs } from 'node:util'
 import { commonOptions } from './frame.ts'
@@ -10,7 +10,7 @@ import type { Output } from './output.ts'
 /** The exit codes of every command, in every output format (docs/design.md, "Commands for people"). */
 export const exitCode = { fine: 0, findings: 1, usage: 2, couldNotLook: 3 } as const
 
-/** An option of a command, in the words of node:util parseArgs. `value`: what help shows for its argument. */
+/** An option of a command, in the words of node:util parseArgs. `value`: name of its argument in help. */
 export interface Option {
   readonly type: 'string' | 'boolean'
   readonly short?: string
@@ -18,7 +18,7 @@ export interface Option {
   readonly help: string
 }
 
-/** A command's arguments, read. `isJson`: `-o json` was given. */
+/** The arguments of a command. `isJson`: with `-o json`. */
 export interface Input {
   readonly words: readonly string[]
   readonly values: Readonly<Record<string, string | boolean | undefined>>
@@ -28,20 +28,20 @@ export interface Input {
 
 export interface Command {
   readonly name: string
-  /** What follows the name in the usage line, like `[FILE]`. */
+  /** The arguments in the usage line, like `[FILE]`. */
   readonly words: string
   readonly maxWords: number
-  /** One line, a verb first. */
+  /** One line that begins with a verb. */
   readonly summary: string
   /** Paragraphs of help below the usage line. */
   readonly description: string
   readonly options: Readonly<Record<string, Option>>
   readonly examples: readonly string[]
-  /** Returns the exit code. Throws UsageError for bad arguments, CniError when it could not look. */
+  /** Returns the exit code. Throws UsageError for invalid arguments, CniError when the command could not look. */
   readonly run: (input: Input) => Promise<number> | number
 }
 
-/** Arguments that make no sense: exit code 2, with the command's usage line. */
+/** Invalid arguments: exit code 2, with the command's usage line. */
 export class UsageError extends Error {
   constructor(message: string) {
     super(message)
@@ -49,7 +49,7 @@ export class UsageError extends Error {
   }
 }
 
-/** The arguments of a command. Throws UsageError for options and words that it has not. */
+/** The arguments of a command. Throws UsageError for unknown options and surplus words. */
 export function readInput(command: Command, args: readonly string[], output: Output): Input {
   const options = { ...command.options, ...commonOptions }
   const { values, positionals } = parsed(args, options)
@@ -60,7 +60,7 @@ export function readInput(command: Command, args: readonly string[], output: Out
   return { words: positionals, values, isJson: format === 'json', output }
 }
 
-/** Whether JSON is asked for, also where the rest of the words makes no sense. */
+/** True with `-o json`, also among invalid arguments. */
 export function isJsonAsked(args: readonly string[]): boolean {
   return args.some((word, at) => {
     if (word === '-o' || word === '--output') return args[at + 1] === 'json'
@@ -77,7 +77,7 @@ function parsed(args: readonly string[], options: Command['options']) {
   }
 }
 
-/** Node names the option between its first two quotes. */
+/** The error for an unknown option, which Node's message has between its first two quotes. */
 function unknownOption(message: string, options: Command['options']): string {
   const given = message.split("'")[1] ?? ''
   const names = Object.keys(options).map((name) => `--${name}`)

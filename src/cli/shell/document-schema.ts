@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `-o json` prints, for programs that read it: one document, and in each command that finds something the same
-// kind of finding. docs/findings.schema.json is made from it (test/unit/cli/document-schema.test.ts compares them).
+// The document of `-o json`, with one shape of findings for all commands. docs/findings.schema.json is generated from
+// it (test/unit/cli/document-schema.test.ts compares both).
 
 import { z } from 'zod'
 
@@ -34,7 +34,7 @@ const findingSchema = z.strictObject({
   said: text.optional().describe('explain: the words of the text that were recognised'),
 })
 
-/** What any command prints with `-o json`. Further keys are the command's own. */
+/** The document of any command. Further keys belong to the command. */
 export const documentSchema = z
   .looseObject({
     formatVersion: z.literal(1),
@@ -48,10 +48,10 @@ export const documentSchema = z
   })
   .describe('What a command of trestle prints with -o json')
 
-/** A finding as it is published. */
+/** A finding of the published schema. */
 export type PublishedFinding = z.infer<typeof findingSchema>
 
-/** The JSON Schema of a document, as docs/findings.schema.json has it. */
+/** The JSON Schema of docs/findings.schema.json. */
 export function publishedSchema(): unknown {
   return { ...z.toJSONSchema(documentSchema, { target: 'draft-2020-12' }), title: 'trestle -o json' }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every command runs in: its arguments are read, its help is printed, and what is thrown becomes an exit code.
+// The frame of every command: reads arguments, prints help, and turns an exception into an exit code.
 
 import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import { type Command, exitCode, type Input, isJsonAsked, type Option, readInput, UsageError } from './command.ts'
 import type { Output } from './output.ts'
 
-/** Runs a command with the words after its name. Returns the exit code; never rejects. */
+/** Runs a command with the arguments after its name. Returns the exit code; never rejects. */
 export async function runCommand(command: Command, words: readonly string[], output: Output): Promise<number> {
   try {
     const input = readInput(command, words, output)
@@ -16,20 +16,20 @@ export async function runCommand(command: Command, words: readonly string[], out
   }
 }
 
-/** Prints help: `text`, or the commands as a document. */
+/** Prints `text`, or with `-o json` the commands as a document. */
 export function printHelp({ isJson, output }: Input, text: string, commands: readonly Command[]): number {
   output.out(isJson ? `${JSON.stringify(helpDocument(commands), undefined, 2)}\n` : text)
   return exitCode.fine
 }
 
-/** Whose failure it is, and where to tell of it. */
+/** The failed command, and its output. */
 interface About {
   readonly command: Command | undefined
   readonly isJson: boolean
   readonly output: Output
 }
 
-/** What went wrong, for people on stderr, and with `-o json` as the one document on stdout. Returns the exit code. */
+/** Prints the error on stderr, and with `-o json` also as the document on stdout. Returns the exit code. */
 export function failed(thrown: unknown, { command, isJson, output }: About): number {
   const { exitCode: code, error, more } = thrown instanceof UsageError ? misused(thrown, command) : couldNotLook(thrown)
   const document = { formatVersion: 1, command: command?.name ?? 'trestle', error, exitCode: code }
@@ -52,7 +52,7 @@ function couldNotLook(thrown: unknown) {
   return { exitCode: exitCode.couldNotLook, error, more }
 }
 
-/** Options that every command has. */
+/** Options of every command. */
 export const commonOptions = {
   output: { type: 'string', short: 'o', value: 'FORMAT', help: 'text (default) or json; the exit code is the same' },
   help: { type: 'boolean', short: 'h', help: 'show this help' },
@@ -60,7 +60,7 @@ export const commonOptions = {
 
 const exitCodes = `Exit codes: 0 fine, 1 findings, 2 usage, 3 could not look.`
 
-/** Help without a command: every command on one line, and examples. */
+/** Help for all commands: a line each, and examples. */
 export function overview(commands: readonly Command[]): string {
   const width = Math.max(...commands.map((command) => usageOf(command).length))
   return [
@@ -80,7 +80,6 @@ export function overview(commands: readonly Command[]): string {
   ].join('\n')
 }
 
-/** Help of one command. */
 export function commandHelp(command: Command): string {
   return [
     `usage: trestle ${usageOf(command)} [options]`,
@@ -112,7 +111,7 @@ function optionWords(name: string, { short, value }: Option): string {
   return `${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`
 }
 
-/** Help as data: what each command has. */
+/** Help as data. */
 function helpDocument(commands: readonly Command[]) {
   const all = commands.map(({ name, words, summary, description, options, examples }) => ({
     name,

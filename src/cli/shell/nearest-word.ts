@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// "Did you mean": the known word that a misspelt one is nearest to.
+// "Did you mean": the known word nearest to a misspelt word.
 
-/** How many letters may be wrong: a third of the word, at least one, at most three. */
+/** The number of wrong letters allowed: a third of the word, at least one, at most three. */
 function allowance(word: string): number {
   return Math.min(3, Math.max(1, Math.floor(word.length / 3)))
 }
 
 /**
- * Letters to insert, delete, replace or swap with their neighbour to get from `a` to `b` (optimal string
- * alignment distance).
+ * Optimal string alignment distance: the insertions, deletions, replacements and swaps of neighbours from `a` to `b`.
  */
 function distance(a: string, b: string): number {
   let before: readonly number[] = []
@@ -27,7 +26,7 @@ function distance(a: string, b: string): number {
   return above[b.length] ?? 0
 }
 
-/** The nearest of `known` when it is near enough, whatever the case. */
+/** The nearest word of `known` within the allowance, regardless of case. */
 export function nearestWord(word: string, known: Iterable<string>): string | undefined {
   const lower = word.toLowerCase()
   const ranked = [...known]
@@ -39,7 +38,7 @@ export function nearestWord(word: string, known: Iterable<string>): string | und
 
 const negation = /^(?:not?|non|dont|disable|without|skip)[-_]?(?=.{2})/i
 
-/** Whether one of two words is the other with a negation before it: noSnat and snat, which say the opposite. */
+/** True if one word is the other with a negation before it, like noSnat and snat: the opposite is no misspelling. */
 export function isNegationOf(word: string, other: string): boolean {
   const [a, b] = [word.replace(negation, ''), other.replace(negation, '')]
   const isOneNegated = (a === word) !== (b === other)

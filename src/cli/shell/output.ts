@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only place where commands for people write, but for the progress line. Synchronous: the process ends right after
-// the command returns, and nothing may be lost then.
+// Output of commands for people. Writes are synchronous, because the process ends right after the command returns, and
+// no output may be lost.
 
 import { isatty } from 'node:tty'
 import { CniError, printable } from '../../cni/model/error.ts'
 import { writeAll } from '../../system/process/output.ts'
 
-/** Where a command writes. `hasColour`: escape sequences may be used on stdout. */
+/** The outputs of a command. `hasColour`: stdout accepts escape sequences. */
 export interface Output {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
   readonly hasColour: boolean
 }
 
-/** Standard output and error. Colour on a terminal only, and never with NO_COLOR (no-color.org) or TERM=dumb. */
+/** Standard output and error, in colour on a terminal only, never with NO_COLOR (no-color.org) or TERM=dumb. */
 export function standardOutput(env: Readonly<Record<string, string | undefined>> = process.env): Output {
   return {
     out: (text) => {
       const code = failureOf(1, text)
-      // A pipe whose reader has gone is no failure: nobody is left to tell.
+      // A closed pipe is no failure, since its reader wanted no more.
       if (code === undefined || code === 'EPIPE') return
       throw new CniError('output-unwritable', `cannot write to standard output: ${code}`)
     },
-    // Names and values in an error are not ours: no escape sequence of theirs reaches the terminal. Where it cannot
-    // be written nobody can be told, and the exit code says it.
+    // `printable` keeps escape sequences in foreign names and values from the terminal. Nothing can report a failed
+    // write but the exit code.
     err: (text) => void failureOf(2, printable(text)),
     hasColour: isatty(1) && !env['NO_COLOR'] && env['TERM'] !== 'dumb',
   }
 }
 
-/** The kernel's word for why a text could not be written, like ENOSPC; undefined when it was. */
+/** The error code of a failed write, like ENOSPC; undefined on success. */
 function failureOf(fd: number, text: string): string | undefined {
   try {
     writeAll(fd, text)
@@ -39,18 +39,15 @@ function failureOf(fd: number, text: string): string | undefined {
   }
 }
 
-// One line that says what long work looks at now: on a terminal only, written over, gone before the result comes.
+// The progress line of long work: on a terminal only, overwritten, and removed before the result.
 
-/** Says what is looked at now. */
+/** Shows the object of the current look. */
 export type Progress = (text: string) => void
 
-/** A terminal has 80 columns at least as a rule; a line that wraps could not be written over. */
+/** Below the usual 80 columns of a terminal, because a wrapped line cannot be overwritten. */
 const columns = 79
 
-/**
- * Runs `body` with a progress line on standard error. It says nothing where that is no terminal, with TERM=dumb, and
- * with `-o json`.
- */
+/** Runs `body` with a progress line on stderr; without a line if stderr is no terminal, with TERM=dumb or `-o json`. */
 export async function withProgress<T>(isJson: boolean, body: (progress: Progress) => Promise<T>): Promise<T> {
   if (isJson || !isatty(2) || process.env['TERM'] === 'dumb') return await body(() => undefined)
   try {
@@ -60,16 +57,16 @@ export async function withProgress<T>(isJson: boolean, body: (progress: Progress
   }
 }
 
-/** `\r` and EL (ECMA-48, 8.3.41): the line from its beginning, without the rest of the one before. */
+/** Overwrites the line: `\r` returns to its start, EL erases it (ECMA-48, 8.3.41). */
 function write(text: string): void {
   try {
     writeAll(2, `\r\x1b[K${text}`)
   } catch {
-    // Nobody sees it any more: the work goes on.
+    // The terminal is gone; the work continues.
   }
 }
 
-/** Rows of fewer than `most` columns, broken between words. */
+/** Rows of fewer than `most` columns, with breaks between words. */
 export function rowsOf(text: string, most: number): readonly string[] {
   const rows: string[] = []
   for (const word of text.split(' ')) {

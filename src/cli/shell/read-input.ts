@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A configuration as a person names it: a file, or `-` for standard input.
+// A configuration that a person names: a file, or `-` for standard input.
 
 import { readFileSync, statSync } from 'node:fs'
 import { isatty } from 'node:tty'
@@ -17,12 +17,12 @@ const reasons: Readonly<Record<string, string>> = {
 
 const pipeHint = 'give it as standard input, -'
 
-/** A pipe with a name: to open it waits for its writer, for ever where none comes. <(…) of a shell is none. */
+/** True for a named pipe, whose open(2) would wait for a writer forever. A shell's <(…) has no such name. */
 function isNamedPipe(file: string): boolean {
   return !/^(?:-$|\/dev\/|\/proc\/)/.test(file) && statSync(file).isFIFO()
 }
 
-/** The text of a file or of standard input. Throws CniError 5 when it cannot be read. */
+/** The text of a file or of standard input. Throws CniError 5 when a read fails. */
 export function readInputText(file: string): string {
   if (file === '-' && isatty(0)) standardOutput().err('trestle: reading standard input, to its end (Ctrl-D)\n')
   try {
@@ -33,15 +33,14 @@ export function readInputText(file: string): string {
   }
 }
 
-/** The error for a file that a person named and that could not be read. `cause`: what the system said. */
+/** The error for an unreadable file of a person. `cause`: the system's error. */
 export function unreadable(file: string, cause: unknown): CniError {
   const { code = '', message } = cause as NodeJS.ErrnoException
   return new CniError('input-unreadable', `cannot read ${nameOf(file)}: ${reasons[code] ?? message}`, { cause })
 }
 
 /**
- * What `read` makes of the text of a file. Throws CniError with the file's name before what is wrong: the readers
- * speak as to a runtime, of stdin.
+ * The result of `read` for the text of a file. Puts the file's name into errors, because the readers speak of stdin.
  */
 export function readFileAs<T>(file: string, read: (text: string) => T): T {
   const text = readInputText(file)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings as people and scripts read them: one line each with its symbol first, detail and hint for
-// what is not ok, and a last line with the counts. The same exit code in both formats.
+// A report of findings: a line each that begins with its symbol, detail and hint of failures, and a last line with
+// counts. Both output formats have the same exit code.
 
 import { exitCode } from './command.ts'
 import type { PublishedFinding } from './document-schema.ts'
@@ -8,20 +8,20 @@ import type { Output } from './output.ts'
 
 type Status = 'ok' | 'fail' | 'skip'
 
-/** Why something failed, where that is known. `id`: of lint's or explain's; `message`: what was seen. */
+/** A known cause of a failure. `id`: a finding of lint or an entry of explain; `message`: the observation. */
 export type KnownCause = Pick<PublishedFinding, 'id' | 'message' | 'cause' | 'cure'>
 
-/** One thing that was looked at. `detail` and `known` are for what is not ok. */
+/** The result of one look. `detail` and `known` belong to failures and skips. */
 export interface Finding {
   readonly status: Status
   readonly summary: string
   readonly detail?: string
   readonly known?: KnownCause
-  /** How long it took, milliseconds. */
+  /** Duration in milliseconds. */
   readonly ms?: number
 }
 
-/** How many of each. */
+/** The number of findings of each status. */
 interface Counts {
   readonly ok: number
   readonly failed: number
@@ -31,7 +31,7 @@ interface Counts {
 const symbols: Readonly<Record<Status, string>> = { ok: 'ok  ', fail: 'FAIL', skip: 'skip' }
 const colours: Readonly<Record<Status, number>> = { ok: 32, fail: 31, skip: 33 }
 
-/** A finding as text, its line break included. */
+/** A finding as text, with its line break. */
 export function findingText(finding: Finding, hasColour: boolean): string {
   const symbol = hasColour
     ? `\x1b[${colours[finding.status]}m${symbols[finding.status]}\x1b[0m`
@@ -46,37 +46,36 @@ function hintOf({ known }: Finding): string | undefined {
   return known && `${known.message} [${known.id}]: ${known.cure}`
 }
 
-/** The counts of these findings. */
 export function countsOf(findings: readonly Finding[]): Counts {
   const count = (status: Status) => findings.filter((finding) => finding.status === status).length
   return { ok: count('ok'), failed: count('fail'), skipped: count('skip') }
 }
 
-/** The last line: never silent on success. */
+/** The last line, which also a success prints. */
 function countsText({ ok, failed, skipped }: Counts): string {
   return `${ok} ok, ${failed} failed, ${skipped} skipped\n`
 }
 
-/** As `checks` has it. */
+/** An entry of the document's `checks`. */
 function checkOf(finding: Finding): Readonly<Record<string, unknown>> {
   const { known: _, ...check } = finding
   const hint = hintOf(finding)
   return hint === undefined ? check : { ...check, hint }
 }
 
-/** Of those that failed, the ones whose cause is known. */
+/** The failures with a known cause. */
 function publishedOf(findings: readonly Finding[]): readonly PublishedFinding[] {
   return findings.flatMap(({ status, summary, known }) =>
     status !== 'fail' || known === undefined ? [] : [{ severity: 'error' as const, on: summary, ...known }],
   )
 }
 
-/** 1 when something failed; what was skipped is no failure. */
+/** 1 with a failure; a skip is no failure. */
 export function exitCodeOf(findings: readonly Finding[]): number {
   return findings.some((finding) => finding.status === 'fail') ? exitCode.findings : exitCode.fine
 }
 
-/** A report being made: as text each finding is printed when it comes, as JSON all of them at the end. */
+/** Opens a report: text is printed finding by finding, JSON at the end. */
 export function openReport(options: { title: string; command: string; isJson: boolean; output: Output }) {
   const { title, command, isJson, output } = options
   const findings: Finding[] = []
@@ -85,7 +84,7 @@ export function openReport(options: { title: string; command: string; isJson: bo
     findings.push(finding)
     if (!isJson) output.out(findingText(finding, output.hasColour))
   }
-  /** Prints the end and returns the exit code. */
+  /** Prints the counts or the document. Returns the exit code. */
   const close = (): number => {
     const code = exitCodeOf(findings)
     const counts = countsOf(findings)

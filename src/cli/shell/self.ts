@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// This program: what to start to run it again (the executable, or Node with the bundle when run unpacked), and whether
-// it may do what is asked.
+// This program: the command that starts it again (the executable, or Node with the bundle), and its privileges.
 
 import { realpathSync } from 'node:fs'
 import { isSea } from 'node:sea'
 import { CniError } from '../../cni/model/error.ts'
 
-/** What to start, and the words before its own arguments. */
+/** A file to start, and the arguments before the command's own. */
 export interface Program {
   readonly file: string
   readonly args: readonly string[]
 }
 
-/** How to start this program again, with the same executable or bundle. */
+/** This program's own executable, or Node with its bundle. */
 export function thisProgram(): Program {
   return isSea()
     ? { file: process.execPath, args: [] }
     : { file: process.execPath, args: [realpathSync(process.argv[1] ?? '')] }
 }
 
-/** Throws CniError 50 for anybody but root. `why`: what the command needs it for. */
+/** Throws CniError 50 without root. `why`: the command's reason for it. */
 export function requireRoot(command: string, why: string): void {
   if (process.geteuid?.() === 0) return
   throw new CniError('needs-root', `${command}: needs root`, { details: `${why}: run it with sudo` })

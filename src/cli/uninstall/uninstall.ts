@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle uninstall`: what trestle made of the machine goes, to the last rule.
+// `trestle uninstall`: removes all that trestle made on the machine, to the last rule.
 
 import { openContext } from '../../commands/call/context.ts'
 import { type Uninstalled, uninstall } from '../../commands/verbs/uninstall.ts'
@@ -48,7 +48,7 @@ function asText({ live, removes, stays, failures }: Uninstalled, isApplied: bool
   return `${lines.map((line) => `${line}\n`).join('')}${counts}${endOf({ live, removes }, isApplied)}\n`
 }
 
-/** What is to be done next, or why nothing was. */
+/** The next step, or the reason why nothing was removed. */
 function endOf({ live, removes }: Pick<Uninstalled, 'live' | 'removes'>, isApplied: boolean): string {
   if (live.length > 0) return isApplied ? ': nothing is removed while a pod is attached' : ''
   return isApplied || removes.length === 0 ? '' : ' (--apply does it)'

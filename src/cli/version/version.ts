@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle version`: the build and the CNI versions it speaks.
+// `trestle version`: the build and its CNI versions.
 
 import { supportedVersions } from '../../cni/model/version.ts'
 import { type Command, exitCode } from '../shell/command.ts'
 
-// Put in by build.mjs; absent where the sources run unbundled.
+// build.mjs defines both; they are absent when the sources run unbundled.
 declare const TRESTLE_VERSION: string | undefined
 declare const TRESTLE_COMMIT: string | undefined
 
-/** Version and commit of this build. */
 function buildInfo(): { readonly version: string; readonly commit: string } {
   return {
     version: typeof TRESTLE_VERSION === 'undefined' ? 'unbuilt' : TRESTLE_VERSION,
