@@ -45,7 +45,12 @@ export async function pack({
   // and threads that help).
   // Node starts four threads for V8 and ends them again; a call has no work for them (0.5 ms).
   const small = ['--min-semi-space-size=4', '--v8-pool-size=1']
-  if (snapshot) seaConfig.execArgv = ['--no-rehash-snapshot', '--no-sparkplug', '--no-maglev', ...small]
+  // OPENSSL_CONF and /etc/ssl/openssl.cnf could load a library, or end a call without a document; SIGUSR1 opened Node's
+  // inspector on a port. Without OpenSSL's configuration to read, a start is 0.9 M instructions shorter.
+  const closed = ['--openssl-config=/dev/null', '--disable-sigusr1']
+  seaConfig.execArgv = snapshot
+    ? [...closed, '--no-rehash-snapshot', '--no-sparkplug', '--no-maglev', ...small]
+    : closed
   const targets = [{ nodeRange: 'node26', platform: 'linux', arch: process.arch, output: partial }]
   // The blob does not depend on the architecture without a snapshot: pkg may run this machine's node.
   const maker = strippedNode(process.arch)

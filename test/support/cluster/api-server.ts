@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small API server over loopback: nodes with list in pages, watch, bookmarks and versions, status patches and events, as
 // docs.kubernetes.io "API concepts" has them. Told what to do by JSON lines on stdin; says on stdout what it was asked.
-// usage: node api-server.ts PORT
+// usage: node api-server.ts PORT [KEY CERTIFICATE], the files of a server that speaks TLS
 
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -126,10 +128,15 @@ async function text(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-const server = createServer((request, response) => {
+const listener: RequestListener = (request, response) => {
   answer(request, response).catch((error: Error) => response.writeHead(500).end(error.message))
-})
-server.listen(Number(process.argv[2]), '127.0.0.1', () => tell({ listening: true }))
+}
+const [, , port, key, cert] = process.argv
+const server =
+  key === undefined || cert === undefined
+    ? createServer(listener)
+    : createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }, listener)
+server.listen(Number(port), '127.0.0.1', () => tell({ listening: true }))
 const lines = createInterface(process.stdin)
 lines.on('line', (line) => {
   obey(JSON.parse(line) as Order)

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { execaSync } from 'execa'
 import { type Host, trestle } from '../host.ts'
 import type { Order } from './api-server.ts'
 
@@ -51,9 +52,25 @@ export interface NodeParts {
   readonly conditions?: { type: string; status: string }[]
 }
 
-/** An API server on the loopback of a node. */
-export async function openApiServer(host: Host, port = 6443) {
-  const running = start(host, { file: process.execPath, args: [server, `${port}`], env: {} })
+/** A server's key, and its certificate, which it signed itself. */
+export interface Certificate {
+  readonly key: string
+  readonly certificate: string
+}
+
+/** Makes a certificate for 127.0.0.1 in `directory`. */
+export function makeCertificate(directory: string): Certificate {
+  const made = { key: `${directory}/tls.key`, certificate: `${directory}/tls.crt` }
+  const [subject, names] = ['/CN=kubernetes', 'subjectAltName=IP:127.0.0.1']
+  const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', subject]
+  execaSync('openssl', ['req', ...kind, '-addext', names, '-keyout', made.key, '-out', made.certificate])
+  return made
+}
+
+/** An API server on the loopback of a node; with `tls` it speaks TLS. */
+export async function openApiServer(host: Host, port = 6443, tls?: Certificate) {
+  const files = tls === undefined ? [] : [tls.key, tls.certificate]
+  const running = start(host, { file: process.execPath, args: [server, `${port}`, ...files], env: {} })
   await running.seen((line) => line['listening'] === true, 'the API server')
   const order = async (asked: Order): Promise<void> => {
     const before = running.lines.filter((line) => line['obeyed'] === true).length

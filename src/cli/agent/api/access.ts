@@ -47,7 +47,8 @@ export function openAccess(settings: AccessSettings, env = process.env): Access 
 function connector(config: KubeConfig, isPlain: boolean): Access['connect'] {
   let shared: RequestOptions['agent']
   return async (asked) => {
-    const options = { ...asked }
+    // Where nothing is said, Node goes by NODE_TLS_REJECT_UNAUTHORIZED of its environment.
+    const options: RequestOptions = { ...asked, rejectUnauthorized: true }
     await config.applyToHTTPSOptions(options)
     // The library makes an agent of https each time: one handshake for each page of a list. http refuses such a one.
     const { agent, ...plain } = options
