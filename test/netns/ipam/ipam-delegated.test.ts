@@ -53,7 +53,9 @@ describe('a delegated IPAM plugin', () => {
     const plugin = install({ ADD: answer() })
     const text = JSON.stringify(conf, null, 3).replace('{', '{ "odd key" : [ 1.50, "\\u00fc" ],')
     const call = { id: 'c9', netns: host.pod('p'), args: 'IgnoreUnknown=1;X=Y', path: `/none:${plugin.path}` }
-    const env = { OTHER: 'kept' }
+    // libcni sets these three for a caller with a trace (github.com/containernetworking/cni/pull/1173).
+    const trace = { TRACEPARENT: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, TRACESTATE: 'x=1', BAGGAGE: 'pod=p' }
+    const env = { OTHER: 'kept', ...trace }
     expect(host.cni('ADD', text, { ...call, env }).code).toBe(0)
     const expected = {
       CNI_CONTAINERID: 'c9',
@@ -61,7 +63,7 @@ describe('a delegated IPAM plugin', () => {
       CNI_IFNAME: 'eth0',
       CNI_ARGS: call.args,
       CNI_PATH: call.path,
-      OTHER: 'kept',
+      ...env,
     }
     expect(plugin.stdin('ADD')).toBe(text)
     expect(plugin.env('ADD')).toMatchObject({ ...expected, CNI_COMMAND: 'ADD' })
