@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Adds up vitest's JSON reports, lists what was skipped and what passed only when it was run again, and prints the count
 // of all as the last line.
-// usage: node scripts/count-tests.mjs DIRECTORY FAILED RUN...
+// usage: node scripts/count-tests.mjs DIRECTORY RUN...
 //        node scripts/count-tests.mjs --failed-files DIRECTORY RUN
 // DIRECTORY: RUN.json, and RUN.failed where vitest exited with an error; RUN-again.json and RUN-again.failed of the files
-// that were run a second time; FAILED: failures elsewhere. A run is a project, or a part of one, PROJECT-PART. Exit code 1
+// that were run a second time; NAME.tally of what is no run here: passed, failed, skipped. A run is a project, or a part of one, PROJECT-PART. Exit code 1
 // when anything failed. With --failed-files it prints the files that failed in a run, one a line: none where vitest failed
 // outside of them.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 
 /** A run's report, with its files' names from here; undefined when vitest wrote none. */
@@ -50,7 +50,14 @@ function namesOf({ file, tests }) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0)
 
-function printCounts(directory, failedElsewhere, runs) {
+/** The sums of all NAME.tally. */
+function talliesIn(directory) {
+  const files = readdirSync(directory).filter((name) => name.endsWith('.tally'))
+  const counts = files.map((name) => readFileSync(join(directory, name), 'utf8').trim().split(' ').map(Number))
+  return [0, 1, 2].map((at) => sum(counts.map((each) => each[at])))
+}
+
+function printCounts(directory, runs) {
   const counted = runs.map((run) => countsOf(directory, run))
   const all = [...new Set(counted.map(({ project }) => project))].map((project) => {
     const parts = counted.filter((each) => each.project === project)
@@ -63,12 +70,14 @@ function printCounts(directory, failedElsewhere, runs) {
     for (const test of skipped) console.log(`       skipped: ${test.file}: ${test.name}`)
     for (const test of unsteady) console.log(`       unsteady, passed the second time: ${test.file}: ${test.name}`)
   }
-  const failed = sum(all.map((each) => each.failed)) + Number(failedElsewhere)
-  const skipped = sum(all.map((each) => each.skipped.length))
-  console.log(`\n${sum(all.map((each) => each.passed))} passed, ${failed} failed, ${skipped} skipped`)
+  const elsewhere = talliesIn(directory)
+  const passed = sum(all.map((each) => each.passed)) + elsewhere[0]
+  const failed = sum(all.map((each) => each.failed)) + elsewhere[1]
+  const skipped = sum(all.map((each) => each.skipped.length)) + elsewhere[2]
+  console.log(`\n${passed} passed, ${failed} failed, ${skipped} skipped`)
   process.exitCode = failed > 0 ? 1 : 0
 }
 
-const [first = '.', second = '0', ...rest] = process.argv.slice(2)
-if (first === '--failed-files') for (const file of failedFiles(reportOf(second, rest[0]))) console.log(file)
-else printCounts(first, second, rest)
+const [first = '.', ...rest] = process.argv.slice(2)
+if (first === '--failed-files') for (const file of failedFiles(reportOf(...rest))) console.log(file)
+else printCounts(first, rest)

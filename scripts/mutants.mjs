@@ -2,8 +2,9 @@
 // Do the tests see what breaks? Makes each mutant of test/mutants/ in a copy of the tree, builds it, runs the one
 // test that is named, and wants it red. Each test runs once on the sound copy first: a test that is red there catches
 // nothing. The checkout itself is not touched. Needs root for all but unit tests.
-// usage: npm run mutants -- [--only PATTERN] [--no-sound]
+// usage: npm run mutants -- [--only PATTERN] [--part N/M] [--no-sound]
 //   --only PATTERN   the tables, names, sources and tests that match this regular expression
+//   --part N/M       of those every M-th, from the N-th on
 //   --no-sound       skip the runs on the sound copy
 // Last line: the counts. Exit code 1 when a mutant survived or could not be judged, 2 on a usage error.
 import { spawnSync } from 'node:child_process'
@@ -118,19 +119,27 @@ const tail = (output) => output.split('\n').slice(-25).join('\n')
 
 function parse() {
   try {
-    const options = { only: { type: 'string', default: '' }, 'no-sound': { type: 'boolean', default: false } }
+    const options = {
+      only: { type: 'string', default: '' },
+      part: { type: 'string', default: '1/1' },
+      'no-sound': { type: 'boolean', default: false },
+    }
     const { values } = parseArgs({ options })
-    return { only: new RegExp(values.only), isSoundFirst: !values['no-sound'] }
+    const [, nth, of] = /^(\d+)\/(\d+)$/.exec(values.part)?.map(Number) ?? []
+    if (!(nth >= 1 && nth <= of)) throw new Error(`--part ${values.part}: wanted is for example 1/4`)
+    return { only: new RegExp(values.only), nth, of, isSoundFirst: !values['no-sound'] }
   } catch (error) {
     console.error(`mutants: ${error.message}`)
     process.exit(2)
   }
 }
 
-const { only, isSoundFirst } = parse()
-const mutants = (await readTables()).filter(({ table, name, file, caughtBy }) =>
-  [table, name, file, caughtBy.file, caughtBy.test].some((text) => only.test(text)),
-)
+const { only, nth, of, isSoundFirst } = parse()
+const mutants = (await readTables())
+  .filter(({ table, name, file, caughtBy }) =>
+    [table, name, file, caughtBy.file, caughtBy.test].some((text) => only.test(text)),
+  )
+  .filter((_, at) => at % of === nth - 1)
 if (mutants.length === 0) {
   console.error(`mutants: none matches ${only}`)
   process.exit(2)

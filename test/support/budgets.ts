@@ -50,16 +50,6 @@ export function readStrace(log: string): Counts {
   }
 }
 
-/** What the main thread opened more than once, as often as it did; files without a name apart. */
-export function openedAgain(log: string): ReadonlyMap<string, number> {
-  const calls = callsOf(log)
-  const own = calls.filter(({ pid, name }) => pid === calls[0]?.pid && opening.test(name))
-  const opened = own.filter(({ text }) => succeeded(text) && !text.includes('O_TMPFILE'))
-  const paths = opened.map(({ text }) => /"([^"]*)"/.exec(text)?.[1] ?? '')
-  const times = Map.groupBy(paths, (path) => path)
-  return new Map([...times].filter(([, each]) => each.length > 1).map(([path, each]) => [path, each.length]))
-}
-
 /** How many threads were started. */
 export function threadsStarted(log: string): number {
   return callsOf(log).filter(({ name, text }) => forking.test(name) && text.includes('CLONE_THREAD')).length

@@ -6,7 +6,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { budgetOf, type Counts, countsAbove, openedAgain, readStrace, threadsStarted } from '../../support/budgets.ts'
+import { budgetOf, type Counts, countsAbove, readStrace, threadsStarted } from '../../support/budgets.ts'
 import { haveStrace, noStrace } from '../../support/faults/strace.ts'
 import { environment, type Host, openHost, trestle, type Verb } from '../../support/host.ts'
 import { netConf } from '../../support/traffic/pods.ts'
@@ -81,28 +81,8 @@ const conf = netConf({
 })
 const portOf = (pod: number) => ({ portMappings: [{ hostPort: 8080 + pod, containerPort: 80, protocol: 'tcp' }] })
 
-/**
- * What an ADD opens more than once, and how often: nothing that grows with the pods of the node. Links, records and
- * addresses are listed once.
- */
-const readAgain = [
-  // The runtime's own.
-  '/proc/self/maps 2',
-  // By who decides whether anything has to be set up, and by who sets it.
-  '/proc/sys/net/ipv4/ip_forward 2',
-  // Looked at, then written.
-  '/proc/sys/net/ipv6/conf/VETH/accept_ra 2',
-  // Before and after this call is written down there: what killed calls left, and what others are about to make.
-  'STATE 2',
-  'STATE/networks 2',
-  'STATE/networks/net/network.json 3',
-  'STATE/networks/net/pending 3',
-]
-
 const shown = process.env['TRESTLE_TEST_BUDGETS'] === 'show'
 const measured = new Map<string, Counts>()
-let again: readonly string[] | undefined
-let ofOthers: readonly string[] = []
 let startedThreads = 0
 
 describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
@@ -116,10 +96,6 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
     startedThreads = threads
     call('ADD', 1)
     const added = call('ADD', 2)
-    again = added.again
-    const another = { name: 'another', podcidr: '10.241.0.0/24', bridge: 'cni1' }
-    ofOthers = call('ADD', 3, another).again.filter((each) => each.startsWith('STATE/networks/net/attachments/'))
-    call('DEL', 3, another)
     const valid = [1, 2].map((pod) => ({ containerID: `c${pod}`, ifname: 'eth0' }))
     const calls = {
       ADD: added,
@@ -137,14 +113,6 @@ describe.skipIf(!haveStrace())(`the budget, unless ${noStrace},`, () => {
   it('of a start holds: threads', () => {
     // One of V8's pool, one for its delayed work, and one that waits for signals.
     expect(startedThreads).toBe(3)
-  })
-
-  it('of an ADD holds: what is read again', () => {
-    expect(again?.toSorted()).toEqual(readAgain)
-  })
-
-  it('of the first ADD of a network holds: how often it reads the records of others', () => {
-    expect(ofOthers.toSorted()).toEqual(['c1', 'c2'].map((id) => `STATE/networks/net/attachments/${id}:eth0 7`))
   })
 
   const rows = Object.entries(budgets).flatMap(([verb, bands]) =>
@@ -199,8 +167,6 @@ function traced(host: Host, verb: Verb, call: { pod: number; netns: string; conf
   const words = [`--net=${host.path}`, '--', 'strace', '-f', '-qq', '-s', '0', '-o', log, trestle]
   const { stdout } = execaSync('nsenter', words, { input: JSON.stringify(call.conf), env, extendEnv: false })
   const text = readFileSync(log, 'utf8')
-  const shorter = (path: string) => path.replace(host.stateDir, 'STATE').replace(/veth[0-9a-f]{11}/, 'VETH')
-  const again = [...openedAgain(text)].map(([path, times]) => `${shorter(path)} ${times}`)
   execaSync('rm', ['-f', log])
-  return { stdout, counts: readStrace(text), threads: threadsStarted(text), again }
+  return { stdout, counts: readStrace(text), threads: threadsStarted(text) }
 }
