@@ -10,6 +10,8 @@ export interface CatalogueRecord extends Readonly<Record<string, unknown>> {
   readonly id: string
   readonly patterns?: readonly Readonly<Record<string, string>>[]
   readonly unless?: readonly string[]
+  /** Errors of trestle with this code. */
+  readonly ids?: readonly CatalogueRecord[]
 }
 
 /** The records of all files of a directory, each with the name of its file as `family`. */
@@ -17,8 +19,15 @@ export function readRecords(directory = import.meta.dirname): readonly Catalogue
   const files = readdirSync(directory).filter((name) => name.endsWith('.yaml'))
   return files.toSorted().flatMap((file) => {
     const records = parse(readFileSync(join(directory, file), 'utf8')) as CatalogueRecord[]
-    return records.map((each) => ({ ...each, family: basename(file, '.yaml') }))
+    return records.flatMap(withIds).map((each) => ({ ...each, family: basename(file, '.yaml') }))
   })
+}
+
+/** An error of trestle stands below its code, and has the code's meaning. One cause needs no list. */
+function withIds({ ids = [], ...record }: CatalogueRecord): readonly CatalogueRecord[] {
+  const { code, meaning } = record as Readonly<Record<string, unknown>>
+  const all: readonly CatalogueRecord[] = [record, ...ids.map((each) => ({ code, meaning, ...each }))]
+  return all.map((each) => ({ ...each, causes: [each['causes']].flat() }))
 }
 
 /** The text of each built file, by its name. */

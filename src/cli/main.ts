@@ -6,12 +6,12 @@ import { adoptCommand } from './adopt/adopt.ts'
 import { agentCommand } from './agent/command.ts'
 import { convertCommand } from './convert/convert.ts'
 import { doctorCommand } from './doctor/command.ts'
-import { probeEnd } from './doctor/probe/ends.ts'
-import { runProber } from './doctor/probe/prober.ts'
+import { runProber } from './doctor/prober.ts'
 import { explainCommand } from './explain/explain.ts'
 import { gcCommand } from './gc/gc.ts'
 import { lintCommand } from './lint/command.ts'
 import { planCommand } from './plan/plan.ts'
+import { probeEnd } from './probe/ends.ts'
 import { restoreCommand } from './restore/restore.ts'
 import { type Command, isJsonAsked, UsageError } from './shell/command.ts'
 import { commandHelp, failed, overview, printHelp, runCommand } from './shell/frame.ts'
@@ -19,7 +19,6 @@ import { nearestWord } from './shell/nearest-word.ts'
 import { type Output, standardOutput } from './shell/output.ts'
 import { tryCommand } from './try/command.ts'
 import { runInside } from './try/inside.ts'
-import { probe } from './try/probe.ts'
 import { uninstallCommand } from './uninstall/uninstall.ts'
 import { versionCommand } from './version/version.ts'
 
@@ -42,7 +41,6 @@ export const commands: readonly Command[] = [
 /** Internal commands of `try` and `doctor --probe`, mostly inside namespaces; help does not list them. */
 const internal: Readonly<Record<string, (words: readonly string[], output: Output) => Promise<number>>> = {
   '__try-inside': (_, output) => runInside(output),
-  __probe: (words, output) => probe(words, output),
   '__probe-pods': (_, output) => runProber(output),
   '__probe-end': (words, output) => probeEnd(words, output),
 }

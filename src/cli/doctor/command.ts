@@ -3,23 +3,21 @@
 
 import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { restore } from '../../commands/verbs/restore.ts'
 import { type SweepRequest, sweep } from '../gc/gc.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import type { PublishedFinding } from '../shell/document-schema.ts'
-import { nearestWord } from '../shell/nearest-word.ts'
+import { type Finding, listDiagnoses, wordsOf, writeDocument } from '../shell/findings.ts'
 import { type Progress, withProgress } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
-import { type Group, groups } from './checks/check.ts'
-import type { DoctorCheckId } from './checks/checks.ts'
-import { allChecks, type Finding } from './checks/finding.ts'
-import type { SharedCheckId } from './checks/shared-checks.ts'
 import type { NodeFacts, NotLooked, PodFacts } from './facts.ts'
+import { type Group, groups } from './facts.ts'
 import { judge } from './judge.ts'
 import { lookAtNode } from './look.ts'
 import { concerns, isUnknown } from './pod.ts'
 import { type Report, reportText, shortText } from './report.ts'
+import { sharedDiagnoses } from './shared.ts'
 
 export const doctorCommand: Command = {
   name: 'doctor',
@@ -66,7 +64,7 @@ export const doctorCommand: Command = {
 
 async function run(input: Input): Promise<number> {
   const { values, isJson, output } = input
-  if (values['list'] === true) return listChecks(input)
+  if (values['list'] === true) return listDiagnoses(input, 'doctor', ownDiagnoses())
   if (values['apply'] === true && values['fix'] !== true) throw new UsageError('--apply goes with --fix')
   const selection = readSelection(values)
   requirePodName(values['pod'])
@@ -74,8 +72,8 @@ async function run(input: Input): Promise<number> {
   const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
   const report = await withProgress(isJson, (progress) => examine(input, { progress, selection, endsAtMs }))
   const code = exitCodeOf(report)
-  if (isJson) output.out(`${JSON.stringify(asDocument(report, code), undefined, 2)}\n`)
-  else if (values['short'] === true) output.out(shortText(report, `${versionText()}, Linux ${release()}`))
+  if (isJson) return writeDocument(output, 'doctor', asDocument(report), code)
+  if (values['short'] === true) output.out(shortText(report, `${versionText()}, Linux ${release()}`))
   else output.out(reportText(report, { hasColour: output.hasColour, width: process.stdout.columns ?? 120 }))
   return code
 }
@@ -160,51 +158,34 @@ function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooke
   return notLooked.some(({ isPartial }) => isPartial !== true) ? exitCode.couldNotLook : exitCode.fine
 }
 
-function asDocument({ facts, findings, notLooked, done }: Report, code: number) {
+function asDocument({ facts, findings, notLooked, done }: Report) {
   const { runtimes, configurations, networks, pod, probe } = facts
-  const uses = configurations.map(({ runtime, file, network }) => ({ ...runtime, file, network }))
-  const published = findings.map((finding): PublishedFinding => ({ ...finding, message: finding.seen }))
   return {
-    formatVersion: 1,
-    command: 'doctor',
     runtimes,
-    uses,
+    uses: configurations.map(({ runtime, file, network }) => ({ ...runtime, file, network })),
     networks,
-    findings: published,
+    findings: findings.map((finding): Finding => ({ ...finding, seen: finding.message })),
     notLooked: notLooked.map(({ group, why }) => ({ group, why })),
     done,
-    ...(pod === undefined ? {} : { pod }),
-    ...(probe === undefined ? {} : { probe }),
-    exitCode: code,
+    pod,
+    probe,
   }
 }
 
 /** Throws UsageError for a word that is neither a group nor the id of a finding. */
 function readSelection(values: Input['values']): Selection {
-  const [only, skip] = ['only', 'skip'].map((name) => wordsOf(name, values[name]))
+  const checks = ownDiagnoses()
+  const known = [...groups, ...checks.map(({ id }) => id)]
+  const [only = [], skip = []] = ['only', 'skip'].map((name) => wordsOf(name, values[name], known))
   const isNamed = (words: readonly string[], { id, group }: Pick<Finding, 'id' | 'group'>) =>
-    words.includes(id) || words.includes(group)
+    words.includes(id) || words.includes(group ?? '')
   const isMeant = (finding: Pick<Finding, 'id' | 'group'>) =>
-    ((only ?? []).length === 0 || isNamed(only ?? [], finding)) && !isNamed(skip ?? [], finding)
-  const checks = allChecks()
+    (only.length === 0 || isNamed(only ?? [], finding)) && !isNamed(skip ?? [], finding)
   const isShown = (group: Group) =>
     (group !== 'probe' || values['probe'] === true) &&
-    !(skip ?? []).includes(group) &&
-    ((only ?? []).length === 0 ||
-      (only ?? []).includes(group) ||
-      checks.some((each) => each.group === group && (only ?? []).includes(each.id)))
+    !skip.includes(group) &&
+    (only.length === 0 || only.includes(group) || checks.some((each) => each.group === group && only.includes(each.id)))
   return { groups: groups.filter(isShown), isMeant }
-}
-
-function wordsOf(option: string, value: string | boolean | undefined): readonly string[] {
-  const words = String(value ?? '')
-    .split(',')
-    .filter((word) => word !== '')
-  const known = [...groups, ...allChecks().map(({ id }) => id)]
-  const wrong = words.find((word) => !known.includes(word))
-  if (wrong === undefined) return words
-  const meant = nearestWord(wrong, known)
-  throw new UsageError(`--${option} ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
 }
 
 /** Throws UsageError for what is neither a pod of Kubernetes nor a container id. */
@@ -219,21 +200,17 @@ function secondsOf(value: string | boolean | undefined): number {
   throw new UsageError(`--wait ${text}: use a number of seconds`)
 }
 
-function listChecks({ isJson, output }: Input): number {
-  const checks = allChecks()
-  const document = { formatVersion: 1, command: 'doctor', checks, exitCode: exitCode.fine }
-  const lines = checks.map(
-    ({ id, group, severity, meaning }) => `${group.padEnd(14)} ${severity.padEnd(7)}  ${id.padEnd(20)}  ${meaning}\n`,
-  )
-  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : lines.join(''))
-  return exitCode.fine
+/** The diagnoses of doctor's own findings. */
+export function ownDiagnoses(): readonly Diagnosis[] {
+  const all = [...diagnoses().values(), ...sharedDiagnoses].filter(({ group }) => group !== undefined)
+  return groups.flatMap((group) => all.filter((each) => each.group === group))
 }
 
 // What doctor may mend by itself: rules, links and forwarding of our own networks, and what dead pods left of ours.
 // Never rules, files, services or modules of others, and never rp_filter.
 
 /** Mended by what `trestle restore` does. */
-const restored: readonly (DoctorCheckId | SharedCheckId)[] = [
+const restored: readonly string[] = [
   'forwarding-off',
   'rules-missing',
   'bridge-differs',
@@ -247,7 +224,7 @@ const restored: readonly (DoctorCheckId | SharedCheckId)[] = [
 ]
 
 /** Mended by what `trestle gc --apply` does. */
-const collected: readonly DoctorCheckId[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'pending-cleanup']
+const collected: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'pending-cleanup']
 
 /** The findings that `fix` mends. */
 function fixable(findings: readonly Finding[]): readonly Finding[] {

@@ -9,10 +9,27 @@ import type { OrphanVerdict } from '../../plan/recovery/kernel-orphans.ts'
 import type { ReservationVerdict } from '../../plan/recovery/orphan-reservations.ts'
 import type { ForeignAct } from '../../plan/rules/accept-place.ts'
 import type { ChainPlace } from '../../plan/rules/host-accept.ts'
-import type { Finding as LintFinding } from '../lint/finding.ts'
 import type { Prediction } from '../lint/predict.ts'
-import type { Group } from './checks/check.ts'
-import type { ProbeFacts } from './probe/probe-facts.ts'
+import type { Step } from '../probe/pods.ts'
+import type { Finding } from '../shell/findings.ts'
+
+/** The groups of findings, in the order of the report. */
+export const groups = [
+  'host',
+  'kernel',
+  'runtime',
+  'configuration',
+  'agents',
+  'network',
+  'addresses',
+  'ports',
+  'firewall',
+  'limits',
+  'log',
+  'probe',
+] as const
+
+export type Group = (typeof groups)[number]
 
 /** A network of pods on this node, of state or of the configuration in use. */
 export interface PodNetwork {
@@ -59,7 +76,7 @@ export interface PluginFacts {
 /** A directory of configurations as its runtime sees it. */
 export interface ConfigurationFacts {
   readonly runtime: RuntimeFacts
-  readonly findings: readonly LintFinding[]
+  readonly findings: readonly Finding[]
   readonly prediction?: Prediction
   /** The file in use, and its network. */
   readonly file?: string
@@ -201,10 +218,6 @@ export interface LimitFacts {
 /** An error of the last hour. */
 export interface LoggedError {
   readonly id: string
-  readonly meaning: string
-  readonly cause: string
-  readonly cure: string
-  readonly run?: string
   readonly count: number
   /** Milliseconds since 1970 of the last one. */
   readonly lastMs: number
@@ -280,4 +293,11 @@ export interface PodFacts {
   readonly sandboxes: readonly PodSandbox[]
   readonly attachments: readonly PodAttachment[]
   readonly names: readonly string[]
+}
+
+/** What throw-away pods of one list had. `file`: its name in the directory of the runtime. */
+export interface ProbeFacts {
+  readonly network: string
+  readonly file: string
+  readonly steps: readonly Step[]
 }

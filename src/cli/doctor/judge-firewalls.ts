@@ -8,9 +8,10 @@ import type { RuleEnd } from '../../compile/rule-matches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
 import { overlapOf } from '../lint/semantics.ts'
-import { type Finding, findingOf } from './checks/finding.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'
 import { isPlainCommand } from './judge-kernel.ts'
+import { findingOf } from './shared.ts'
 
 /** A rule with whom it names. */
 type Rule = FirewallFacts['rules'][number]
@@ -37,10 +38,10 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
   const isTailOpen = network.accepts || !firewall.endsInDrop
   if (isTailOpen || areAcceptsMissing || !isOfFamily(firewall, network)) return found
   const what = whatOf(firewall, network)
-  const seen = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
+  const message = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
   const run = acceptCommands(firewall, network)
   const more = run === undefined ? {} : { run }
-  return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, seen, ...more })]
+  return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, message, ...more })]
 }
 
 /** What a rule is to packets of the pods. `some`: those of them for which something else matches, too. */
@@ -66,11 +67,11 @@ function asNarrow(rule: Rule): Rule {
 /** Of a rule that names the pods, and drops. */
 function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork): Finding {
   const place = { ...base, chain: rule.chain }
-  const [on, seen] = [`network ${name}`, `${placeText(place)}: ${rule.text}`]
-  if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', on, seen })
+  const [on, message] = [`network ${name}`, `${placeText(place)}: ${rule.text}`]
+  if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', on, message })
   const line = ruleRemovalLine(place, rule)
   const run = isPlainCommand(line) ? { run: line } : {}
-  return findingOf({ id: 'firewall-drops', on, seen, cure: 'remove the rule, or let it spare the pods', ...run })
+  return findingOf({ id: 'firewall-drops', on, message, cure: 'remove the rule, or let it spare the pods', ...run })
 }
 
 /** What lets the pods' packets in, and the answers and what the node translated for them. */
@@ -203,7 +204,7 @@ function tail(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): 
   const drops = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
   const run = inputAcceptCommands(firewall, network)
   const more = run === undefined ? {} : { run }
-  return [findingOf({ id: isChosen ? 'node-firewall' : 'firewall-drops', on, seen: drops, ...more })]
+  return [findingOf({ id: isChosen ? 'node-firewall' : 'firewall-drops', on, message: drops, ...more })]
 }
 
 /** By the bridge, so that neighbour discovery passes; for routed pods, each with a link of its own, by the range. */

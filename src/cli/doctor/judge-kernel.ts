@@ -2,8 +2,9 @@
 // Settings of the kernel that keep pods from reaching others, or others from reaching them.
 
 import { familyOf } from '../../cni/model/address.ts'
-import { type Finding, findingOf } from './checks/finding.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
+import { findingOf } from './shared.ts'
 
 /** What is wrong with the kernel for the networks that are set up. */
 export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
@@ -30,9 +31,9 @@ function otherBridges(networks: readonly PodNetwork[]): readonly Finding[] {
     if (otherBridge === undefined) return []
     const { name: bridge, addresses, hasPorts } = otherBridge
     const needed = `network ${name} needs an address of ${subnets.join(' and ')} on it`
-    const seen = `${bridge} has ${addresses.join(' and ')}, and ${needed}`
+    const message = `${bridge} has ${addresses.join(' and ')}, and ${needed}`
     const run = `ip link delete ${shellWord(bridge)}`
-    return [findingOf({ id: 'bridge-other-address', on: bridge, seen, ...(hasPorts ? {} : { run }) })]
+    return [findingOf({ id: 'bridge-other-address', on: bridge, message, ...(hasPorts ? {} : { run }) })]
   })
 }
 
@@ -46,8 +47,8 @@ function forwardingOff({ settings }: KernelFacts, networks: readonly PodNetwork[
     .filter(({ family, key }) => settings.get(key) === '0' && networksOf(networks, family).length > 0)
     .map(({ family, key }) => {
       const name = key.replaceAll('/', '.')
-      const seen = `${name} is 0, and ${namesOf(networksOf(networks, family))} forwards IPv${family}`
-      return findingOf({ id: 'forwarding-off', on: name, seen, run: `sysctl -w ${name}=1` })
+      const message = `${name} is 0, and ${namesOf(networksOf(networks, family))} forwards IPv${family}`
+      return findingOf({ id: 'forwarding-off', on: name, message, run: `sysctl -w ${name}=1` })
     })
 }
 
@@ -61,7 +62,7 @@ function forwardingReverts(
     const found = kept.get(name)
     if (isOffNow || found?.value !== '0' || networksOf(networks, family).length === 0) return []
     const run = `printf '%s\\n' '${name} = 1' >/etc/sysctl.d/99-zz-pod-network.conf`
-    return [findingOf({ id: 'forwarding-reverts', on: found.file, seen: `it says ${name} = 0`, run })]
+    return [findingOf({ id: 'forwarding-reverts', on: found.file, message: `it says ${name} = 0`, run })]
   })
 }
 
@@ -69,14 +70,14 @@ function ipv6Off({ settings }: KernelFacts, networks: readonly PodNetwork[]): re
   const six = networksOf(networks, 6)
   if (six.length === 0) return []
   if (settings.get('net/ipv6/conf/all/disable_ipv6') === undefined) {
-    return [findingOf({ id: 'ipv6-disabled', on: namesOf(six), seen: 'this kernel has no IPv6' })]
+    return [findingOf({ id: 'ipv6-disabled', on: namesOf(six), message: 'this kernel has no IPv6' })]
   }
   const links = six.flatMap((network) => network.links)
   const off = links.filter((dev) => settings.get(`net/ipv6/conf/${dev}/disable_ipv6`) === '1')
   return off.map((dev) => {
     const key = `net.ipv6.conf.${dev}.disable_ipv6`
     const run = `sysctl -w ${key}=0; trestle restore`
-    return findingOf({ id: 'ipv6-disabled', on: dev, seen: `${key} is 1, and ${namesOf(six)} has IPv6 ranges`, run })
+    return findingOf({ id: 'ipv6-disabled', on: dev, message: `${key} is 1, and ${namesOf(six)} has IPv6 ranges`, run })
   })
 }
 
@@ -88,8 +89,8 @@ function strictUplinks({ settings, uplinks }: KernelFacts, networks: readonly Po
     .filter(({ dev, backBy }) => backBy !== dev)
     .filter(({ dev }) => Math.max(all, Number(settings.get(`net/ipv4/conf/${dev}/rp_filter`) ?? 0)) === 1)
     .map(({ dev, address, backBy }) => {
-      const seen = `rp_filter of ${dev} is 1, it has a default route, and answers from ${address} leave by ${backBy}`
-      return findingOf({ id: 'rp-filter', on: dev, seen, run: `sysctl -w net.ipv4.conf.${dev}.rp_filter=2` })
+      const message = `rp_filter of ${dev} is 1, it has a default route, and answers from ${address} leave by ${backBy}`
+      return findingOf({ id: 'rp-filter', on: dev, message, run: `sysctl -w net.ipv4.conf.${dev}.rp_filter=2` })
     })
 }
 
@@ -98,8 +99,8 @@ function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly Po
   const value = settings.get('net/bridge/bridge-nf-call-iptables')
   const isBridged = networks.some(({ links }) => links.length > 0)
   if (!hasKubeProxy || !isBridged || value === '1') return []
-  const seen = value === undefined ? 'br_netfilter is not loaded' : 'net.bridge.bridge-nf-call-iptables is 0'
-  return [findingOf({ id: 'bridge-nf-off', on: 'the node', seen: `${seen}, and kube-proxy translates services` })]
+  const message = value === undefined ? 'br_netfilter is not loaded' : 'net.bridge.bridge-nf-call-iptables is 0'
+  return [findingOf({ id: 'bridge-nf-off', on: 'the node', message: `${message}, and kube-proxy translates services` })]
 }
 
 /** `withoutIpv6`: links on which it is off, and which have no such routes. */
@@ -113,14 +114,14 @@ function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<stri
     const [first] = pods
     const more = pods.length > 1 ? `, and ${pods.length - 1} more` : ''
     const way = link === '' ? 'has no way out of the node' : `leaves by ${link}`
-    const seen = `what is for ${first?.address} ${way}, not by ${first?.expected}${more}`
+    const message = `what is for ${first?.address} ${way}, not by ${first?.expected}${more}`
     const run = pods.flatMap(({ route }) => (route === undefined ? [] : [`ip ${route}`])).join('\n')
     const look = `look at \`ip route get ${first?.address}\``
     const cure = `${look}: remove that route or rule, or give one of the two another range`
     return findingOf({
       id: 'route-elsewhere',
       on: first?.pod ?? link,
-      seen,
+      message,
       cure,
       ...(isPlainCommand(run.replaceAll('\n', ' ')) ? { run } : {}),
     })
@@ -134,7 +135,7 @@ function refused({ refusals }: KernelFacts): readonly Finding[] {
     return findingOf({
       id: 'rule-refuses',
       on: `network ${network}`,
-      seen: `${asked}: refused by \`${rule}\``,
+      message: `${asked}: refused by \`${rule}\``,
       ...run,
     })
   })
@@ -142,8 +143,8 @@ function refused({ refusals }: KernelFacts): readonly Finding[] {
 
 function modules({ missingModules, release }: KernelFacts): readonly Finding[] {
   if (missingModules.length === 0) return []
-  const seen = `${missingModules.join(', ')}: not loaded, and not in /lib/modules/${release}`
-  return [findingOf({ id: 'kernel-module', on: `kernel ${release}`, seen })]
+  const message = `${missingModules.join(', ')}: not loaded, and not in /lib/modules/${release}`
+  return [findingOf({ id: 'kernel-module', on: `kernel ${release}`, message })]
 }
 
 function networksOf(networks: readonly PodNetwork[], family: 4 | 6): readonly PodNetwork[] {

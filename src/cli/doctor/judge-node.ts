@@ -3,22 +3,26 @@
 
 import { basename, join } from 'node:path'
 import { clearHostLocal } from '../explain/known/addresses.ts'
-import { ownError } from '../explain/own/own-errors.ts'
-import type { Finding as LintFinding } from '../lint/finding.ts'
-import type { Group } from './checks/check.ts'
-import { type Finding, findingOf } from './checks/finding.ts'
-import type { SharedCheckId } from './checks/shared-checks.ts'
-import { type ConfigurationFacts, type NodeFacts, type PoolFacts, type ReadinessFacts, unnamedSource } from './facts.ts'
+import { counted, type Finding } from '../shell/findings.ts'
+import {
+  type ConfigurationFacts,
+  type Group,
+  type NodeFacts,
+  type PoolFacts,
+  type ReadinessFacts,
+  unnamedSource,
+} from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
 import { few } from './judge-state.ts'
+import { findingOf } from './shared.ts'
 
 /** Runtimes that do not answer or say that the network is not ready; the latter where no configuration explains it. */
 export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   const isExplained = others.some(({ severity, group }) => severity === 'error' && group === 'configuration')
   return runtimes.flatMap(({ text, silent, notReady }) => {
-    if (silent !== undefined) return [findingOf({ id: 'runtime-silent', on: text, seen: silent })]
+    if (silent !== undefined) return [findingOf({ id: 'runtime-silent', on: text, message: silent })]
     if (notReady === undefined || isExplained) return []
-    return [findingOf({ id: 'runtime-not-ready', on: text, seen: notReady })]
+    return [findingOf({ id: 'runtime-not-ready', on: text, message: notReady })]
   })
 }
 
@@ -35,8 +39,8 @@ const ofOthers = {
 }
 
 /** A file that lint finds to have the network in use, too: it is read by nobody, or shares its state. */
-function isSecondOfUsed({ id, file }: LintFinding, { network, files }: ConfigurationFacts): boolean {
-  const own = files.find((each) => each.file === file)
+function isSecondOfUsed({ id, on }: Finding, { network, files }: ConfigurationFacts): boolean {
+  const own = files.find((each) => each.file === on)
   return id === 'same-network' && own !== undefined && own.network === network
 }
 
@@ -53,9 +57,9 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
         ...about.flatMap((name) => (name === undefined ? [] : [join(each.runtime.confDir, name)])),
       ]
       const skipped: readonly string[] = ofOthers[each.runtime.name === 'CRI-O' ? 'CRI-O' : 'containerd']
-      const isMeant = (finding: LintFinding) =>
+      const isMeant = (finding: Finding) =>
         finding.severity !== 'note' &&
-        (files.includes(finding.file) || isSecondOfUsed(finding, each)) &&
+        (files.includes(finding.on) || isSecondOfUsed(finding, each)) &&
         !skipped.includes(finding.id)
       const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
       // Another file behind it is whole: that one is used when this one is put aside.
@@ -63,7 +67,7 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
       const more = stoppedBy !== undefined && hasAnother ? { run: aside(inTheWay) } : {}
       const found = each.findings
         .filter(isMeant)
-        .map((each) => ({ ...ofLint(each), ...(each.file === inTheWay ? more : {}) }))
+        .map((each) => ({ ...ofLint(each), ...(each.on === inTheWay ? more : {}) }))
       return [...found, ...shadowed(each, facts)]
     })
 }
@@ -73,9 +77,9 @@ function aside(path: string): string {
   return `mv ${shellWord(path)} ${shellWord(`${path}.disabled`)}`
 }
 
-function ofLint({ id, severity, file, line, column, message, cause, cure }: LintFinding): Finding {
-  const on = line === undefined ? file : `${file}:${line}:${column}`
-  return { id, group: 'configuration', severity, on, seen: message, consequence: message, cause, cure }
+function ofLint({ line, column, excerpt: _, file, ...finding }: Finding): Finding {
+  const on = line === undefined ? finding.on : `${file}:${line}:${column}`
+  return { ...finding, group: 'configuration', on, consequence: finding.message }
 }
 
 /** Multus and its like take the others as their delegates. */
@@ -93,13 +97,13 @@ function shadowed(
   if (meant === undefined) return []
   const count = state?.podsOf.get(meant.network) ?? 0
   const pods = count === 0 ? '' : `, and ${count} of the pods here live in network ${meant.network} of ${meant.file}`
-  const seen = `it is used before ${meant.file}: new pods get network ${network}${pods}`
+  const message = `it is used before ${meant.file}: new pods get network ${network}${pods}`
   const path = join(runtime.confDir, file)
-  return [findingOf({ id: 'config-shadowed', on: path, seen, run: aside(path) })]
+  return [findingOf({ id: 'config-shadowed', on: path, message, run: aside(path) })]
 }
 
 /** What an agent should have left. */
-const byPlugin: Readonly<Record<string, SharedCheckId>> = {
+const byPlugin: Readonly<Record<string, string>> = {
   flannel: 'flannel-subnet-env',
   calico: 'calico-nodename',
   'cilium-cni': 'cilium-agent',
@@ -113,7 +117,9 @@ const byPlugin: Readonly<Record<string, SharedCheckId>> = {
 export function judgeAgents({ agents }: NodeFacts): readonly Finding[] {
   return agents.flatMap(({ plugin, path, isThere }) => {
     const id = byPlugin[plugin]
-    return isThere || id === undefined ? [] : [findingOf({ id, on: `plugin ${plugin}`, seen: `${path} is not there` })]
+    return isThere || id === undefined
+      ? []
+      : [findingOf({ id, on: `plugin ${plugin}`, message: `${path} is not there` })]
   })
 }
 
@@ -132,32 +138,28 @@ const groupsOfStatus: Readonly<Record<string, Group>> = {
 
 /** STATUS says it, and what `trestle explain` knows of its error. */
 function notReady({ network, id, message, details }: ReadinessFacts): Finding {
-  const { cause, cure } = ownError(id)
-  return {
+  return findingOf({
     id,
     group: groupsOfStatus[id] ?? 'host',
-    severity: 'error',
     on: `network ${network}`,
-    seen: `${message.replace('not ready: ', '')}; ${details}`,
+    message: `${message.replace('not ready: ', '')}; ${details}`,
     consequence: 'no further pod starts: the next ADD fails',
-    cause,
-    cure,
-  }
+  })
 }
 
 function ofPool(pool: PoolFacts): readonly Finding[] {
   const { network, ranges, taken, total, leaked = [], directory, isHostLocal } = pool
   const share = Number(taken) / Number(total)
-  const seen = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
+  const message = `${taken} of ${total} addresses of ${ranges} are reserved in ${directory}`
   const on = `network ${network}`
-  if (isHostLocal && BigInt(taken) >= total) return [findingOf({ id: 'host-local-full', on, seen })]
+  if (isHostLocal && BigInt(taken) >= total) return [findingOf({ id: 'host-local-full', on, message })]
   if (leaked.length > 0) {
     const count = `${leaked.length} of ${taken} reservations in ${directory}`
     const whose = `${count} are of containers that no runtime lists: ${few(leaked)}`
-    return [findingOf({ id: 'host-local-leaked', on, seen: whose, run: clearHostLocal })]
+    return [findingOf({ id: 'host-local-leaked', on, message: whose, run: clearHostLocal })]
   }
   // A full one of trestle's is STATUS's to tell, which counts what the next ADD takes back.
-  return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, seen })] : []
+  return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, message })] : []
 }
 
 /** A runtime tries again within minutes: what came later than this still goes on. */
@@ -175,17 +177,14 @@ const mostLength = 500
 export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   return log
     .filter(({ id }) => !others.some((other) => other.id === id))
-    .map(({ id, meaning, cause, cure, run, count, lastMs, pods, units, text }) => ({
-      id,
-      group: 'log',
-      severity: nowMs - lastMs < stillMs ? 'warning' : 'note',
-      on: pods.length > 0 ? few(pods) : few(units),
-      seen:
-        `${count} ${count === 1 ? 'time' : 'times'} in the last hour, last ${new Date(lastMs).toISOString()}: ` +
-        `${messageOf(text)}`,
-      consequence: meaning,
-      cause,
-      cure,
-      ...(run === undefined ? {} : { run }),
-    }))
+    .map(({ id, count, lastMs, pods, units, text }) =>
+      findingOf({
+        id,
+        group: 'log',
+        severity: nowMs - lastMs < stillMs ? 'warning' : 'note',
+        on: pods.length > 0 ? few(pods) : few(units),
+        message:
+          `${counted(count, 'time')} in the last hour, last ${new Date(lastMs).toISOString()}: ` + `${messageOf(text)}`,
+      }),
+    )
 }

@@ -5,9 +5,10 @@ import { isPodLinkName } from '../../plan/model/names.ts'
 import { describeHolder } from '../../plan/model/record.ts'
 import { orphanText } from '../../plan/recovery/kernel-orphans.ts'
 import { reservationText } from '../../plan/recovery/orphan-reservations.ts'
-import { type Finding, type Found, findingOf } from './checks/finding.ts'
+import { counted, type Finding, type Found } from '../shell/findings.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
+import { findingOf } from './shared.ts'
 
 /** So many of one kind are named. */
 const mostNamed = 4
@@ -63,12 +64,12 @@ function differences({ differences: found, accepts, state }: StateFacts, without
     const devs = [...new Set(those.map(({ dev }) => dev).filter((dev) => dev !== ''))]
     // A sysctl has no link of its own: its text names the key.
     const on = id === 'rules-missing' ? 'nftables' : devs.length === 0 ? 'this node' : few(devs)
-    return { id, on, seen: few(texts) }
+    return { id, on, message: few(texts) }
   })
   return [
     ...ofChecks,
-    ...(accepts.length > 0 ? [{ id: 'accept-missing', on: 'another firewall', seen: few(accepts) } as const] : []),
-    ...(state.length > 0 ? [{ id: 'state-lacks', on: '/run/trestle', seen: few(state) } as const] : []),
+    ...(accepts.length > 0 ? [{ id: 'accept-missing', on: 'another firewall', message: few(accepts) } as const] : []),
+    ...(state.length > 0 ? [{ id: 'state-lacks', on: '/run/trestle', message: few(state) } as const] : []),
   ]
 }
 
@@ -76,18 +77,18 @@ function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts)
   const isLost = ({ pod }: PodName) => lost.some((other) => other.pod === pod)
   return [
     ...lost.map((name): Found => {
-      return { id: 'interface-lost', on: name.pod, seen: 'its interface on the node is gone', ...anew(name) }
+      return { id: 'interface-lost', on: name.pod, message: 'its interface on the node is gone', ...anew(name) }
     }),
     // What is gone from the node is gone from the pod, too.
     ...pods
       .filter((each) => !isLost(each))
-      .map((each): Found => ({ id: 'pod-differs', on: each.pod, seen: few(each.found), ...anew(each) })),
+      .map((each): Found => ({ id: 'pod-differs', on: each.pod, message: few(each.found), ...anew(each) })),
     ...(partial.length > 0
-      ? [{ id: 'record-partial', on: 'state', seen: few(partial.map(({ pod }) => pod)) } as const]
+      ? [{ id: 'record-partial', on: 'state', message: few(partial.map(({ pod }) => pod)) } as const]
       : []),
-    ...(elsewhere.length > 0 ? [{ id: 'other-host', on: 'state', seen: few(elsewhere) } as const] : []),
+    ...(elsewhere.length > 0 ? [{ id: 'other-host', on: 'state', message: few(elsewhere) } as const] : []),
     ...pendingCleanups.map((record): Found => {
-      return { id: 'pending-cleanup', on: describeHolder(record), seen: few(record.pendingCleanup ?? []) }
+      return { id: 'pending-cleanup', on: describeHolder(record), message: few(record.pendingCleanup ?? []) }
     }),
   ]
 }
@@ -117,16 +118,16 @@ function orphansAndPending({
     ...orphans.filter(isReport).map(({ orphan, why }) => `${orphanText(orphan)}: ${why}`),
   ]
   const some = (id: Found['id'], on: string, texts: readonly string[]): readonly Found[] =>
-    texts.length === 0 ? [] : [{ id, on, seen: few(texts) }]
+    texts.length === 0 ? [] : [{ id, on, message: few(texts) }]
   return [
     ...some(
       'dead-attachments',
-      count(dead.length, 'attachment'),
+      counted(dead.length, 'attachment'),
       dead.map((each) => `${describeHolder(each.record)}: ${each.why}`),
     ),
     ...some(
       'reservations-leaked',
-      count(lost.length, 'reservation'),
+      counted(lost.length, 'reservation'),
       lost.map((each) => `${reservationText(each.reservation)}: ${each.why}`),
     ),
     ...some(
@@ -148,9 +149,9 @@ function ports({ ports: taken }: StateFacts): readonly Found[] {
   const once = taken.filter(({ port }, at) => taken.findIndex((other) => other.port === port) === at)
   return once.map(({ port, listener, pod }) => {
     const number = /\d+/.exec(port)?.[0] ?? ''
-    const seen = `it goes to ${pod}, and a process of the node listens on ${listener}`
+    const message = `it goes to ${pod}, and a process of the node listens on ${listener}`
     const cure = `\`ss -lnp sport = :${number}\` names the process: give one of them another port`
-    return { id: 'port-taken', on: port, seen, cure }
+    return { id: 'port-taken', on: port, message, cure }
   })
 }
 
@@ -158,8 +159,8 @@ function mtus({ mtus: all, uplinkMtu }: StateFacts): readonly Found[] {
   const larger = all.filter(({ mtu }) => uplinkMtu !== undefined && mtu > uplinkMtu)
   if (larger.length === 0) return []
   const most = Math.max(...larger.map(({ mtu }) => mtu))
-  const seen = `pods have an MTU of up to ${most} bytes, the way out one of ${uplinkMtu}`
-  return [{ id: 'mtu-larger', on: few(larger.map(({ pod }) => pod)), seen }]
+  const message = `pods have an MTU of up to ${most} bytes, the way out one of ${uplinkMtu}`
+  return [{ id: 'mtu-larger', on: few(larger.map(({ pod }) => pod)), message }]
 }
 
 function isReport({ verdict }: { readonly verdict: string }): boolean {
@@ -170,8 +171,4 @@ function isReport({ verdict }: { readonly verdict: string }): boolean {
 export function few(texts: readonly string[]): string {
   const more = texts.length - mostNamed
   return [...texts.slice(0, mostNamed), ...(more > 0 ? [`and ${more} more`] : [])].join('; ')
-}
-
-function count(number: number, word: string): string {
-  return `${number} ${word}${number === 1 ? '' : 's'}`
 }

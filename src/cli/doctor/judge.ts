@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts to findings, in the order of the groups. Pure: what was seen is given, nothing is looked at.
 
-import type { Severity } from '../lint/checks/check-texts.ts'
-import { groups } from './checks/check.ts'
-import { type Finding, findingOf } from './checks/finding.ts'
-import type { SharedCheckId } from './checks/shared-checks.ts'
+import type { Step, Target } from '../probe/pods.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { LimitFacts, NodeFacts } from './facts.ts'
+import { groups } from './facts.ts'
 import { judgeEntries, judgeFirewalls } from './judge-firewalls.ts'
 import { judgeKernel } from './judge-kernel.ts'
 import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
 import { few, judgeState } from './judge-state.ts'
-import type { ProbeStep, ProbeTarget } from './probe/probe-facts.ts'
+import { findingOf } from './shared.ts'
 
 /** Everything that is wrong with the node, each cause once. */
 export function judge(facts: NodeFacts): readonly Finding[] {
@@ -31,7 +30,8 @@ export function judge(facts: NodeFacts): readonly Finding[] {
     ...judgeLimits(facts),
   ]
   const all = [...withShadowedBridges(withoutEffects(found)), ...judgeLog(facts, found), ...judgeProbe(facts, found)]
-  return all.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group))
+  const place = ({ group }: Finding) => (groups as readonly (string | undefined)[]).indexOf(group)
+  return all.toSorted((a, b) => place(a) - place(b))
 }
 
 /**
@@ -56,8 +56,8 @@ function withShadowedBridges(findings: readonly Finding[]): readonly Finding[] {
   const shadowed = findings.find(({ id }) => id === 'config-shadowed')
   const isEffect = ({ id, run }: Finding) => id === 'bridge-other-address' && run === undefined
   if (shadowed === undefined || !findings.some(isEffect)) return findings
-  const seen = [shadowed, ...findings.filter(isEffect)].map((each) => each.seen).join('; ')
-  return findings.filter((each) => !isEffect(each)).map((each) => (each === shadowed ? { ...each, seen } : each))
+  const message = [shadowed, ...findings.filter(isEffect)].map((each) => each.message).join('; ')
+  return findings.filter((each) => !isEffect(each)).map((each) => (each === shadowed ? { ...each, message } : each))
 }
 
 const checkIds = {
@@ -69,7 +69,7 @@ const checkIds = {
   dns: 'probe-dns',
   'host-port': 'probe-host-port',
   del: 'probe-del',
-} as const satisfies Readonly<Record<ProbeTarget, string>>
+} as const satisfies Readonly<Partial<Record<Target, string>>>
 
 /** What the configuration asks for. */
 const meant = ['policy-isolated', 'ports-isolated']
@@ -79,31 +79,38 @@ const causingGroups = ['kernel', 'network', 'firewall', 'configuration', 'host',
 
 /** A finding for each cause. `others`: what was found without the pods; the same is not told again. */
 function judgeProbe({ probe }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
-  const byId = new Map<string, ProbeStep[]>()
+  const byId = new Map<string, [Step, ...Step[]]>()
   for (const step of (probe?.steps ?? []).filter(({ outcome }) => outcome === 'failed')) {
-    const id = step.known?.id ?? checkIds[step.target]
-    byId.set(id, [...(byId.get(id) ?? []), step])
+    const id = step.known?.id ?? checkOf(step)
+    const before = byId.get(id)
+    byId.set(id, before === undefined ? [step] : [...before, step])
   }
-  const isExplained = others.some(({ severity, group }) => severity === 'error' && causingGroups.includes(group))
+  const isExplained = others.some(({ severity, group }) => severity === 'error' && causingGroups.includes(group ?? ''))
   return [...byId]
     .filter(([id]) => !others.some((other) => other.id === id))
     .map(([id, steps]) => ofSteps(id, steps, `network ${probe?.network}`))
     .map((found) => (isExplained && found.id !== 'probe-del' ? { ...found, severity: 'note' } : found))
 }
 
-function ofSteps(id: string, steps: readonly ProbeStep[], on: string): Finding {
+function checkOf({ target }: Step): string {
+  return (checkIds as Readonly<Partial<Record<Target, string>>>)[target] ?? 'probe-pod'
+}
+
+/** The texts are those of the cause; how bad it is depends on what was not reached. */
+function ofSteps(id: string, steps: readonly [Step, ...Step[]], on: string): Finding {
   const [first] = steps
-  const known = first?.known
-  const seen = few(steps.map(({ detail, what }) => detail ?? what))
-  const base = findingOf({ id: checkIds[first?.target ?? 'pod'], on, seen })
+  const texts = few(steps.map(({ detail = '', what }) => `${what}: ${detail.replaceAll('\n', '; ')}`))
+  const base = findingOf({ id: checkOf(first), on, message: texts })
+  const { known } = first
   if (known === undefined) return base
-  const severity: Severity = meant.includes(id) ? 'note' : base.severity
-  return { ...base, id, severity, seen: `${known.message}: ${seen}`, cause: known.cause, cure: known.cure }
+  const severity = meant.includes(id) ? 'note' : base.severity
+  const { group, consequence } = base
+  return findingOf({ id, group, consequence, severity, on, message: `${known.message}: ${texts}` })
 }
 
 const nearlyFull = 0.9
 
-const limitChecks: Readonly<Record<LimitFacts['what'], SharedCheckId>> = {
+const limitChecks: Readonly<Record<LimitFacts['what'], string>> = {
   inotify: 'inotify-limit',
   watches: 'inotify-limit',
   files: 'file-limit',
@@ -129,7 +136,7 @@ function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] 
       const severity = used >= most ? 'error' : 'warning'
       const run = raiseCommand(limit)
       const more = run === undefined ? {} : { run }
-      return findingOf({ id: limitChecks[what], on, seen: `${what}: ${used} of ${most} in use`, severity, ...more })
+      return findingOf({ id: limitChecks[what], on, message: `${what}: ${used} of ${most} in use`, severity, ...more })
     })
 }
 

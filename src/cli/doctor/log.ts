@@ -159,18 +159,8 @@ function causesIn(lines: readonly LogLine[]): readonly LoggedError[] {
     text: last.text,
   }
   const ofOthers = errors.filter(({ role }) => role === 'cause')
-  return [
-    ...own.map(({ id, code, cause, cure }) => {
-      return { id, meaning: codes.find((each) => each.code === code)?.meaning ?? id, cause, cure, ...about }
-    }),
-    // An id says more than its code.
-    ...(own.length > 0 ? [] : codes).map(({ code, meaning, cause, cure }) => {
-      return { id: `code-${code}`, meaning, cause, cure, ...about }
-    }),
-    ...ofOthers.map(({ id, meaning, causes, cure, run }) => {
-      return { id, meaning, cause: causes.join('; or '), cure, ...(run === undefined ? {} : { run }), ...about }
-    }),
-  ]
+  // An id says more than its code.
+  return [...(own.length > 0 ? own : codes), ...ofOthers].map(({ id }) => ({ id, ...about }))
 }
 
 /** As kubelet (pod="NAMESPACE/NAME") and containerd (&PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}) write it. */

@@ -17,7 +17,7 @@ import { observeHost } from '../../system/kernel/observe.ts'
 import { allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments } from '../../system/upstream/libcni-cache.ts'
 import { runtimeSockets } from '../node/runtimes.ts'
-import type { Finding } from './checks/finding.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { PodAttachment, PodFacts, PodSandbox } from './facts.ts'
 import { expectedOfRecord } from './state.ts'
 
@@ -194,12 +194,12 @@ const ofOnePod: readonly string[] = [
 const ofDeadPods: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'unsure', 'other-host']
 
 /** Whether a finding is about this pod or the whole node. `log`: what was logged, with the pods of each error. */
-export function concerns(pod: PodFacts, { id, group, on, seen }: Finding, log: readonly Logged[]): boolean {
+export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log: readonly Logged[]): boolean {
   if (group === 'log') {
     const pods = log.find((each) => each.id === id)?.pods ?? []
     return pods.length === 0 || pods.some((name) => pod.names.includes(name))
   }
-  const words = `${on} ${seen}`
+  const words = `${on} ${message}`
   const links = pod.attachments.flatMap((each) => each.links.filter(isOnNode).map((text) => text.split(' ')[0] ?? ''))
   const addresses = pod.attachments.flatMap((each) => each.addresses.map((text) => text.replace(/\/.*/, '')))
   const isNamed = [...pod.names, ...links, ...addresses].some((name) => name !== '' && hasWord(words, name))

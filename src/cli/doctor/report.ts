@@ -2,12 +2,11 @@
 // Findings as people read them: a line for each group, and below it what is wrong there, with what comes of it, why,
 // and what to do. What is fine takes one line.
 
+import type { Severity } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'
-import type { Severity } from '../lint/checks/check-texts.ts'
+import { counted, countOf, type Finding, findingText, type Look, painted } from '../shell/findings.ts'
 import { rowsOf } from '../shell/output.ts'
-import type { Group } from './checks/check.ts'
-import type { Finding } from './checks/finding.ts'
-import type { NodeFacts, NotLooked, PodAttachment, PodFacts } from './facts.ts'
+import type { Group, NodeFacts, NotLooked, PodAttachment, PodFacts } from './facts.ts'
 
 /** What the report is made of. `selected`: the groups that were asked for. */
 export interface Report {
@@ -18,19 +17,6 @@ export interface Report {
   readonly done: readonly string[]
 }
 
-interface Look {
-  readonly hasColour: boolean
-  /** Of the screen, in columns; commands are not broken. */
-  readonly width: number
-}
-
-const colours: Readonly<Record<Severity | 'ok' | 'skip', number>> = {
-  error: 31,
-  warning: 33,
-  note: 36,
-  ok: 32,
-  skip: 33,
-}
 const nameWidth = 15
 
 /** The whole report. */
@@ -63,12 +49,12 @@ function groupText(group: Group, { facts, findings, notLooked }: Report, look: L
   const own = findings.filter((finding) => finding.group === group)
   const skipped = notLooked.filter((each) => each.group === group)
   const counts =
-    own.length > 0 ? paint(countsOf(own), worstOf(own), look) : skipped.length > 0 ? '' : paint('ok', 'ok', look)
+    own.length > 0 ? painted(countsOf(own), worstOf(own), look) : skipped.length > 0 ? '' : painted('ok', 'ok', look)
   const why = skipped.map((each) => (look.given.has(each.why) ? 'as above' : oneLine(each.why)))
   for (const each of skipped) look.given.add(each.why)
   const texts = [counts, ...why.map((text) => `not looked at: ${text}`)].filter((text) => text !== '')
   const rows = rowsOf(texts.join('; '), Math.max(40, look.width - nameWidth))
-  const text = rows.join(`\n${' '.repeat(nameWidth)}`).replaceAll(notLookedAt, (words) => paint(words, 'skip', look))
+  const text = rows.join(`\n${' '.repeat(nameWidth)}`).replaceAll(notLookedAt, (words) => painted(words, 'skip', look))
   const head = `${group.padEnd(nameWidth)}${text}\n`
   const steps = group === 'probe' ? stepsText(facts, look) : ''
   return `${head}${steps}${own.map((finding) => findingText(finding, look)).join('')}`
@@ -81,42 +67,20 @@ function stepsText({ probe }: NodeFacts, look: Look): string {
     const [word, as] = words[outcome]
     const why = outcome === 'skipped' ? `: ${oneLine(detail)}` : ''
     const rows = rowsOf(`${what}${why}`, Math.max(40, look.width - 11))
-    return `  ${paint(word.padEnd(7), as, look)}  ${rows.join(`\n${' '.repeat(11)}`)}\n`
+    return `  ${painted(word.padEnd(7), as, look)}  ${rows.join(`\n${' '.repeat(11)}`)}\n`
   })
   return lines.join('')
 }
 
-function findingText({ id, severity, on, seen, consequence, cause, cure, run }: Finding, look: Look): string {
-  const word = paint(severity.padEnd(7), severity, look)
-  const rest = severity === 'note' ? [] : [`cause: ${cause}`, `cure:  ${cure}`]
-  const lines = [`seen:  ${seen}`, ...(consequence === seen ? [] : [`so:    ${consequence}`]), ...rest]
-  const command = run === undefined ? '' : `${run.trimEnd().replace(/^/gm, '             ')}\n`
-  const rows = lines.map((line) => wrapped(oneLine(line), look.width))
-  return `  ${word}  ${id}: ${oneLine(on)}\n${rows.join('')}${command}`
-}
-
-/** Broken between words, the rest below the text behind the title. */
-function wrapped(line: string, width: number): string {
-  const [title, text] = [line.slice(0, 7), line.slice(7)]
-  const rows = rowsOf(text, Math.max(40, width - 18))
-  return rows.map((row, at) => `           ${at === 0 ? title : ' '.repeat(7)}${row}\n`).join('')
-}
-
-function paint(text: string, as: keyof typeof colours, { hasColour }: Look): string {
-  return hasColour ? `\x1b[${colours[as]}m${text}\x1b[0m` : text
-}
+const severities = ['error', 'warning', 'note'] as const
 
 function worstOf(findings: readonly Finding[]): Severity {
-  const severities = findings.map(({ severity }) => severity)
-  return severities.includes('error') ? 'error' : severities.includes('warning') ? 'warning' : 'note'
+  return severities.find((severity) => countOf(findings, severity) > 0) ?? 'note'
 }
 
 function countsOf(findings: readonly Finding[]): string {
-  const count = (severity: Severity) => findings.filter((finding) => finding.severity === severity).length
-  const some = (number: number, word: string) => (number === 0 ? [] : [`${number} ${word}${number === 1 ? '' : 's'}`])
-  return [...some(count('error'), 'error'), ...some(count('warning'), 'warning'), ...some(count('note'), 'note')].join(
-    ', ',
-  )
+  const counts = severities.map((severity) => ({ severity, count: countOf(findings, severity) }))
+  return counts.flatMap(({ severity, count }) => (count === 0 ? [] : [counted(count, severity)])).join(', ')
 }
 
 type Counted = Pick<Report, 'findings' | 'notLooked' | 'selected'>

@@ -7,8 +7,8 @@ import { askSocket } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
 import { defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'
-import { type Group, groups } from './checks/check.ts'
 import type { RuntimeFacts } from './facts.ts'
+import { type Group, groups } from './facts.ts'
 
 const timeoutMs = 5000
 

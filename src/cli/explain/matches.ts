@@ -2,8 +2,8 @@
 // Which known errors have their words in a text, each where it stands.
 
 import { speaksOfNetworks } from './about-networks.ts'
-import { knownErrors } from './catalogue/known-errors.ts'
-import { type KnownError, otherMatters } from './known/known-error.ts'
+import { type KnownEntry, knownErrors } from './catalogue/known-errors.ts'
+import { otherMatters } from './known/known-error.ts'
 import type { Span } from './layers.ts'
 import { hasNoPodAddress } from './pasted-result.ts'
 import { anySpace } from './plain-text.ts'
@@ -11,7 +11,7 @@ import { plainWords } from './plain-words.ts'
 import { shortForms } from './short-forms.ts'
 
 /** A known error in a text. `said`: the words that were recognised. */
-export type Match = KnownError & Span & { readonly said: string }
+export type Match = KnownEntry & Span & { readonly said: string }
 
 /**
  * The errors of others in a plain text (plainText), none sharing words with another of its kind. `isOurs`: the text has
@@ -23,7 +23,7 @@ export function matchesIn(text: string, isOurs: boolean): readonly Match[] {
 }
 
 interface Compiled {
-  readonly errors: readonly { readonly known: KnownError; readonly pattern: RegExp }[]
+  readonly errors: readonly { readonly known: KnownEntry; readonly pattern: RegExp }[]
   readonly plain: readonly { readonly id: string; readonly pattern: RegExp }[]
   readonly short: Compiled['plain']
 }
@@ -70,7 +70,7 @@ function inPlainWords(text: string): readonly Match[] {
   return []
 }
 
-function isOtherMatter({ needsNetwork, unless }: KnownError, line: string): boolean {
+function isOtherMatter({ needsNetwork, unless }: KnownEntry, line: string): boolean {
   return (needsNetwork === true && otherMatters.test(line)) || unless?.test(line) === true
 }
 
@@ -97,7 +97,7 @@ export function passesOn(outer: Match, inner: Match): boolean {
 }
 
 /** The lower, the nearer to the cause: words of one error only, words that others use too, words around another. */
-export function distance({ wraps, needsNetwork }: KnownError): number {
+export function distance({ wraps, needsNetwork }: KnownEntry): number {
   return wraps === true ? 2 : needsNetwork === true ? 1 : 0
 }
 

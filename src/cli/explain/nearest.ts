@@ -3,8 +3,7 @@
 // public texts that were unknown when they were found 30 have such entries, 22 of them the right one.
 
 import { speaksOfNetworks } from './about-networks.ts'
-import { knownErrors } from './catalogue/known-errors.ts'
-import type { KnownError } from './known/known-error.ts'
+import { type KnownEntry, knownErrors } from './catalogue/known-errors.ts'
 
 /** So many are told; each has at least this part of the best one's weight, and that one at least this weight. */
 const most = 3
@@ -24,7 +23,7 @@ const empty = new Set(
 let entries: readonly Weighed[] | undefined
 
 /** The entries that are nearest to a plain text by words alone, the best first; none for a text of another matter. */
-export function nearestEntries(text: string): readonly KnownError[] {
+export function nearestEntries(text: string): readonly KnownEntry[] {
   if (!speaksOfNetworks(text)) return []
   entries ??= weighed()
   const asked = wordsIn(text)
@@ -38,7 +37,7 @@ export function nearestEntries(text: string): readonly KnownError[] {
 
 /** `words`: how much each counts for this entry. `share`: more than one for an entry with more words than most. */
 interface Weighed {
-  readonly known: KnownError
+  readonly known: KnownEntry
   readonly words: ReadonlyMap<string, number>
   readonly share: number
 }
@@ -61,7 +60,7 @@ function weighed(): readonly Weighed[] {
 }
 
 /** The words of an entry, each by the place where it counts most. */
-function placesOf({ id, who, meaning, causes, pattern }: KnownError): ReadonlyMap<string, number> {
+function placesOf({ id, who, meaning, causes, pattern }: KnownEntry): ReadonlyMap<string, number> {
   const words = new Map<string, number>()
   const add = (text: string, weight: number) => {
     for (const word of wordsIn(text)) words.set(word, Math.max(words.get(word) ?? 0, weight))

@@ -2,15 +2,14 @@
 // What is known of a pasted text: errors of others by their words, our own by their ids and codes, who passed them on,
 // and what is left.
 
+import { type Diagnosis, diagnosis } from '../../catalogue/diagnosis.ts'
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
-import { knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
-import { type ErrorCode, errorCodes } from './error-codes.ts'
-import type { KnownError } from './known/known-error.ts'
+import { type KnownEntry, knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
 import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
 import { distance, type Match, matchesIn, passesOn, wordsOf } from './matches.ts'
 import { nearestEntries } from './nearest.ts'
-import { type OwnError, ownError } from './own/own-errors.ts'
+import { errorCodes } from './own.ts'
 import { plainText, repaired } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
 
@@ -18,7 +17,7 @@ import { remainderOf } from './remainder.ts'
 export type Role = 'cause' | 'around' | 'after'
 
 /** A known error in a text. `said`: the words that were recognised. */
-export interface Found extends KnownError, Span {
+export interface Found extends KnownEntry, Span {
   readonly said: string
   readonly role: Role
 }
@@ -27,9 +26,9 @@ export interface Found extends KnownError, Span {
 export interface Recognised {
   /** Causes first. */
   readonly errors: readonly Found[]
-  readonly codes: readonly ErrorCode[]
+  readonly codes: readonly Diagnosis[]
   /** What our ids in the text say; the codes of these are among `codes`. */
-  readonly own: readonly OwnError[]
+  readonly own: readonly Diagnosis[]
   /** Who called whom, outermost first. */
   readonly layers: readonly Layer[]
   /** The words that were recognised, and those that were not. */
@@ -38,7 +37,7 @@ export interface Recognised {
   /** Where no error is known: who is behind the words, and what the last of them say. */
   readonly hints: readonly string[]
   /** Then also: the entries nearest to the text by words alone. */
-  readonly nearest: readonly KnownError[]
+  readonly nearest: readonly KnownEntry[]
 }
 
 /** Everything known in a text: as it stands, else as the ways of pasting one are undone that few texts need. */
@@ -62,7 +61,7 @@ function lookInto(text: string): Recognised {
   const layers = layersOf(text)
   const ids = idsIn(text)
   const all = matchesIn(text, ids.length > 0)
-  const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(ownError)
+  const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(diagnosis)
   const own = [...codesIn(text, all), ...ids]
   const isOurs = own.length > 0 || speakerOf(text)?.startsWith('trestle') === true
   const isOwn = ({ alsoOurs, sameAs }: Match) => (isOurs && alsoOurs === true) || ownIds.some(({ id }) => id === sameAs)
@@ -71,7 +70,7 @@ function lookInto(text: string): Recognised {
   const spans = [...layers, ...errors, ...own]
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
   const numbers = [...own, ...ownIds].map(({ code }) => code)
-  const codes = errorCodes.filter(({ code }) => numbers.includes(code))
+  const codes = errorCodes().filter(({ code }) => numbers.includes(code))
   const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
   return { ...found, hints: isEmpty(found) ? hintsOf(text, speakerOf(text)) : [], nearest: [] }
 }
@@ -155,6 +154,11 @@ function unknownOwn(text: string, known: number): readonly Found[] {
 }
 
 /** The known error with this id. */
-export function knownError(id: string): KnownError | undefined {
+export function knownError(id: string): KnownEntry | undefined {
   return [...knownErrors, unknownOwnError].find((known) => known.id === id)
+}
+
+/** The diagnosis with this id, of whoever's error. */
+export function diagnosisOf(id: string): Diagnosis {
+  return knownError(id) ?? diagnosis(id)
 }

@@ -1,49 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explanations as text for people.
+// Explanations as text for people, and as findings.
 
-import type { Check } from '../lint/checks/check-texts.ts'
-import type { ErrorCode } from './error-codes.ts'
-import type { KnownError } from './known/known-error.ts'
-import type { OwnError } from './own/own-errors.ts'
-import type { Recognised } from './recognise.ts'
+import { type Diagnosis, isKnownError } from '../../catalogue/diagnosis.ts'
+import { isErrorId } from '../../cni/model/error-code.ts'
+import { type Finding, findingOf } from '../shell/findings.ts'
+import type { Found, Recognised } from './recognise.ts'
 
 /** So many fragments that were not recognised are shown, each so long. */
 const mostFragments = 6
 const longestFragment = 100
 
+/** A code has its number for a name. */
+function isCode({ id, code }: Diagnosis): boolean {
+  return id === `code-${code}`
+}
+
 /** A code and its meaning, a line. */
-export function codeTitle({ code, meaning }: ErrorCode): string {
+export function codeTitle({ code, meaning }: Diagnosis): string {
   return `${`${code}`.padStart(4)}  ${meaning}\n`
 }
 
-/** All of a code. */
-export function codeText({ code, source, meaning, cause, cure }: ErrorCode): string {
-  const from = source === 'CNI' ? 'of the CNI specification' : 'of trestle'
-  return `${code}: ${meaning} (code ${from})\n  cause: ${cause}\n  what to do: ${cure}\n`
-}
-
-/** All of an id. */
-export function idText({ id, code, cause, cure }: OwnError): string {
-  const number = code === undefined ? "the code is the other plugin's" : `code ${code}`
-  return `${id}: an error of trestle (${number})\n  cause: ${cause}\n  what to do: ${cure}\n`
-}
-
-/** All of a finding. `of`: the command that has it. */
-export function checkText(id: string, { severity, meaning, cause, cure }: Check, of = 'trestle lint'): string {
-  return `${id}: ${meaning} (${severity}, ${of})\n  cause: ${cause}\n  what to do: ${cure}\n`
-}
-
-/** All of a known error. */
-export function knownText({ id, who, meaning, causes, look, cure, run, checks: see = [] }: KnownError): string {
+/** All of a diagnosis. */
+export function diagnosisText(about: Diagnosis): string {
+  const { id, code, meaning, causes, look, cure, run } = about
   const [first, ...others] = causes
   const cause =
     others.length === 0
       ? `  cause: ${first}\n`
       : `  causes, the likely one first:\n${causes.map((each, at) => `    ${at + 1}. ${each}\n`).join('')}`
   const commands = look.length === 0 ? '' : `  look at:\n${look.map((command) => `    ${command}\n`).join('')}`
-  const more = see.length === 0 ? '' : `  findings that go with it: ${see.join(', ')}\n`
-  const command = run === undefined ? '' : `    ${run}\n`
-  return `${id}: ${meaning} (from ${who})\n${cause}${commands}  what to do: ${cure}\n${command}${more}`
+  const findings = isKnownError(about) ? (about.findings ?? []) : []
+  const more = findings.length === 0 ? '' : `  findings that go with it: ${findings.join(', ')}\n`
+  const command = run === undefined ? '' : `    ${run.trimEnd().replaceAll('\n', '\n    ')}\n`
+  const title = `${isCode(about) ? code : id}: ${meaning} (${originOf(about)})\n`
+  return `${title}${cause}${commands}  what to do: ${cure}\n${command}${more}`
+}
+
+/** Whose words a diagnosis explains. */
+function originOf(about: Diagnosis): string {
+  const { id, family, severity, code } = about
+  if (isKnownError(about)) return `from ${about.program}`
+  if (isCode(about)) return `code of ${(code ?? 0) < 100 ? 'the CNI specification' : 'trestle'}`
+  const finding = severity === undefined ? [] : [`${severity}, trestle ${family}`]
+  const error = isErrorId(id) ? [`an error of trestle${code === undefined ? '' : `, code ${code}`}`] : []
+  return [...finding, ...error].join('; ')
+}
+
+/** A diagnosis as a finding; with its role and words where it was found in a text. */
+export function publishedOf(about: Diagnosis | Found): Finding {
+  const { id, family, code, meaning } = about
+  const on = isKnownError(about) ? about.program : isErrorId(id) ? 'trestle' : `trestle ${family}`
+  const message = isErrorId(id) && code !== undefined ? `code ${code}: ${meaning}` : meaning
+  const found = 'role' in about ? { role: about.role, said: about.said } : {}
+  return findingOf({ id, on, message, ...found }, about)
 }
 
 /** What is known of a text: causes in full, what is around them in a line each, and what was not recognised. */
@@ -54,7 +63,7 @@ export function recognisedText(found: Recognised): string {
   const after = errors.filter(({ role }) => role === 'after')
   // An id says more than its code.
   const otherCodes = codes.filter(({ code }) => !own.some((each) => each.code === code))
-  const blocks = [...own.map(idText), ...otherCodes.map(codeText), ...causes.map(knownText)]
+  const blocks = [...own, ...otherCodes, ...causes].map(diagnosisText)
   const lines = [
     line('passed on by', layers.map(({ who }) => who).join(' > ')),
     ...around.map(({ id, meaning }) => `around it: ${id}: ${meaning}\n`),

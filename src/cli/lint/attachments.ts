@@ -3,8 +3,9 @@
 // stand.
 
 import { isMap, isScalar, isSeq, type Node, parseAllDocuments, type Scalar, visit, type YAMLMap } from 'yaml'
+import type { Finding } from '../shell/findings.ts'
 import { type FileLint, lintText } from './file.ts'
-import { type Finding, type Found, findingAt } from './finding.ts'
+import { type Found, findingAt } from './finding.ts'
 import type { Programs } from './programs.ts'
 import { type Directive, directiveInYaml, unrendered } from './templates.ts'
 import { problemOf, unclosedQuote, withWholeQuotes, type YamlProblem } from './yaml.ts'
@@ -53,7 +54,7 @@ function lintAttachment({ name, offset, config }: Attachment, about: About): Fil
 /** The finding at its place in the whole file. */
 function placedIn(finding: Finding, config: ConfigText, { file, text }: About): Finding {
   const { id, message, cause, cure, severity, line, column } = finding
-  if (line === undefined || column === undefined) return { ...finding, file }
+  if (line === undefined || column === undefined) return { ...finding, on: file, file }
   const lines = config.text.split('\n')
   const before = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0)
   const offset = config.offsetOf(before + column - 1)

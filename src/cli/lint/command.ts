@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // `trestle lint`: what is wrong with a configuration, and what each runtime makes of a directory of them.
 
+import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'
-import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import type { PublishedFinding } from '../shell/document-schema.ts'
-import { nearestWord } from '../shell/nearest-word.ts'
-import { checks, isCheckId } from './checks/checks.ts'
+import { type Command, exitCode, type Input } from '../shell/command.ts'
+import {
+  counted,
+  countOf,
+  type Finding,
+  findingText,
+  listDiagnoses,
+  wordsOf,
+  writeDocument,
+} from '../shell/findings.ts'
 import { choicesText } from './directory-findings.ts'
-import { countsOf, countsText, type Finding, findingIn, findingText } from './finding.ts'
+import { findingIn } from './finding.ts'
 import { chainText, type Linted, look } from './linted.ts'
 import { nodeFindings } from './node.ts'
 import { lookAtNode, noNode, runtimeLine } from './runtimes.ts'
@@ -42,9 +49,10 @@ export const lintCommand: Command = {
 }
 
 async function run(input: Input): Promise<number> {
-  if (input.values['list'] === true) return listChecks(input)
-  const skipped = skippedIds(input)
   const { words, values } = input
+  if (values['list'] === true) return listDiagnoses(input, 'lint', ownDiagnoses())
+  const ids = ownDiagnoses().map(({ id }) => id)
+  const skipped = wordsOf('skip', values['skip'], ids)
   const binDirs = values['bin-dir'] === undefined ? undefined : String(values['bin-dir']).split(':')
   // A file and its plugins that both are named have nothing to do with this node.
   const node = words[0] !== undefined && binDirs !== undefined ? noNode : await lookAtNode()
@@ -59,23 +67,9 @@ function isOwnIn({ programs }: Linted): (type: string) => boolean {
   return (type) => programs.some(({ isOwn }) => isOwn(type))
 }
 
-/** The ids of --skip. Throws UsageError for one that no finding has: it would be skipped for ever. */
-function skippedIds({ values }: Input): readonly string[] {
-  const ids = String(values['skip'] ?? '')
-    .split(',')
-    .filter((id) => id !== '')
-  const wrong = ids.find((id) => !isCheckId(id))
-  if (wrong === undefined) return ids
-  const meant = nearestWord(wrong, Object.keys(checks))
-  throw new UsageError(`--skip ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
-}
-
-function listChecks({ isJson, output }: Input): number {
-  const all = Object.entries(checks).map(([id, check]) => ({ id, ...check }))
-  const document = { formatVersion: 1, command: 'lint', checks: all, exitCode: exitCode.fine }
-  const lines = all.map(({ id, severity, meaning }) => `${severity.padEnd(7)}  ${id.padEnd(26)}  ${meaning}\n`)
-  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : lines.join(''))
-  return exitCode.fine
+/** The diagnoses of lint. */
+function ownDiagnoses() {
+  return [...diagnoses().values()].filter(({ family }) => family === 'lint')
 }
 
 /** The note about an old cniVersion, once for a directory: nearly every file has one, and nothing is wrong. */
@@ -89,42 +83,32 @@ function withoutOldVersions({ isDirectory, name }: Linted, findings: readonly Fi
   return [...others, findingIn(name, { id: 'cni-version-old', message: `${first.file}: ${message}` })]
 }
 
-/** As `-o json` has it. */
-function published({ excerpt, ...finding }: Finding): PublishedFinding {
-  return { ...finding, on: finding.file, ...(excerpt === undefined ? {} : { excerpt: [...excerpt] }) }
-}
-
 function report({ output, isJson, values }: Input, linted: Linted): number {
   const { files, findings, directories, chains, couldNotLook, runtimes } = linted
-  const counts = countsOf(findings)
-  const isBad = counts.errors > 0 || (values['strict'] === true && counts.warnings > 0)
+  const [errors, warnings, notes] = [
+    countOf(findings, 'error'),
+    countOf(findings, 'warning'),
+    countOf(findings, 'note'),
+  ]
+  const isBad = errors > 0 || (values['strict'] === true && warnings > 0)
   const code = couldNotLook ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
   if (isJson) {
     const [first] = directories
     const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
-    const document = {
-      formatVersion: 1,
-      command: 'lint',
-      files,
-      findings: findings.map(published),
-      chains,
-      ...predicted,
-      node: runtimes,
-      counts,
-    }
-    output.out(`${JSON.stringify({ ...document, exitCode: code }, undefined, 2)}\n`)
-    return code
+    const counts = { errors, warnings, notes }
+    return writeDocument(output, 'lint', { files, findings, chains, ...predicted, node: runtimes, counts }, code)
   }
   const isMany = directories.length > 1
   const choices = directories.map(({ directory, prediction, readers }) => {
     const names = readers.map(({ runtime }) => runtime)
     return `${isMany ? `${directory}:\n` : ''}${choicesText(prediction, names)}`
   })
-  const texts = findings.map((finding) => findingText(finding, output.hasColour))
+  const look = { hasColour: output.hasColour, width: Number.POSITIVE_INFINITY }
+  const texts = findings.map((finding) => findingText(finding, look))
   const orders = chains.length === 0 ? [] : [chains.map(chainText).join('')]
   const node = linted.isNodeShown ? runtimes.map((runtime) => `${oneLine(runtimeLine(runtime))}\n`).join('') : ''
-  output.out(
-    [...texts, ...(node === '' ? [] : [node]), ...choices, ...orders, countsText(counts, files.length)].join('\n'),
-  )
+  const count = `${counted(errors, 'error')}, ${counted(warnings, 'warning')}, ${counted(notes, 'note')}`
+  const last = `${count} in ${counted(files.length, 'file')}\n`
+  output.out([...texts, ...(node === '' ? [] : [node]), ...choices, ...orders, last].join('\n'))
   return code
 }

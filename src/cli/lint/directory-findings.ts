@@ -9,8 +9,9 @@ import { oneLine } from '../../cni/model/error.ts'
 import { namesIfThere, textIfThere } from '../../system/files/if-there.ts'
 import type { RuntimeName } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { FileLint } from './file.ts'
-import { type Finding, findingIn } from './finding.ts'
+import { findingIn } from './finding.ts'
 import type { Candidate, Choice, Prediction } from './predict.ts'
 import { overlapOf, subnetsOf } from './semantics.ts'
 import { mainTypes } from './upstream-keys.ts'
@@ -63,7 +64,7 @@ function isToldOf({ lint }: LookedAt): boolean {
 /** What runtimes make of a file that has no such finding; of others the report's last lines tell it (`choicesText`). */
 function consequences(about: DirectoryAbout): readonly Finding[] {
   const told = new Set(about.looked.filter(isToldOf).map(({ lint }) => lint.file))
-  return [...stops(about), ...skips(about)].filter(({ file }) => !told.has(file))
+  return [...stops(about), ...skips(about)].filter(({ on }) => !told.has(on))
 }
 
 /** Whether what makes the runtimes differ is a file with such a finding: one that stops some of them, or is skipped. */

@@ -4,9 +4,10 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { NodeRuntime } from '../node/runtimes.ts'
+import type { Finding } from '../shell/findings.ts'
 import { directoryFindings, type LookedAt, notWatching } from './directory-findings.ts'
 import { type FileLint, lintText } from './file.ts'
-import { type Finding, findingIn } from './finding.ts'
+import { findingIn } from './finding.ts'
 import { type Loaded, loadList, loadSingle, type NotLoaded } from './libcni.ts'
 import { type Chain, chainsOf } from './linted.ts'
 import {

@@ -7,8 +7,9 @@ import { lookUp } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
 import { ownType } from '../../cni/model/own-type.ts'
 import { modeNamed } from '../../plan/modes/modes.ts'
+import type { Finding } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
-import { type Finding, type Found, findingIn, findingOf, type Source } from './finding.ts'
+import { type Found, findingAtKey, findingIn, type Source } from './finding.ts'
 import { shown } from './json.ts'
 import { type Form, formOf, type ListRead, type PluginEntry, readList, withVersionCures } from './list.ts'
 import { rangesInUse } from './node.ts'
@@ -38,7 +39,7 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   if (source === undefined) return { file, findings }
   const form = formOf(file, source.root)
   const { list, found } = lintSource(source, form, programs)
-  const all = [...findings, ...found.map((each) => findingOf(source, each))]
+  const all = [...findings, ...found.map((each) => findingAtKey(source, each))]
   return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
 }
 

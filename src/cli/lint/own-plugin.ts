@@ -16,7 +16,6 @@ import { ownType } from '../../cni/model/own-type.ts'
 import { atLeast, type CniVersion } from '../../cni/model/version.ts'
 import { modeOf } from '../../plan/modes/modes.ts'
 import { asOwn } from '../node/list.ts'
-import type { CheckId } from './checks/checks.ts'
 import type { Found } from './finding.ts'
 import type { Step } from './json.ts'
 import { keyPathOf, shown, valueAt } from './json.ts'
@@ -133,13 +132,13 @@ function problemOf(error: CniError, { steps }: PluginEntry): Found {
 /** Errors about something that is not there: it may only be misspelt. */
 const absences: readonly ErrorId[] = ['ranges-missing', 'ipam-missing']
 
-function checkOf({ id, path = [] }: CniError): CheckId {
+function checkOf({ id, path = [] }: CniError): string {
   if (id === 'unsupported-value' || id === 'chained-first') return id
   const isOfPool = path[0] === 'ipam' || path[0] === 'podcidr'
   return isOfPool ? (checksOfPool[id] ?? 'invalid-value') : 'invalid-value'
 }
 
-const checksOfPool: Readonly<Partial<Record<ErrorId, CheckId>>> = {
+const checksOfPool: Readonly<Partial<Record<ErrorId, string>>> = {
   'ranges-overlap': 'ranges-overlap',
   'ranges-missing': 'range-invalid',
   'range-subnet': 'range-invalid',

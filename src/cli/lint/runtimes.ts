@@ -6,8 +6,9 @@ import { dirname, join } from 'node:path'
 import { type DeadFlag, deadKubeletFlags, processesOf } from '../node/processes.ts'
 import { type CniSettings, defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
 import { type NodeRuntime, nodeRuntimes, runtimeText } from '../node/runtimes.ts'
+import type { Finding } from '../shell/findings.ts'
 import type { FileLint } from './file.ts'
-import { type Finding, findingIn } from './finding.ts'
+import { findingIn } from './finding.ts'
 import { extensionOf } from './predict.ts'
 
 /** What was seen of the node. */

@@ -4,7 +4,8 @@
 import { parseConfig, undecodable } from '../../cni/json/config-json.ts'
 import { findJsonProblem, type JsonProblem } from '../../cni/json/json-problem.ts'
 import { toCniError } from '../../cni/model/error.ts'
-import { type Finding, type Found, findingAt, findingIn, findingOf, type Source, sourceOf } from './finding.ts'
+import type { Finding } from '../shell/findings.ts'
+import { type Found, findingAt, findingAtKey, findingIn, type Source, sourceOf } from './finding.ts'
 import { keyPathOf } from './json.ts'
 import { directiveAt, placeholderAt, unrendered } from './templates.ts'
 
@@ -31,9 +32,9 @@ export function readSource(file: string, text: string): ReadSource {
     const source = { ...sourceOf(file, mended, parseConfig(mended)), text, standIns }
     if (source.root['kind'] === 'NetworkAttachmentDefinition') {
       const message = 'this is a NetworkAttachmentDefinition'
-      return { findings: [...findings, findingOf(source, { id: 'network-attachment', message, steps: ['kind'] })] }
+      return { findings: [...findings, findingAtKey(source, { id: 'network-attachment', message, steps: ['kind'] })] }
     }
-    const duplicates = source.places.duplicates.map((each) => findingOf(source, duplicate(each)))
+    const duplicates = source.places.duplicates.map((each) => findingAtKey(source, duplicate(each)))
     return { source, findings: [...findings, ...duplicates] }
   } catch (thrown) {
     const message = toCniError(thrown).message.replace(undecodable, '')

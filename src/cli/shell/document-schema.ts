@@ -49,7 +49,7 @@ export const documentSchema = z
   .describe('What a command of trestle prints with -o json')
 
 /** A finding of the published schema. */
-export type PublishedFinding = z.infer<typeof findingSchema>
+export type Finding = z.infer<typeof findingSchema>
 
 /** The JSON Schema of docs/findings.schema.json. */
 export function publishedSchema(): unknown {

@@ -1,19 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner process of `try`, alone in its namespaces: makes the lab, tries the network step by step,
-// reports each step. Nothing is torn down by hand: the namespaces end with the process.
+// The inner process of `try`, alone in its namespaces: makes the lab, tries the network step by step, reports each
+// step. Nothing is torn down by hand: the namespaces end with the process.
 
 import { readFileSync } from 'node:fs'
+import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { toCniError } from '../../cni/model/error.ts'
 import { nowMs } from '../../system/process/clock.ts'
 import { type Run, runnerUntil } from '../../system/process/runner.ts'
-import type { NetworkList } from '../node/list.ts'
+import { checkList, delList, type NetworkList, statusList } from '../node/list.ts'
+import { podPort, startHolder } from '../probe/ends.ts'
+import { addPod, callStep, delPod, mapsPorts, type Pod, podNames, speaks, type Trial } from '../probe/pods.ts'
+import {
+  addressOf,
+  gatewayProbes,
+  hostPortProbes,
+  nodeAddresses,
+  type Probe,
+  podProbes,
+  runIn,
+  skipped,
+  tried,
+} from '../probe/reach.ts'
 import { exitCode } from '../shell/command.ts'
 import type { Output } from '../shell/output.ts'
-import { openReport } from '../shell/report.ts'
-import { openLab, uplinkApartFrom } from './lab.ts'
-import { orphanSteps } from './orphans.ts'
-import { addPods, checkPods, delPods, type Trial } from './pods.ts'
-import { linkSteps, reachSteps } from './reach.ts'
+import { addRouteBack, hasIpv6, openLab, outside, type Uplink, uplinkApartFrom } from './lab.ts'
+import { whatIsLeft } from './orphans.ts'
+import { openReport } from './report.ts'
 
 /** What the outer process decides. */
 export interface InsideInput {
@@ -26,7 +38,10 @@ export interface InsideInput {
 /** One command of `try` itself, or one CNI call, may take this long. */
 const stepTimeoutMs = 30_000
 
-/** Runs `run` with a fresh deadline for each command. */
+/** A port of the node that nothing else has: the node is private. */
+const hostPort = 18081
+
+/** Runs a command with a fresh deadline. */
 const bounded: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
 
 /** Tries the network that standard input describes. Returns the exit code; 3 when the lab cannot be made. */
@@ -42,23 +57,127 @@ export async function runInside(output: Output): Promise<number> {
   }
   const types = network.plugins.map((plugin) => plugin.type).join(', ')
   const title = `network ${network.name} (${types}; CNI ${network.cniVersion}), in private namespaces`
-  const report = openReport({ title, command: 'try', isJson, output: { ...output, hasColour } })
-  await tryNetwork({ run: bounded, network, cniPath, uplink, report })
+  const report = openReport(title, isJson, { ...output, hasColour })
+  const runtime = { run: bounded, network, cniPath }
+  const ports = mapsPorts(runtime) ? hostPort : undefined
+  await tryNetwork({ runtime, id: 'pod', hostPort: ports, pods: [], holders: [], report: report.add }, uplink)
   return report.close()
-}
-
-async function tryNetwork(trial: Trial): Promise<void> {
-  const pods = await addPods(trial)
-  if (pods.length > 0) {
-    await linkSteps(trial, pods)
-    await reachSteps(trial, pods)
-    await checkPods(trial, pods)
-  }
-  await delPods(trial, pods)
-  await orphanSteps(trial, pods)
 }
 
 /** Every CIDR in the configuration, whatever its key. */
 function rangesIn(network: NetworkList): readonly string[] {
   return [...JSON.stringify(network).matchAll(/"([0-9a-fA-F.:]+\/\d{1,3})"/g)].map((match) => match[1] ?? '')
+}
+
+async function tryNetwork(trial: Trial, uplink: Uplink): Promise<void> {
+  const { runtime, pods, report } = trial
+  if (speaks(runtime, '1.1.0')) await callStep(trial, { what: 'STATUS', target: 'status' }, () => statusList(runtime))
+  for (const name of namesOf(runtime.network)) {
+    // A failed ADD is followed by DEL, as every runtime does.
+    if (!(await addPod(trial, name))) await delPod({ ...trial, report: () => undefined }, name)
+  }
+  if (pods.length > 0) {
+    for (const pod of pods) await linkStep(trial, pod)
+    await reachSteps(trial, uplink)
+    await checkSteps(trial)
+  }
+  for (const { label, attachment } of pods) {
+    await delPod(trial, label.replace('pod ', ''))
+    // containerd calls once more, without netns and prevResult.
+    const what = `DEL ${label} again, without its namespace`
+    await callStep(trial, { what, target: 'del' }, () => delList(runtime, { ...attachment, netns: '' }, undefined))
+  }
+  const left = await whatIsLeft(trial)
+  const about = { what: 'nothing is left of the pods: links, state, rules', target: 'left' } as const
+  report(left.length === 0 ? { ...about, outcome: 'ok' } : { ...about, outcome: 'failed', detail: left.join('\n') })
+}
+
+/** Static addresses are the same for every pod: a second one would take them from the first. */
+function namesOf({ plugins }: NetworkList): readonly string[] {
+  const ipam = plugins[0]?.['ipam'] as { type?: unknown } | undefined
+  return ipam?.type === 'static' ? podNames.slice(0, 1) : podNames
+}
+
+/** Whether the interface is up and has a carrier: all there is to see without addresses. */
+async function linkStep(trial: Trial, { label, attachment }: Pod): Promise<void> {
+  const { netns, ifName } = attachment
+  const about = { what: `${label}: ${ifName} is up`, target: 'link' } as const
+  const printed = await runIn(trial, netns, ['ip', '-j', 'link', 'show', 'dev', ifName])
+  const [link] = printed.code === 0 ? (JSON.parse(printed.stdout) as { operstate?: string }[]) : []
+  const detail = link === undefined ? printed.stderr.trim() : `its state is ${link.operstate}`
+  trial.report(link?.operstate === 'UP' ? { ...about, outcome: 'ok' } : { ...about, outcome: 'failed', detail })
+}
+
+async function checkSteps(trial: Trial): Promise<void> {
+  const { runtime, pods, report } = trial
+  const { disableCheck } = runtime.network
+  if (disableCheck || !speaks(runtime, '0.4.0')) {
+    report(skipped('CHECK', 'check', disableCheck ? 'disableCheck is set' : 'it came with CNI 0.4.0'))
+    return
+  }
+  for (const { label, attachment, printed } of pods) {
+    const about = { what: `CHECK ${label}`, target: 'check' } as const
+    await callStep(trial, about, () => checkList(runtime, attachment, printed))
+  }
+}
+
+/** Pod to gateway, pod to pod, pod to outside, host ports; every address of every family. */
+async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
+  const { pods, holders, report } = trial
+  const [first, second] = pods
+  if (first === undefined) return
+  const none = 'the network gives no addresses'
+  if (first.ips.length === 0) return report(skipped('gateway, other pods and outside', 'pod', none))
+  const far = `/run/netns/${outside}`
+  for (const inside of [[], ['nsenter', `--net=${far}`, '--']]) holders.push(await startHolder(inside))
+  const known = await nodeAddresses(trial)
+  for (const probe of gatewayProbes(first)) {
+    const none = 'the node has no gateway address (isGateway is off)'
+    report(known.includes(probe.address) ? await tried(trial, probe) : skipped(probe.what, 'gateway', none))
+  }
+  if (first.gateways.length === 0) report(skipped(`${first.label} to gateway`, 'gateway', 'the result names none'))
+  if (second === undefined) report(skipped('pod to pod', 'pod', 'the addresses are static: one pod only'))
+  else for (const probe of withSource(podProbes(first, second), first)) report(await tried(trial, probe))
+  await outsideSteps(trial, first, uplink)
+  if (second === undefined || trial.hostPort === undefined) return
+  const askers = [
+    { who: 'outside', netns: far },
+    { who: first.label, from: first },
+    { who: second.label, from: second },
+  ]
+  for (const family of [4, 6] as const) {
+    if (addressOf(second, family) === undefined) continue
+    const probes = hostPortProbes(uplink.node[family], trial.hostPort, second, askers)
+    for (const probe of probes) report(await tried(trial, probe))
+  }
+}
+
+/** Within a node a pod's address arrives as it is. */
+function withSource(probes: readonly Probe[], from: Pod): readonly Probe[] {
+  return probes.map((probe) => {
+    const source = addressOf(from, familyOf(probe.address))
+    return source === undefined ? probe : { ...probe, source }
+  })
+}
+
+/** The first address of each family: masqueraded where the configuration says so, else the pod's own. */
+async function outsideSteps(trial: Trial, pod: Pod, uplink: Uplink): Promise<void> {
+  const { run, network } = trial.runtime
+  const isMasqueraded = network.plugins.some(
+    ({ ipMasq, podcidr, podCIDR }) => ipMasq === true || ((podcidr ?? podCIDR) !== undefined && ipMasq !== false),
+  )
+  for (const family of [4, 6] as const) {
+    const own = addressOf(pod, family)
+    if (own === undefined) continue
+    const address = uplink.outside[family]
+    const source = isMasqueraded ? uplink.node[family] : bareAddress(own)
+    const what = `${pod.label} to outside ${address}, seen as ${isMasqueraded ? 'the node' : 'the pod'} (${source})`
+    const why = pod.defaultFamilies.includes(family) ? undefined : `the pod has no IPv${family} default route`
+    if (why !== undefined || (family === 6 && !hasIpv6())) {
+      trial.report(skipped(what, 'outside', why ?? 'this kernel has no IPv6'))
+      continue
+    }
+    await addRouteBack(run, uplink, own)
+    trial.report(await tried(trial, { what, target: 'outside', address, way: { port: podPort }, from: pod, source }))
+  }
 }

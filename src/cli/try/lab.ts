@@ -2,20 +2,16 @@
 // The private network of `try`: this process's namespace plays the node, one more plays what is behind
 // its uplink, and one each the pods. All of it goes with the mount and pid namespaces of the process.
 
-import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync } from 'node:fs'
 import { familyOf, overlaps, parseCidr } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
-import { pathWithTools, type Run } from '../../system/process/runner.ts'
-import { thisProgram } from '../shell/self.ts'
+import type { Run } from '../../system/process/runner.ts'
 
 /** The outside's name as a namespace. */
 export const outside = 'outside'
 
 /** Where upstream plugins keep reservations and results. */
 export const delegateState = '/var/lib/cni'
-
-const listenerStartMs = 20_000
 
 /** Ranges for documentation (RFC 5737, RFC 3849), two of each: a configuration under test may use one. */
 const uplinks4 = ['198.51.100', '203.0.113'] as const
@@ -54,7 +50,7 @@ export async function openLab(run: Run, uplink: Uplink): Promise<void> {
 }
 
 /** Makes an empty namespace with `lo` up; returns its path. */
-export async function addNetns(run: Run, name: string): Promise<string> {
+async function addNetns(run: Run, name: string): Promise<string> {
   await must(run, ['ip', 'netns', 'add', name])
   await must(run, ['ip', '-n', name, 'link', 'set', 'lo', 'up'])
   return `/run/netns/${name}`
@@ -64,24 +60,6 @@ export async function addNetns(run: Run, name: string): Promise<string> {
 export async function addRouteBack(run: Run, uplink: Uplink, address: string): Promise<void> {
   const via = familyOf(address) === 6 ? uplink.node[6] : uplink.node[4]
   await must(run, ['ip', '-n', outside, 'route', 'replace', address, 'via', via])
-}
-
-/** Starts a listener in a namespace, `undefined` being the node's, and waits until it listens. */
-export async function startListener(netns: string | undefined): Promise<void> {
-  const { file, args } = thisProgram()
-  const inside = netns === undefined ? [] : ['nsenter', `--net=${netns}`, '--']
-  const [first = file, ...words] = [...inside, file, ...args, '__probe', 'listen']
-  const child = spawn(first, words, { stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: pathWithTools() } })
-  await new Promise<void>((resolve, reject) => {
-    const failed = () => reject(new CniError('listener-not-started', `cannot listen in ${netns ?? 'the node'}`))
-    const timer = setTimeout(failed, listenerStartMs)
-    child.on('error', failed)
-    child.on('exit', failed)
-    child.stdout.once('data', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
 }
 
 /** Runs a command; throws CniError 100 with its stderr when it fails. Returns its stdout. */

@@ -6,35 +6,34 @@ import { bareAddress } from '../../cni/model/address.ts'
 import { listArguments } from '../../compile/nft.ts'
 import { readRulesetWords } from '../../compile/read-foreign-nft.ts'
 import { namesIfThere } from '../../system/files/if-there.ts'
+import type { Trial } from '../probe/pods.ts'
+import { runIn } from '../probe/reach.ts'
 import { must } from './lab.ts'
-import type { Pod, Trial } from './pods.ts'
 
 const stateRoot = '/run/trestle/networks'
 const perPod = ['attachments', 'addresses', 'pending']
 
-/** Reports what is left of the pods, or that nothing is. */
-export async function orphanSteps(trial: Trial, pods: readonly Pod[]): Promise<void> {
-  const left = [...(await linksLeft(trial, pods)), ...stateLeft(), ...(await rulesLeft(trial, pods))]
-  const summary = 'nothing is left of the pods: links, state, rules'
-  trial.report.add(left.length === 0 ? { status: 'ok', summary } : { status: 'fail', summary, detail: left.join('\n') })
+/** What is left of the pods, in words. */
+export async function whatIsLeft(trial: Trial): Promise<readonly string[]> {
+  return [...(await linksLeft(trial)), ...stateLeft(), ...(await rulesLeft(trial))]
 }
 
-async function linksLeft(trial: Trial, pods: readonly Pod[]): Promise<readonly string[]> {
-  const onNode = await linkNames(trial, [])
-  const veths = onNode.filter(({ kind, name }) => kind === 'veth' && name !== 'uplink')
+async function linksLeft(trial: Trial): Promise<readonly string[]> {
+  const { runtime, pods } = trial
+  const show = ['ip', '-j', '-d', 'link', 'show']
+  const onNode = linksIn(await must(runtime.run, show))
+  const veths = onNode.filter(({ linkinfo, ifname }) => linkinfo?.info_kind === 'veth' && ifname !== 'uplink')
   const inPods = await Promise.all(
     pods.map(async ({ label, attachment }) => {
-      const links = await linkNames(trial, ['-n', attachment.containerId])
-      return links.filter(({ name }) => name === attachment.ifName).map(({ name }) => `${name} in ${label}`)
+      const links = linksIn((await runIn(trial, attachment.netns, show)).stdout)
+      return links.filter(({ ifname }) => ifname === attachment.ifName).map(({ ifname }) => `${ifname} in ${label}`)
     }),
   )
-  return [...veths.map(({ name }) => `${name} on the node`), ...inPods.flat()]
+  return [...veths.map(({ ifname }) => `${ifname} on the node`), ...inPods.flat()]
 }
 
-async function linkNames(trial: Trial, where: readonly string[]) {
-  type Link = { ifname: string; linkinfo?: { info_kind?: string } }
-  const links = JSON.parse(await must(trial.run, ['ip', ...where, '-j', '-d', 'link', 'show'])) as Link[]
-  return links.map((link) => ({ name: link.ifname, kind: link.linkinfo?.info_kind }))
+function linksIn(json: string) {
+  return JSON.parse(json) as readonly { readonly ifname: string; readonly linkinfo?: { readonly info_kind?: string } }[]
 }
 
 function stateLeft(): readonly string[] {
@@ -46,10 +45,9 @@ function stateLeft(): readonly string[] {
 }
 
 /** Rules and elements that name a pod's address. */
-async function rulesLeft(trial: Trial, pods: readonly Pod[]): Promise<readonly string[]> {
-  const { code, stdout } = await trial
-    .run({ file: 'nft', args: listArguments.ofEverything })
-    .catch(() => ({ code: 1, stdout: '' }))
+async function rulesLeft({ runtime, pods }: Trial): Promise<readonly string[]> {
+  const listed = runtime.run({ file: 'nft', args: listArguments.ofEverything })
+  const { code, stdout } = await listed.catch(() => ({ code: 1, stdout: '' }))
   if (code !== 0) return []
   const words = readRulesetWords(stdout)
   const addresses = pods.flatMap((pod) => pod.ips.map(({ address }) => bareAddress(address)))

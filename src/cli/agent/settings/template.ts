@@ -8,9 +8,10 @@ import { conflist } from '../../../plan/agent/conflist.ts'
 import { decidedKeys, emptyTemplate, type Template, templateOf } from '../../../plan/agent/template.ts'
 import { limitBytes } from '../../../system/files/files.ts'
 import { lintSource } from '../../lint/file.ts'
-import { type Finding, findingOf } from '../../lint/finding.ts'
+import { findingAtKey } from '../../lint/finding.ts'
 import { readSource } from '../../lint/source.ts'
 import { isOwnType } from '../../node/list.ts'
+import type { Finding } from '../../shell/findings.ts'
 import type { Settings } from './settings.ts'
 
 /**
@@ -66,7 +67,7 @@ function checkTemplate(text: string, { template, network, mode, cniVersion }: As
   const { source, findings } = readSource(template.file, text)
   if (source === undefined || findings.some(isRefused)) return findings
   const decided = decidedKeys(source.root, network).map(({ steps, message, cure }) =>
-    findingOf(source, { id: 'unsupported-value', message, cure, steps }),
+    findingAtKey(source, { id: 'unsupported-value', message, cure, steps }),
   )
   // What is wrong with a list that is none is told of the template itself.
   const plugins = source.root['plugins']
@@ -74,7 +75,7 @@ function checkTemplate(text: string, { template, network, mode, cniVersion }: As
   const facts = { name: network, mode, cniVersion, podCidrs, template: templateOf(source.root) }
   const root = { name: network, cniVersion, ...source.root, ...(isList ? conflist(facts) : {}) }
   const { found } = lintSource({ ...source, root }, 'list', programs)
-  return [...decided, ...found.map((each) => findingOf(source, each)), ...findings]
+  return [...decided, ...found.map((each) => findingAtKey(source, each)), ...findings]
 }
 
 /** Other plugins may come to the node after the agent: their programs are not looked at. */

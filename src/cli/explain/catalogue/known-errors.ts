@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every error of others that is known, the telling ones first: of two whose words overlap the first one counts.
 
+import type { KnownError as KnownDiagnosis } from '../../../catalogue/diagnosis.ts'
 import { agentStateErrors } from '../agents/agent-states.ts'
 import { anyonesErrors } from '../agents/anyone.ts'
 import { answerErrors } from '../agents/api-answers.ts'
@@ -72,7 +73,7 @@ import { podStepErrors } from '../steps/pod-steps.ts'
 import { toolErrors } from '../steps/tools.ts'
 
 /** An error of trestle without an id, as releases before ids print it: what to make of it. Looked for last. */
-export const unknownOwnError: KnownError = {
+export const unknownOwnError = asDiagnosis({
   id: 'trestle-failed',
   pattern: /type="trestle[^"]*"(?: name=\S+)? failed \(\w+\): \S/,
   who: 'trestle',
@@ -82,10 +83,10 @@ export const unknownOwnError: KnownError = {
   ],
   look: ['trestle explain'],
   cure: 'do what the details say; `trestle explain` without words lists all codes',
-}
+})
 
 /** All families. */
-export const knownErrors: readonly KnownError[] = [
+const families: readonly KnownError[] = [
   ...hostSettingErrors,
   ...engineErrors,
   ...engineRequestErrors,
@@ -155,3 +156,13 @@ export const knownErrors: readonly KnownError[] = [
   ...toolErrors,
   ...anyonesErrors,
 ]
+
+/** A known error with the keys of a diagnosis. */
+export type KnownEntry = KnownError & KnownDiagnosis
+
+function asDiagnosis(known: KnownError): KnownEntry {
+  const findings = known.checks === undefined ? {} : { findings: known.checks }
+  return { ...known, ...findings, program: known.who, family: 'known' }
+}
+
+export const knownErrors: readonly KnownEntry[] = families.map(asDiagnosis)

@@ -2,7 +2,6 @@
 // What is written down for an error that others print.
 
 import type { ErrorId } from '../../../cni/model/error-code.ts'
-import type { CheckId } from '../../lint/checks/checks.ts'
 
 /** An error of kubelet, a runtime, a plugin, an agent, a tool or the kernel, and what to make of it. */
 export interface KnownError {
@@ -21,7 +20,7 @@ export interface KnownError {
   /** A command that does it, to paste. */
   readonly run?: string
   /** Findings of `trestle lint` that go with it. */
-  readonly checks?: readonly CheckId[]
+  readonly checks?: readonly string[]
   /** It quotes another's error: the cause only where the text has nothing further in. */
   readonly wraps?: true
   /** Words that programs without any pod network print too: they count only in a text that speaks of one, and not of

@@ -160,7 +160,7 @@ describe('the prerouting hook', () => {
   it('the printed cure names the table', () => {
     const [found] = judge(onRaw('-s 10.240.0.0/24 -j DROP'))
     expect(found?.run).toBe('iptables-nft -t raw -D PREROUTING -s 10.240.0.0/24 -j DROP')
-    expect(found?.seen).toContain('PREROUTING of iptables-nft, table raw')
+    expect(found?.message).toContain('PREROUTING of iptables-nft, table raw')
   })
 })
 

@@ -199,7 +199,7 @@ describe('doctor judges', () => {
     const finding = {
       id: 'dir-empty',
       severity: 'error',
-      file: '/etc/cni/net.d',
+      on: '/etc/cni/net.d',
       message: 'it is empty',
       cause: '',
       cure: '',
@@ -223,7 +223,7 @@ describe('doctor judges', () => {
 
   it('another file of the network in use; of files of other networks nothing', () => {
     const again = '/etc/cni/net.d/20-again.conflist'
-    const finding = { id: 'same-network', severity: 'warning', file: again, message: 'm', cause: 'c', cure: 'd' }
+    const finding = { id: 'same-network', severity: 'warning', on: again, message: 'm', cause: 'c', cure: 'd' }
     const behind = (network: string) => ({
       ...healthy,
       configurations: [
@@ -251,7 +251,7 @@ describe('doctor judges', () => {
     const other = { ...network, name: 'other', subnets: ['10.88.0.0/16'], otherBridge: bridge }
     const facts = { ...healthy, networks: [...healthy.networks, other] }
     expect(judge({ ...facts, configurations: [used as never] })).toMatchObject([
-      { id: 'config-shadowed', seen: expect.stringContaining('cni0 has 10.240.0.1/24') },
+      { id: 'config-shadowed', message: expect.stringContaining('cni0 has 10.240.0.1/24') },
     ])
     expect(idsOf(facts)).toEqual(['error bridge-other-address'])
     // One that nobody uses is in the way of both.
@@ -357,7 +357,7 @@ describe('doctor judges firewalls', () => {
   ] as const)('the tail of %s is about the ranges of its family', (program, range) => {
     const both = { ...healthy.networks[0], subnets: ['10.240.0.0/24', 'fd00:240::/64'] } as never
     const [found] = judge({ ...firewall([], true, { ...iptables, program }), networks: [both] })
-    expect(found?.seen).toMatch(new RegExp(`and none names ${range}$`))
+    expect(found?.message).toMatch(new RegExp(`and none names ${range}$`))
   })
 
   it('prints no command with words that a shell would run', () => {

@@ -2,10 +2,10 @@
 // The report on a screen: no line of ours is longer than it, but for commands to paste, and colour says how bad it is.
 
 import { expect, it } from 'vitest'
-import { findingOf } from '../../../../src/cli/doctor/checks/finding.ts'
 import type { PodFacts } from '../../../../src/cli/doctor/facts.ts'
 import { judge } from '../../../../src/cli/doctor/judge.ts'
 import { type Report, reportText } from '../../../../src/cli/doctor/report.ts'
+import { findingOf } from '../../../../src/cli/shell/findings.ts'
 import { healthy } from './healthy.ts'
 
 const pod: PodFacts = {
@@ -36,7 +36,7 @@ const report: Report = {
   facts: { ...healthy, pod },
   findings: [
     ...judge(healthy),
-    findingOf({ id: 'rules-missing', on: 'nftables', seen: 'a table is missing; '.repeat(9) }),
+    findingOf({ id: 'rules-missing', on: 'nftables', message: 'a table is missing; '.repeat(9) }),
   ],
   notLooked: [
     { group: 'runtime', why },

@@ -5,11 +5,11 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { directoryChecks } from '../../../../src/cli/lint/checks/checks-directory.ts'
 import { lintDirectory } from '../../../../src/cli/lint/directory.ts'
 import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
 import { openPrograms } from '../../../../src/cli/lint/programs.ts'
 import { runCli } from '../../../support/collect.ts'
+import { idsNamedIn } from '../../../support/ids.ts'
 
 const list = (name: string, type = 'trestle', more: object = {}) =>
   JSON.stringify({ cniVersion: '1.1.0', name, plugins: [{ type, ...more }] })
@@ -38,7 +38,7 @@ function look(files: Readonly<Record<string, string>>, binDir = join(root, 'bin'
     writeFileSync(join(dir, name), text)
   }
   const { findings, prediction } = lintDirectory(dir, openPrograms([binDir]))
-  const about = findings.map(({ id, file }) => `${id} ${file.slice(dir.length + 1)}`.trim())
+  const about = findings.map(({ id, on }) => `${id} ${on.slice(dir.length + 1)}`.trim())
   const uses = prediction === undefined ? [] : choicesText(prediction).trim().split('\n')
   return { about, uses: uses.map((line) => line.replaceAll(root, '')) }
 }
@@ -287,6 +287,6 @@ it('the report ends with who uses what, and JSON has the same', async () => {
 
 it('has a test here for every check of a directory but the one that needs containerd', () => {
   const text = readFileSync(new URL(import.meta.url), 'utf8')
-  const ids = Object.keys(directoryChecks).filter((id) => id !== 'dir-not-watched')
+  const ids = [...idsNamedIn('src/cli/lint/directory*.ts')].filter((id) => id !== 'dir-not-watched')
   expect(ids.filter((id) => !text.includes(`'${id}`))).toEqual([])
 })

@@ -5,7 +5,6 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { runtimeChecks } from '../../../../src/cli/lint/checks/checks-runtimes.ts'
 import { choicesText } from '../../../../src/cli/lint/directory-findings.ts'
 import { look } from '../../../../src/cli/lint/linted.ts'
 import { predict } from '../../../../src/cli/lint/predict.ts'
@@ -20,6 +19,7 @@ import {
   unusedDirectory,
 } from '../../../../src/cli/lint/runtimes.ts'
 import type { NodeRuntime } from '../../../../src/cli/node/runtimes.ts'
+import { idsNamedIn } from '../../../support/ids.ts'
 
 const containerd: NodeRuntime = {
   runtime: 'containerd',
@@ -108,7 +108,7 @@ describe('what is found about runtimes', () => {
   })
 
   it('has a case for each check', () => {
-    expect(cases.map(([id]) => id).toSorted()).toEqual(Object.keys(runtimeChecks).toSorted())
+    expect(cases.map(([id]) => id).toSorted()).toEqual([...idsNamedIn('src/cli/lint/runtimes.ts')].toSorted())
   })
 
   it('is nothing of a runtime that runs as its files say, or whose files may not be read', () => {

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings of `trestle doctor` whose texts are those of errors that `trestle explain` knows: the state that leads to
-// the error, found before or beside it. How bad they are and where they are shown is said here, what they mean there.
+// Findings of doctor whose texts are those of errors that `trestle explain` knows.
 
-import type { Severity } from '../../lint/checks/check-texts.ts'
-import type { Group } from './check.ts'
-
-interface SharedCheck {
-  readonly group: Group
-  readonly severity: Severity
-}
+import type { Diagnosis } from '../../catalogue/diagnosis.ts'
+import { diagnosisOf, knownError } from '../explain/recognise.ts'
+import { type Finding, type Found, findingOf as ofDiagnosis } from '../shell/findings.ts'
 
 const limit = { group: 'limits', severity: 'warning' } as const
 const agent = { group: 'agents', severity: 'error' } as const
 
-export const sharedChecks = {
+const sharedChecks = {
   'forwarding-off': { group: 'kernel', severity: 'error' },
   'ipv6-disabled': { group: 'kernel', severity: 'error' },
   'kernel-module': { group: 'kernel', severity: 'warning' },
@@ -35,6 +30,15 @@ export const sharedChecks = {
   'antrea-agent': agent,
   'dhcp-daemon': agent,
   'kubeconfig-missing': agent,
-} as const satisfies Readonly<Record<string, SharedCheck>>
+} as const satisfies Readonly<Record<string, Pick<Diagnosis, 'group' | 'severity'>>>
 
-export type SharedCheckId = keyof typeof sharedChecks
+/** Those among the diagnoses of errors of others. */
+export const sharedDiagnoses: readonly Diagnosis[] = Object.entries(sharedChecks).map(([id, shown]) => ({
+  ...(knownError(id) as Diagnosis),
+  ...shown,
+}))
+
+export function findingOf(found: Found): Finding {
+  const shared = sharedDiagnoses.find(({ id }) => id === found.id)
+  return ofDiagnosis(found, shared ?? diagnosisOf(found.id))
+}

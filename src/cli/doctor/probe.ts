@@ -4,17 +4,16 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { CniError } from '../../../cni/model/error.ts'
-import { stateRoot } from '../../../system/files/state.ts'
-import { nowMs } from '../../../system/process/clock.ts'
-import { pathWithTools, runnerUntil } from '../../../system/process/runner.ts'
-import { readNetworkList } from '../../node/list.ts'
-import { readInputText } from '../../shell/read-input.ts'
-import { thisProgram } from '../../shell/self.ts'
-import type { ProbeFacts, ProbeRequest } from './probe-facts.ts'
-import { settleKilledProbes } from './probe-intents.ts'
-import { type ProbedPlugin, whyNotProbeable } from './probeable.ts'
+import { CniError } from '../../cni/model/error.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { nowMs } from '../../system/process/clock.ts'
+import { pathWithTools, runnerUntil } from '../../system/process/runner.ts'
+import { readNetworkList } from '../node/list.ts'
+import { readInputText } from '../shell/read-input.ts'
+import { thisProgram } from '../shell/self.ts'
+import type { ProbeFacts } from './facts.ts'
 import type { Probed } from './prober.ts'
+import { type ProbeRequest, settleKilledProbes } from './prober.ts'
 
 /** What the runtime uses. `file`: absent where it uses nothing. */
 interface ListInUse {
@@ -91,4 +90,35 @@ async function killedText(): Promise<string> {
   const failures = await settleKilledProbes(runnerUntil({ endsAtMs: nowMs() + settleTimeoutMs }))
   const left = failures.length === 0 ? 'its pods and their addresses are gone' : failures.join('; ')
   return `the process that made the throw-away pods was ended by somebody; ${left}`
+}
+
+// Which lists may be tried with throw-away pods: those whose plugins need nothing but their own configuration. Others
+// ask the API server for the pod, take a link of the node, or an address that one pod alone can have.
+
+/** Of containernetworking/plugins: what makes a link for each pod, and what is chained behind it. */
+const mainTypes = ['bridge', 'ptp', 'macvlan', 'ipvlan']
+const upstreamTypes = [...mainTypes, 'portmap', 'firewall', 'bandwidth', 'tuning', 'sbr', 'loopback']
+
+/** A plugin of the list in use. */
+interface ProbedPlugin {
+  readonly type: string
+  readonly ipamType?: string
+  readonly isOwn: boolean
+}
+
+/** Why no throw-away pod may be made of this list; undefined where one may. */
+function whyNotProbeable(network: string, plugins: readonly ProbedPlugin[]): string | undefined {
+  const strange = plugins.find(({ type, isOwn }) => !isOwn && !upstreamTypes.includes(type))
+  if (strange !== undefined) {
+    const needs = `the plugin ${strange.type} needs more than its configuration (a pod of the API server, a link)`
+    return `network ${network}: ${needs}: only lists of trestle and of ${mainTypes.join(', ')} are probed`
+  }
+  const ipam = plugins.find(({ ipamType, isOwn }) => ipamType !== undefined && !isKnownIpam(ipamType, isOwn))
+  if (ipam === undefined) return undefined
+  const why = `a throw-away pod could not give back what the plugin ${ipam.ipamType} hands out`
+  return `network ${network}: ${why}: only trestle and host-local are probed`
+}
+
+function isKnownIpam(type: string, isOwn: boolean): boolean {
+  return type === 'host-local' || (isOwn && type === 'trestle')
 }

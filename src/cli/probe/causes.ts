@@ -1,48 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a probe of `try` failed, by the same knowledge as `trestle explain` and `trestle lint`: what is seen of bridge
-// ports, routes and forwarding now, and what the configuration says.
+// Why a probe failed: what is seen of bridge ports, routes and forwarding now, and what the configuration says.
 
 import { isObject } from '../../cni/json/json-object.ts'
 import { familyOf } from '../../cni/model/address.ts'
 import type { CniError } from '../../cni/model/error.ts'
 import { textIfThere } from '../../system/files/if-there.ts'
-import { type ReachId, reachErrors } from '../explain/known/reach.ts'
 import { recognise } from '../explain/recognise.ts'
-import { type CheckId, checks } from '../lint/checks/checks.ts'
 import type { NetworkList } from '../node/list.ts'
-import type { KnownCause } from '../shell/report.ts'
-
-/** What a probe is to reach. `own-port`: a pod its own host port, by way of the node. */
-export type Target = 'gateway' | 'pod' | 'outside' | 'host-port' | 'own-port'
+import type { KnownCause, Pod, Target } from './pods.ts'
 
 /** A probe that failed, and what its pods have. `to` is absent where the other end is no pod. */
 interface FailedProbe {
   readonly target: Target
   readonly family: 4 | 6
-  readonly from?: ProbedPod
-  readonly to?: ProbedPod
+  readonly from: Pod | undefined
+  readonly to: Pod | undefined
   readonly network: NetworkList
   /** Addresses of the node, without lengths. */
   readonly nodeAddresses: readonly string[]
 }
 
-/** What is known of a pod from its result. */
-interface ProbedPod {
-  readonly hostLinks: readonly string[]
-  readonly defaultFamilies: readonly (4 | 6)[]
-  readonly gateways: readonly string[]
-}
-
-/** A fact, and whose text explains it. */
-interface Cause {
-  readonly fact: string
-  readonly id: ReachId | CheckId
-}
-
-/** The cause with what to do; undefined where nothing is seen that explains it. */
+/** The cause; undefined where nothing is seen that explains the failure. */
 export function causeOf(probe: FailedProbe): KnownCause | undefined {
+  if (probe.target === 'node') return undefined
   const [cause] = [...routes(probe), ...policies(probe), ...ports(probe), ...forwarding(probe)]
-  return cause === undefined ? undefined : { id: cause.id, message: cause.fact, ...textsOf(cause.id) }
+  return cause
 }
 
 /** Errors whose words are those of another program. */
@@ -53,41 +35,33 @@ export function causeOfError(failure: CniError): KnownCause | undefined {
   if (!passedOn.includes(failure.id)) return undefined
   const { errors, own } = recognise([failure.message, failure.details].filter(Boolean).join('\n'))
   const known = errors.find(({ role }) => role === 'cause')
-  if (known === undefined || own.length > 0) return undefined
-  const { id, meaning, causes, cure } = known
-  return { id, message: meaning, cause: causes.join('; or '), cure }
-}
-
-function textsOf(id: Cause['id']): Pick<KnownCause, 'cause' | 'cure'> {
-  const known = reachErrors.find((each) => each.id === id)
-  const { cause, cure } = checks[id as CheckId] ?? {}
-  return known === undefined ? { cause, cure } : { cause: known.causes.join('; or '), cure: known.cure }
+  return known === undefined || own.length > 0 ? undefined : { id: known.id, message: known.meaning }
 }
 
 /** Of both ends: an answer goes the other way. */
-function routes({ target, family, from, to, nodeAddresses }: FailedProbe): readonly Cause[] {
+function routes({ target, family, from, to, nodeAddresses }: FailedProbe): readonly KnownCause[] {
   if (target === 'gateway' || target === 'pod') return []
-  return [from, to].flatMap((pod): readonly Cause[] => {
+  return [from, to].flatMap((pod): readonly KnownCause[] => {
     if (pod === undefined) return []
-    const fact = `the pod has no IPv${family} default route`
-    if (!pod.defaultFamilies.includes(family)) return [{ id: 'no-default-route', fact }]
+    const message = `the pod has no IPv${family} default route`
+    if (!pod.defaultFamilies.includes(family)) return [{ id: 'no-default-route', message }]
     const gateway = pod.gateways.find((each) => familyOf(each) === family)
     if (gateway === undefined || nodeAddresses.includes(gateway)) return []
     return [
-      { id: 'gateway-of-nobody', fact: `the pod's default route goes to ${gateway}, which the node does not have` },
+      { id: 'gateway-of-nobody', message: `the pod's default route goes to ${gateway}, which the node does not have` },
     ]
   })
 }
 
-function ports({ target, from, to }: FailedProbe): readonly Cause[] {
+function ports({ target, from, to }: FailedProbe): readonly KnownCause[] {
   const [port, other] = [from, to].map((pod) => pod?.hostLinks.find((link) => portSetting(link, 'state') !== ''))
   if (port === undefined) return []
   if (target === 'own-port') {
     const isOff = portSetting(port, 'hairpin_mode') === '0'
-    return isOff ? [{ id: 'hairpin-off', fact: `hairpin_mode of ${port} is 0` }] : []
+    return isOff ? [{ id: 'hairpin-off', message: `hairpin_mode of ${port} is 0` }] : []
   }
   const areBoth = [port, other].every((link) => link !== undefined && portSetting(link, 'isolated') === '1')
-  return areBoth ? [{ id: 'ports-isolated', fact: `isolated of ${port} and ${other} is 1` }] : []
+  return areBoth ? [{ id: 'ports-isolated', message: `isolated of ${port} and ${other} is 1` }] : []
 }
 
 /** Of a bridge port; empty for a link that is none. */
@@ -95,19 +69,19 @@ function portSetting(link: string, name: string): string {
   return link.includes('/') ? '' : textIfThere(`/sys/class/net/${link}/brport/${name}`).trim()
 }
 
-function policies({ target, from, to, network }: FailedProbe): readonly Cause[] {
+function policies({ target, from, to, network }: FailedProbe): readonly KnownCause[] {
   const areBothPods = from !== undefined && to !== undefined
-  if (target === 'gateway' || target === 'outside' || !areBothPods) return []
+  if (target === 'gateway' || target === 'outside' || target === 'dns' || !areBothPods) return []
   const policy = network.plugins
     .flatMap((plugin) => [plugin['firewall'], plugin])
     .map((conf) => (isObject(conf) ? conf['ingressPolicy'] : undefined))
     .find((each) => each === 'isolated')
-  return policy === undefined ? [] : [{ id: 'policy-isolated', fact: `ingressPolicy is "${policy}"` }]
+  return policy === undefined ? [] : [{ id: 'policy-isolated', message: `ingressPolicy is "${policy}"` }]
 }
 
-function forwarding({ target, family }: FailedProbe): readonly Cause[] {
+function forwarding({ target, family }: FailedProbe): readonly KnownCause[] {
   if (target === 'gateway' || target === 'pod') return []
   const key = family === 4 ? 'net/ipv4/ip_forward' : 'net/ipv6/conf/all/forwarding'
   if (textIfThere(`/proc/sys/${key}`).trim() !== '0') return []
-  return [{ id: 'forwarding-off', fact: `${key.replaceAll('/', '.')} is 0` }]
+  return [{ id: 'forwarding-off', message: `${key.replaceAll('/', '.')} is 0` }]
 }

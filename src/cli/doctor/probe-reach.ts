@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `doctor --probe` tries between its pods, and beyond the node: the gateways of the node's default routes, and the
+// resolvers that pods are given. Only an end that answers the node itself tells anything about pods.
+
+import { networkInterfaces } from 'node:os'
+import { parse } from 'yaml'
+import { isObject } from '../../cni/json/json-object.ts'
+import { familyOf, parseAddress } from '../../cni/model/address.ts'
+import { readDocuments } from '../../compile/read-ip.ts'
+import { textIfThere } from '../../system/files/if-there.ts'
+import type { Run } from '../../system/process/runner.ts'
+import { isOnPath } from '../../system/process/tools.ts'
+import { reach, resolveName } from '../probe/ends.ts'
+import type { Pod, Step, Trial } from '../probe/pods.ts'
+import {
+  addressOf,
+  type Family,
+  gatewayProbes,
+  hostPortProbes,
+  pingArgs,
+  podProbes,
+  skipped,
+  tried,
+  type Way,
+} from '../probe/reach.ts'
+
+/** All steps, at the same time. `asks`: its tools end when the probe is called off. */
+export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
+  const [first, second] = asks.pods
+  if (first === undefined) return []
+  if (first.ips.length === 0) return [skipped('what pods reach', 'pod', 'the network gives no addresses')]
+  const families = ([4, 6] as const).filter((family) => addressOf(first, family) !== undefined)
+  const resolvers = resolversOf(resultResolvers(first))
+  const probes = [
+    ...asks.pods.flatMap((pod) => podProbes(undefined, pod)),
+    ...gatewayProbes(first),
+    ...(second === undefined ? [] : [...podProbes(first, second), ...portProbes(asks, first, second)]),
+  ]
+  const [reached, ...beyond] = await Promise.all([
+    Promise.all(probes.map((probe) => tried(asks, probe))),
+    ...families.map((family) => outsideStep(asks, first, { family, resolvers })),
+    ...resolvers.map((address) => resolverStep(asks, first, address)),
+  ])
+  const none = skipped('pod a asks a resolver, port 53', 'dns', 'no resolver of pods is known on this node')
+  return [...(reached ?? []), ...beyond.flat(), ...(resolvers.length === 0 ? [none] : [])]
+}
+
+function portProbes({ hostPort }: Trial, from: Pod, to: Pod) {
+  if (hostPort === undefined) return []
+  const askers = [{ who: 'the node' }, { who: from.label, from }]
+  return ([4, 6] as const).flatMap((family) => {
+    const gateway = to.gateways.find((each) => familyOf(each) === family)
+    const address = addressOf(from, family) && (nodeAddress(family, to.gateways) ?? gateway)
+    return address === undefined ? [] : hostPortProbes(address, hostPort, to, askers)
+  })
+}
+
+async function outsideStep(asks: Trial, pod: Pod, { family, resolvers }: Beyond): Promise<Step> {
+  const what = `${pod.label} to outside (IPv${family})`
+  const found = await outsideOf(asks.runtime.run, family, resolvers)
+  if ('why' in found) return skipped(what, 'outside', found.why)
+  const { address, way } = found
+  const how = typeof way === 'object' ? `port ${way.port}` : way
+  const probe = { target: 'outside', address, way, from: pod } as const
+  return await tried(asks, { ...probe, what: `${pod.label} to outside: ${address}, ${how}` })
+}
+
+interface Beyond {
+  readonly family: Family
+  readonly resolvers: readonly string[]
+}
+
+async function resolverStep(asks: Trial, from: Pod, address: string): Promise<Step> {
+  const what = `${from.label} asks resolver ${address}, port 53`
+  const family = familyOf(address)
+  if (addressOf(from, family) === undefined) return skipped(what, 'dns', `the pod has no IPv${family} address`)
+  const ofNode = await resolveName(address)
+  if (ofNode !== undefined) return skipped(what, 'dns', `it does not answer the node either: ${ofNode}`)
+  return await tried(asks, { what, target: 'dns', address, way: 'resolver', from })
+}
+
+function resultResolvers({ printed }: Pod): readonly string[] {
+  const { dns } = printed as { readonly dns?: { readonly nameservers?: readonly unknown[] } }
+  return (dns?.nameservers ?? []).flatMap((each) => (typeof each === 'string' ? [each] : []))
+}
+
+/** Somebody beyond the node who answers it, or why there is nobody to ask. */
+type Outside = { readonly address: string; readonly way: Way } | { readonly why: string }
+
+/** Ports of which a router has one open, or refuses it. */
+const ports = [53, 80, 443, 22, 9]
+
+/** Behind the default route of a family. `resolvers`: asked where the gateway has no address of its own there. */
+async function outsideOf(run: Run, family: Family, resolvers: readonly string[]): Promise<Outside> {
+  const printed = await run({ file: 'ip', args: ['-j', `-${family}`, 'route', 'show', 'default'] })
+  const routes = readDocuments(printed.stdout)
+  if (routes.length === 0) return { why: `the node has no IPv${family} default route` }
+  const gateways = routes.flatMap(({ gateway }) => (typeof gateway === 'string' ? [gateway] : []))
+  // Another link's are out of reach for what is passed on (RFC 4291, 2.5.6).
+  const isFarther = (address: string) => familyOf(address) === family && !/^fe[89ab]/i.test(address)
+  const asked = [...gateways, ...resolvers].filter(isFarther)
+  if (asked.length === 0) return { why: `no address behind the IPv${family} default route is known` }
+  for (const address of asked) {
+    const way = await wayTo(run, address)
+    if (way !== undefined) return { address, way }
+  }
+  return { why: `${asked.join(' and ')} behind the default route does not answer the node either` }
+}
+
+async function wayTo(run: Run, address: string): Promise<Way | undefined> {
+  const answers = await Promise.all(
+    ports.map(async (port) => ({ port, failure: (await reach(address, port)).failure })),
+  )
+  const found = answers.find(({ failure }) => failure === undefined)
+  if (found !== undefined) return { port: found.port }
+  if (!isOnPath('ping')) return undefined
+  const { code } = await run({ file: 'ping', args: pingArgs(address) })
+  return code === 0 ? 'ping' : undefined
+}
+
+/** Most that a resolver of libc asks (resolv.conf(5), MAXNS). */
+const mostResolvers = 3
+
+/** Where pods resolve names: as their result says, else kubelet, else as the node does. */
+function resolversOf(ofResult: readonly string[]): readonly string[] {
+  const own = [ofResult, ofKubelet()].find((each) => each.length > 0)
+  if (own !== undefined) return own.slice(0, mostResolvers)
+  const found = inResolvConf('/etc/resolv.conf')
+  // systemd-resolved listens on the node's loopback; kubelet then reads its other file.
+  const isStub = found.length > 0 && found.every(isLoopback)
+  const all = isStub ? inResolvConf('/run/systemd/resolve/resolv.conf') : found
+  return all.filter((address) => !isLoopback(address)).slice(0, mostResolvers)
+}
+
+function inResolvConf(file: string): readonly string[] {
+  return [...textIfThere(file).matchAll(/^\s*nameserver\s+(\S+)/gm)].flatMap(([, address = '']) => sound(address))
+}
+
+/** kubelet's configuration as kubeadm and most installers place it. */
+function ofKubelet(): readonly string[] {
+  try {
+    const root: unknown = parse(textIfThere('/var/lib/kubelet/config.yaml'))
+    const list = isObject(root) ? root['clusterDNS'] : undefined
+    return Array.isArray(list) ? list.flatMap((each) => sound(String(each))) : []
+  } catch {
+    return []
+  }
+}
+
+function sound(address: string): readonly string[] {
+  return parseAddress(address) === undefined ? [] : [address]
+}
+
+function isLoopback(address: string): boolean {
+  return address.startsWith('127.') || address === '::1'
+}
+
+/** An address of the node that others may call, of one of its uplinks if there is one; undefined: it has none. */
+function nodeAddress(family: Family, notThese: readonly string[]): string | undefined {
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
+  const isMeant = ({ address, internal }: (typeof all)[number]) =>
+    !internal && familyOf(address) === family && !/^fe[89ab]/i.test(address) && !notThese.includes(address)
+  return all.find(isMeant)?.address
+}

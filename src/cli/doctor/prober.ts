@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process that makes the throw-away pods, asks what they reach, and removes them: in a session of its own, so
+// that what ends `trestle doctor` does not end it. When its standard input ends, whoever started it is gone: it stops
+// asking, and removes what it made.
+
+import { randomBytes } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { createInterface } from 'node:readline'
+import { looseObject, number, strictObject, string } from 'zod'
+import { messageWithId, toCniError } from '../../cni/model/error.ts'
+import type { ProcessIdentity } from '../../plan/model/record.ts'
+import { makeDirectory, namesIn, readText, writeText } from '../../system/files/files.ts'
+import { stateRoot } from '../../system/files/state.ts'
+import { nowMs } from '../../system/process/clock.ts'
+import { hasEnded, ownProcessIdentity } from '../../system/process/process-identity.ts'
+import { type Run, runnerUntil } from '../../system/process/runner.ts'
+import { delList, type NetworkList, readNetworkList } from '../node/list.ts'
+import { addPod, attachmentOf, delPod, mapsPorts, podNames, type Step, type Trial } from '../probe/pods.ts'
+import { exitCode } from '../shell/command.ts'
+import type { Output } from '../shell/output.ts'
+import { reachSteps } from './probe-reach.ts'
+
+/** One call of CNI, or one tool, may take this long. */
+const stepTimeoutMs = 30_000
+
+/** What it prints, as one line of JSON. */
+export interface Probed {
+  readonly steps?: readonly Step[]
+  /** Why nothing could be tried. */
+  readonly failure?: string
+}
+
+/** Reads a `ProbeRequest` from the first line of standard input, and prints a `Probed`. Returns the exit code. */
+export async function runProber(output: Output): Promise<number> {
+  const stop = new AbortController()
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => stop.abort())
+  const request = await requestFrom(process.stdin, stop)
+  const print = (probed: Probed) => output.out(`${JSON.stringify(probed)}\n`)
+  try {
+    print({ steps: await probePods(request, stop.signal) })
+    return exitCode.fine
+  } catch (error) {
+    const failure = toCniError(error)
+    print({ failure: [messageWithId(failure), failure.details].filter(Boolean).join(': ') })
+    return exitCode.couldNotLook
+  }
+}
+
+function requestFrom(stdin: NodeJS.ReadStream, stop: AbortController): Promise<ProbeRequest> {
+  return new Promise((resolve) => {
+    const lines = createInterface({ input: stdin })
+    lines.once('line', (line) => resolve(JSON.parse(line) as ProbeRequest))
+    lines.once('close', () => stop.abort())
+  })
+}
+
+/** Runs each command with a fresh deadline. */
+function bounded(signal?: AbortSignal): Run {
+  return (command) => {
+    const endsAtMs = nowMs() + stepTimeoutMs
+    return runnerUntil(signal === undefined ? { endsAtMs } : { endsAtMs, signal })(command)
+  }
+}
+
+/** A call of CNI that has begun ends by itself: what it makes is known then. */
+async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal): Promise<readonly Step[]> {
+  const runtime = { run: bounded(), network, cniPath, isInstalled: true } as const
+  const failures = await settleKilledProbes(runtime.run)
+  const id = writeIntent({ network, cniPath })
+  const steps: Step[] = []
+  // A DEL that went well is worth no line.
+  const report = (step: Step) => (step.target === 'del' && step.outcome === 'ok' ? undefined : steps.push(step))
+  const hostPort = mapsPorts(runtime) ? await freePort() : undefined
+  const trial: Trial = { runtime, id, hostPort, pods: [], holders: [], report }
+  try {
+    let isReady = !signal.aborted
+    for (const name of podNames) isReady = isReady && (await addPod(trial, name)) && !signal.aborted
+    if (isReady) steps.push(...(await reachSteps({ ...trial, runtime: { ...runtime, run: bounded(signal) } })))
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    if (await removePods(trial)) removeIntent(id)
+  }
+  const what = 'DEL of what an earlier probe left'
+  return [...steps, ...failures.map((detail) => ({ what, target: 'del', outcome: 'failed', detail }) as const)]
+}
+
+/** DEL of both, also of one whose ADD failed or never was; then their namespaces end. Returns whether nothing is left. */
+async function removePods(trial: Trial): Promise<boolean> {
+  let isGone = true
+  for (const [at, name] of podNames.entries()) isGone = (await delPod(trial, name, trial.holders[at]?.netns)) && isGone
+  for (const { end } of trial.holders) await end()
+  return isGone
+}
+
+/** A port of the node on which nobody listens now. */
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.on('error', reject)
+    server.listen(0, () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+    })
+  })
+}
+
+// What a prober is about to make is written down before it makes it: where it is killed, DEL frees the addresses from
+// that file. Beside the state directory, since lists of other plugins need none.
+
+/** What the process that makes the pods is told. `cniPath`: the directories of plugins, with : between. */
+export interface ProbeRequest {
+  readonly network: NetworkList
+  readonly cniPath: string
+}
+
+const ownId = /^trestle-probe-[\da-f]{12}$/
+
+/** `/run/trestle-probe` beside `/run/trestle`. */
+function intentDirectory(): string {
+  return `${stateRoot()}-probe`
+}
+
+const stored = strictObject({
+  format: number(),
+  prober: looseObject({ pid: number(), startTime: string(), bootId: string() }),
+  writtenMs: number(),
+  network: string(),
+  cniPath: string(),
+})
+
+/** Writes down that two pods of this list are to be made by this process. Returns the beginning of their ids. */
+function writeIntent({ network, cniPath }: ProbeRequest): string {
+  const id = `trestle-probe-${randomBytes(6).toString('hex')}`
+  makeDirectory(intentDirectory())
+  const prober = ownProcessIdentity()
+  const text = { format: 1, prober, writtenMs: Date.now(), network: JSON.stringify(network), cniPath }
+  writeText(`${intentDirectory()}/${id}`, JSON.stringify(text))
+  return id
+}
+
+/** Both pods are gone. */
+function removeIntent(id: string): void {
+  rmSync(`${intentDirectory()}/${id}`, { force: true })
+}
+
+/** DEL of what killed probers left. Returns why some of it could not be freed: the next prober tries again. */
+export async function settleKilledProbes(run: Run): Promise<readonly string[]> {
+  const failures: string[] = []
+  for (const id of namesIn(intentDirectory()).filter((name) => ownId.test(name))) {
+    const request = deadRequest(id)
+    if (request === undefined) continue
+    try {
+      for (const name of podNames)
+        await delList({ run, ...request, isInstalled: true }, attachmentOf(id, name), undefined)
+      removeIntent(id)
+    } catch (error) {
+      failures.push(`${id}: ${(error as Error).message}`)
+    }
+  }
+  return failures
+}
+
+/** What a prober that has ended was told. A file that cannot be read is none of its: it is written whole. */
+function deadRequest(id: string): ProbeRequest | undefined {
+  const read = readText(`${intentDirectory()}/${id}`)
+  if (read === undefined || read === 'unreadable') return undefined
+  const { prober, writtenMs, network, cniPath } = stored.parse(JSON.parse(read.text))
+  if (!hasEnded(prober as unknown as ProcessIdentity, writtenMs)) return undefined
+  return { network: readNetworkList(network), cniPath }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `try` prints: a line for each step as it comes with its outcome first, or all of them at the end as JSON.
+
+import { isErrorId } from '../../cni/model/error-code.ts'
+import { diagnosisOf } from '../explain/recognise.ts'
+import type { Step } from '../probe/pods.ts'
+import { exitCode } from '../shell/command.ts'
+import { findingOf, painted, writeDocument } from '../shell/findings.ts'
+import type { Output } from '../shell/output.ts'
+
+const statuses = { ok: 'ok', failed: 'fail', skipped: 'skip' } as const
+const symbols = { ok: 'ok  ', failed: 'FAIL', skipped: 'skip' } as const
+
+/** A step, its line break included; what is not ok has its detail and its cure below. */
+export function stepText(step: Step, hasColour: boolean): string {
+  const { what, outcome, detail = '' } = step
+  const hint = hintOf(step)
+  const rest = outcome === 'ok' ? [] : [...detail.split('\n'), hint === undefined ? '' : `hint: ${hint}`]
+  const lines = rest.filter((line) => line !== '').map((line) => `        ${line}\n`)
+  return `  ${painted(symbols[outcome], statuses[outcome], { hasColour })}  ${what}\n${lines.join('')}`
+}
+
+/** An error of trestle says itself what to do. */
+function hintOf({ known }: Step): string | undefined {
+  if (known === undefined || isErrorId(known.id)) return undefined
+  return `${known.message} [${known.id}]: ${diagnosisOf(known.id).cure}`
+}
+
+/** 1 when a step failed; a step that was skipped is no failure. */
+export function exitCodeOf(steps: readonly Step[]): number {
+  return steps.some(({ outcome }) => outcome === 'failed') ? exitCode.findings : exitCode.fine
+}
+
+/** A report being made. `close` prints its end and returns the exit code. */
+export function openReport(title: string, isJson: boolean, output: Output) {
+  const steps: Step[] = []
+  if (!isJson) output.out(`${title}\n\n`)
+  const add = (step: Step): void => {
+    steps.push(step)
+    if (!isJson) output.out(stepText(step, output.hasColour))
+  }
+  const close = (): number => {
+    const count = (outcome: Step['outcome']) => steps.filter((step) => step.outcome === outcome).length
+    const counts = { ok: count('ok'), failed: count('failed'), skipped: count('skipped') }
+    const checks = steps.map((step) => {
+      const { what: summary, outcome, detail, ms } = step
+      return { status: statuses[outcome], summary, detail, hint: hintOf(step), ms }
+    })
+    const findings = steps.flatMap(({ what, outcome, known }) =>
+      outcome !== 'failed' || known === undefined
+        ? []
+        : [findingOf({ ...known, severity: 'error', on: what }, diagnosisOf(known.id))],
+    )
+    if (isJson) return writeDocument(output, 'try', { title, checks, findings, counts }, exitCodeOf(steps))
+    output.out(`\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n`)
+    return exitCodeOf(steps)
+  }
+  return { add, close }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids in the code and ids of the catalogue: each finding and error of trestle has its record, and each record of these
+// is found or thrown somewhere.
+
+import { globSync, readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { diagnoses } from '../../../src/catalogue/diagnosis.ts'
+import { knownError } from '../../../src/cli/explain/recognise.ts'
+import { CniCode, codeOfId, idsOfCode } from '../../../src/cni/model/error-code.ts'
+import { idsNamedIn, idsOfFamily } from '../../support/ids.ts'
+
+it.each(['lint', 'doctor'])('every finding of %s is found somewhere', (family) => {
+  const named = idsNamedIn('src/cli/**/*.ts')
+  expect(idsOfFamily(family).filter((id) => !named.has(id))).toEqual([])
+})
+
+it('every finding that is made has its record', () => {
+  const files = globSync('src/cli/{lint,doctor,probe}/*.ts')
+  const made = files.flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/\bid: '([^']+)'/g)].map(([, id = '']) => ({ file, id })),
+  )
+  expect(made.length).toBeGreaterThan(100)
+  expect(made.filter(({ id }) => !diagnoses().has(id) && knownError(id) === undefined)).toEqual([])
+})
+
+it('every error and every code of trestle has its record, with its code', () => {
+  const ids = Object.values(idsOfCode).flat()
+  const passedOn = ['ipam-plugin-refused', 'plugin-refused']
+  const code = (id: (typeof ids)[number]) => (passedOn.includes(id) ? undefined : codeOfId(id))
+  expect(ids.filter((id) => !diagnoses().has(id) || diagnoses().get(id)?.code !== code(id))).toEqual([])
+  const all = [...ids, ...Object.values(CniCode).map((number) => `code-${number}`)]
+  expect(idsOfFamily('errors').filter((id) => !(all as readonly string[]).includes(id))).toEqual([])
+})
