@@ -14,7 +14,7 @@ import type { FileLint } from './file.ts'
 import { findingIn } from './finding.ts'
 import type { Candidate, Choice, Prediction } from './predict.ts'
 import { overlapOf, subnetsOf } from './semantics.ts'
-import { mainTypes } from './upstream-keys.ts'
+import { mainTypes } from './upstream.ts'
 
 /** A file that runtimes read. */
 export interface LookedAt {

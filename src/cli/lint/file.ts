@@ -14,15 +14,23 @@ import { shown } from './json.ts'
 import { type Form, formOf, type ListRead, type PluginEntry, readList, withVersionCures } from './list.ts'
 import { rangesInUse } from './node.ts'
 import { ipamProblems } from './other-ipam.ts'
-import { valueProblems } from './other-values.ts'
 import { keysWithoutEffect, type NetworkHead, readOwn, unknownOwnKeys } from './own-plugin.ts'
 import type { Programs } from './programs.ts'
 import { ownSemantics, pluginSemantics, portmapPlugin } from './semantics.ts'
 import { readSource } from './source.ts'
 import { isPlaceholder, placeholders, standInsOf } from './templates.ts'
 import { unknownKeys } from './unknown-keys.ts'
-import { chainedTypes, mainTypes, upstreamShape } from './upstream-keys.ts'
-import { flannelKeys, ipamTypeMissing, libcniProblems, pathAsType, versionProblem } from './upstream-needs.ts'
+import {
+  chainedTypes,
+  flannelKeys,
+  ipamTypeMissing,
+  libcniProblems,
+  mainTypes,
+  pathAsType,
+  upstreamShape,
+  valueProblems,
+  versionProblem,
+} from './upstream.ts'
 
 /** A file that was looked at. `list` and `form` are absent when it is no JSON object. */
 export interface FileLint {

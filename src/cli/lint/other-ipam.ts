@@ -23,7 +23,7 @@ import { keyPathOf } from './json.ts'
 import type { PluginEntry } from './list.ts'
 import { type NetworkHead, readOwn } from './own-plugin.ts'
 import { gateways } from './semantics.ts'
-import { upstreamShape } from './upstream-keys.ts'
+import { upstreamShape } from './upstream.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

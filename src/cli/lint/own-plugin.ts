@@ -21,7 +21,7 @@ import type { Step } from './json.ts'
 import { keyPathOf, shown, valueAt } from './json.ts'
 import type { PluginEntry } from './list.ts'
 import { unknownKeys, withKeys } from './unknown-keys.ts'
-import { commonKeys } from './upstream-keys.ts'
+import { commonKeys } from './upstream.ts'
 
 /** The network that the plugin is in. */
 export interface NetworkHead {

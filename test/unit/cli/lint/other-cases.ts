@@ -49,7 +49,7 @@ export const otherCases: typeof cases = [
   [
     'flags that refuse each other',
     bridge({ hairpinMode: true, promiscMode: true }),
-    ['invalid-value "promiscMode" promiscMode and hairpinMode cannot both be true'],
+    ['invalid-value "promiscMode" promiscMode and hairpinMode cannot both be set'],
   ],
   [
     'a mode of macvlan that is none',

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and values of the upstream plugins, by the table in plugins.json: types as Go unmarshals them, bounds and words
+// as the plugins check them. Values of the keys that every plugin has are those of libcni (types.PluginConf).
+
+import { posix } from 'node:path'
+import { type KeyShape, lookUp } from '../../cni/json/json-keys.ts'
+import { isObject } from '../../cni/json/json-object.ts'
+import { atLeast, type CniVersion } from '../../cni/model/version.ts'
+import { nearestWord } from '../shell/nearest-word.ts'
+import type { Found } from './finding.ts'
+import { keyPathOf, type Step, shown } from './json.ts'
+import type { PluginEntry } from './list.ts'
+import table from './plugins.json' with { type: 'json' }
+import { unknownKeys } from './unknown-keys.ts'
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** The row of one plugin. `keys`: the kind of each value; `since`: the first cniVersion that the plugin speaks. */
+interface Row {
+  readonly role?: string
+  readonly keys: Readonly<Record<string, string>>
+  readonly since?: string
+  /** Whether the plugin refuses an ADD without the type of an IPAM plugin; others then give no address. */
+  readonly needsIpam?: true
+  readonly needs?: { readonly key: string; readonly as: string }
+  readonly notBoth?: readonly string[]
+}
+
+const rows = new Map(Object.entries(table.plugins) as [string, Row][])
+const ipams = new Map<string, unknown>(Object.entries(table.ipam))
+
+/** Keys that every plugin has: CNI spec 1.1.0, section 1, and what a runtime puts in. */
+export const commonKeys: readonly string[] = Object.keys(table.every)
+
+function typesOf(role: string): readonly string[] {
+  return [...rows].flatMap(([type, row]) => (row.role === role ? [type] : []))
+}
+
+/** Plugins that make the interface, and plugins that work on the interface of an earlier one. */
+export const [mainTypes, chainedTypes] = [typesOf('main'), typesOf('chained')]
+
+function shapeOf(value: unknown): KeyShape | undefined {
+  if (Array.isArray(value)) return { items: shapeOf(value[0]) ?? {} }
+  if (!isObject(value)) return undefined
+  return {
+    keys: new Map(Object.entries(value).map(([name, each]) => [name.toLowerCase(), { name, shape: shapeOf(each) }])),
+  }
+}
+
+/** The keys of an upstream plugin with this IPAM plugin; undefined for a plugin that is none of them. */
+export function upstreamShape(type: string, ipamType: unknown): KeyShape | undefined {
+  const row = rows.get(type)
+  if (row === undefined) return undefined
+  const ipam = ipams.get(`${ipamType}`)
+  const nested = Object.entries({ ...table.nested, ...(ipam === undefined ? {} : { ipam }) })
+  return shapeOf({ ...table.every, ...row.keys, ...Object.fromEntries(nested.filter(([key]) => key in row.keys)) })
+}
+
+/** A cniVersion that the plugin does not speak, where its program is not there to be asked. */
+export function versionProblem({ steps }: PluginEntry, type: string, version: CniVersion | undefined) {
+  const first = rows.get(type)?.since as CniVersion | undefined
+  if (first === undefined || version === undefined || atLeast(version, first)) return []
+  const message = `${type} does not support cniVersion ${version}: it has ${first} and later`
+  const cure = `use "cniVersion": "${first}" or a later one that all plugins of the file support`
+  return [{ id: 'plugin-version', message, cure, steps: [...steps, 'type'], isAboutValue: true }]
+}
+
+/** Addresses in `ipam`, and no plugin that is to give them. */
+export function ipamTypeMissing({ conf, steps }: PluginEntry, type: string): readonly Found[] {
+  const ipam = lookUp(conf, 'ipam')
+  if (!mainTypes.includes(type) || !isObject(ipam)) return []
+  const keys = Object.keys(ipam).filter((key) => key.toLowerCase() !== 'type')
+  if (isSet(ipam, 'type') || keys.length === 0) return []
+  const message = `ipam has ${shown(keys[0])} and no type: ${type} reads none of it`
+  const meant = keys.find((key) => nearestWord(key, ['type']) !== undefined)
+  const cure = meant === undefined ? undefined : `write "type" for ${shown(meant)}`
+  const found: Found = { id: 'ipam-type-missing', message, cure, steps: [...steps, 'ipam'] }
+  if (rows.get(type)?.needsIpam !== true) return [found]
+  return [{ ...found, severity: 'error', cause: `${type} asks a plugin without a name: ADD is refused` }]
+}
+
+/** Keys in `ipam` of flannel, which host-local gets and does not know: those of the bridge belong to `delegate`. */
+export function flannelKeys({ conf, steps }: PluginEntry, type: string): readonly Found[] {
+  const ipam = lookUp(conf, 'ipam')
+  const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
+  if (type !== 'flannel' || (ipamType !== undefined && ipamType !== 'host-local')) return []
+  const whole = shapeOf({ delegate: rows.get('bridge')?.keys }) ?? {}
+  return unknownKeys(ipam, [...steps, 'ipam'], { shape: shapeOf(ipams.get('host-local')), whole, what: 'host-local' })
+}
+
+/** What a value has to be. `isType`: Go can read it; `isValid`: the plugin or the kernel takes it. */
+interface Kind {
+  readonly what: string
+  readonly isType: (value: unknown) => boolean
+  readonly isValid?: (value: never) => boolean
+  /** Of a value of another type; `bounded`: of one out of its bounds, where that is another. */
+  readonly cure: string
+  readonly bounded?: string
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+
+const named: Readonly<Record<string, Kind>> = {
+  flag: {
+    what: 'true or false',
+    isType: (value) => typeof value === 'boolean',
+    cure: 'use true or false, without quotes',
+  },
+  text: { what: 'text', isType: isText, cure: 'use text in quotes' },
+  texts: {
+    what: 'a list of texts',
+    isType: (value) => Array.isArray(value) && value.every(isText),
+    cure: 'use [ "…", "…" ]',
+  },
+  settings: {
+    what: 'an object of texts',
+    isType: (value) => isObject(value) && Object.values(value).every(isText),
+    cure: 'put every value in quotes, numbers as well',
+  },
+  object: { what: 'an object', isType: isObject, cure: 'use { … }' },
+  // IFNAMSIZ of the kernel is 16 with the end of the text.
+  link: {
+    what: 'a name of an interface: 1 to 15 bytes, without /, : and blanks',
+    isType: isText,
+    isValid: (value: string) => value === '' || (Buffer.byteLength(value) <= 15 && !/[/:\s]/.test(value)),
+    cure: 'use a shorter name, or leave it out',
+  },
+  // The kernel's bounds: 68 bytes for IPv4 at least; 0 leaves it to the plugin.
+  mtu: {
+    what: 'an MTU: 0, or 68 to 65535 bytes',
+    isType: (value) => Number.isInteger(value),
+    isValid: (value: number) => value === 0 || (value >= 68 && value <= 65_535),
+    cure: 'use a number without quotes, 1500 as a rule, or leave it out',
+    bounded: "use the uplink's, 1500 as a rule, or leave it out",
+  },
+}
+
+/** A kind by its word in the table: `0..31` is a range with its unit behind it, `a|b` are words. */
+function kindOf(word: string): Kind | undefined {
+  const [, low, high, unit = ''] = /^(\d+)\.\.(\d+)(.*)$/.exec(word) ?? []
+  if (low !== undefined && high !== undefined) return range(Number(low), Number(high), unit)
+  if (!word.includes('|')) return named[word]
+  const allowed = word.split('|')
+  const quoted = allowed.map((each) => `"${each}"`)
+  const isValid = (value: string) => value === '' || allowed.includes(value)
+  return { what: `one of ${quoted.join(', ')}`, isType: isText, isValid, cure: `use ${quoted.join(' or ')}` }
+}
+
+function range(low: number, high: number, unit: string): Kind {
+  return {
+    what: `a whole number from ${low} to ${high}${unit}`,
+    isType: (value) => Number.isInteger(value),
+    isValid: (value: number) => value >= low && value <= high,
+    cure: 'use a number without quotes',
+    bounded: `use a number from ${low} to ${high}, or leave it out`,
+  }
+}
+
+/** A value of null is none, as in Go. */
+function valueProblem(value: unknown, word: string, steps: readonly Step[]): readonly Found[] {
+  const kind = kindOf(word)
+  if (kind === undefined || value === undefined || value === null) return []
+  const message = `${keyPathOf(steps)}: ${shown(value)} is not ${kind.what}`
+  if (!kind.isType(value)) return [{ id: 'wrong-type', message, cure: kind.cure, steps, isAboutValue: true }]
+  if (kind.isValid === undefined || kind.isValid(value as never)) return []
+  return [{ id: 'invalid-value', message, cure: kind.bounded ?? kind.cure, steps, isAboutValue: true }]
+}
+
+function problemsOf(conf: unknown, kinds: Readonly<Record<string, string>>, steps: readonly Step[]): readonly Found[] {
+  if (!isObject(conf)) return []
+  return Object.entries(kinds).flatMap(([key, word]) => valueProblem(lookUp(conf, key), word, [...steps, key]))
+}
+
+/** What is wrong with the values of an upstream plugin; nothing for a plugin that is none of them. */
+export function valueProblems({ conf, steps }: PluginEntry, type: string): readonly Found[] {
+  const row = rows.get(type)
+  if (row === undefined) return []
+  const found = problemsOf(conf, row.keys, steps)
+  const wrong = found.length > 0 ? found : [...contradictions(conf, row, type), ...(checks[type]?.(conf) ?? [])]
+  return found.length > 0 ? found : wrong.map((each) => ({ ...each, steps: [...steps, ...(each.steps ?? [])] }))
+}
+
+/** Values that libcni reads of every plugin: with another type Go refuses the whole file. */
+export function libcniProblems({ conf, steps }: PluginEntry): readonly Found[] {
+  const [ipam, dns] = [lookUp(conf, 'ipam'), lookUp(conf, 'dns')]
+  const found = [
+    ...problemsOf(conf, { capabilities: 'object', ipam: 'object', dns: 'object' }, steps),
+    ...problemsOf(ipam, { type: 'text' }, [...steps, 'ipam']),
+    ...problemsOf(dns, table.nested.dns, [...steps, 'dns']),
+  ]
+  return found.map((each) => ({ ...each, cause: 'libcni refuses the whole file: "error parsing configuration"' }))
+}
+
+function isSet(conf: Fields, key: string): boolean {
+  const value = lookUp(conf, key)
+  return value !== undefined && value !== null && value !== '' && value !== false
+}
+
+/** Keys that refuse each other, or that the plugin does not do without. */
+function contradictions(conf: Fields, { notBoth = [], needs }: Row, type: string): readonly Found[] {
+  const [first, second] = notBoth
+  if (first !== undefined && second !== undefined && isSet(conf, first) && isSet(conf, second))
+    return [invalid(`${second} and ${first} cannot both be set`, 'remove one of them', [second])]
+  if (needs === undefined || isSet(conf, needs.key)) return []
+  return [{ ...invalid(`${type} needs a ${needs.key}`, `add ${needs.as}`, []), isAbsence: true }]
+}
+
+/** What no table says, by the plugins' own checks. */
+const checks: Readonly<Record<string, (conf: Fields) => readonly Found[]>> = {
+  bandwidth: (conf) => [...rate(conf, 'ingress'), ...rate(conf, 'egress')],
+  tuning: sysctlsOfNode,
+  'host-device': (conf) => {
+    const isGiven = ['device', 'hwaddr', 'kernelpath', 'pciBusID', 'deviceID'].some((key) => isSet(conf, key))
+    const isSent = isObject(conf['capabilities']) && conf['capabilities']['deviceID'] === true
+    const message = 'host-device names no device: device, hwaddr, kernelpath or pciBusID'
+    return isGiven || isSent ? [] : [invalid(message, 'add one of them', [])]
+  },
+}
+
+/** As the plugin: every dot is a slash, and the path has to stay below /proc/sys/net. */
+function sysctlsOfNode(conf: Fields): readonly Found[] {
+  const sysctl = lookUp(conf, 'sysctl')
+  const keys = isObject(sysctl) ? Object.keys(sysctl) : []
+  const others = keys.filter((key) => !posix.join('/proc/sys', key.replaceAll('.', '/')).startsWith('/proc/sys/net/'))
+  const cure = 'use a key below net; kubelet sets others from securityContext.sysctls'
+  return others.map((key) =>
+    invalid(`sysctl: ${shown(key)} is no key below net, and tuning sets no others`, cure, ['sysctl', key]),
+  )
+}
+
+function rate(conf: Fields, way: 'ingress' | 'egress'): readonly Found[] {
+  const [speed, burst] = [Number(conf[`${way}Rate`] ?? 0), Number(conf[`${way}Burst`] ?? 0)]
+  if (speed > 0 === burst > 0)
+    return burst / 8 > 2 ** 32 - 1 ? [invalid(`${way}Burst is more than 4 GiB`, 'use less', [`${way}Burst`])] : []
+  const [has, lacks] = speed > 0 ? ['Rate', 'Burst'] : ['Burst', 'Rate']
+  return [invalid(`${way}${has} is set and ${way}${lacks} is not`, `add ${way}${lacks}`, [`${way}${has}`])]
+}
+
+function invalid(message: string, cure: string, steps: readonly Step[]): Found {
+  return { id: 'invalid-value', message, cure, steps }
+}
+
+type PathFound = Found & { readonly cause: string; readonly cure: string }
+
+/** A path where the name of a file has to be (pkg/invoke/find.go, FindInPath); undefined where it is a name. */
+export function pathAsType(type: unknown, steps: readonly Step[]): PathFound | undefined {
+  if (typeof type !== 'string' || !type.includes('/')) return undefined
+  const name = type.split('/').findLast((part) => part !== '') ?? ''
+  const message = `${keyPathOf(steps)}: ${shown(type)} is a path, and has to be the name of a file`
+  const why = 'runtimes look for it in their directories of plugins: "invalid plugin name"'
+  return { id: 'invalid-value', message, cause: why, cure: `write ${shown(name)}`, steps, isAboutValue: true }
+}
