@@ -18,7 +18,7 @@ import { upstreamAddresses, upstreamLeases } from '../../system/ipam/upstream-le
 import { takenAddresses } from '../../system/store/addresses.ts'
 import { readOwn } from '../lint/own-plugin.ts'
 import { overlapOf, subnetsOf } from '../lint/semantics.ts'
-import { asOwn } from '../node/list.ts'
+import { asOwn } from '../node/own-type.ts'
 import type { ConfigurationFacts, PluginFacts, PodNetwork, PoolFacts, ReadinessFacts } from './facts.ts'
 
 /** What is known beforehand. `records`: of live pods. */

@@ -6,14 +6,8 @@ import { spawnSync } from 'node:child_process'
 import { request } from 'node:http'
 import { pathWithTools } from '../../system/process/runner.ts'
 import { flagOf, programOf, type RuntimeProcess } from './processes.ts'
-import {
-  type CniSettings,
-  containerdSettings,
-  crioSettings,
-  statusLoad,
-  statusSettings,
-  tableOf,
-} from './runtime-settings.ts'
+import { type CniSettings, containerdSettings, crioSettings, statusLoad, statusSettings } from './runtime-settings.ts'
+import { tableOf } from './toml-file.ts'
 
 /** The runtimes that serve CRI. */
 export type RuntimeName = 'containerd' | 'CRI-O' | 'cri-dockerd'

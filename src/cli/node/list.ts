@@ -4,17 +4,16 @@
 
 import { array, boolean, looseObject, record, string } from 'zod'
 import { parseConfig } from '../../cni/json/config-json.ts'
-import { isObject } from '../../cni/json/json-object.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
 import type { Verb } from '../../cni/model/invocation.ts'
-import { ownType } from '../../cni/model/own-type.ts'
 import { isSupported, supportedVersions } from '../../cni/model/version.ts'
 import { stateRoot } from '../../system/files/state.ts'
 import { ownTypes } from '../../system/ipam/own-types.ts'
 import { pathWithTools, type Run } from '../../system/process/runner.ts'
 import { isExecutable } from '../../system/process/tools.ts'
 import { type Program, thisProgram } from '../shell/self.ts'
+import { asOwn } from './own-type.ts'
 
 /**
  * A network and the way to run it. `cniPath`: CNI_PATH. `isInstalled`: like a runtime, take plugins with a name of
@@ -215,17 +214,4 @@ function checked<T>(parsed: Parsed<T>): T {
   throw new CniError('list-invalid', `this is no network configuration: ${lines[0]}`, {
     details: lines.join('\n'),
   })
-}
-
-/** True if the type names trestle: by a name of this executable, or by a name like "trestle-v2". */
-export function isOwnType(type: unknown): type is string {
-  return typeof type === 'string' && (ownTypes().includes(type) || /^trestle[._-]/.test(type))
-}
-
-/** The configuration with type "trestle", which every version of trestle accepts, also in `ipam`. */
-export function asOwn(plugin: PluginConf): PluginConf {
-  const { type, ipam } = plugin
-  if (type === ownType) return plugin
-  const isOwnIpam = isObject(ipam) && ipam['type'] === type
-  return { ...plugin, type: ownType, ...(isOwnIpam ? { ipam: { ...ipam, type: ownType } } : {}) }
 }

@@ -4,16 +4,8 @@
 
 import { basename, dirname, join } from 'node:path'
 import { flagOf, type RuntimeProcess } from './processes.ts'
-import {
-  type CniSettings,
-  containerdAddress,
-  containerdSettings,
-  crioSettings,
-  hasCri,
-  readWithDropIns,
-  readWithImports,
-  TomlError,
-} from './runtime-settings.ts'
+import { type CniSettings, containerdAddress, containerdSettings, crioSettings, hasCri } from './runtime-settings.ts'
+import { readWithDropIns, readWithImports, TomlError } from './toml-file.ts'
 
 /** The file to edit, and the command that makes the runtime read it. */
 export interface Edit {

@@ -10,7 +10,7 @@ import { limitBytes } from '../../../system/files/files.ts'
 import { lintSource } from '../../lint/file.ts'
 import { findingAtKey } from '../../lint/finding.ts'
 import { readSource } from '../../lint/source.ts'
-import { isOwnType } from '../../node/list.ts'
+import { isOwnType } from '../../node/own-type.ts'
 import type { Finding } from '../../shell/findings.ts'
 import type { Settings } from './settings.ts'
 

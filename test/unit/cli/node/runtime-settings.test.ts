@@ -8,12 +8,10 @@ import {
   containerdSettings,
   crioSettings,
   hasCri,
-  merged,
   statusLoad,
   statusSettings,
-  TomlError,
-  tableOf,
 } from '../../../../src/cli/node/runtime-settings.ts'
+import { merged, TomlError, tableOf } from '../../../../src/cli/node/toml-file.ts'
 
 const table = (text: string) => tableOf(text, 'config.toml')
 const usual = { confDir: '/etc/cni/net.d', binDirs: ['/opt/cni/bin'], maxConfNum: 1 }
