@@ -71,8 +71,9 @@ describe('src/', () => {
     expect([...arrows.keys()].flatMap((room) => wayBack(arrows, room))).toEqual([])
   })
 
-  it('imports only files that are there, by their name with .ts', () => {
-    const known = new Set(sources.map(({ file }) => file))
+  it('imports only files that are there, by their name with .ts, or data as .json', () => {
+    const data = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.json'))
+    const known = new Set([...sources.map(({ file }) => file), ...data])
     const unknown = sources.flatMap(({ file, imports }) =>
       imports
         .filter((path) => path.startsWith('.'))

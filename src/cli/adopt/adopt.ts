@@ -16,7 +16,7 @@ import { convert } from '../convert/conflist.ts'
 import { type NetworkList, type PluginConf, readNetworkList } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
-import { type Progress, withProgress } from '../shell/output.ts'
+import { type Progress, print, withProgress } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { requireRoot } from '../shell/self.ts'
 import { applyNetwork, planNetwork } from './network.ts'
@@ -48,7 +48,8 @@ export const adoptCommand: Command = {
   run,
 }
 
-async function run({ words, values, isJson, output }: Input): Promise<number> {
+async function run(input: Input): Promise<number> {
+  const { words, values } = input
   const [file] = words
   const named = values['config-dir'] as string | undefined
   if (named !== undefined) requireDirectory(named)
@@ -56,20 +57,11 @@ async function run({ words, values, isJson, output }: Input): Promise<number> {
   const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
   requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
   const how = { isApplied: values['apply'] === true, isNamed: file !== undefined }
-  const entries = await withProgress(isJson, (progress) => adopt(targets, { ...how, progress }))
+  const entries = await withProgress(input.isJson, (progress) => adopt(targets, { ...how, progress }))
   const code = entries.every(({ status }) => done.includes(status)) ? exitCode.fine : exitCode.findings
   const networks = targets.map(({ list, file: from, isServed }) => ({ name: list.name, file: from, isServed }))
-  const document = {
-    formatVersion: 1,
-    command: 'adopt',
-    applied: values['apply'] === true,
-    networks,
-    entries,
-    exitCode: code,
-  }
-  if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  else output.out(asText(entries, targets, file ?? directory))
-  return code
+  const document = { applied: values['apply'] === true, networks, entries }
+  return print(input, { command: 'adopt', document, text: asText(entries, targets, file ?? directory), code })
 }
 
 /** Throws CniError 5, since a missing directory would look like a node without networks. */

@@ -3,6 +3,7 @@
 // stderr.
 
 import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { jsonText, print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import type { Remark } from './conflist.ts'
 import { convert } from './conflist.ts'
@@ -27,11 +28,11 @@ export const convertCommand: Command = {
   run,
 }
 
-function run({ words, isJson, output }: Input): number {
+function run(input: Input): number {
+  const { words, isJson, output } = input
   const { conflist, remarks } = readFileAs(words[0] ?? '-', convert)
   const code = remarks.some(({ level }) => level === 'warning') ? exitCode.findings : exitCode.fine
-  const document = { formatVersion: 1, command: 'convert', conflist, remarks, exitCode: code }
-  output.out(`${JSON.stringify(isJson ? document : conflist, undefined, 2)}\n`)
+  print(input, { command: 'convert', document: { conflist, remarks }, text: jsonText(conflist), code })
   if (!isJson) output.err(remarks.map(remarkText).join(''))
   return code
 }

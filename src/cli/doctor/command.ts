@@ -8,8 +8,8 @@ import { openContext } from '../../commands/call/context.ts'
 import { restore } from '../../commands/verbs/restore.ts'
 import { type SweepRequest, sweep } from '../gc/gc.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import { type Finding, listDiagnoses, wordsOf, writeDocument } from '../shell/findings.ts'
-import { type Progress, withProgress } from '../shell/output.ts'
+import { type Finding, listDiagnoses, wordsOf } from '../shell/findings.ts'
+import { type Progress, print, withProgress } from '../shell/output.ts'
 import { versionText } from '../version/version.ts'
 import type { NodeFacts, NotLooked, PodFacts } from './facts.ts'
 import { type Group, groups } from './facts.ts'
@@ -72,10 +72,11 @@ async function run(input: Input): Promise<number> {
   const endsAtMs = Date.now() + secondsOf(values['wait']) * 1000
   const report = await withProgress(isJson, (progress) => examine(input, { progress, selection, endsAtMs }))
   const code = exitCodeOf(report)
-  if (isJson) return writeDocument(output, 'doctor', asDocument(report), code)
-  if (values['short'] === true) output.out(shortText(report, `${versionText()}, Linux ${release()}`))
-  else output.out(reportText(report, { hasColour: output.hasColour, width: process.stdout.columns ?? 120 }))
-  return code
+  const text =
+    values['short'] === true
+      ? shortText(report, `${versionText()}, Linux ${release()}`)
+      : reportText(report, { hasColour: output.hasColour, width: process.stdout.columns ?? 120 })
+  return print(input, { command: 'doctor', document: asDocument(report), text, code })
 }
 
 /** Which findings are shown. */

@@ -4,8 +4,9 @@
 import { type Diagnosis, diagnoses, isKnownError } from '../../catalogue/diagnosis.ts'
 import { isErrorId } from '../../cni/model/error-code.ts'
 import { type Command, exitCode, type Input, UsageError } from '../shell/command.ts'
-import { documentOf, writeDocument } from '../shell/findings.ts'
+import { documentOf } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
+import { print } from '../shell/output.ts'
 import { readInputText } from '../shell/read-input.ts'
 import { knownErrors } from './catalogue/known-errors.ts'
 import { errorCodes, ownErrors } from './own.ts'
@@ -50,10 +51,8 @@ function run({ words, isJson, output }: Input): number {
   throw unknownWord(word)
 }
 
-function write(code: number, { isJson, output }: Out, document: object, text: string): number {
-  if (isJson) return writeDocument(output, 'explain', document, code)
-  output.out(text)
-  return code
+function write(code: number, out: Out, document: object, text: string): number {
+  return print(out, { command: 'explain', document, text, code })
 }
 
 function documents(all: readonly Diagnosis[]) {

@@ -14,7 +14,7 @@ import { type ReservationVerdict, reservationText } from '../../plan/recovery/or
 import { requireState } from '../../system/files/state.ts'
 import { misplaced, setAsideMisplaced } from '../../system/store/misplaced.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
-import { type Progress, withProgress } from '../shell/output.ts'
+import { type Progress, print, withProgress } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 import { askRuntime, type Living } from './living.ts'
 
@@ -45,12 +45,10 @@ export const gcCommand: Command = {
 }
 
 async function run(input: Input): Promise<number> {
-  const { isJson, output } = input
   requireRoot('gc', 'it reads the state of the node')
-  const swept = await withProgress(isJson, (progress) => sweep(askedIn(input), progress))
+  const swept = await withProgress(input.isJson, (progress) => sweep(askedIn(input), progress))
   const code = exitCodeFor(swept)
-  output.out(isJson ? `${JSON.stringify(asDocument(swept, code), undefined, 2)}\n` : asText(swept))
-  return code
+  return print(input, { command: 'gc', document: asDocument(swept), text: asText(swept), code })
 }
 
 /** `endpoint`: the socket given as an option. `isAsked`: false with --no-runtime. */
@@ -121,11 +119,9 @@ function exitCodeFor({ verdicts, reservations, orphans, inTheWay, failures, isAp
   return isOpen ? exitCode.findings : exitCode.fine
 }
 
-function asDocument(swept: Swept, code: number) {
+function asDocument(swept: Swept) {
   const { verdicts, reservations, orphans, inTheWay, failures, living, isApplied } = swept
   return {
-    formatVersion: 1,
-    command: 'gc',
     runtime: living.source,
     applied: isApplied,
     attachments: verdicts.map(({ record, verdict, why }) => ({ ...record.key, pod: record.pod, verdict, why })),
@@ -135,7 +131,6 @@ function asDocument(swept: Swept, code: number) {
     orphans: orphans.map(({ orphan, verdict, why }) => ({ ...orphan, verdict, why })),
     inTheWay,
     failures,
-    exitCode: code,
   }
 }
 

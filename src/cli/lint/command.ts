@@ -4,15 +4,8 @@
 import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
-import {
-  counted,
-  countOf,
-  type Finding,
-  findingText,
-  listDiagnoses,
-  wordsOf,
-  writeDocument,
-} from '../shell/findings.ts'
+import { counted, countOf, type Finding, findingText, listDiagnoses, wordsOf } from '../shell/findings.ts'
+import { print } from '../shell/output.ts'
 import { choicesText } from './directory-findings.ts'
 import { findingIn } from './finding.ts'
 import { chainText, type Linted, look } from './linted.ts'
@@ -83,7 +76,8 @@ function withoutOldVersions({ isDirectory, name }: Linted, findings: readonly Fi
   return [...others, findingIn(name, { id: 'cni-version-old', message: `${first.file}: ${message}` })]
 }
 
-function report({ output, isJson, values }: Input, linted: Linted): number {
+function report(input: Input, linted: Linted): number {
+  const { output, values } = input
   const { files, findings, directories, chains, couldNotLook, runtimes } = linted
   const [errors, warnings, notes] = [
     countOf(findings, 'error'),
@@ -92,12 +86,9 @@ function report({ output, isJson, values }: Input, linted: Linted): number {
   ]
   const isBad = errors > 0 || (values['strict'] === true && warnings > 0)
   const code = couldNotLook ? exitCode.couldNotLook : isBad ? exitCode.findings : exitCode.fine
-  if (isJson) {
-    const [first] = directories
-    const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
-    const counts = { errors, warnings, notes }
-    return writeDocument(output, 'lint', { files, findings, chains, ...predicted, node: runtimes, counts }, code)
-  }
+  const [first] = directories
+  const predicted = first === undefined ? {} : { runtimes: first.prediction, directories }
+  const document = { files, findings, chains, ...predicted, node: runtimes, counts: { errors, warnings, notes } }
   const isMany = directories.length > 1
   const choices = directories.map(({ directory, prediction, readers }) => {
     const names = readers.map(({ runtime }) => runtime)
@@ -109,6 +100,6 @@ function report({ output, isJson, values }: Input, linted: Linted): number {
   const node = linted.isNodeShown ? runtimes.map((runtime) => `${oneLine(runtimeLine(runtime))}\n`).join('') : ''
   const count = `${counted(errors, 'error')}, ${counted(warnings, 'warning')}, ${counted(notes, 'note')}`
   const last = `${count} in ${counted(files.length, 'file')}\n`
-  output.out([...texts, ...(node === '' ? [] : [node]), ...choices, ...orders, last].join('\n'))
-  return code
+  const text = [...texts, ...(node === '' ? [] : [node]), ...choices, ...orders, last].join('\n')
+  return print(input, { command: 'lint', document, text, code })
 }

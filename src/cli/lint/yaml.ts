@@ -19,34 +19,8 @@ export function unclosedQuote(text: string, offset: number): YamlProblem {
   return { message: `the text that begins with ${quote} here is not closed`, cure, offset }
 }
 
-/** What the first error of a document says. `text`: of the whole file. */
-export function problemOf(error: YAMLParseError, text: string): YamlProblem {
-  const [offset] = error.pos
-  return behindBlockSign(text, offset) ?? deeperLine(text, offset) ?? plainProblem(error, text)
-}
-
-/** `config: > '{`: what begins on the line of the sign is none of the block. */
-function behindBlockSign(text: string, offset: number): YamlProblem | undefined {
-  const [begin, end] = lineAt(text, offset)
-  const sign = /:[ \t]+([|>])[-+\d]*[ \t]+(?=[^\s#])/.exec(text.slice(begin, end))
-  if (sign === null) return undefined
-  const message = `text stands behind ${sign[1]} on its line, and has to begin on the next one`
-  const cure = `write ${sign[1]} alone, and the text below it, indented and without quotes`
-  return { message, cure, offset: begin + sign.index + sign[0].length }
-}
-
-/** A key that is indented deeper than the one above it, which has a value already. */
-function deeperLine(text: string, offset: number): YamlProblem | undefined {
-  const [begin, end] = lineAt(text, offset)
-  const above = /^([ \t-]*)([\w./-]+):[ \t]+[^\s#]/.exec(text.slice(begin, end))
-  const [next, nextEnd] = lineAt(text, end + 1)
-  const below = /^([ \t]+)([\w./-]+):/.exec(text.slice(next, nextEnd))
-  if (above === null || below === null || (below[1] ?? '').length <= (above[1] ?? '').length) return undefined
-  const message = `${below[2]} is indented deeper than ${above[2]} above it, which has a value`
-  return { message, cure: 'give keys of one object the same indent', offset: next + (below[1] ?? '').length }
-}
-
-function plainProblem({ code, message, pos: [offset] }: YAMLParseError, text: string): YamlProblem {
+/** The first error of a document in plain words; `text`: of the whole file. */
+export function problemOf({ code, message, pos: [offset] }: YAMLParseError, text: string): YamlProblem {
   const there = shown(text.slice(offset).trimStart().slice(0, 12).split('\n')[0])
   const known: Readonly<Partial<Record<typeof code, string>>> = {
     TAB_AS_INDENT: 'a tab is in the indent: YAML takes blanks only',
@@ -60,13 +34,6 @@ function plainProblem({ code, message, pos: [offset] }: YAMLParseError, text: st
     BLOCK_IN_FLOW: `${there} stands inside of { } or [ ], where - and indents mean nothing`,
   }
   return { message: known[code] ?? message.split('\n')[0] ?? '', offset }
-}
-
-/** Where the line of an offset begins and ends. */
-function lineAt(text: string, offset: number): readonly [number, number] {
-  const begin = text.lastIndexOf('\n', offset - 1) + 1
-  const end = text.indexOf('\n', offset)
-  return [begin, end < 0 ? text.length : end]
 }
 
 // Quoted text of YAML over several lines, as libyaml and go-yaml read it, and so kubectl: to its closing quote, however

@@ -14,6 +14,7 @@ import { machineId } from '../../system/process/process-identity.ts'
 import { type NetworkList, type PluginConf, readNetworkList, requestConf } from '../node/list.ts'
 import { asOwn, isOwnType } from '../node/own-type.ts'
 import { type Command, exitCode, type Input, type Option, UsageError } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
 import { readFileAs } from '../shell/read-input.ts'
 import { assumedAdd, assumedDel, assumedPrevious, type Finds } from './assume.ts'
 
@@ -78,23 +79,21 @@ const titles: Readonly<Record<Planned, string>> = {
   DEL: 'the DEL',
 }
 
-function run({ words, values, isJson, output }: Input): number {
+function run(input: Input): number {
+  const { words, values } = input
   const what = plannedBy(values)
   const capabilityArgs = capabilityArgsOf(values)
   const { network, plans } = readFileAs(words[0] ?? '-', (text) => planOfList(text, what, capabilityArgs))
+  const verb = what === 'DEL' ? 'DEL' : 'ADD'
   const document = {
-    formatVersion: 1,
-    command: 'plan',
-    verb: what === 'DEL' ? 'DEL' : 'ADD',
+    verb,
     network: network.name,
     ops: plans.flatMap((plan) => opsOf(plan)),
     batches: batchesOf(plans),
     plans,
-    exitCode: exitCode.fine,
   }
-  const title = `network ${network.name}: ${titles[what]}`
-  output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : planText(title, plans))
-  return exitCode.fine
+  const text = planText(`network ${network.name}: ${titles[what]}`, plans)
+  return print(input, { command: 'plan', document, text, code: exitCode.fine })
 }
 
 /** The call that the options select. Throws UsageError for two calls. */

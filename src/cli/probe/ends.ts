@@ -26,8 +26,8 @@ interface Answer {
 }
 
 /**
- * `hold`, `reach ADDRESS PORT`, `hear ADDRESS PORT` or `resolve ADDRESS`. Exit code 0: there was an answer, which `hear`
- * prints; 1: there was none, and why.
+ * `hold`, `reach ADDRESS PORT`, `hear ADDRESS PORT` or `resolve ADDRESS`. Exit code 0: there was an answer, which
+ * `hear` prints; 1: there was none, and the reason.
  */
 export async function probeEnd(words: readonly string[], output: Output): Promise<number> {
   const [verb = '', address = '', port = '0'] = words

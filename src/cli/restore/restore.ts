@@ -4,6 +4,7 @@
 import { openContext } from '../../commands/call/context.ts'
 import { type Restored, restore } from '../../commands/verbs/restore.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
 import { requireRoot, thisProgram } from '../shell/self.ts'
 
 export const restoreCommand: Command = {
@@ -30,13 +31,12 @@ export const restoreCommand: Command = {
   run,
 }
 
-async function run({ values, isJson, output }: Input): Promise<number> {
+async function run(input: Input): Promise<number> {
+  const { values } = input
   if (values['systemd-unit'] === true) {
     const { file, args } = thisProgram()
     const unit = restoreUnit([file, ...args, 'restore'])
-    const document = { formatVersion: 1, command: 'restore', unit, exitCode: exitCode.fine }
-    output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : unit)
-    return exitCode.fine
+    return print(input, { command: 'restore', document: { unit }, text: unit, code: exitCode.fine })
   }
   requireRoot('restore', 'it reads the state and the rules of the node')
   const isDry = values['dry-run'] === true
@@ -46,20 +46,9 @@ async function run({ values, isJson, output }: Input): Promise<number> {
     (isDry && missing.length > 0) || restored.lost.length + restored.elsewhere.length > 0
       ? exitCode.findings
       : exitCode.fine
-  if (isJson) {
-    const document = {
-      formatVersion: 1,
-      command: 'restore',
-      applied: !isDry,
-      missing,
-      lost: restored.lost,
-      ended: restored.ended,
-      elsewhere: restored.elsewhere,
-      exitCode: code,
-    }
-    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  } else output.out(asText(restored, isDry))
-  return code
+  const { lost, ended, elsewhere } = restored
+  const document = { applied: !isDry, missing, lost, ended, elsewhere }
+  return print(input, { command: 'restore', document, text: asText(restored, isDry), code })
 }
 
 function asText({ missing, lost, ended, elsewhere }: Restored, isDry: boolean): string {

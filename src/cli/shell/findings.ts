@@ -8,7 +8,7 @@ import { oneLine } from '../../cni/model/error.ts'
 import { exitCode as exitCodes, type Input, UsageError } from './command.ts'
 import type { Finding } from './document-schema.ts'
 import { nearestWord } from './nearest-word.ts'
-import { type Output, rowsOf } from './output.ts'
+import { print, rowsOf } from './output.ts'
 
 export type { Finding }
 
@@ -22,12 +22,6 @@ export function findingOf(found: Found, about: Diagnosis = diagnosis(found.id)):
   return defined({ severity, ...ofDoctor, cause: causes.join('; or '), cure, run, ...defined(found) }) as Finding
 }
 
-/** Writes the document of a command. Returns its exit code. */
-export function writeDocument(output: Output, command: string, body: object, exitCode: number): number {
-  output.out(`${JSON.stringify({ formatVersion: 1, command, ...body, exitCode }, undefined, 2)}\n`)
-  return exitCode
-}
-
 /** A diagnosis as `-o json` has it; `cause`: all causes as one text. */
 export function documentOf(about: Diagnosis): Readonly<Record<string, unknown>> {
   const { id, code, severity, group, meaning, causes, look, cure, run } = about
@@ -36,14 +30,17 @@ export function documentOf(about: Diagnosis): Readonly<Record<string, unknown>> 
 }
 
 /** `--list`: the diagnoses of a command's findings, a line each. */
-export function listDiagnoses({ isJson, output }: Input, command: string, all: readonly Diagnosis[]): number {
-  if (isJson) return writeDocument(output, command, { checks: all.map(documentOf) }, exitCodes.fine)
+export function listDiagnoses(input: Input, command: string, all: readonly Diagnosis[]): number {
   const lines = all.map(({ id, group, severity = 'error', meaning }) => {
     const place = group === undefined ? '' : `${group.padEnd(14)} `
     return `${place}${severity.padEnd(7)}  ${id.padEnd(26)}  ${meaning}\n`
   })
-  output.out(lines.join(''))
-  return exitCodes.fine
+  return print(input, {
+    command,
+    document: { checks: all.map(documentOf) },
+    text: lines.join(''),
+    code: exitCodes.fine,
+  })
 }
 
 /** The words of an option with commas between. Throws UsageError for one that is not known: it would say nothing. */

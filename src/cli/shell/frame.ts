@@ -3,7 +3,7 @@
 
 import { messageWithId, toCniError } from '../../cni/model/error.ts'
 import { type Command, exitCode, type Input, isJsonAsked, type Option, readInput, UsageError } from './command.ts'
-import type { Output } from './output.ts'
+import { type Output, print } from './output.ts'
 
 /** Runs a command with the arguments after its name. Returns the exit code; never rejects. */
 export async function runCommand(command: Command, words: readonly string[], output: Output): Promise<number> {
@@ -17,9 +17,8 @@ export async function runCommand(command: Command, words: readonly string[], out
 }
 
 /** Prints `text`, or with `-o json` the commands as a document. */
-export function printHelp({ isJson, output }: Input, text: string, commands: readonly Command[]): number {
-  output.out(isJson ? `${JSON.stringify(helpDocument(commands), undefined, 2)}\n` : text)
-  return exitCode.fine
+export function printHelp(input: Input, text: string, commands: readonly Command[]): number {
+  return print(input, { command: 'help', document: helpDocument(commands), text, code: exitCode.fine })
 }
 
 /** The failed command, and its output. */
@@ -32,8 +31,7 @@ interface About {
 /** Prints the error on stderr, and with `-o json` also as the document on stdout. Returns the exit code. */
 export function failed(thrown: unknown, { command, isJson, output }: About): number {
   const { exitCode: code, error, more } = thrown instanceof UsageError ? misused(thrown, command) : couldNotLook(thrown)
-  const document = { formatVersion: 1, command: command?.name ?? 'trestle', error, exitCode: code }
-  if (isJson) output.out(`${JSON.stringify(document, undefined, 2)}\n`)
+  if (isJson) print({ isJson, output }, { command: command?.name ?? 'trestle', document: { error }, text: '', code })
   output.err(`trestle: ${error.msg}\n${more}`)
   return code
 }
@@ -121,5 +119,5 @@ function helpDocument(commands: readonly Command[]) {
     options: Object.entries({ ...options, ...commonOptions }).map(([option, about]) => ({ name: option, ...about })),
     examples,
   }))
-  return { formatVersion: 1, command: 'help', commands: all, exitCode: exitCode.fine }
+  return { commands: all }
 }

@@ -5,8 +5,8 @@ import { isErrorId } from '../../cni/model/error-code.ts'
 import { diagnosisOf } from '../explain/recognise.ts'
 import type { Step } from '../probe/pods.ts'
 import { exitCode } from '../shell/command.ts'
-import { findingOf, painted, writeDocument } from '../shell/findings.ts'
-import type { Output } from '../shell/output.ts'
+import { findingOf, painted } from '../shell/findings.ts'
+import { type Output, print } from '../shell/output.ts'
 
 const statuses = { ok: 'ok', failed: 'fail', skipped: 'skip' } as const
 const symbols = { ok: 'ok  ', failed: 'FAIL', skipped: 'skip' } as const
@@ -51,9 +51,9 @@ export function openReport(title: string, isJson: boolean, output: Output) {
         ? []
         : [findingOf({ ...known, severity: 'error', on: what }, diagnosisOf(known.id))],
     )
-    if (isJson) return writeDocument(output, 'try', { title, checks, findings, counts }, exitCodeOf(steps))
-    output.out(`\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n`)
-    return exitCodeOf(steps)
+    const document = { title, checks, findings, counts }
+    const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n`
+    return print({ isJson, output }, { command: 'try', document, text, code: exitCodeOf(steps) })
   }
   return { add, close }
 }

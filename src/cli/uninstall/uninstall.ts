@@ -4,6 +4,7 @@
 import { openContext } from '../../commands/call/context.ts'
 import { type Uninstalled, uninstall } from '../../commands/verbs/uninstall.ts'
 import { type Command, exitCode, type Input } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
 import { requireRoot } from '../shell/self.ts'
 
 export const uninstallCommand: Command = {
@@ -23,18 +24,16 @@ export const uninstallCommand: Command = {
   run,
 }
 
-async function run({ values, isJson, output }: Input): Promise<number> {
+async function run(input: Input): Promise<number> {
+  const { values } = input
   requireRoot('uninstall', 'it reads the state and the rules of the node')
   const isApplied = values['apply'] === true
   const found = await uninstall(openContext(new AbortController().signal), isApplied)
   const isDone = isApplied && found.live.length === 0 && found.failures.length === 0
   const isNothing = found.live.length === 0 && found.removes.length === 0
   const code = isDone || isNothing ? exitCode.fine : exitCode.findings
-  if (isJson) {
-    const document = { formatVersion: 1, command: 'uninstall', applied: isApplied, ...found, exitCode: code }
-    output.out(`${JSON.stringify(document, undefined, 2)}\n`)
-  } else output.out(asText(found, isApplied, isDone))
-  return code
+  const document = { applied: isApplied, ...found }
+  return print(input, { command: 'uninstall', document, text: asText(found, isApplied, isDone), code })
 }
 
 function asText({ live, removes, stays, failures }: Uninstalled, isApplied: boolean, isDone: boolean): string {

@@ -3,6 +3,7 @@
 
 import { supportedVersions } from '../../cni/model/version.ts'
 import { type Command, exitCode } from '../shell/command.ts'
+import { print } from '../shell/output.ts'
 
 // build.mjs defines both; they are absent when the sources run unbundled.
 declare const TRESTLE_VERSION: string | undefined
@@ -29,13 +30,11 @@ export const versionCommand: Command = {
   description: 'Prints the version and the commit of this build, its Node, and the CNI versions it speaks.',
   options: {},
   examples: ['trestle version', 'trestle version -o json'],
-  run: ({ isJson, output }) => {
+  run: (input) => {
     const { version, commit } = buildInfo()
     const node = process.version.slice(1)
-    const build = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
-    const document = { formatVersion: 1, command: 'version', ...build, exitCode: exitCode.fine }
-    const text = [`${versionText()}, Node ${node}, ${process.arch}`, `CNI ${supportedVersions.join(', ')}`]
-    output.out(isJson ? `${JSON.stringify(document, undefined, 2)}\n` : `${text.join('\n')}\n`)
-    return exitCode.fine
+    const document = { version, commit, node, architecture: process.arch, cniVersions: supportedVersions }
+    const text = `${versionText()}, Node ${node}, ${process.arch}\nCNI ${supportedVersions.join(', ')}\n`
+    return print(input, { command: 'version', document, text, code: exitCode.fine })
   },
 }
