@@ -95,6 +95,6 @@ function unknown(word: string): UsageError {
   if (word.startsWith('-')) return new UsageError(`"${word}" is no command: the command comes first, then its options`)
   const names = commands.map((command) => command.name)
   const meant = nearestWord(word, names)
-  const hint = meant === undefined ? `there are ${names.join(', ')}` : `did you mean "${meant}"?`
+  const hint = meant === undefined ? `commands are ${names.join(', ')}` : `did you mean "${meant}"?`
   return new UsageError(`there is no command "${word}"; ${hint}`)
 }

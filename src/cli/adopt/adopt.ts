@@ -31,18 +31,18 @@ export const adoptCommand: Command = {
   name: 'adopt',
   words: '[FILE]',
   maxWords: 1,
-  summary: 'take over live pods of the upstream plugins, and clear what these left',
+  summary: 'take over live pods of the upstream plugins, and remove leaks of dead ones',
   description: [
-    'Reads what libcni remembers and what the kernel has, for the network of FILE, or for those in the',
-    'configuration directory. A pod whose namespace, addresses and host link are as remembered gets a record; its',
-    'host ports and masquerading move to the rules of trestle without a gap, its address stays reserved. Reservations',
-    'and rules of pods that are gone are cleared. Without --apply nothing is changed, and exit code 1 says that there',
-    'is something to do. A list of the upstream plugins is taken as `trestle convert` would write it; it is',
-    'applied only when it is named as FILE: put the converted list in its place at the same time.',
+    "Compares libcni's cache with the kernel, for the network of FILE or for all networks of the configuration",
+    'directory. A pod gets a record if namespace, addresses and host link match the cache; its host ports and',
+    "masquerade move to trestle's rules without a gap, and its addresses stay reserved. Reservations and rules of",
+    'dead pods are removed. Without --apply nothing changes, and exit code 1 means that --apply would change',
+    'something. adopt reads a list of the upstream plugins as `trestle convert` would write it. To apply such a list,',
+    'give it as FILE, and put the converted list in its place at the same time.',
   ].join('\n'),
   options: {
-    apply: { type: 'boolean', help: 'do it; without, only tell' },
-    'config-dir': { type: 'string', value: 'DIR', help: `where the lists are (default ${defaultDirectory})` },
+    apply: { type: 'boolean', help: 'take over and remove; without --apply only list' },
+    'config-dir': { type: 'string', value: 'DIR', help: `the directory of the lists (default ${defaultDirectory})` },
   },
   examples: ['trestle adopt', 'trestle adopt --apply', 'trestle adopt --apply /etc/cni/net.d/10-pods.conflist'],
   run,
@@ -55,7 +55,7 @@ async function run(input: Input): Promise<number> {
   if (named !== undefined) requireDirectory(named)
   const directory = named ?? defaultDirectory
   const targets = file === undefined ? targetsIn(directory) : [targetOf(file)]
-  requireRoot('adopt', 'it reads the state of the node and the namespaces of pods')
+  requireRoot('adopt', 'adopt reads the state of the node and the namespaces of pods')
   const how = { isApplied: values['apply'] === true, isNamed: file !== undefined }
   const entries = await withProgress(input.isJson, (progress) => adopt(targets, { ...how, progress }))
   const code = entries.every(({ status }) => done.includes(status)) ? exitCode.fine : exitCode.findings
@@ -68,7 +68,7 @@ async function run(input: Input): Promise<number> {
 function requireDirectory(path: string): void {
   const stat = statSync(path, { throwIfNoEntry: false })
   if (stat?.isDirectory() === true) return
-  const why = stat === undefined ? 'there is no such directory' : 'it is no directory'
+  const why = stat === undefined ? 'there is no such directory' : 'not a directory'
   throw new CniError('input-unreadable', `--config-dir ${path}: ${why}`)
 }
 

@@ -77,16 +77,17 @@ export async function addressesInUse(run: Run, progress: Progress): Promise<Read
 async function lookAtPod(run: Run, cached: CachedAttachment, links: ReadonlyMap<string, ObservedLink>): Promise<Found> {
   const record = findRecords(networkFiles(cached.network), keyOf(cached)).find((stored) => !stored.isPending)?.record
   if (record !== undefined) return { kind: 'ours', cached, record }
-  if (cached.netns === '') return { kind: 'unclear', cached, why: 'libcni did not keep its namespace' }
+  if (cached.netns === '') return { kind: 'unclear', cached, why: "libcni's cache has no namespace of the pod" }
   const identity = identityOfNetns(cached.netns)
   const state = netnsState(identity.path === '' ? { path: cached.netns, inode: 0 } : identity)
   if (state === 'gone') return { kind: 'gone', cached }
-  if (state === 'unknown') return { kind: 'unclear', cached, why: `${cached.netns} is no namespace seen from here` }
+  if (state === 'unknown')
+    return { kind: 'unclear', cached, why: `${cached.netns} is no network namespace of this machine` }
   const pod = (await linksOf(run, cached.netns, ['dev', cached.ifName])).get(cached.ifName)
   const host = links.get(endsOf(cached).host?.name ?? '')
   const why = mismatch(cached, pod, host)
   if (pod === undefined || host === undefined || why !== undefined)
-    return { kind: 'unclear', cached, why: why ?? 'its links are gone' }
+    return { kind: 'unclear', cached, why: why ?? 'the links of the pod are gone' }
   return { kind: 'live', cached, live: { cached, netns: identity, host, pod } }
 }
 
@@ -98,7 +99,7 @@ function mismatch(
 ): string | undefined {
   const ends = endsOf(cached)
   if (pod === undefined) return `${cached.ifName} is not in ${cached.netns}`
-  if (ends.host === undefined) return 'libcni did not keep its host link'
+  if (ends.host === undefined) return "libcni's cache has no host link of the pod"
   if (host === undefined) return `${ends.host.name} is not on the host`
   if (pod.kind !== 'veth' || host.kind !== 'veth') return `${pod.name} is no veth`
   if (pod.peerIndex !== host.index || host.peerIndex !== pod.index)

@@ -144,7 +144,7 @@ function sortOurs(
   const live = { cached, netns: record.netns, host, pod }
   try {
     const { conf } = adoptionOf(target, live, links)
-    const left: Entry = { ...entry, status: 'adopt', detail: 'has a record; rules of the upstream plugins are left' }
+    const left: Entry = { ...entry, status: 'adopt', detail: 'has a record; rules of the upstream plugins remain' }
     return { entry: left, taking: { live, conf, spec }, isRecorded: true }
   } catch {
     return { entry }

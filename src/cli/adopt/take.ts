@@ -37,7 +37,7 @@ export async function recordPod(context: CallContext, taking: Taking, network: N
   const files = networkFiles(conf.name)
   const intent = newRecord({ context, conf, key: spec.key }, live.netns)
   const record = { ...intent, adopted: { dataDir: dataDirOf(taking) } }
-  if (!writeIntent(files, record)) throw new CniError('attachment-busy', 'another call is working on it')
+  if (!writeIntent(files, record)) throw new CniError('attachment-busy', 'another call is working on this attachment')
   try {
     reserveAddresses(taking)
     // Never takes a reservation from another pod: a person has to look first.
@@ -105,7 +105,7 @@ function reserveAddresses({ spec, conf }: Taking): void {
     if (reserveAddress(files, pendingFile(files, spec.key), bare)) continue
     const holder = holderOf(files, bare)
     if (holder !== undefined && sameKey(holder.key, spec.key)) continue
-    const whose = holder === undefined ? 'someone else' : describeHolder(holder)
+    const whose = holder === undefined ? 'another pod' : describeHolder(holder)
     throw new CniError('address-reserved', `${bare} is reserved by ${whose}`)
   }
 }

@@ -43,12 +43,12 @@ function convertPortmap(plugin: Json): Converted {
       ...lost.map((key) =>
         warning(
           `portmap.${key}`,
-          `${JSON.stringify(lookUp(plugin, key))} are matches of iptables and left out, ` +
-            `so host ports are open to more: ` +
-            'write them as nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]',
+          `the iptables matches ${JSON.stringify(lookUp(plugin, key))} are left out, ` +
+            'so more clients reach the host ports: ' +
+            'write nftables matches, like ["ip", "saddr", "!=", "10.0.0.0/8"]',
         ),
       ),
-      ...(unread === undefined ? [] : [note('portmap.masqAll', `${unread}, so that it is false here`)]),
+      ...(unread === undefined ? [] : [note('portmap.masqAll', `${unread}: the converted value is false`)]),
       ...markRemarks(plugin),
       ...backendRemarks(plugin, 'portmap'),
       ...unknownRemarks(plugin, {
@@ -61,8 +61,8 @@ function convertPortmap(plugin: Json): Converted {
 
 /** The reason why the plugin ignores `masqAll` (portmap_iptables.go, portmap_nftables.go); undefined if it does not. */
 function whyMasqAllUnread(plugin: Json): string | undefined {
-  if (lookUp(plugin, 'snat') === false) return 'the plugin does not read it with "snat": false'
-  return lookUp(plugin, 'backend') === 'nftables' ? 'the plugin does not read it with backend nftables' : undefined
+  if (lookUp(plugin, 'snat') === false) return 'the plugin ignores masqAll with "snat": false'
+  return lookUp(plugin, 'backend') === 'nftables' ? 'the plugin ignores masqAll with backend nftables' : undefined
 }
 
 /** Keys of the packet mark by which the iptables backend selects packets for masquerade; trestle marks no packet. */
@@ -97,13 +97,13 @@ function convertFirewall(plugin: Json): Converted {
       // A chain with a custom name has an administrator's rules; the backend firewalld has no chain.
       (admin === '' || lookUp(plugin, 'backend') === 'firewalld' ? note : warning)(
         'firewall.iptablesAdminChainName',
-        `rules in ${chain} are not passed by pods any more: put them into FORWARD, where trestle's accept stands ` +
-          'behind them',
+        `packets of pods no longer pass the rules in ${chain}: put these rules into FORWARD, where trestle's accept ` +
+          'stands behind them',
       ),
       note(
         'firewall.hostAccept',
-        'as there, pods get answers and their host ports; "auto" also lets in new connections from ' +
-          'nonMasqueradeCIDRs and acceptFrom',
+        'accepts packets from pods, answers and host ports, like the firewall plugin; "auto" also accepts new ' +
+          'connections from nonMasqueradeCIDRs and acceptFrom',
       ),
       ...backendRemarks(plugin, 'firewall'),
       ...unknownRemarks(plugin, {
@@ -123,7 +123,9 @@ function convertTuning(plugin: Json): Converted {
     keys: args === undefined || args === null ? keys : { ...keys, args },
     remarks: [
       ...remarks,
-      ...(isDir ? [note('tuning.dataDir', 'left out: nothing has to be kept, the interface goes with the pod')] : []),
+      ...(isDir
+        ? [note('tuning.dataDir', 'left out: the interface goes with the pod, so trestle keeps no backup')]
+        : []),
     ],
   }
 }
@@ -149,9 +151,7 @@ function convertByName(
 function backendRemarks(plugin: Json, type: string): readonly Remark[] {
   const backend = lookUp(plugin, 'backend')
   if (backend === undefined || backend === null || backend === '') return []
-  return [
-    note(`${type}.backend`, `"${String(backend)}" is left out: rules are always nftables, in tables of trestle's own`),
-  ]
+  return [note(`${type}.backend`, `"${String(backend)}" is left out: trestle writes nftables rules, in its own tables`)]
 }
 
 /** True for iptables matches; like upstream, the first token decides. */

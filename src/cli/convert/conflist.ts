@@ -96,7 +96,7 @@ function partsOf(plugins: readonly Json[], isHeadOurs: boolean): Omit<Split, 'be
       continue
     }
     if (after.length > 0)
-      remarks.push(note(type, `is done before ${after.map(typeOf).join(', ')} now, which came first`))
+      remarks.push(note(type, `is now done before ${after.map(typeOf).join(', ')}, after which it came`))
     parts.push(plugin)
   }
   return { parts, after, remarks }
@@ -124,7 +124,7 @@ function valueRemarks(plugin: Json): readonly Remark[] {
   return ['runtimeConfig', 'prevResult'].flatMap((key) => {
     const value = lookUp(plugin, key)
     if (value === undefined || value === null) return []
-    const cure = 'write what every pod is to have as keys of its own, like "bandwidth": {…}'
+    const cure = 'write values for every pod as keys of the configuration, like "bandwidth": {…}'
     const text = `${JSON.stringify(value)} is left out: ${cure}`
     return [warning(`${type}.${key}`, text)]
   })
@@ -183,18 +183,18 @@ function typeOf(plugin: Json): unknown {
 function notConvertible(head: Json | undefined, plugins: readonly Json[]): CniError {
   const type = head === undefined ? 'nothing' : String(typeOf(head))
   if (plugins.some((plugin) => isOwnType(typeOf(plugin)))) {
-    const details = 'trestle does what a second entry would do in its first one: put the keys there'
+    const details = 'put the keys of a second entry into the entry of trestle'
     return new CniError('list-not-convertible', 'the list has trestle already', { details })
   }
   if (converterOf(type) !== undefined) {
     const details = 'put the plugin that makes the interface first'
-    const message = `"${type}" is first, and works on the interface of a plugin before it`
+    const message = `"${type}" is first, but needs the interface of an earlier plugin`
     return new CniError('list-not-convertible', message, { details })
   }
   return new CniError('list-not-convertible', `nothing in this list of "${type}" can be converted`, {
     details:
-      'converted are bridge, ptp and macvlan (without linkInContainer, and without portmap, bandwidth or firewall ' +
-      'behind it), and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
+      'trestle replaces bridge, ptp and macvlan (without linkInContainer, and without portmap, bandwidth or firewall ' +
+      'behind macvlan), and behind any plugin portmap, firewall, bandwidth, tuning and sbr',
   })
 }
 
@@ -220,6 +220,6 @@ function nestedKeyRemarks(trestle: Readonly<Record<string, unknown>>): readonly 
     if (steps.length < 2 || severity === 'note') return []
     const [, meant] = /did you mean (".*?")/.exec(message) ?? []
     const hint = meant === undefined ? '' : `; ${meant} may be meant`
-    return [warning(keyPathOf(steps), `does nothing: neither upstream's plugin nor trestle knows this key${hint}`)]
+    return [warning(keyPathOf(steps), `has no effect: neither the upstream plugin nor trestle knows this key${hint}`)]
   })
 }

@@ -97,7 +97,7 @@ export function unknownRemarks(plugin: Json, about: { type: string; known: reado
 
 function mtuRemarks(plugin: Json, type: string): readonly Remark[] {
   if ((lookUp(plugin, 'mtu') ?? 0) !== 0) return []
-  const text = 'was not given, which is 1500 there; "auto" follows the interfaces with a default route'
+  const text = 'was not given, and the plugin defaults to 1500; "auto" follows the interfaces with a default route'
   return [note(`${type}.mtu`, text)]
 }
 
@@ -107,8 +107,8 @@ function vlanRemarks(plugin: Json): readonly Remark[] {
   const isGiven = (lookUp(plugin, 'preserveDefaultVlan') ?? undefined) !== undefined
   if (vlan === 0 || vlan === 1 || isGiven) return []
   const text =
-    'was not given: false, as in plugins 1.9.1, so that ports leave VLAN 1; for older ones it is true: write true to ' +
-    'keep what these did'
+    'was not given: the new value is false, as in plugins 1.9.1, and takes ports out of VLAN 1; older plugins left ' +
+    'them in: write true to keep that'
   return [note('bridge.preserveDefaultVlan', text)]
 }
 
@@ -116,13 +116,13 @@ function vlanRemarks(plugin: Json): readonly Remark[] {
 function ipamRemarks(ipam: unknown): readonly Remark[] {
   const type = typeof ipam === 'object' && ipam !== null ? lookUp(ipam as Json, 'type') : undefined
   if (type === undefined || type === '' || inProcess.includes(type)) return []
-  return [note('ipam.type', `"${String(type)}" stays a plugin of its own, called through CNI_PATH`)]
+  return [note('ipam.type', `trestle calls the plugin "${String(type)}" through CNI_PATH`)]
 }
 
 function backendRemarks(plugin: Json, type: string): readonly Remark[] {
   const backend = lookUp(plugin, 'ipMasqBackend')
   if (backend === undefined || backend === null || backend === '') return []
-  const text = `"${String(backend)}": masquerading is always by nftables, in tables of trestle's own`
+  const text = `"${String(backend)}" is left out: trestle masquerades with nftables, in its own tables`
   return [note(`${type}.ipMasqBackend`, text)]
 }
 
@@ -167,13 +167,13 @@ const usualQueue = 1000
 function queueRemarks(plugin: Json): readonly Remark[] {
   const packets = lookUp(plugin, 'bcqueuelen') ?? 0
   if (packets === 0 || packets === usualQueue) return []
-  const why = `trestle has no such key, the queue of broadcasts holds the kernel's ${usualQueue} packets`
+  const why = `trestle has no such key, and the broadcast queue holds the kernel's ${usualQueue} packets`
   return [warning('macvlan.bcqueuelen', `${JSON.stringify(packets)} is left out: ${why}`)]
 }
 
 function macRemarks(plugin: Json): readonly Remark[] {
   const mac = lookUp(plugin, 'mac')
   if (mac === undefined || mac === null || mac === '') return []
-  const why = `it would be every pod's; for one of its own declare the capability "mac"`
+  const why = `every pod would get this MAC; for a MAC of its own declare the capability "mac"`
   return [warning('macvlan.mac', `${JSON.stringify(mac)} is left out: ${why}`)]
 }

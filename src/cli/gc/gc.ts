@@ -22,30 +22,30 @@ export const gcCommand: Command = {
   name: 'gc',
   words: '',
   maxWords: 0,
-  summary: 'collect what dead pods left: addresses, ports, links, rules',
+  summary: 'collect garbage of dead pods: addresses, ports, links, rules',
   description: [
-    'Judges every attachment of every network. Collected is only what the runtime does not list, whose network',
-    'namespace is gone, and which is older than five minutes; an unlisted one whose namespace exists is told and',
-    'stays. Collected are also reservations of lost records and damaged files that no pod can have, and links and',
-    'rules of trestle that no record names; what a pod without a record may use is told and stays. Runtimes are',
-    'asked over CRI, and containerd for the containers of ctr and nerdctl. Without --apply nothing changes, and exit',
-    'code 1 says that there is something to collect or to look at.',
+    'Judges every attachment of every network. gc collects an attachment if no runtime lists it, its network namespace',
+    'is gone, and it is older than five minutes. gc reports and keeps an unlisted attachment whose namespace exists.',
+    'gc also collects reservations of lost records, damaged files that no pod can have, and links and rules of trestle',
+    'without a record; it reports and keeps any that a pod without a record may use. gc asks runtimes over CRI, and',
+    'containerd also for containers of ctr and nerdctl. Without --apply nothing changes, and exit code 1 means that',
+    'there is garbage, or an attachment to look at.',
   ].join('\n'),
   options: {
-    apply: { type: 'boolean', help: 'collect; without it only tell' },
+    apply: { type: 'boolean', help: 'collect; without --apply only list' },
     'runtime-endpoint': {
       type: 'string',
       value: 'SOCKET',
-      help: 'the socket of the runtime to ask; default: all that are found',
+      help: "the runtime's socket; default: all sockets of this node's runtimes",
     },
-    'no-runtime': { type: 'boolean', help: 'go by network namespaces alone' },
+    'no-runtime': { type: 'boolean', help: 'ask no runtime: judge by network namespaces alone' },
   },
   examples: ['trestle gc', 'trestle gc --apply', 'trestle gc -o json --runtime-endpoint unix:///run/crio/crio.sock'],
   run,
 }
 
 async function run(input: Input): Promise<number> {
-  requireRoot('gc', 'it reads the state of the node')
+  requireRoot('gc', 'gc reads the state of the node')
   const swept = await withProgress(input.isJson, (progress) => sweep(askedIn(input), progress))
   const code = exitCodeFor(swept)
   return print(input, { command: 'gc', document: asDocument(swept), text: asText(swept), code })
@@ -146,7 +146,7 @@ function asText({ verdicts, reservations, orphans, inTheWay, collected, failures
     .filter(({ verdict }) => verdict !== 'keep')
     .map(({ reservation, verdict, why }) => `  ${verdict.padEnd(7)}  ${reservationText(reservation)}: ${why}\n`)
   const unnamed = orphans.map(({ orphan, verdict, why }) => `  ${verdict.padEnd(7)}  ${orphanText(orphan)}: ${why}\n`)
-  const paths = inTheWay.map((path) => `  collect  ${path}: no directory, though one belongs there\n`)
+  const paths = inTheWay.map((path) => `  collect  ${path}: not a directory, and in the way of one\n`)
   const pending = failures.map((failure) => `  pending  ${failure}\n`)
   const all = [...verdicts, ...reservations, ...orphans]
   const count = (verdict: Verdict['verdict']) => all.filter((each) => each.verdict === verdict).length

@@ -56,6 +56,6 @@ async function listAll(socket: string): Promise<readonly string[]> {
 
 function silent(endpoint: string, why: string): CniError {
   const details =
-    'name the socket of a runtime that runs, like unix:///run/containerd/containerd.sock, or use --no-runtime'
+    'name the socket of a running runtime, like unix:///run/containerd/containerd.sock, or use --no-runtime'
   return new CniError('runtime-silent', `the runtime at ${endpoint} does not answer: ${why}`, { details })
 }

@@ -31,12 +31,12 @@ const capabilityOptions = {
   port: {
     type: 'string',
     value: 'HOST:POD[/tcp|udp|sctp]',
-    help: 'with these host ports, commas between, like 8080:80,53:53/udp',
+    help: 'add host ports, separated by commas, like 8080:80,53:53/udp',
   },
   bandwidth: {
     type: 'string',
     value: 'INGRESS[/EGRESS]',
-    help: 'with these limits in bits a second, like 10M or 10M/500k',
+    help: 'add limits in bits per second, like 10M or 10M/500k',
   },
 } as const satisfies Readonly<Record<string, Option>>
 
@@ -44,19 +44,18 @@ export const planCommand: Command = {
   name: 'plan',
   words: '[FILE]',
   maxWords: 1,
-  summary: 'print what an ADD or DEL would run, without running it',
+  summary: 'print the operations of an ADD or DEL, and run nothing',
   description: [
     'Reads a .conflist or .conf file (standard input without FILE) and prints the operations of the first ADD of',
-    'its first trestle plugin: what each is for, and the text that `ip` and `nft` would get. Nothing is run or looked',
-    'at: the addresses are the first of each range, the container is "example", an "auto" MTU is 1500. Behind another',
-    'plugin, prevResult is taken from the file, or is an interface with 192.0.2.2/24; another IPAM plugin answers',
-    'that too.',
-    'With --del: those of the DEL of that attachment, where its namespace is still there.',
+    "its first trestle plugin: each operation's purpose, and the input of `ip` and `nft`. plan runs nothing and does",
+    'not look at the node: addresses are the first of each range, the container is "example", an "auto" MTU is 1500.',
+    "A chained trestle gets the file's prevResult, or an interface with 192.0.2.2/24; another IPAM plugin answers",
+    'with the same address. With --del: the operations of the DEL of that attachment, with its namespace still there.',
   ].join('\n'),
   options: {
-    del: { type: 'boolean', help: 'the DEL of the attachment, not its ADD' },
-    later: { type: 'boolean', help: "the ADD of a later pod, not the network's first" },
-    flushed: { type: 'boolean', help: 'the ADD of a later pod after somebody flushed the rules' },
+    del: { type: 'boolean', help: 'plan the DEL of the attachment instead of its ADD' },
+    later: { type: 'boolean', help: "plan the ADD of a later pod instead of the network's first" },
+    flushed: { type: 'boolean', help: 'plan the ADD of a later pod after a flush of the rules' },
     ...capabilityOptions,
   },
   examples: [
@@ -99,7 +98,7 @@ function run(input: Input): number {
 /** The call that the options select. Throws UsageError for two calls. */
 function plannedBy(values: Input['values']): Planned {
   const [first, second] = (['later', 'flushed', 'del'] as const).filter((name) => values[name] === true)
-  if (second !== undefined) throw new UsageError(`--${first} and --${second} are two calls: use one of them`)
+  if (second !== undefined) throw new UsageError(`--${first} and --${second} select different calls: use only one`)
   if (first === undefined) return 'first'
   return first === 'del' ? 'DEL' : first
 }
@@ -172,7 +171,7 @@ function checkDeclared(plugin: PluginConf, capabilityArgs: Readonly<Record<strin
   if (missing === undefined) return
   const option = missing === 'portMappings' ? '--port' : '--bandwidth'
   throw new UsageError(
-    `${option}: the configuration has no "capabilities": {"${missing}": true}, so no runtime sends it`,
+    `${option}: the configuration has no "capabilities": {"${missing}": true}, so a runtime sends no ${missing}`,
   )
 }
 

@@ -13,14 +13,14 @@ export const restoreCommand: Command = {
   maxWords: 0,
   summary: 'rebuild bridges, ports, rules and limits from state after a flush',
   description: [
-    'Compares the state of every network with the host and makes what is missing: bridges and their ports, nftables',
-    'rules, bandwidth limits, forwarding. What holds is left alone; running it twice changes nothing. With --dry-run',
-    'it only tells: exit code 1 when something is missing. Exit code 1 also for an interface that is lost',
-    'while its pod lives; of a pod whose namespace is gone DEL or `trestle gc` removes what is left.',
+    'Compares the state of every network with the host and makes missing parts again: bridges and their ports,',
+    'nftables rules, bandwidth limits, forwarding. restore leaves intact parts alone, and a second run changes',
+    'nothing. With --dry-run it only lists missing parts, with exit code 1. Exit code 1 also means that a live pod',
+    'has lost its interface. DEL or `trestle gc` removes the rest of a pod whose namespace is gone.',
   ].join('\n'),
   options: {
-    'dry-run': { type: 'boolean', help: 'tell what is missing, change nothing' },
-    'systemd-unit': { type: 'boolean', help: 'print a unit that runs this after a firewall was started or reloaded' },
+    'dry-run': { type: 'boolean', help: 'list missing parts, change nothing' },
+    'systemd-unit': { type: 'boolean', help: 'print a unit that runs restore after a firewall starts or reloads' },
   },
   examples: [
     'trestle restore',
@@ -38,7 +38,7 @@ async function run(input: Input): Promise<number> {
     const unit = restoreUnit([file, ...args, 'restore'])
     return print(input, { command: 'restore', document: { unit }, text: unit, code: exitCode.fine })
   }
-  requireRoot('restore', 'it reads the state and the rules of the node')
+  requireRoot('restore', 'restore reads the state and the rules of the node')
   const isDry = values['dry-run'] === true
   const restored = await restore(openContext(new AbortController().signal), !isDry)
   const { missing } = restored
@@ -55,9 +55,9 @@ function asText({ missing, lost, ended, elsewhere }: Restored, isDry: boolean): 
   const verb = isDry ? 'missing ' : 'restored'
   const lines = [
     ...missing.map((text) => `  ${verb}  ${text}\n`),
-    ...lost.map((text) => `  lost      ${text}: its interface is gone, the pod must be made anew\n`),
-    ...ended.map((text) => `  ended     ${text}: its namespace is gone; DEL or trestle gc removes what is left\n`),
-    ...elsewhere.map((text) => `  left      ${text}: it is of another host network namespace\n`),
+    ...lost.map((text) => `  lost      ${text}: the interface is gone, recreate the pod\n`),
+    ...ended.map((text) => `  ended     ${text}: the namespace is gone; DEL or trestle gc removes the rest\n`),
+    ...elsewhere.map((text) => `  left      ${text}: belongs to another host network namespace\n`),
   ]
   const more = ended.length === 0 ? '' : `, ${ended.length} ended`
   return `${lines.join('')}${missing.length} ${verb.trim()}, ${lost.length} lost${more}\n`
@@ -77,7 +77,7 @@ export function restoreUnit(words: readonly string[]): string {
   const command = words.map(quoted).join(' ')
   const all = firewalls.join(' ')
   return `[Unit]
-Description=Pod networks made again after a firewall flushed their rules
+Description=Restore pod networks after a firewall flushed their rules
 After=${all}
 PartOf=${all}
 ReloadPropagatedFrom=${all}

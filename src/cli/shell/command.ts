@@ -56,7 +56,7 @@ export function readInput(command: Command, args: readonly string[], output: Out
   const format = values['output'] ?? 'text'
   if (format !== 'text' && format !== 'json') throw new UsageError(`--output ${format}: use text or json`)
   const surplus = positionals[command.maxWords]
-  if (surplus !== undefined) throw new UsageError(`"${surplus}" is one word too many`)
+  if (surplus !== undefined) throw new UsageError(`unexpected argument "${surplus}"`)
   return { words: positionals, values, isJson: format === 'json', output }
 }
 
@@ -84,6 +84,6 @@ function unknownOption(message: string, options: Command['options']): string {
   const meant = given.startsWith('--') ? nearestWord(given, names) : undefined
   return (
     `there is no option "${given}"; ` +
-    `${meant === undefined ? `there are ${names.join(', ')}` : `did you mean ${meant}?`}`
+    `${meant === undefined ? `options are ${names.join(', ')}` : `did you mean ${meant}?`}`
   )
 }

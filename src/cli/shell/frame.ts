@@ -63,7 +63,7 @@ export function overview(commands: readonly Command[]): string {
   const width = Math.max(...commands.map((command) => usageOf(command).length))
   return [
     'trestle is a CNI plugin: one executable that gives a pod its network.',
-    'A container runtime starts it with CNI_COMMAND set; people start it with a command:',
+    'A container runtime starts trestle with CNI_COMMAND; people start trestle with a command:',
     '',
     ...commands.map((command) => `  trestle ${usageOf(command).padEnd(width)}   ${command.summary}`),
     '',

@@ -10,12 +10,12 @@ import { standardOutput } from './output.ts'
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
-  EISDIR: 'it is a directory, and one file is needed',
+  EISDIR: 'a directory, where a file is needed',
   EACCES: 'permission denied: run it as root',
   EPERM: 'permission denied',
 }
 
-const pipeHint = 'give it as standard input, -'
+const pipeHint = 'pass the text on standard input, with -'
 
 /** True for a named pipe, whose open(2) would wait for a writer forever. A shell's <(…) has no such name. */
 function isNamedPipe(file: string): boolean {
@@ -26,7 +26,7 @@ function isNamedPipe(file: string): boolean {
 export function readInputText(file: string): string {
   if (file === '-' && isatty(0)) standardOutput().err('trestle: reading standard input, to its end (Ctrl-D)\n')
   try {
-    if (isNamedPipe(file)) throw new CniError('input-unreadable', `cannot read ${file}: it is a pipe; ${pipeHint}`)
+    if (isNamedPipe(file)) throw new CniError('input-unreadable', `cannot read ${file}: a named pipe; ${pipeHint}`)
     return readFileSync(file === '-' ? 0 : file, 'utf8')
   } catch (cause) {
     throw cause instanceof CniError ? cause : unreadable(file, cause)

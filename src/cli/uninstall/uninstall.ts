@@ -11,22 +11,22 @@ export const uninstallCommand: Command = {
   name: 'uninstall',
   words: '',
   maxWords: 0,
-  summary: 'remove what trestle made of the machine: bridges, rules, state',
+  summary: "remove all of trestle's own on this machine: bridges, rules, state",
   description: [
-    'Removes the bridges that trestle made, its nftables tables, its accepts in chains of others, what dead pods',
-    'left, and its state. Remove the configuration first, then the pods: while a pod is attached nothing is removed.',
-    'Configuration, executable and the unit trestle-restore.service are removed by whoever put them there; the unit',
-    'is named where it is found. Without --apply nothing changes, and exit code 1 says that there is something to',
+    'Removes the bridges that trestle made, its nftables tables, its accepts in foreign chains, garbage of dead pods,',
+    'and its state. Remove the configuration first, then the pods: while a pod is attached, uninstall removes nothing.',
+    'Remove configuration, executable and the unit trestle-restore.service yourself; uninstall prints the command for',
+    'the unit, if it exists. Without --apply nothing changes, and exit code 1 means that there is something to',
     'remove.',
   ].join('\n'),
-  options: { apply: { type: 'boolean', help: 'remove; without it only tell' } },
+  options: { apply: { type: 'boolean', help: 'remove; without --apply only list' } },
   examples: ['trestle uninstall', 'trestle uninstall --apply', 'trestle uninstall -o json'],
   run,
 }
 
 async function run(input: Input): Promise<number> {
   const { values } = input
-  requireRoot('uninstall', 'it reads the state and the rules of the node')
+  requireRoot('uninstall', 'uninstall reads the state and the rules of the node')
   const isApplied = values['apply'] === true
   const found = await uninstall(openContext(new AbortController().signal), isApplied)
   const isDone = isApplied && found.live.length === 0 && found.failures.length === 0

@@ -27,7 +27,7 @@ export const versionCommand: Command = {
   words: '',
   maxWords: 0,
   summary: 'print the version, the commit and the CNI versions',
-  description: 'Prints the version and the commit of this build, its Node, and the CNI versions it speaks.',
+  description: 'Prints version and commit of this build, its Node version, and the supported CNI versions.',
   options: {},
   examples: ['trestle version', 'trestle version -o json'],
   run: (input) => {

@@ -41,18 +41,18 @@ describe('usage errors', () => {
   it.each([
     [['nonsense'], 'there is no command "nonsense"'],
     [['help', 'nonsense'], 'there is no command "nonsense"'],
-    [['nonsense'], 'there are try, lint,'],
+    [['nonsense'], 'commands are try, lint,'],
     [['lnit'], 'did you mean "lint"?'],
     [['-o', 'yaml'], '"-o" is no command: the command comes first'],
-    [['help', 'try', 'lint'], '"lint" is one word too many'],
-    [['plan', '--later', '--del', '/dev/null'], '--later and --del are two calls: use one of them'],
-    [['plan', '--flushed', '--later', '/dev/null'], '--later and --flushed are two calls: use one of them'],
-    [['plan', '--del', '--flushed', '/dev/null'], '--flushed and --del are two calls: use one of them'],
-    [['version', '--bogus'], 'there is no option "--bogus"; there are --output, --help'],
+    [['help', 'try', 'lint'], 'unexpected argument "lint"'],
+    [['plan', '--later', '--del', '/dev/null'], '--later and --del select different calls: use only one'],
+    [['plan', '--flushed', '--later', '/dev/null'], '--later and --flushed select different calls: use only one'],
+    [['plan', '--del', '--flushed', '/dev/null'], '--flushed and --del select different calls: use only one'],
+    [['version', '--bogus'], 'there is no option "--bogus"; options are --output, --help'],
     [['gc', '--aply'], 'there is no option "--aply"; did you mean --apply?'],
-    [['gc', '-x'], 'there is no option "-x"; there are --apply'],
+    [['gc', '-x'], 'there is no option "-x"; options are --apply'],
     [['gc', '--apply=yes'], "Option '--apply' does not take an argument"],
-    [['version', 'word'], '"word" is one word too many'],
+    [['version', 'word'], 'unexpected argument "word"'],
     [['version', '-o', 'yaml'], '--output yaml: use text or json'],
     [['version', '-o'], 'argument missing'],
     [['explain', 'abc'], '"abc" is no error code'],
@@ -67,7 +67,7 @@ describe('usage errors', () => {
 describe('what is named and cannot be looked at', () => {
   it.each([
     [['adopt', '--config-dir', '/nonexistent'], '--config-dir /nonexistent: there is no such directory'],
-    [['adopt', '--config-dir', '/dev/null'], '--config-dir /dev/null: it is no directory'],
+    [['adopt', '--config-dir', '/dev/null'], '--config-dir /dev/null: not a directory'],
     [['adopt', '/nonexistent'], 'cannot read /nonexistent: there is no such file'],
   ])('%j exits 3 and says why on stderr', async (args, message) => {
     const { code, stdout, stderr } = await runCli(args)
@@ -150,7 +150,7 @@ describe('a file that is no configuration', () => {
 
   it('a directory is said to be one', async () => {
     expect((await runCli(['plan', directory])).stderr).toBe(
-      `trestle: cannot read ${directory}: it is a directory, and one file is needed [input-unreadable]\n`,
+      `trestle: cannot read ${directory}: a directory, where a file is needed [input-unreadable]\n`,
     )
   })
 

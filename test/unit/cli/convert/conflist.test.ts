@@ -133,7 +133,9 @@ describe('convert', () => {
     )
     const firewall = { ingressPolicy: 'open', hostAccept: 'established', firewalldZone: 'pods' }
     expect(first).toMatchObject({ firewall })
-    expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain('pods get answers')
+    expect(remarks.find(({ about }) => about === 'firewall.hostAccept')?.text).toContain(
+      'accepts packets from pods, answers and host ports',
+    )
     expect(warnings).toEqual([])
   })
 
@@ -311,7 +313,7 @@ describe('convert', () => {
 
   it('says what becomes of the queue of broadcasts of macvlan, where it is not the usual one', () => {
     const remarksOf = (bcqueuelen: number) => converted({ type: 'macvlan', bcqueuelen, ipam })
-    const text = "500 is left out: trestle has no such key, the queue of broadcasts holds the kernel's 1000 packets"
+    const text = "500 is left out: trestle has no such key, and the broadcast queue holds the kernel's 1000 packets"
     expect(remarksOf(500).warnings[0]).toEqual({ level: 'warning', about: 'macvlan.bcqueuelen', text })
     expect([0, 1000].map((each) => remarksOf(each).remarks)).toEqual([[], []])
   })

@@ -28,7 +28,7 @@ async function errorsOf(lines: readonly string[]) {
 describe('the log', () => {
   it.each([
     ['is not there', '/none', 'there is no such file'],
-    ['is a directory', '', 'it is a directory, and one file is needed'],
+    ['is a directory', '', 'a directory, where a file is needed'],
   ])('is not taken for one without errors where its file %s', async (_, name, why) => {
     await expect(readLog(noTools, nowMs, `${root}${name}`)).rejects.toThrow(`cannot read ${root}${name}: ${why}`)
   })

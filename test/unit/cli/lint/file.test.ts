@@ -91,7 +91,7 @@ describe('trestle lint FILE', () => {
       execFileSync('mkfifo', [`${directory}/net.conf`])
       const { code, stderr } = await runCli(['lint', `${directory}/net.conf`, '--bin-dir', '/nonexistent/bin'])
       expect(code).toBe(3)
-      expect(stderr).toContain('net.conf: it is a pipe; give it as standard input, -')
+      expect(stderr).toContain('net.conf: a named pipe; pass the text on standard input, with -')
     } finally {
       rmSync(directory, { recursive: true })
     }
