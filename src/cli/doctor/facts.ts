@@ -158,6 +158,8 @@ export interface StateFacts {
   readonly inTheWay: readonly string[]
   readonly damaged: readonly string[]
   readonly ports: readonly { readonly port: string; readonly listener: string; readonly pod: string }[]
+  /** Services of IPVS whose address and port a pod's host port has. */
+  readonly caught: readonly { readonly port: string; readonly service: string; readonly pod: string }[]
   readonly mtus: readonly { readonly pod: string; readonly mtu: number }[]
   readonly uplinkMtu?: number
   /** Pods that have a network of trestle, by network. */

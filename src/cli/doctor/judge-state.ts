@@ -21,6 +21,7 @@ export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly 
     ...ofPods(state),
     ...orphansAndPending(state),
     ...ports(state),
+    ...caught(state),
     ...mtus(state),
   ].map(findingOf)
 }
@@ -152,6 +153,14 @@ function ports({ ports: taken }: StateFacts): readonly Found[] {
     const message = `it goes to ${pod}, and a process of the node listens on ${listener}`
     const cure = `\`ss -lnp sport = :${number}\` names the process: give one of them another port`
     return { id: 'port-taken', on: port, message, cure }
+  })
+}
+
+function caught({ caught: services }: StateFacts): readonly Found[] {
+  return [...Map.groupBy(services, ({ port }) => port)].map(([port, all]) => {
+    const pods = [...new Set(all.map(({ pod }) => pod))]
+    const message = `it goes to ${pods.join(', ')}, also where it is for ${few(all.map(({ service }) => service))}`
+    return { id: 'ipvs-service-caught', on: port, message }
   })
 }
 

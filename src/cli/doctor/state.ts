@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // State against the kernel: what `restore` and `gc` would do, without doing it, and what pods have inside.
 
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { ownType } from '../../cni/model/own-type.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { observeFor } from '../../commands/call/observe-ops.ts'
@@ -15,6 +15,7 @@ import type { ObservedNamespace } from '../../plan/model/observed.ts'
 import type { Op } from '../../plan/model/op.ts'
 import { type AttachmentRecord, describeHolder, sameKey } from '../../plan/model/record.ts'
 import { expectedBy, expectedOps, withLaterMtu } from '../../plan/order/expected.ts'
+import { catches, readIpvsServices } from '../../plan/rules/ipvs.ts'
 import { cachedTypes, isPartOurs, mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
 import { namesIn } from '../../system/files/files.ts'
 import { stateRoot } from '../../system/files/state.ts'
@@ -57,7 +58,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
   const { parts, elsewhere } = await restore(context, false)
   const pods = live.filter(({ spec, key }) => spec !== undefined && key.role !== 'ipam')
   const isLive = (spec: { readonly key: AttachmentRecord['key'] }) => live.find(({ key }) => sameKey(key, spec.key))
-  const mtu = uplinkMtu()
+  const mtu = uplinkMtu(pods.every(isIpv4Only) ? 'IPv4' : 'any')
   const inside = await lookIntoPods(context, pods.slice(0, mostPods))
   return {
     differences: parts.differences.map(asDifference),
@@ -76,6 +77,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     inTheWay: misplaced(),
     damaged: namesIn(`${stateRoot()}/damaged`).map((name) => `${stateRoot()}/damaged/${name}`),
     ports: live.flatMap(listeners),
+    caught: caughtServices(live),
     mtus: live.flatMap((record) => {
       const { spec } = record
       return spec?.host === undefined ? [] : [{ pod: describeHolder(record), mtu: spec.mtu }]
@@ -83,6 +85,10 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
     ...(mtu === undefined ? {} : { uplinkMtu: mtu }),
     podsOf: countByNetwork(live),
   }
+}
+
+function isIpv4Only({ spec }: AttachmentRecord): boolean {
+  return spec?.ips.every(({ address }) => !address.includes(':')) === true
 }
 
 function asDifference({ op, found }: { readonly op: Op; readonly found: readonly string[] }): Difference {
@@ -133,6 +139,23 @@ function nameOf(record: AttachmentRecord): PodName {
 function listeners(record: AttachmentRecord) {
   const found = findListeners(record.spec?.hostPorts?.ports ?? []).map(textsOf)
   return found.map(({ what, where }) => ({ port: what, listener: where, pod: describeHolder(record) }))
+}
+
+/** Nothing where the node has no IPVS. */
+function caughtServices(records: readonly AttachmentRecord[]): StateFacts['caught'] {
+  const file = '/proc/net/ip_vs'
+  const services = existsSync(file) ? readIpvsServices(readFileSync(file, 'latin1')) : []
+  return records.flatMap((record) =>
+    (record.spec?.hostPorts?.ports ?? []).flatMap((port) =>
+      services
+        .filter((service) => catches(port, service))
+        .map(({ address }) => ({
+          port: `host port ${port.hostPort}/${port.protocol}`,
+          service: address,
+          pod: describeHolder(record),
+        })),
+    ),
+  )
 }
 
 function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<string, number> {

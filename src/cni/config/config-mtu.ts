@@ -14,6 +14,11 @@ export function hasIpv6(ipam: IpamConf): boolean {
   return ipam.kind === 'static' && ipam.addresses.some(({ address }) => familyOf(address) === 6)
 }
 
+/** Whether pods are known to have IPv4 alone; a delegated plugin's addresses are not known, nor is a pod without any. */
+export function isIpv4Only(ipam: IpamConf): boolean {
+  return (ipam.kind === 'pool' || ipam.kind === 'static') && !hasIpv6(ipam)
+}
+
 /** Throws CniError invalidConfig where the pod is to have an IPv6 address and an MTU that allows none. */
 export function checkIpv6Mtu({ ipam, mtu, tuning }: Pick<NetConf, 'ipam' | 'mtu' | 'tuning'>): void {
   if (!hasIpv6(ipam)) return

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries an ADD out as its order says (plan/order), from its intent record to its answer; what fails is undone.
 
+import { isIpv4Only } from '../../cni/config/config-mtu.ts'
 import { CniError } from '../../cni/model/error.ts'
+import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { Result } from '../../cni/model/result.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { asksForAnything } from '../../plan/modes/chained-spec.ts'
 import type { AddFacts } from '../../plan/order/facts.ts'
 import { nextOfAdd } from '../../plan/order/next.ts'
-import { namesOnce } from '../../system/files/files.ts'
+import { type NamesIn, namesOnce } from '../../system/files/files.ts'
 import { chainedFiles } from '../../system/files/state.ts'
 import { linkCommands } from '../../system/kernel/execute.ts'
 import { identityOfNetns, type OpenNetns } from '../../system/kernel/netns.ts'
@@ -75,10 +77,14 @@ async function carryOutAdd(addition: Addition, { prestarted, ...begun }: Begun):
     key,
     conf,
     netns: call.netns,
-    mtu: conf.mtu === 'auto' ? (uplinkMtu(attaching.names) ?? ethernetMtu) : conf.mtu,
+    mtu: conf.mtu === 'auto' ? autoMtu(conf, attaching.names) : conf.mtu,
     machineId: machineId(),
     learnt: {},
     runs: [],
   }
   return await carryOut(context, { place, door: doorOf(attaching), next: nextOfAdd }, facts)
+}
+
+function autoMtu({ ipam }: NetConf, names: NamesIn): number {
+  return uplinkMtu(isIpv4Only(ipam) ? 'IPv4' : 'any', names) ?? ethernetMtu
 }

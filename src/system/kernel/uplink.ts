@@ -3,19 +3,20 @@
 
 import { readFileSync } from 'node:fs'
 import type { NamesIn } from '../files/files.ts'
-import { nodeLinks, readKey } from './kernel-files.ts'
+import { isOwnSysfs, nodeLinks, readKey } from './kernel-files.ts'
 import { blocksOf } from './proc-blocks.ts'
 
 const mostLinks = 100
 
 /**
- * The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. `names`: where links
- * have been looked at, or will be again.
+ * The smallest MTU of the interfaces with a default route, or undefined when there is none. Bytes. `packets`: those of
+ * pods; a link's IPv6 MTU may be lower than the link's own. `names`: where links have been looked at, or will be again.
  */
-export function uplinkMtu(names?: NamesIn): number | undefined {
-  const mtu4 = smallest(defaultRouteLinks4().map(linkMtu))
+export function uplinkMtu(packets: 'IPv4' | 'any', names?: NamesIn): number | undefined {
+  const mtuOf = packets === 'IPv4' ? deviceMtu : linkMtu
+  const mtu4 = smallest(defaultRouteLinks4().map(mtuOf))
   // The IPv6 routes of 600 pods take 8 ms to read: not where none of them could lower the MTU.
-  return mtu4 !== undefined && hasNoSmaller(mtu4, names) ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(linkMtu)])
+  return mtu4 !== undefined && hasNoSmaller(mtu4, names) ? mtu4 : smallest([mtu4, ...defaultRouteLinks6().map(mtuOf)])
 }
 
 /** The first interface with a default route, IPv4's before IPv6's; undefined when there is none. */
@@ -65,7 +66,19 @@ function startingWith(start: string, lines: string): readonly string[] {
 }
 
 function linkMtu(name: string): number | undefined {
-  return linkMtu6(name) ?? mtuIn(readText(`/sys/class/net/${name}/mtu`))
+  return linkMtu6(name) ?? shownMtu(name)
+}
+
+/** The link's own MTU: its IPv6 MTU is that or less (net/ipv6/addrconf.c, addrconf_sysctl_mtu). */
+function deviceMtu(name: string): number | undefined {
+  const [mtu6, shown] = [linkMtu6(name), shownMtu(name)]
+  // As a rule both are the same; whose namespace /sys shows takes longer to tell.
+  if (mtu6 === undefined || shown === undefined || shown <= mtu6) return mtu6 ?? shown
+  return isOwnSysfs() ? shown : mtu6
+}
+
+function shownMtu(name: string): number | undefined {
+  return mtuIn(readText(`/sys/class/net/${name}/mtu`))
 }
 
 /** Of a link that has IPv6. */

@@ -2,7 +2,7 @@
 // `mtu: auto`: the smallest MTU of the links with a default route, IPv4's and IPv6's, and no other link's.
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type Host, openHost } from '../../support/host.ts'
+import { environment, type Host, openHost, trestle } from '../../support/host.ts'
 import { attach, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] })
@@ -81,6 +81,22 @@ describe('the MTU of pods is that of', () => {
     addLink('two', 2, 1400)
     for (const [family, dev] of defaults) addDefault(family, dev, dev === 'one' ? 1 : 2)
     expect(mtuOf('a')).toEqual([mtu, mtu, mtu])
+  })
+
+  it.each([
+    ['the link for pods of IPv4 alone, whatever its IPv6 MTU', '10.240.0.0/24', 1450],
+    ["the link's IPv6 MTU for others", ['10.240.0.0/24', 'fd00:240::/64'], 1300],
+  ])('%s', (_, podcidr, mtu) => {
+    addLink('one', 1, 1450)
+    addDefault(4, 'one', 1)
+    addDefault(6, 'one', 1)
+    expect(host.run('sysctl', ['-qw', 'net.ipv6.conf.one.mtu=1300']).stderr).toBe('')
+    const env = environment('ADD', { netns: host.pod('a'), env: { TRESTLE_STATE_DIR: host.stateDir } })
+    const words = Object.entries(env).map(([key, value]) => `${key}=${value}`)
+    // A runtime's /sys is the node's: `ip netns exec` mounts it anew.
+    const onNode = ['netns', 'exec', host.name, 'env', '-i', ...words, trestle]
+    const added = host.run('ip', onNode, JSON.stringify(netConf({ podcidr })))
+    expect(added.stdout + added.stderr).toContain(`"mtu":${mtu},`)
   })
 
   it('the IPv6 default route, which the kernel lists after all others', () => {

@@ -103,7 +103,7 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   if (input.isWhole) await attempt('repair', () => repair(input))
   const ranges = view?.own ?? []
   await attempt('template', async () => settleTemplate(input, ranges))
-  await attempt('MTU', async () => lookAtMtu(input))
+  await attempt('MTU', async () => lookAtMtu(input, ranges))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
   // Pods of a node that cannot run the plugin would fail one after the other.
@@ -211,10 +211,14 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
 }
 
 /** What pods have is read where new ones get another MTU than at the last look, and in whole rounds. */
-function lookAtMtu({ known, settings, isWhole }: RoundInput): readonly Problem[] {
+function lookAtMtu({ known, settings, isWhole }: RoundInput, ranges: readonly string[]): readonly Problem[] {
+  // What new pods get is not known before their ranges are.
+  if (ranges.length === 0) return known.mtu?.problems ?? []
+  const packets = ranges.some((range) => range.includes(':')) ? 'any' : 'IPv4'
+
   const asked = known.template?.good === undefined ? undefined : templateMtu(known.template.good)
   const wanted: MtuWanted =
-    asked === undefined ? { bytes: uplinkMtu(), by: 'uplink' } : { bytes: asked, by: 'template' }
+    asked === undefined ? { bytes: uplinkMtu(packets), by: 'uplink' } : { bytes: asked, by: 'template' }
   if (isWhole || known.mtu === undefined || known.mtu.wanted.bytes !== wanted.bytes) {
     const specs = allRecords().flatMap(({ record }) =>
       record.key.network === settings.network ? (record.spec ?? []) : [],

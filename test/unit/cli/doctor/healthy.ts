@@ -46,6 +46,7 @@ export const state: StateFacts = {
   inTheWay: [],
   damaged: [],
   ports: [],
+  caught: [],
   mtus: [{ pod: 'default/web', mtu: 1500 }],
   uplinkMtu: 1500,
   podsOf: new Map([['pods', 1]]),

@@ -189,6 +189,13 @@ describe('doctor judges', () => {
       withState({ ports: [4, 6].map(() => ({ port: 'host port 80/tcp', listener: '[::]:80', pod: 'p' })) }),
       ['warning port-taken'],
     ],
+    [
+      'services of IPVS behind a host port',
+      withState({
+        caught: ['10.96.0.1', '10.96.0.7'].map((service) => ({ port: 'host port 443/tcp', service, pod: 'p' })),
+      }),
+      ['error ipvs-service-caught'],
+    ],
     ['set-aside files', withState({ damaged: ['/run/trestle/damaged/x'] }), ['note state-damaged']],
     ['another host', withState({ elsewhere: ['eth0 of container c'] }), ['note other-host']],
   ])('%s', (_, facts, ids) => {
