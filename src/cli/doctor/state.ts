@@ -2,6 +2,7 @@
 // State against the kernel: what `restore` and `gc` would do, without doing it, and what pods have inside.
 
 import { existsSync, readFileSync } from 'node:fs'
+import { familyOf } from '../../cni/model/address.ts'
 import { ownType } from '../../cni/model/own-type.ts'
 import type { CallContext } from '../../commands/call/context.ts'
 import { observeFor } from '../../commands/call/observe-ops.ts'
@@ -88,7 +89,7 @@ export async function lookAtState(context: CallContext, listed: Listed): Promise
 }
 
 function isIpv4Only({ spec }: AttachmentRecord): boolean {
-  return spec?.ips.every(({ address }) => !address.includes(':')) === true
+  return spec?.ips.every(({ address }) => familyOf(address) === 4) === true
 }
 
 function asDifference({ op, found }: { readonly op: Op; readonly found: readonly string[] }): Difference {

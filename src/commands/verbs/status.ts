@@ -2,6 +2,7 @@
 // STATUS: could the next ADD succeed? Asked every few seconds, so it starts no process of ours. What
 // the next ADD sets up by itself (bridge, table, forwarding) is no reason to say no.
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { hasIpv6 } from '../../cni/config/config-mtu.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { CniCode, type ErrorId } from '../../cni/model/error-code.ts'
@@ -19,6 +20,8 @@ import { bridgePorts, linkExists } from '../../system/kernel/kernel-files.ts'
 import { tooOldNft } from '../../system/kernel/nft-version.ts'
 import { uplinkName } from '../../system/kernel/uplink.ts'
 import { missingCapabilities } from '../../system/process/capabilities.ts'
+import { nowMs } from '../../system/process/clock.ts'
+import type { Deadline } from '../../system/process/runner.ts'
 import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
@@ -30,8 +33,33 @@ import { requireRoom } from './status-set-up.ts'
 /** Few enough free ports of a bridge to say so, which an operator has to act on. */
 const fewPorts = 23
 
-/** Throws CniError 50 with the reason when an ADD would fail now, or the delegate's error. */
+/**
+ * How long after its first no STATUS looks again. Runtimes take a node out of service by a no (docs/kubernetes.md): too
+ * much for a pool that is full until the next DEL, or for a tool that is being replaced.
+ */
+const againMs = 1000
+
+/** What no second changes: what the process may do, and a call that is to end. */
+const lasting: readonly ErrorId[] = ['not-ready-capability', 'call-interrupted', 'command-too-slow']
+
+/** Throws CniError 50 with the reason when an ADD would fail now and a second later, or the delegate's error. */
 export async function status(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
+  try {
+    await requireReady(context, call, conf)
+  } catch (error) {
+    const isLasting = error instanceof CniError && lasting.includes(error.id)
+    if (isLasting || !(await canWait(context.work, againMs))) throw error
+    await requireReady(context, call, conf)
+  }
+}
+
+/** Waits, and says whether that was possible: not beyond the call's time, and not when it is to end. */
+async function canWait({ endsAtMs, signal }: Deadline, ms: number): Promise<boolean> {
+  if (nowMs() + ms > endsAtMs) return false
+  return await sleep(ms, true, signal === undefined ? {} : { signal }).catch(() => false)
+}
+
+async function requireReady(context: CallContext, call: Invocation, conf: NetConf): Promise<void> {
   saying('not-ready-state', () => requireUsableState(conf.name))
   requireCapabilities(conf)
   requireTools(conf)

@@ -5,6 +5,7 @@ import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { expectUntouched } from '../../support/allowance.ts'
+import { atRest, startCall } from '../../support/faults/started.ts'
 import { environment, type Host, openHost, snapshot, trestle } from '../../support/host.ts'
 import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
 import { statusOnNode } from '../../support/status-on-node.ts'
@@ -93,6 +94,50 @@ describe('STATUS says yes', () => {
 
   it('where ranges come with ADD only', () => {
     expectSilent(host.cni('STATUS', ipamConf({ type: 'host-local' })))
+  })
+})
+
+describe('STATUS looks again', () => {
+  const one = ipamConf({ type: 'host-local', subnet: '10.9.0.0/30' })
+  const macvlan = netConf({ mode: 'macvlan', master: 'eth9' })
+  const cases: readonly [string, object, () => void, () => void][] = [
+    ['the pool was full', one, () => void attach(host, one, { id: 'a' }), () => void host.cni('DEL', one, { id: 'a' })],
+    [
+      'the state directory was another one',
+      conf,
+      () => {
+        attach(host, conf)
+        chmodSync(host.stateDir, 0o777)
+      },
+      () => chmodSync(host.stateDir, 0o755),
+    ],
+    ['the master was not there', macvlan, () => undefined, () => change(lan('192.0.2.2/24'))],
+  ]
+
+  it.each(cases)('where %s, a second later, and says yes where that is over', async (_, asked, spoil, mend) => {
+    spoil()
+    const { child, ended } = startCall(host, asked, { CNI_COMMAND: 'STATUS' })
+    await atRest(child)
+    mend()
+    expect(await ended).toMatchObject({ code: 0, stdout: '' })
+  })
+
+  it('once: then it says no', () => {
+    attach(host, one, { id: 'a' })
+    const begun = performance.now()
+    expectError(host.cni('STATUS', one), 50, 'all 1 are in use')
+    expect(performance.now() - begun).toBeGreaterThan(1000)
+  })
+
+  it('not where it is told to end: it says no at once', async () => {
+    attach(host, one, { id: 'a' })
+    const { child, ended } = startCall(host, one, { CNI_COMMAND: 'STATUS' })
+    await atRest(child)
+    const begun = performance.now()
+    child.kill('SIGTERM')
+    const { code, stdout } = await ended
+    expect(performance.now() - begun).toBeLessThan(500)
+    expect({ code, status: JSON.parse(stdout).code }).toEqual({ code: 1, status: 50 })
   })
 })
 

@@ -3,7 +3,7 @@
 // and what one cannot do keeps none of the others from being done.
 
 import { uptime } from 'node:os'
-import { bareAddress } from '../../../cni/model/address.ts'
+import { bareAddress, familyOf } from '../../../cni/model/address.ts'
 import { toCniError } from '../../../cni/model/error.ts'
 import { setCluster } from '../../../commands/attach/cluster.ts'
 import { type CallContext, openContext } from '../../../commands/call/context.ts'
@@ -214,7 +214,7 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
 function lookAtMtu({ known, settings, isWhole }: RoundInput, ranges: readonly string[]): readonly Problem[] {
   // What new pods get is not known before their ranges are.
   if (ranges.length === 0) return known.mtu?.problems ?? []
-  const packets = ranges.some((range) => range.includes(':')) ? 'any' : 'IPv4'
+  const packets = ranges.every((range) => familyOf(range) === 4) ? 'IPv4' : 'any'
 
   const asked = known.template?.good === undefined ? undefined : templateMtu(known.template.good)
   const wanted: MtuWanted =
