@@ -185,6 +185,33 @@ describe('trestle agent', () => {
     expect(patches()).toBe(2)
   })
 
+  it.each([
+    ['iptables-restore', 'iptables-nft-restore </dev/shm/fw'],
+    ['its table deleted', 'nft delete table ip filter; iptables-nft-restore --noflush </dev/shm/fw'],
+    [
+      'a reload in steps, the drop last',
+      'iptables-nft -P FORWARD ACCEPT; iptables-nft -F FORWARD; sleep 2; iptables-nft -P FORWARD DROP',
+    ],
+  ])('puts its accept back within five seconds after a firewall was reloaded: %s', async (_, reload) => {
+    writeFileSync(`${files.root}/pods.conflist`, JSON.stringify({ plugins: [{ type: 'trestle', firewall: {} }] }))
+    const shell = (line: string) => {
+      const { code, stderr } = host.run('sh', ['-ec', line.replaceAll('/dev/shm', files.root)])
+      expect(code, stderr).toBe(0)
+    }
+    shell(
+      'iptables-nft -P FORWARD DROP; iptables-nft -A FORWARD -p tcp --dport 22 -j DROP; iptables-nft-save >/dev/shm/fw',
+    )
+    await api.order({ put: [own, two] })
+    await agent('--look', '3600', '--template', `${files.root}/pods.conflist`).seen(isReady, 'ready')
+    const { cniVersion, name, plugins } = files.configuration()
+    const conf = { cniVersion, name, ...plugins[0] }
+    expect(host.cni('ADD', conf, { id: 'a', netns: host.pod('a') }).code).toBe(0)
+    const isThere = () => host.run('iptables-nft', ['-S', 'FORWARD']).stdout.includes('trestle accept')
+    expect(isThere()).toBe(true)
+    shell(reload)
+    await until(isThere, 'the accept', 5000)
+  })
+
   it('leaves all as it is when it ends, and is right at once when it starts again', async () => {
     await api.order({ put: [own, two, three] })
     const first = agent()

@@ -14,6 +14,7 @@ import { poolUse } from '../node/pools.ts'
 import { openTally } from '../node/tally.ts'
 import { followDirectory, followLines } from '../node/watchers.ts'
 import type { Settings } from '../settings/settings.ts'
+import { type AcceptNews, openAcceptNews } from './accept-news.ts'
 import { collectGarbage } from './garbage.ts'
 import { type Log, openLog } from './log.ts'
 import { type Metrics, openMetrics } from './metrics.ts'
@@ -50,6 +51,7 @@ interface Life {
   last: RoundResult | undefined
   readonly known: Known
   readonly reporter: Reporter
+  readonly acceptNews: AcceptNews
 }
 
 /**
@@ -77,6 +79,7 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
     ...{ startedMs: undefined, endedMs: 0, failures: 0, problems: [], last: undefined },
     ...{ seen: new Map(), grace: undefined, known: {} },
     reporter: openReporter({ node: settings.node, open, signal, log, metrics }),
+    acceptNews: openAcceptNews(signal, () => ask(life, 'all')),
   }
   const server = settings.listen && serveHealth(settings.listen, healthOf(life), log)
   follow(life)
@@ -101,7 +104,10 @@ function follow(life: Life): void {
   })
   // Since it has a command destroy, nft 1.0.7 and newer refuse the word here (nftables, src/parser_bison.y).
   const nft = { file: 'nft', args: ['monitor', 'destroy'], otherArgs: ['monitor'], signal }
-  followLines(nft, (line) => news(newsOfNft(line)))
+  followLines(nft, (line) => {
+    news(newsOfNft(line))
+    life.acceptNews.onLine(line)
+  })
   for (const directory of [settings.confDir, settings.binDir])
     followDirectory({ directory, isOurs: true }, signal, () => ask(life, 'routes'))
   followDirectory({ directory: dirname(settings.template.file), isOurs: false }, signal, () => ask(life, 'routes'))
@@ -176,6 +182,7 @@ async function round(life: Life): Promise<void> {
   life.last = result
   life.failures = result.failures.length > 0 ? life.failures + 1 : 0
   life.bridges = ownBridges() ?? life.bridges
+  life.acceptNews.learn()
   count(life, result, performance.now() - life.startedMs)
   report(life, result)
   life.endedMs = performance.now()

@@ -10,7 +10,7 @@ import { readInvocation } from '../../../../src/cni/model/invocation.ts'
 import { apiServer } from '../../../../src/plan/agent/access.ts'
 import { backoffMs } from '../../../../src/plan/agent/backoff.ts'
 import { conflistText } from '../../../../src/plan/agent/conflist.ts'
-import { newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
+import { deletedByOthers, hadAccept, newsOfIp, newsOfNft } from '../../../../src/plan/agent/kernel-news.ts'
 import { emptyMemory, rangesInUse, remember } from '../../../../src/plan/agent/memory.ts'
 import { graceMs, problemIds, ripeProblems } from '../../../../src/plan/agent/problem.ts'
 import { decodeMemory, encodeMemory } from '../../../../src/plan/state/stored-cluster.ts'
@@ -102,6 +102,31 @@ describe('news', () => {
     ['delete table inet trestle2', 'all'],
   ])('of nft: %s', (line, news) => {
     expect(newsOfNft(line)).toBe(line.endsWith('trestle2') ? undefined : news)
+  })
+})
+
+describe('what others delete', () => {
+  const places = [
+    { kind: 'iptables', program: 'iptables-nft', chain: 'FORWARD' },
+    { kind: 'iptables', program: 'ip6tables', chain: 'FORWARD' },
+    { kind: 'iptables', program: 'iptables-legacy', chain: 'LEGACY' },
+    { kind: 'nft', family: 'inet', table: 'fw', chain: 'forwarded' },
+  ] as const
+  it.each([
+    ['delete rule ip filter FORWARD handle 5', true],
+    ['delete chain ip6 filter FORWARD', true],
+    ['delete table inet fw', true],
+    ['delete chain inet fw forwarded', true],
+    ['delete rule ip filter INPUT handle 5', false],
+    ['delete rule ip filter LEGACY handle 5', false],
+    ['delete table inet fw2', false],
+    ['delete rule ip nat FORWARD handle 5', false],
+    ['delete element inet fw forwarded { 1 }', false],
+    ['delete rule inet trestle forward handle 5', false],
+    ['add rule ip filter FORWARD handle 5', false],
+  ])('%s: had an accept of ours: %s', (line, had) => {
+    const deleted = deletedByOthers(line)
+    expect(places.some((place) => deleted !== undefined && hadAccept(place, deleted))).toBe(had)
   })
 })
 
