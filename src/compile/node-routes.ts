@@ -48,6 +48,7 @@ export function readNodeRoutes(stdout: string): readonly NodeRoute[] {
         type: typeOf(entry['type']),
         ...(gateway === undefined ? {} : { gateway: String(gateway) }),
         ...(hop['dev'] === undefined ? {} : { dev: String(hop['dev']) }),
+        ...(entry['prefsrc'] === undefined ? {} : { source: String(entry['prefsrc']) }),
         metric: Number(entry['metric'] ?? 0),
         protocol: Number(entry['protocol'] ?? 0),
       }

@@ -15,3 +15,13 @@ export function shuffled<T>(things: readonly T[], seed: number): readonly T[] {
   })
   return keyed.toSorted((a, b) => (a.key < b.key ? -1 : 1)).map(({ thing }) => thing)
 }
+
+/** Numbers from 0 to below `n`, one after the other, that a seed decides. */
+export function numbers(seed: number): (n: number) => number {
+  let drawn = 0
+  return (n) => {
+    drawn += 1
+    const hash = createHash('sha256').update(`${seed} ${drawn}`).digest()
+    return hash.readUInt32BE(0) % n
+  }
+}

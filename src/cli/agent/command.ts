@@ -19,6 +19,11 @@ export const agentCommand: Command = {
     'node-name': { type: 'string', value: 'NAME', help: 'the own node; default: $NODE_NAME, else the host name' },
     mode: { type: 'string', value: 'MODE', help: 'bridge (default), or ptp: a routed link for each pod' },
     'cloud-routes': { type: 'boolean', help: "make no routes: the cloud's controller does, and keeps the condition" },
+    'cluster-cidr': {
+      type: 'string',
+      value: 'CIDR,…',
+      help: 'what podCIDRs of other nodes lie in; what is beyond is not routed. Default: anything',
+    },
     'api-server': {
       type: 'string',
       value: 'URL',

@@ -13,25 +13,32 @@ import type { CallContext } from '../call/context.ts'
 import { machineLock } from '../call/machine-lock.ts'
 import { removeEmpty, removeLinks } from './remove-network.ts'
 
+/** `over`: ranges that are over; `today`: those that are not. `hasBridge`: whether the network is to have one. */
+export interface Former {
+  readonly network: string
+  readonly over: readonly string[]
+  readonly today: readonly string[]
+  readonly hasBridge: boolean
+}
+
 /**
- * Removes the bridges that were for `ranges` and that nothing is plugged into; with the network's own one the network,
- * where nothing is attached to it: its next ADD sets it up with today's ranges. Returns what was removed. Throws
+ * Removes our bridges with these ranges alone that nothing is plugged into, but the network's own: of a range that is
+ * not over, two bridges would be the way to it. With its own one goes the network, where nothing is attached to it and
+ * its ranges are over, or it is to have none: its next ADD sets it up as it is today. Returns what was removed. Throws
  * CniError when it cannot look, or is refused the lock.
  */
-export async function removeFormer(
-  context: CallContext,
-  { network, ranges }: { readonly network: string; readonly ranges: readonly string[] },
-): Promise<readonly string[]> {
+export async function removeFormer(context: CallContext, former: Former): Promise<readonly string[]> {
+  const { network, over, today, hasBridge } = former
   const files = networkFiles(network)
   const now = readNetwork(files)
   const bridge = now?.bridge?.name
-  const isOver = now !== undefined && isOfRanges(now, ranges)
+  const isOver = now !== undefined && (isOfRanges(now, over) || (bridge !== undefined) !== hasBridge)
   if (isOver) await removeEmpty(context, files)
   const lock = { ...machineLock(context, 'remove bridges of earlier ranges'), deadline: context.work }
-  const former = await withLock(lock, async () => {
+  const removed = await withLock(lock, async () => {
     const found = formerBridges({
       host: await observeHost(context.run),
-      ranges,
+      ranges: [...over, ...today],
       inUse: bridgesInUse(),
       ownMac: (name) => bridgeMac(name, machineId()),
     })
@@ -39,7 +46,7 @@ export async function removeFormer(
     return found
   })
   const own = isOver && bridge !== undefined && !linkExists(bridge) ? [bridge] : []
-  return [...new Set([...own, ...former])]
+  return [...new Set([...own, ...removed])]
 }
 
 function bridgesInUse(): ReadonlySet<string> {

@@ -15,7 +15,6 @@ export function claimedRanges(lengths: Iterable<number>) {
   const all = [...new Set(lengths)]
   const exact = new Map<string, Claimed>()
   const inside = new Map<string, Claimed>()
-  const addresses = new Map<string, string>()
   const upTo = (length: number) => all.filter((each) => each <= length)
   return {
     /** The range that overlaps this one, whichever contains the other. */
@@ -33,15 +32,14 @@ export function claimedRanges(lengths: Iterable<number>) {
       exact.set(keyOf(cidr, cidr.prefixLength), claimed)
       for (const length of upTo(cidr.prefixLength)) inside.set(keyOf(cidr, length), claimed)
     },
-    /** Says which node has an address; the elder nodes are told first. */
-    settle: (node: string, address: Address): void => {
+    /** The range that the address is in. */
+    holding: (address: Address): Claimed | undefined => {
       for (const length of upTo(bitsOf(address.family))) {
-        const key = keyOf(address, length)
-        if (!addresses.has(key)) addresses.set(key, node)
+        const found = exact.get(keyOf(address, length))
+        if (found !== undefined) return found
       }
+      return undefined
     },
-    /** The eldest node whose address is in the range. */
-    nodeIn: (cidr: Cidr): string | undefined => addresses.get(keyOf(cidr, cidr.prefixLength)),
   }
 }
 

@@ -6,19 +6,21 @@ import {
   type Address,
   bitsOf,
   type Cidr,
+  familyOf,
   formatAddress,
   formatCidr,
   includes,
-  networkOf,
-  overlaps,
   parseAddress,
   parseCidr,
+  subtract,
 } from '../../cni/model/address.ts'
 import { type ClaimedRanges, claimedRanges } from './claimed-ranges.ts'
 import type { ClusterNode } from './cluster-node.ts'
+import { addressesHere, addressJudge, type Here, type Listed } from './node-addresses.ts'
+import { isPartOf, isPublic, soundRange } from './pod-range.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
-/** Another node with the ranges that are routed to it. `addresses`: its InternalIPs, canonical. */
+/** Another node with the ranges that are routed to it. `addresses`: its InternalIPs, canonical, but wrong ones. */
 export interface Peer {
   readonly name: string
   readonly ranges: readonly string[]
@@ -35,65 +37,130 @@ export interface ClusterView {
 }
 
 /**
- * What is seen from. `remembered`: the peers of the last view, `earlierPods`: ranges of live pods here that are none of
- * today's.
+ * What is seen from. `remembered`: the peers of the last view; `earlierPods`: ranges of live pods here that are none of
+ * today's; `bounds`: what the ranges of all nodes lie in, nothing where that is not said.
  */
 export interface Viewer {
   readonly self: string
   readonly nodes: readonly ClusterNode[]
   readonly remembered: readonly Peer[]
   readonly earlierPods: readonly string[]
+  readonly here: Here
+  readonly bounds: readonly Cidr[]
+  readonly allowOverlap: boolean
 }
 
 /** The view from one node. */
-export function clusterView({ self, nodes, remembered, earlierPods }: Viewer): ClusterView {
-  const problems: Problem[] = []
+export function clusterView(viewer: Viewer): ClusterView {
+  const { self, nodes, remembered, earlierPods, bounds } = viewer
   const inOrder = [...nodes].sort(byAge)
-  const addresses = new Map(inOrder.map((node) => [node.name, parsed(node).addressTexts]))
-  const claimed = claimedRanges(lengthsOf({ nodes, remembered, earlierPods }))
-  for (const node of inOrder) for (const address of parsed(node).addresses) claimed.settle(node.name, address)
-  const ages = new Map(inOrder.map(({ name }, at) => [name, at]))
-  const here = inOrder.filter(isSelf).flatMap((node) => parsed(node).addresses)
-  const ranges = new Map<string, string[]>()
+  const [ownNode, others] = [inOrder.find(isSelf), inOrder.filter((node) => !isSelf(node))]
+  const claimed = claimedRanges(lengthsOf(viewer))
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
-  for (const node of [...inOrder.filter(isSelf), ...inOrder.filter((each) => !isSelf(each))]) {
-    const found = rangesOf(node, { claimed, ages, self: isSelf(node) ? 'it' : here })
-    ranges.set(node.name, found.ranges)
-    problems.push(...found.problems)
-  }
-  const own = ranges.get(self) ?? []
-  const earlier = earlierPods.flatMap((text) => claimEarlier(self, text, claimed))
-  if (earlier.length > 0 && own.length > 0) problems.push(moved(self, earlier, own))
-  const others = inOrder.filter((node) => !isSelf(node))
+  const own = ownNode === undefined ? { ranges: [], problems: [] } : ownRanges(ownNode)
+  for (const cidr of own.ranges.flatMap((text) => parseCidr(text) ?? [])) claimed.claim({ node: self, cidr })
+  const here = ownNode === undefined ? [] : addressesHere(parsed(ownNode), viewer.here)
+  const found = others.map((node) => ({ known: parsed(node), ...rangesOf(node, { claimed, here, bounds }) }))
+  const earlier = earlierPods.flatMap((text) =>
+    claimEarlier({ node: self, today: own.ranges, claimed, bounds: [] }, text),
+  )
   const before = new Map(remembered.map((peer) => [peer.name, peer]))
-  const peers = others.map((node) => peerOf(node, [...(ranges.get(node.name) ?? []), ...kept(node)]))
-  return { own, pods: [...own, ...earlier], peers, problems }
+  const routed = found.map((each) => ({ ...each, routed: [...each.ranges, ...kept(each)] }))
+  const pods = [...own.ranges, ...earlier]
+  const judge = addressJudge({ ...viewer, nodes: inOrder.map(parsed), claimed, pods })
+  const ofSelf = ownNode === undefined ? [] : [{ known: parsed(ownNode), ...own, routed: [] }]
+  const seen = [...ofSelf, ...routed].map((each) => ({ ...each, judged: judge(each.known) }))
+  const problems = [
+    ...(earlierPods.length > 0 && own.ranges.length > 0 ? [moved(self, earlierPods, own.ranges)] : []),
+    ...seen.flatMap((each) => [...each.problems, ...each.judged.problems]),
+    ...(bounds.length > 0 ? wideBounds(self, bounds, seen) : publicRanges(self, seen)),
+  ]
+  const peers = seen.slice(ofSelf.length).map(peerOf)
+  return { own: own.ranges, pods, peers, problems }
 
   function isSelf({ name }: ClusterNode): boolean {
     return name === self
   }
 
   /** Pods of a node that got another range live on with addresses of the old one, until somebody else has it. */
-  function kept(node: ClusterNode): readonly string[] {
-    const known = before.get(node.name)
-    const now = addresses.get(node.name) ?? []
-    if (known === undefined || !known.addresses.some((address) => now.includes(address))) return []
-    const today = ranges.get(node.name) ?? []
-    return known.ranges.flatMap((text) => (today.includes(text) ? [] : claimEarlier(node.name, text, claimed)))
+  function kept({ known: { name, texts }, ranges }: Pick<Seen, 'known' | 'ranges'>): readonly string[] {
+    const last = before.get(name)
+    if (last === undefined || !last.addresses.some((address) => texts.includes(address))) return []
+    const earlier = last.ranges.filter((text) => !ranges.includes(text))
+    return earlier.flatMap((text) => claimEarlier({ node: name, today: ranges, claimed, bounds }, text))
   }
 }
 
-/** The range, claimed for the node, unless an address of it is anybody's by now. */
-function claimEarlier(node: string, text: string, claimed: ClaimedRanges): readonly string[] {
+/** A node as it counts: `ranges` of today, `routed` also earlier ones, and the addresses that are its own. */
+interface Seen {
+  readonly known: Parsed
+  readonly ranges: readonly string[]
+  readonly routed: readonly string[]
+  readonly judged: { readonly addresses: readonly string[] }
+}
+
+/** The ranges of this node that pods can have addresses of; they depend on no other node. */
+export function ownRanges(node: ClusterNode): { ranges: readonly string[]; problems: readonly Problem[] } {
+  if (node.podCidrs.length === 0) return { ranges: [], problems: [noRange(node.name)] }
+  const [ranges, problems]: [string[], Problem[]] = [[], []]
+  for (const { text, cidr, canonical } of parsed(node).ranges) {
+    const wrong = typeof cidr === 'string' ? cidr : unfitForPods(cidr, ranges)
+    if (wrong === undefined) ranges.push(canonical)
+    else problems.push(badRange(node.name, typeof cidr === 'string' ? JSON.stringify(text) : text, wrong))
+  }
+  return { ranges, problems }
+}
+
+/** A node's earlier range without its ranges of today, claimed for it; no part that overlaps what anybody has by now. */
+function claimEarlier({ node, today, claimed, bounds }: Earlier, text: string): readonly string[] {
   const cidr = parseCidr(text)
-  if (cidr === undefined || claimed.overlapping(cidr) !== undefined) return []
-  claimed.claim({ node, cidr })
-  return [formatCidr(cidr)]
+  if (cidr === undefined || !isWithin(cidr, bounds)) return []
+  const holes = today.flatMap((each) => parseCidr(each) ?? [])
+  const parts = holes
+    .reduce((rest, hole) => rest.flatMap((part) => subtract(part, hole)), [cidr] as readonly Cidr[])
+    .filter((part) => claimed.overlapping(part) === undefined)
+  for (const part of parts) claimed.claim({ node, cidr: part })
+  return parts.map(formatCidr)
+}
+
+/** Whose earlier range it is, and what that node has today. */
+interface Earlier {
+  readonly node: string
+  readonly today: readonly string[]
+  readonly claimed: ClaimedRanges
+  readonly bounds: readonly Cidr[]
 }
 
 function moved(self: string, earlier: readonly string[], own: readonly string[]): Problem {
   const text = `pods here have addresses of ${earlier.join(', ')}, new ones of ${own.join(', ')}: drain the node`
   return { id: 'MovedPodCIDR', node: self, text }
+}
+
+/** Told where no bound allows it: what is sent to a range of the internet goes to one node of the cluster. */
+function publicRanges(self: string, seen: readonly Seen[]): readonly Problem[] {
+  const all = seen.flatMap(({ known: { name, publicRanges: found }, ranges }) =>
+    found.filter((range) => ranges.includes(range)).map((range) => ({ name, range })),
+  )
+  const ours = all.filter(({ name }) => name === self).map(({ range }) => familyOf(range))
+  // Where the whole cluster has public ranges, a node does not tell of a thousand others.
+  const told = all.filter(({ name, range }) => name === self || !ours.includes(familyOf(range)))
+  return told.map(({ name, range }) => ({
+    id: 'PublicPodCIDR',
+    node: name,
+    text: `podCIDR ${range} is a public one: say with --cluster-cidr which ranges the cluster has`,
+  }))
+}
+
+/** Bounds that let a Node's range take more than the addresses of pods. */
+function wideBounds(self: string, bounds: readonly Cidr[], seen: readonly Seen[]): readonly Problem[] {
+  const hasNode = (bound: Cidr, { known: { addresses, texts }, judged }: Seen) =>
+    addresses.some((address, at) => includes(bound, address) && judged.addresses.includes(texts[at] ?? ''))
+  return bounds.flatMap((bound): readonly Problem[] => {
+    const inside = seen.find((each) => hasNode(bound, each))
+    const why = isPublic(bound) ? 'is a public range' : inside && `has the address of node ${inside.known.name} in it`
+    if (why === undefined) return []
+    return [{ id: 'WideClusterCIDR', node: self, text: `--cluster-cidr ${formatCidr(bound)} ${why}` }]
+  })
 }
 
 /** The elder node keeps what two of them claim. */
@@ -103,23 +170,25 @@ function byAge(a: ClusterNode, b: ClusterNode): number {
 }
 
 /** The node as a peer: the same object as long as it is the same, so that its routes need not be found again. */
-function peerOf(node: ClusterNode, ranges: readonly string[]): Peer {
-  const known = parsed(node)
+function peerOf({ known, routed: ranges, judged: { addresses } }: Seen): Peer {
   const { peer } = known
-  if (peer?.ranges.length === ranges.length && ranges.every((range, at) => range === peer.ranges[at])) return peer
-  known.peer = { name: node.name, ranges, addresses: known.addressTexts }
+  if (peer !== undefined && isSameList(peer.ranges, ranges) && isSameList(peer.addresses, addresses)) return peer
+  known.peer = { name: known.name, ranges, addresses }
   return known.peer
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((each, at) => each === b[at])
 }
 
 /**
  * A node's addresses and ranges as numbers. `ranges`: a sound one and its text, or in words what is wrong with it.
  * `peer`: as it was seen last.
  */
-interface Parsed {
+interface Parsed extends Listed {
   readonly age: string
   peer?: Peer
-  readonly addresses: readonly Address[]
-  readonly addressTexts: readonly string[]
+  readonly publicRanges: readonly string[]
   readonly ranges: readonly { readonly text: string; readonly cidr: Cidr | string; readonly canonical: string }[]
 }
 
@@ -134,61 +203,87 @@ function parsed(node: ClusterNode): Parsed {
     const cidr = soundRange(text)
     return { text, cidr, canonical: typeof cidr === 'string' ? '' : formatCidr(cidr) }
   })
-  const age = `${node.created} ${node.name}`
-  const made: Parsed = { age, addresses, addressTexts: addresses.map(formatAddress), ranges }
+  const made: Parsed = {
+    name: node.name,
+    age: `${node.created} ${node.name}`,
+    addresses,
+    texts: addresses.map(formatAddress),
+    ranges,
+    publicRanges: ranges.flatMap(({ cidr, canonical }) =>
+      typeof cidr !== 'string' && isPublic(cidr) ? canonical : [],
+    ),
+  }
   parsedNodes.set(node, made)
   return made
 }
 
-function lengthsOf({ nodes, remembered, earlierPods }: Omit<Viewer, 'self'>): readonly number[] {
-  const lengths = nodes.flatMap((node) =>
-    parsed(node).ranges.flatMap(({ cidr }) => (typeof cidr === 'string' ? [] : cidr.prefixLength)),
-  )
-  const texts = [...remembered.flatMap((peer) => peer.ranges), ...earlierPods]
-  // What is after the slash is enough, and there may be thousands.
-  const claims = texts.map((text) => Number(text.slice(text.lastIndexOf('/') + 1)))
-  return [...lengths, ...claims.filter((length) => Number.isInteger(length) && length >= 0 && length <= 128)]
+function lengthsOf({ self, nodes, remembered, earlierPods }: Viewer): readonly number[] {
+  const today = new Map(nodes.map((node) => [node.name, parsed(node).ranges]))
+  const lengths = [...today.values()].flat().flatMap(({ cidr }) => (typeof cidr === 'string' ? [] : cidr.prefixLength))
+  const earlier = [...remembered, { name: self, ranges: earlierPods }].flatMap(({ name, ranges }) => {
+    const now = today.get(name) ?? []
+    // What is left of an earlier range beside one of today's is of any length between the two.
+    const longest = Math.max(0, ...now.map(({ cidr }) => (typeof cidr === 'string' ? 0 : cidr.prefixLength)))
+    return ranges.flatMap((text) => {
+      const length = lengthOf(text)
+      const isOver = !now.some(({ canonical }) => canonical === text)
+      return [
+        length,
+        ...(isOver ? Array.from({ length: Math.max(0, longest - length) }, (_, at) => length + at + 1) : []),
+      ]
+    })
+  })
+  return [...lengths, ...earlier.filter((length) => Number.isInteger(length) && length >= 0 && length <= 128)]
 }
 
-/** What is known beside the node. `ages`: places among all, the eldest first. `self`: the addresses of this node. */
+/** What is after the slash is enough, and there may be thousands. */
+function lengthOf(text: string): number {
+  return Number(text.slice(text.lastIndexOf('/') + 1))
+}
+
+/** What another node's ranges are held against. `here`: the addresses of this node. */
 interface Claims {
   readonly claimed: ClaimedRanges
-  readonly ages: ReadonlyMap<string, number>
-  readonly self: 'it' | readonly Address[]
+  readonly here: readonly Address[]
+  readonly bounds: readonly Cidr[]
 }
 
-/** The sound ranges of a node, which are claimed for it, and what is wrong with the others. */
-function rangesOf(node: ClusterNode, { claimed, ages, self }: Claims): { ranges: string[]; problems: Problem[] } {
-  const problem = (id: ProblemId, text: string): Problem => ({ id, node: node.name, text })
-  if (node.podCidrs.length === 0)
-    return { ranges: [], problems: [problem('NoPodCIDR', 'the node has no podCIDR: nothing is routed to its pods')] }
+/** The sound ranges of another node, which are claimed for it, and what is wrong with the others. */
+function rangesOf(node: ClusterNode, { claimed, here, bounds }: Claims): { ranges: string[]; problems: Problem[] } {
+  if (node.podCidrs.length === 0) return { ranges: [], problems: [noRange(node.name)] }
   const [ranges, problems]: [string[], Problem[]] = [[], []]
+  const tell = (id: ProblemId, text: string) => problems.push({ id, node: node.name, text: `podCIDR ${text}` })
   for (const { text, cidr, canonical } of parsed(node).ranges) {
     if (typeof cidr === 'string') {
-      problems.push(problem('BadPodCIDR', `podCIDR ${JSON.stringify(text)} ${cidr}`))
+      problems.push(badRange(node.name, JSON.stringify(text), cidr))
       continue
     }
-    const inside = elder(claimed.nodeIn(cidr))
     const other = claimed.overlapping(cidr)
-    const unfit = self === 'it' ? unfitForPods(cidr, ranges) : unfitForHere(cidr, self)
-    if (unfit !== undefined) problems.push(problem('BadPodCIDR', `podCIDR ${text} ${unfit}`))
-    else if (inside !== undefined)
-      problems.push(problem('BadPodCIDR', `podCIDR ${text} has the address of node ${inside} in it`))
+    const unfit = unfitForHere(cidr, here)
+    if (unfit !== undefined) problems.push(badRange(node.name, text, unfit))
+    else if (!isWithin(cidr, bounds))
+      tell('BeyondClusterCIDR', `${text} is beyond ${bounds.map(formatCidr).join(', ')}: nothing is routed to it`)
     else if (other !== undefined)
-      problems.push(
-        problem('OverlappingPodCIDR', `podCIDR ${text} overlaps ${formatCidr(other.cidr)} of node ${other.node}`),
-      )
+      tell('OverlappingPodCIDR', `${text} overlaps ${formatCidr(other.cidr)} of node ${other.node}`)
     else {
       claimed.claim({ node: node.name, cidr })
       ranges.push(canonical)
     }
   }
   return { ranges, problems }
+}
 
-  /** An address that came later, into a range that was there, takes it from nobody. */
-  function elder(name: string | undefined): string | undefined {
-    return name !== undefined && (ages.get(name) ?? 0) <= (ages.get(node.name) ?? 0) ? name : undefined
-  }
+function noRange(node: string): Problem {
+  return { id: 'NoPodCIDR', node, text: 'the node has no podCIDR: nothing is routed to its pods' }
+}
+
+function badRange(node: string, text: string, wrong: string): Problem {
+  return { id: 'BadPodCIDR', node, text: `podCIDR ${text} ${wrong}` }
+}
+
+/** Whether the range is in one of the bounds; without bounds every range is. */
+function isWithin(cidr: Cidr, bounds: readonly Cidr[]): boolean {
+  return bounds.length === 0 || bounds.some((bound) => isPartOf(cidr, bound))
 }
 
 /** Why a range of another node cannot be routed from here, whoever of the two is the elder. */
@@ -202,24 +297,4 @@ function unfitForPods(cidr: Cidr, before: readonly string[]): string | undefined
   if (bitsOf(cidr.family) - cidr.prefixLength < 2) return 'has no room for pods'
   const isSecond = before.some((text) => parseCidr(text)?.family === cidr.family)
   return isSecond ? `is a second range of IPv${cidr.family}` : undefined
-}
-
-/** Ranges that no pod can have (RFC 6890, and multicast). */
-const special = [
-  '0.0.0.0/8',
-  '127.0.0.0/8',
-  '169.254.0.0/16',
-  '224.0.0.0/3',
-  '::/127',
-  'fe80::/10',
-  'ff00::/8',
-].flatMap((text) => parseCidr(text) ?? [])
-
-/** The range without host bits, or in words what is wrong with it. */
-function soundRange(text: string): Cidr | string {
-  const cidr = parseCidr(text)
-  if (cidr === undefined) return 'is no CIDR'
-  if (networkOf(cidr).value !== cidr.value) return 'has host bits'
-  if (special.some((other) => overlaps(other, cidr))) return 'is no range for pods'
-  return cidr
 }

@@ -46,9 +46,12 @@ function unlessNew(peer: Peer, known: RememberedPeer | undefined): RememberedPee
   return { ...peer, ranges: [...new Set([...peer.ranges, ...known.ranges])], addresses: known.addresses }
 }
 
-/** The earlier ranges of this node that live pods have addresses of. */
+/** The earlier ranges of this node that live pods have addresses of which are in none of today's. */
 export function rangesInUse({ own }: Memory, today: readonly string[], live: readonly string[]): readonly string[] {
-  const addresses = live.flatMap((text) => parseAddress(text) ?? [])
+  const cidrs = today.flatMap((text) => parseCidr(text) ?? [])
+  const addresses = live
+    .flatMap((text) => parseAddress(text) ?? [])
+    .filter((address) => !cidrs.some((cidr) => includes(cidr, address)))
   return own.filter((text) => {
     const cidr = parseCidr(text)
     return cidr !== undefined && !today.includes(text) && addresses.some((address) => includes(cidr, address))

@@ -10,12 +10,13 @@ export const routeProtocol = 116
 /** Their metric, likewise: below nothing that a person adds without one, and unlike the kernel's own. */
 export const routeMetric = 116
 
-/** A route of the main table. `dst`: a CIDR; absent `dev`: none, as of an unreachable one. */
+/** A route of the main table. `dst`: a CIDR; absent `dev`: none, as of an unreachable one; `source`: an own address. */
 export interface NodeRoute {
   readonly dst: string
   readonly type: string
   readonly gateway?: string
   readonly dev?: string
+  readonly source?: string
   readonly metric: number
   readonly protocol: number
 }

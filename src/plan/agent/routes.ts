@@ -3,23 +3,35 @@
 
 import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
 import type { Peer } from './cluster-view.ts'
+import type { Here } from './node-addresses.ts'
 import { isOwnRoute, type NodeRoute, type RouteChange, routeMetric } from './node-route.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
-/** `routes`: the main table of both families. `isRouted`: pods have links of their own, no bridge (mode ptp). */
+/**
+ * `routes`: the main table of both families. `isRouted`: pods have links of their own, no bridge (mode ptp).
+ * `allowOverlap`: a range may overlap a subnet of this node. `refused`: routes that the kernel has refused (`wayOf`).
+ */
 export interface RouteFacts {
   readonly self: string
   readonly peers: readonly Peer[]
   readonly pods: readonly string[]
   readonly routes: readonly NodeRoute[]
   readonly isRouted: boolean
+  readonly allowOverlap: boolean
+  readonly refused: ReadonlySet<string>
 }
 
-/** `wanted`: routes that are to be there when all changes are made. */
+/** `wanted`: routes that are to be there when all changes are made. `beside`: the table but the agent's own routes. */
 export interface RoutePlan {
   readonly changes: readonly RouteChange[]
   readonly wanted: number
   readonly problems: readonly Problem[]
+  readonly beside: string
+}
+
+/** A route as the kernel refuses it: its destination and gateway. */
+export function wayOf({ dst, gateway = '' }: Pick<RouteChange, 'dst' | 'gateway'>): string {
+  return `${dst} ${gateway}`
 }
 
 /** A route that should be: to a peer's range by its address, or an unreachable one to what is our own. */
@@ -36,7 +48,9 @@ interface Table {
   readonly beyond: readonly (NodeRoute & { readonly cidr: Cidr })[]
   /** Of `beyond`: subnets of links. */
   readonly connected: Table['beyond']
-  /** All but the own routes, as text: what a peer's routes depend on. */
+  readonly refused: ReadonlySet<string>
+  readonly beside: string
+  /** All that a peer's routes depend on, as text. */
   readonly text: string
 }
 
@@ -49,10 +63,11 @@ export function planRoutes(facts: RouteFacts): RoutePlan {
     ...(facts.isRouted ? facts.pods.map((dst) => ({ dst })) : []),
   ]
   const changes = [...removals(table.own, wanted), ...additions(table.own, wanted)]
-  return { changes, wanted: wanted.length, problems: routed.flatMap((each) => each.problems) }
+  const problems = routed.flatMap((each) => each.problems)
+  return { changes, wanted: wanted.length, problems, beside: table.beside }
 }
 
-function tableOf({ routes, pods }: RouteFacts): Table {
+function tableOf({ routes, pods, allowOverlap, refused }: RouteFacts): Table {
   const own = routes.filter(isOwnRoute)
   const foreign = routes
     .filter((route) => !isOwnRoute(route))
@@ -64,10 +79,29 @@ function tableOf({ routes, pods }: RouteFacts): Table {
   const isPods = (cidr: Cidr) =>
     ranges.some((range) => cidr.prefixLength >= range.prefixLength && overlaps(range, cidr))
   const beyond = foreign.filter(({ cidr }) => !isPods(cidr))
-  const isSubnet = ({ gateway, dev, cidr }: Table['beyond'][number]) =>
-    gateway === undefined && dev !== undefined && cidr.prefixLength > 0
-  const text = JSON.stringify([pods, foreign.map(({ cidr: _, ...route }) => route)])
-  return { own, foreign: Map.groupBy(foreign, ({ dst }) => dst), beyond, connected: beyond.filter(isSubnet), text }
+  const beside = JSON.stringify([pods, foreign.map(({ cidr: _, ...route }) => route)])
+  return {
+    own,
+    foreign: Map.groupBy(foreign, ({ dst }) => dst),
+    beyond,
+    connected: allowOverlap ? [] : beyond.filter(({ cidr, ...route }) => cidr.prefixLength > 0 && isConnected(route)),
+    refused,
+    beside,
+    text: JSON.stringify([beside, allowOverlap, ...refused]),
+  }
+}
+
+function isConnected({ gateway, dev }: NodeRoute): boolean {
+  return gateway === undefined && dev !== undefined
+}
+
+/** What the routes tell of this node's links: addresses of IPv4, and the subnets of both families. */
+export function hereByRoutes(routes: readonly NodeRoute[]): Here {
+  const connected = routes.filter(
+    (route) => !isOwnRoute(route) && isConnected(route) && !/\/(0|32|128)$/.test(route.dst),
+  )
+  const subnets = connected.map(({ dst }) => dst).filter((dst) => !dst.startsWith('fe80:'))
+  return { addresses: [...new Set(routes.flatMap(({ source }) => source ?? []))], subnets: [...new Set(subnets)] }
 }
 
 /** What leads to one peer, and what is wrong with it. */
@@ -96,7 +130,7 @@ function routesTo(peer: Peer, table: Table): RoutesTo {
 }
 
 /** The route to one range of a peer, or why there is none. */
-function routeTo(peer: Peer, dst: string, { foreign, beyond, connected }: Table): Wanted | Problem {
+function routeTo(peer: Peer, dst: string, { foreign, beyond, connected, refused }: Table): Wanted | Problem {
   const problem = (id: ProblemId, text: string): Problem => ({ id, node: peer.name, text })
   const cidr = parseCidr(dst)
   if (cidr === undefined) return problem('BadPodCIDR', `podCIDR ${dst} is no CIDR`)
@@ -113,10 +147,12 @@ function routeTo(peer: Peer, dst: string, { foreign, beyond, connected }: Table)
   })
   if (gateways.length === 0)
     return problem('NoInternalIP', `no InternalIP of IPv${cidr.family}: ${dst} is not routed to it`)
-  for (const { text, address } of gateways) {
+  const ways = gateways.flatMap(({ text, address }) => {
     const dev = segmentOf(address, beyond)
-    if (dev !== undefined) return { dst, gateway: text, dev }
-  }
+    return dev === undefined ? [] : [{ dst, gateway: text, dev }]
+  })
+  const way = ways.find((each) => !refused.has(wayOf(each))) ?? ways[0]
+  if (way !== undefined) return way
   // The overlay's place: what has no route here can be sent through a tunnel.
   const addresses = gateways.map(({ text }) => text).join(', ')
   return problem(

@@ -61,3 +61,8 @@ export function decidedKeys(root: Fields, name: string): readonly Decided[] {
 export function templateMtu({ own: { mtu } }: Template): number | undefined {
   return typeof mtu === 'number' && mtu !== 0 ? mtu : undefined
 }
+
+/** Whether the template says that pods' ranges may overlap subnets of the node. */
+export function allowsOverlap({ own: { allowOverlap } }: Template): boolean {
+  return allowOverlap === true
+}

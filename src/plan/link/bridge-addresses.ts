@@ -24,7 +24,8 @@ export function agreeOnAddresses(input: {
   if (bridge === undefined || link === undefined) return []
   if (link.kind !== 'bridge') throw noBridge(bridge.name, link.kind)
   if (bridge.vlanFiltering && link.vlanFiltering !== true) throw noVlans(bridge.name)
-  const foreign = link.addresses.filter((address) => isInTheWay(address, bridge, input.others))
+  const known = input.others.flatMap((other) => (other.bridge?.name === bridge.name ? other.bridge.addresses : []))
+  const foreign = addressesInTheWay(link.addresses, bridge.addresses).filter((address) => !known.includes(address))
   if (foreign.length === 0) return []
   const ports = [...input.host.links.values()].filter((other) => other.master === bridge.name)
   const isFree = bridge.forceAddress || (link.mac === input.ownMac && ports.length === 0)
@@ -38,16 +39,15 @@ export function agreeOnAddresses(input: {
   }))
 }
 
-function isInTheWay(address: string, bridge: BridgeSpec, others: readonly NetworkSpec[]): boolean {
-  const wanted = bridge.addresses
-  const isKnown =
-    wanted.includes(address) ||
-    others.some((other) => other.bridge?.name === bridge.name && other.bridge.addresses.includes(address))
-  if (isKnown) return false
-  const there = parseCidr(address)
-  const near = wanted.map(parseCidr).filter((cidr) => cidr !== undefined && cidr.family === there?.family)
-  // One IPv4 gateway a bridge, as upstream; IPv6 addresses may live side by side when they do not overlap.
-  return there?.family === 4 ? near.length > 0 : near.some((cidr) => cidr && there && overlaps(cidr, there))
+/** Those of a bridge's addresses that keep it from having `wanted` ones. */
+export function addressesInTheWay(there: readonly string[], wanted: readonly string[]): readonly string[] {
+  const cidrs = wanted.flatMap((text) => parseCidr(text) ?? [])
+  return there.filter((text) => {
+    const address = parseCidr(text)
+    if (address === undefined || wanted.includes(text)) return false
+    // One IPv4 gateway a bridge, as upstream; IPv6 addresses may live side by side when they do not overlap.
+    return cidrs.some((cidr) => cidr.family === address.family && (cidr.family === 4 || overlaps(cidr, address)))
+  })
 }
 
 function conflict(found: {

@@ -3,12 +3,12 @@
 
 import { existsSync } from 'node:fs'
 import { isSea } from 'node:sea'
-import { bridgeFor } from '../../../plan/agent/bridge-name.ts'
+import type { Mode } from '../../../cni/model/net-conf.ts'
+import { bridgeKey } from '../../../plan/agent/bridge-name.ts'
 import { conflistText } from '../../../plan/agent/conflist.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { isOnHost } from '../../../system/process/host-programs.ts'
 import type { Run } from '../../../system/process/runner.ts'
-import { allNetworks, allRecords } from '../../../system/store/records.ts'
 import { sortsBefore, writeConfiguration } from '../node/configuration.ts'
 import { settleProgram } from '../node/program.ts'
 import { lookAtTemplate } from '../settings/template.ts'
@@ -33,36 +33,35 @@ export async function settleExecutable({ settings, log, metrics }: FilesInput, r
 }
 
 /** Reads the template where it changed. Returns what is wrong with it. */
-export function settleTemplate({ settings, log, known }: FilesInput, podCidrs: readonly string[]): readonly Problem[] {
+export function settleTemplate(
+  { settings, log, known }: FilesInput,
+  { mode, podCidrs }: Pick<NewPods, 'mode' | 'podCidrs'>,
+): readonly Problem[] {
   const before = known.template
-  known.template = lookAtTemplate(settings, podCidrs, before)
+  known.template = lookAtTemplate({ ...settings, mode }, podCidrs, before)
   const { seen, wrong, remarks } = known.template
   if (before?.seen !== seen) for (const remark of remarks) log('warning', 'template', { remark })
   if (wrong === undefined) return []
   return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration does not follow the template` }]
 }
 
-/** Writes the configuration, from the last template that was right. Returns what keeps the runtime from it. */
-export function settleConfiguration(
-  { settings, log, known }: FilesInput,
-  podCidrs: readonly string[],
-): readonly Problem[] {
-  const template = known.template?.good
-  if (template === undefined) return []
-  const { confDir, confName, network, mode, cniVersion } = settings
-  const bridge = bridgeOf(network, podCidrs)
-  const file = `${confDir}/${confName}`
-  if (writeConfiguration(file, conflistText({ name: network, mode, cniVersion, podCidrs, bridge, template })))
-    log('info', 'configuration written', { file, podCidrs })
-  return otherConfigurations(settings)
+/** What the configuration says of new pods, beside the template. */
+export interface NewPods {
+  readonly mode: Mode
+  readonly bridge: string | undefined
+  readonly podCidrs: readonly string[]
 }
 
-function bridgeOf(name: string, podCidrs: readonly string[]): string | undefined {
-  const inUse = () => {
-    const ofNetwork = allRecords().filter(({ record }) => record.key.network === name)
-    return new Set(ofNetwork.flatMap(({ record }) => record.network?.bridge?.name ?? []))
-  }
-  return bridgeFor({ podCidrs, network: allNetworks().find((network) => network.name === name), inUse })
+/** Writes the configuration, from the last template that was right. Returns what keeps the runtime from it. */
+export function settleConfiguration({ settings, log, known }: FilesInput, pods: NewPods): readonly Problem[] {
+  const template = known.template?.good
+  if (template === undefined) return []
+  const { confDir, confName, network, cniVersion } = settings
+  const { mode, bridge, podCidrs } = pods
+  const file = `${confDir}/${confName}`
+  const facts = { name: network, mode, cniVersion, podCidrs, bridge: bridge && bridgeKey(bridge), template }
+  if (writeConfiguration(file, conflistText(facts))) log('info', 'configuration written', { file, podCidrs })
+  return otherConfigurations(settings)
 }
 
 function otherConfigurations({ node, confDir, confName }: RoundInput['settings']): readonly Problem[] {

@@ -5,31 +5,35 @@
 import { uptime } from 'node:os'
 import { bareAddress, familyOf } from '../../../cni/model/address.ts'
 import { toCniError } from '../../../cni/model/error.ts'
+import type { Mode } from '../../../cni/model/net-conf.ts'
 import { setCluster } from '../../../commands/attach/cluster.ts'
 import { type CallContext, openContext } from '../../../commands/call/context.ts'
 import { removeFormer } from '../../../commands/teardown/remove-former.ts'
 import { restore } from '../../../commands/verbs/restore.ts'
 import type { ClusterNode } from '../../../plan/agent/cluster-node.ts'
-import { type ClusterView, clusterView } from '../../../plan/agent/cluster-view.ts'
+import { type ClusterView, clusterView, ownRanges } from '../../../plan/agent/cluster-view.ts'
 import { type Memory, rangesInUse, remember } from '../../../plan/agent/memory.ts'
+import type { Here } from '../../../plan/agent/node-addresses.ts'
 import type { NodeRoute } from '../../../plan/agent/node-route.ts'
+import type { ModeChoice } from '../../../plan/agent/pod-mode.ts'
 import { type MtuWanted, mtuProblems } from '../../../plan/agent/pod-mtu.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
-import { planRoutes, type RoutePlan } from '../../../plan/agent/routes.ts'
-import { routesAfter } from '../../../plan/agent/routes-after.ts'
-import { templateMtu } from '../../../plan/agent/template.ts'
+import type { RoutePlan } from '../../../plan/agent/routes.ts'
+import { allowsOverlap, templateMtu } from '../../../plan/agent/template.ts'
 import { modeOf } from '../../../plan/modes/modes.ts'
 import type { Cluster } from '../../../plan/rules/cluster-elements.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
-import { allRecords } from '../../../system/store/records.ts'
+import { allNetworks, allRecords } from '../../../system/store/records.ts'
 import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
-import { changeRoutes, type LookedRoutes, lookAtRoutes } from '../node/routes.ts'
+import type { LookedRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { KeptTemplate } from '../settings/template.ts'
 import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate } from './files-step.ts'
 import type { Log } from './log.ts'
 import { type Made, madeFrom } from './made.ts'
 import type { Metrics } from './metrics.ts'
+import { lookAtMode, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
+import { lookForRoutes, lookHere, type RouteRules, settleRoutes } from './routes-step.ts'
 
 /**
  * What a round leaves to the next one, so that a node's change costs no look at the machine. Whatever tells of a change
@@ -44,6 +48,11 @@ export interface Known {
   cluster?: Made<Cluster>
   plan?: Made<RoutePlan>
   remembered?: Made<Memory>
+  here?: Made<Here>
+  mode?: ModeChoice
+  place?: Made<Place>
+  /** Routes that the kernel has refused, and the table beside which it did. */
+  refused?: { readonly beside: string; readonly ways: ReadonlySet<string> } | undefined
   mtu?: { readonly wanted: MtuWanted; readonly problems: readonly Problem[] }
   template?: KeptTemplate
 }
@@ -72,7 +81,7 @@ export interface RoundResult {
 export async function runRound(input: RoundInput): Promise<RoundResult> {
   const failures: string[] = []
   const problems: Problem[] = []
-  const attempt = async (what: string, step: () => Promise<readonly Problem[]>) => {
+  const attempt: Attempt = async (what, step) => {
     try {
       problems.push(...(await step()))
     } catch (thrown) {
@@ -80,58 +89,126 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
     }
   }
-  const kept = input.isWhole ? undefined : input.known.memory
-  const memory = kept ?? readMemory(input.known.memory)
   // A list without this node is of another cluster, or of one that has lost its nodes: pods keep what they have.
-  const isListed = input.nodes?.has(input.settings.node) === true
-  const view = isListed && input.nodes !== undefined ? viewOf(input, input.nodes, memory.memory) : undefined
-  if (view !== undefined) {
-    problems.push(...view.problems)
-    // The routes first: `ip` is at work on them while the rest is computed. Where nobody waits for one node's change
-    // it ends before nft begins: with thousands of nodes each of the two has as much memory as all of them have here.
-    const routes = input.settings.isCloudRouted ? undefined : attempt('routes', () => settleRoutes(input, view))
-    if (kept === undefined) await routes
-    await Promise.all([
-      routes,
-      attempt('rules', () => settleRules(input, view)),
-      // A full disk is no reason to leave the rest undone.
-      attempt('memory', async () => keepMemory(input, view, memory)),
-    ])
-  }
-  if (input.isWhole && view !== undefined)
-    await attempt('earlier ranges', () => removeEarlier(input, view, memory.memory))
+  const ownNode = input.nodes?.get(input.settings.node)
+  const podCidrs = ownNode === undefined ? [] : ownRanges(ownNode).ranges
+  await attempt('mode', async () => settleMode(input))
+  await attempt('template', async () => settleTemplate(input, { mode: modeNow(input), podCidrs }))
+  if (input.nodes !== undefined && ownNode !== undefined)
+    problems.push(...(await settleCluster(input, input.nodes, attempt)))
   if (input.isWhole) await attempt('repair', () => repair(input))
-  const ranges = view?.own ?? []
-  await attempt('template', async () => settleTemplate(input, ranges))
-  await attempt('MTU', async () => lookAtMtu(input, ranges))
+  await attempt('MTU', async () => lookAtMtu(input, podCidrs))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
   // Pods of a node that cannot run the plugin would fail one after the other.
   const unfit = problems.find(({ id }) => id === 'NoProgram' || id === 'ProgramFails')?.text
+  const canPlace = failures.length === 0 && unfit === undefined && podCidrs.length > 0
+  if (canPlace) await attempt('bridge', () => settlePlace(input, podCidrs))
+  const place = canPlace ? input.known.place?.value : undefined
   // Last: a node is ready as soon as it has a configuration.
-  if (failures.length === 0 && unfit === undefined && ranges.length > 0)
-    await attempt('configuration', async () => settleConfiguration(input, ranges))
-  const waitsFor = unfit ?? waitingFor(input, view) ?? problems.find(({ id }) => id === 'BadTemplate')?.text
-  return { isDone: failures.length === 0 && waitsFor === undefined, waitsFor, problems, failures }
+  if (place !== undefined && failures.length === 0)
+    await attempt('configuration', async () =>
+      settleConfiguration(input, { mode: modeNow(input), bridge: place.bridge, podCidrs }),
+    )
+  const waitsFor =
+    unfit ?? waitingFor(input, podCidrs) ?? problems.find(({ id }) => id === 'BadTemplate')?.text ?? place?.refused
+  const isDone = failures.length === 0 && waitsFor === undefined
+  return {
+    isDone,
+    waitsFor,
+    problems: place?.refused === undefined ? problems : withoutMoved(problems, place),
+    failures,
+  }
+}
+
+/** Does a step, and keeps what it tells or how it failed. */
+type Attempt = (what: string, step: () => Promise<readonly Problem[]>) => Promise<void>
+
+/** Pods of an earlier range are told of once: by what keeps new pods from today's. */
+function withoutMoved(problems: readonly Problem[], place: Place): readonly Problem[] {
+  return problems.filter((problem) => problem.id !== 'MovedPodCIDR' || place.problems.includes(problem))
+}
+
+/** Routes, rules and memory follow the cluster. Returns what is wrong in it. */
+async function settleCluster(
+  input: RoundInput,
+  nodes: ReadonlyMap<string, ClusterNode>,
+  attempt: Attempt,
+): Promise<readonly Problem[]> {
+  const { isWhole, known } = input
+  const kept = isWhole ? undefined : known.memory
+  const memory = kept ?? readMemory(known.memory)
+  await attempt('routes', async () => {
+    await lookForRoutes(input)
+    return []
+  })
+  const view = viewOf(input, nodes, memory.memory)
+  // The routes first: `ip` is at work on them while the rest is computed. Where nobody waits for one node's change
+  // it ends before nft begins: with thousands of nodes each of the two has as much memory as all of them have here.
+  const routes = input.settings.isCloudRouted
+    ? undefined
+    : attempt('routes', () => settleRoutes(input, view, routeRules(input)))
+  if (kept === undefined) await routes
+  await Promise.all([
+    routes,
+    attempt('rules', () => settleRules(input, view)),
+    // A full disk is no reason to leave the rest undone.
+    attempt('memory', async () => keepMemory(input, view, memory)),
+  ])
+  if (isWhole) await attempt('earlier ranges', () => removeEarlier(input, view, memory.memory))
+  return view.problems
 }
 
 /** What a round waits for until there is a whole list. */
 export const notListed = 'waiting for the API server to list the nodes'
 
-function waitingFor({ nodes, settings }: RoundInput, view: ClusterView | undefined): string | undefined {
+function waitingFor({ nodes, settings }: RoundInput, podCidrs: readonly string[]): string | undefined {
   if (nodes === undefined) return notListed
   if (!nodes.has(settings.node)) return `waiting for a Node named ${settings.node}`
-  return view === undefined || view.own.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
+  return podCidrs.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
 }
 
-function viewOf({ settings, known }: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memory: Memory): ClusterView {
+/** Read in whole rounds: pods come and go without one, and none of them changes the mode. */
+function settleMode({ known, settings, isWhole }: RoundInput): readonly Problem[] {
+  if (isWhole || known.mode === undefined) known.mode = lookAtMode(settings)
+  return known.mode.problems
+}
+
+/** The mode that new pods get, which is not the one that is asked for while others live. */
+function modeNow({ known, settings }: RoundInput): Mode {
+  return known.mode?.mode ?? settings.mode
+}
+
+async function settlePlace(input: RoundInput, podCidrs: readonly string[]): Promise<readonly Problem[]> {
+  const { known, settings, isWhole } = input
+  const mode = modeNow(input)
+  const from = [mode, podCidrs.join()]
+  if (isWhole || known.place === undefined || !from.every((each, at) => each === known.place?.from[at]))
+    known.place = { from, value: await lookAtPlace(contextOf(input), settings, { mode, podCidrs }) }
+  return known.place.value.problems
+}
+
+function viewOf(input: RoundInput, nodes: ReadonlyMap<string, ClusterNode>, memory: Memory): ClusterView {
+  const { settings, known } = input
   const [self, today] = [settings.node, nodes.get(settings.node)?.podCidrs ?? []]
   const earlierPods = rangesInUse(memory, today, liveAddresses(memory, today))
   const all = [...nodes.values()]
-  known.view = madeFrom(known.view, [memory, earlierPods.join(), ...all], () =>
-    clusterView({ self, nodes: all, remembered: memory.peers, earlierPods }),
-  )
+  const allowOverlap = isOverlapAllowed(input)
+  const here = lookHere(input)
+  const from = [memory, earlierPods.join(), JSON.stringify(here), allowOverlap, ...all]
+  known.view = madeFrom(known.view, from, () => {
+    const facts = { bounds: settings.clusterCidrs, here, allowOverlap }
+    return clusterView({ self, nodes: all, remembered: memory.peers, earlierPods, ...facts })
+  })
   return known.view.value
+}
+
+function routeRules(input: RoundInput): RouteRules {
+  return { isRouted: modeOf({ mode: modeNow(input) }).isRouted, allowOverlap: isOverlapAllowed(input) }
+}
+
+function isOverlapAllowed({ known }: RoundInput): boolean {
+  return known.template?.good !== undefined && allowsOverlap(known.template.good)
 }
 
 /** Addresses of attachments; not read where the node never had another range. */
@@ -166,39 +243,22 @@ function clusterOf({ pods, peers }: ClusterView): Cluster {
   return { pods, peers: [...ranges].sort(), addresses: [...new Set(addresses)].sort() }
 }
 
-async function settleRoutes(input: RoundInput, view: ClusterView): Promise<readonly Problem[]> {
-  const { settings, metrics, log, known } = input
-  const { run } = contextOf(input)
-  if (known.routes === undefined) known.looked = await lookAtRoutes(run, known.looked)
-  const routes = known.routes ?? known.looked?.routes ?? []
-  known.plan = madeFrom(known.plan, [view, routes], () => planOf(settings, view, routes))
-  const plan = known.plan.value
-  metrics.routes.set(plan.wanted)
-  // Known beforehand: the kernel tells of the first change before the last one is made.
-  known.routes = routesAfter(routes, plan.changes)
-  const refused = await changeRoutes(run, plan.changes, settings.node)
-  if (refused.length > 0) known.routes = undefined
-  if (plan.changes.length > 0) {
-    metrics.routeChanges.inc(plan.changes.length)
-    log('info', 'routes changed', {
-      changes: plan.changes.slice(0, 20).map(({ why }) => why),
-      count: plan.changes.length,
-    })
-  }
-  return [...plan.problems, ...refused]
-}
-
-function planOf(settings: Settings, { peers, pods }: ClusterView, routes: readonly NodeRoute[]): RoutePlan {
-  return planRoutes({ self: settings.node, peers, pods, routes, isRouted: modeOf(settings).isRouted })
-}
-
-/** Pods with addresses of an earlier range are gone: what is left of it on the node would keep it from another one. */
+/**
+ * Pods with addresses of an earlier range are gone: what is left of it on the node would keep it from another one. So
+ * are those of another mode, or on a second bridge of today's range.
+ */
 async function removeEarlier(input: RoundInput, { own, pods }: ClusterView, memory: Memory) {
-  const ranges = memory.own.filter((range) => !pods.includes(range))
-  if (own.length === 0 || ranges.length === 0) return []
-  const links = await removeFormer(contextOf(input), { network: input.settings.network, ranges })
-  if (links.length > 0) input.log('info', 'removed what was for earlier ranges', { links, ranges })
+  const { network } = input.settings
+  const hasBridge = !modeOf({ mode: modeNow(input) }).isRouted
+  const over = memory.own.filter((range) => !pods.includes(range))
+  if (own.length === 0 || (over.length === 0 && !strayBridges(network) && !isOfOtherMode(network, hasBridge))) return []
+  const links = await removeFormer(contextOf(input), { network, over, today: own, hasBridge })
+  if (links.length > 0) input.log('info', 'removed what was for earlier ranges', { links, ranges: over })
   return []
+}
+
+function isOfOtherMode(network: string, hasBridge: boolean): boolean {
+  return allNetworks().some(({ name, bridge }) => name === network && (bridge !== undefined) !== hasBridge)
 }
 
 /** What state says and the node does not have is made again, by the same code as `trestle restore`. */

@@ -12,7 +12,7 @@ import { readText, writeText } from '../../../system/files/files.ts'
 import { stateRoot } from '../../../system/files/state.ts'
 import { removeCallFiles } from '../../../system/process/call-file.ts'
 import { removeProgram } from '../node/program.ts'
-import { changeRoutes, lookAtRoutes } from '../node/routes.ts'
+import { changeRoutes, lookAtRoutes, refusalOf } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
 import { type Log, openLog } from './log.ts'
 import { openMetrics } from './metrics.ts'
@@ -85,9 +85,10 @@ async function removeRoutes(
   self: string,
 ): Promise<{ readonly removed: number; readonly refused?: string }> {
   const { routes } = await lookAtRoutes(run)
-  const { changes } = planRoutes({ self, peers: [], pods: [], routes, isRouted: false })
-  const [refused] = await changeRoutes(run, changes, self)
-  return { removed: changes.length, ...(refused === undefined ? {} : { refused: refused.text }) }
+  const none = { peers: [], pods: [], isRouted: false, allowOverlap: false, refused: new Set<string>() }
+  const { changes } = planRoutes({ self, routes, ...none })
+  const [refused] = await changeRoutes(run, changes)
+  return { removed: changes.length, ...(refused === undefined ? {} : { refused: refusalOf(self, refused).text }) }
 }
 
 /** In a container the directory is a mount: the host's own name of it can be removed, where it is empty. */

@@ -2,7 +2,9 @@
 // The agent's options, read and checked.
 
 import { hostname } from 'node:os'
+import type { Cidr } from '../../../cni/model/address.ts'
 import type { Mode } from '../../../cni/model/net-conf.ts'
+import { soundRange } from '../../../plan/agent/pod-range.ts'
 import { gatewayModes } from '../../../plan/modes/modes.ts'
 import { type Input, UsageError } from '../../shell/command.ts'
 
@@ -37,6 +39,8 @@ export interface Settings {
   /** Takes everything of the agent and of trestle away, in place of keeping it. */
   readonly isUninstall: boolean
   readonly isCloudRouted: boolean
+  /** What the ranges of all nodes lie in; nothing where that is not said. */
+  readonly clusterCidrs: readonly Cidr[]
   readonly listen?: { readonly host: string; readonly port: number }
   readonly lookMs: number
   readonly gcMs: number
@@ -75,6 +79,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
     hostRoot,
     isUninstall: values['uninstall'] === true,
     isCloudRouted: values['cloud-routes'] === true,
+    clusterCidrs: cidrsOf('cluster-cidr', text('cluster-cidr')),
     ...(listen === undefined ? {} : { listen }),
     lookMs: secondsOf('look', text('look') ?? '60', 1),
     gcMs: secondsOf('gc', text('gc') ?? '600', 0),
@@ -104,6 +109,16 @@ function modeOf(name: string): Mode {
 function pathOf(option: string, path: string): string {
   if (path.startsWith('/')) return path.replace(/\/+$/, '')
   throw new UsageError(`--${option} ${path}: use an absolute path`)
+}
+
+/** As kube-controller-manager has them: one of a family, with a comma between two. */
+function cidrsOf(option: string, list: string | undefined): readonly Cidr[] {
+  return (list ?? '').split(',').flatMap((part) => {
+    const text = part.trim()
+    const cidr = text === '' ? [] : soundRange(text)
+    if (typeof cidr !== 'string') return cidr
+    throw new UsageError(`--${option} ${list}: ${text} ${cidr}; use CIDRs like 10.244.0.0/16,fd00:10:244::/48`)
+  })
 }
 
 function secondsOf(option: string, text: string, least: number): number {

@@ -43,7 +43,7 @@ export function lookAtTemplate(
     const wrong = `${file}: ${found === undefined ? 'there is no such file' : found.problem}`
     return { seen: wrong, good: before?.good, wrong, remarks: [] }
   }
-  const seen = JSON.stringify([found.text, podCidrs])
+  const seen = JSON.stringify([found.text, podCidrs, settings.mode])
   if (before?.seen === seen) return before
   const findings = checkTemplate(found.text, settings, podCidrs.length === 0 ? exampleRanges : podCidrs)
   const refusals = findings.filter(isRefused)

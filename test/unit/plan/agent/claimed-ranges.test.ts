@@ -28,9 +28,9 @@ describe('claimedRanges', () => {
         (claimed, asked, hosts) => {
           const found = claimedRanges([...claimed, asked].map(({ prefixLength }) => prefixLength))
           for (const cidr of claimed) found.claim({ node: 'a', cidr })
-          for (const address of hosts) found.settle('b', address)
           expect(found.overlapping(asked) !== undefined).toBe(claimed.some((cidr) => overlaps(cidr, asked)))
-          expect(found.nodeIn(asked) !== undefined).toBe(hosts.some((address) => includes(asked, address)))
+          for (const address of hosts)
+            expect(found.holding(address) !== undefined).toBe(claimed.some((cidr) => includes(cidr, address)))
         },
       ),
     )

@@ -3,6 +3,7 @@
 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { type Cidr, parseCidr } from '../../../../src/cni/model/address.ts'
 import { clusterNode } from '../../../../src/plan/agent/cluster-node.ts'
 import { clusterView } from '../../../../src/plan/agent/cluster-view.ts'
 import { changedProblems } from '../../../../src/plan/agent/problem.ts'
@@ -11,8 +12,9 @@ const node = (name: string, podCidrs: readonly string[], addresses: readonly str
   return { name, uid: name, created, podCidrs, addresses }
 }
 const self = node('self', ['10.0.1.0/24', 'fd00:1::/64'], ['192.0.2.1'])
+const here = { addresses: ['192.0.2.1', '2001:db8::1'], subnets: ['192.0.2.0/24', '2001:db8::/64'] }
 const view = (nodes: readonly ReturnType<typeof node>[], more = {}) =>
-  clusterView({ self: 'self', nodes, remembered: [], earlierPods: [], ...more })
+  clusterView({ self: 'self', nodes, remembered: [], earlierPods: [], here, bounds: [], allowOverlap: false, ...more })
 const idsOf = ({ problems }: ReturnType<typeof view>) => problems.map(({ id, node: name }) => `${name} ${id}`)
 
 describe('clusterNode', () => {
@@ -96,7 +98,7 @@ describe('clusterView', () => {
     const seen = view([stray, elder, self])
     expect(seen.own).toEqual(self.podCidrs)
     expect(seen.peers.map(({ ranges }) => ranges)).toEqual([['10.0.2.0/24'], ['10.0.3.0/24']])
-    expect(idsOf(seen)).toEqual([])
+    expect(idsOf(seen)).toEqual(['c BadInternalIP', 'c BadInternalIP'])
     const younger = node('d', ['192.0.2.0/25'], ['198.51.100.4'], '2028')
     expect(idsOf(view([self, younger]))).toEqual(['d BadPodCIDR'])
     const eldest = node('a', ['192.0.2.0/25'], ['198.51.100.4'], '2001')
@@ -165,6 +167,127 @@ describe('clusterView', () => {
     const seen = view([self], { earlierPods: ['10.0.7.0/24'] })
     expect(seen.pods).toEqual([...self.podCidrs, '10.0.7.0/24'])
     expect(seen.problems).toMatchObject([{ id: 'MovedPodCIDR', text: expect.stringContaining('drain') }])
+  })
+})
+
+describe('the addresses of nodes', () => {
+  const b = node('b', ['10.0.2.0/24'], ['192.0.2.2'], '2026')
+  const [elder, younger] = ['2001', '2030']
+  const seen = (...nodes: ReturnType<typeof node>[]) => {
+    const found = view([self, ...nodes])
+    const peers = Object.fromEntries(found.peers.map(({ name, ...rest }) => [name, rest]))
+    return { ...found, peers, told: found.problems.map(({ id, node: name, text }) => `${name} ${id} ${text}`) }
+  }
+
+  it('that are of the own bridge are nothing, whatever they were for the range before', () => {
+    const listing = view([
+      node('self', ['10.0.1.0/24'], ['10.0.1.1', '192.0.2.1']),
+      node('b', ['10.0.2.0/24'], ['10.0.2.1']),
+    ])
+    expect(listing.own).toEqual(['10.0.1.0/24'])
+    expect(listing.peers).toEqual([{ name: 'b', ranges: ['10.0.2.0/24'], addresses: [] }])
+    expect(listing.problems).toEqual([])
+  })
+
+  it('take no range from another node, also where they are the elder’s, and are dropped there', () => {
+    for (const created of [elder, younger]) {
+      const thief = node('c', ['10.0.3.0/24'], ['10.0.2.7', '10.0.1.9', '192.0.2.3'], created)
+      const { own, peers, told } = seen(b, thief)
+      expect(own, created).toEqual(self.podCidrs)
+      expect(peers).toEqual({
+        b: { ranges: ['10.0.2.0/24'], addresses: ['192.0.2.2'] },
+        c: { ranges: ['10.0.3.0/24'], addresses: ['192.0.2.3'] },
+      })
+      expect(told).toEqual([
+        'c BadInternalIP InternalIP 10.0.2.7 is in podCIDR 10.0.2.0/24 of node b',
+        'c BadInternalIP InternalIP 10.0.1.9 is in podCIDR 10.0.1.0/24 of node self',
+      ])
+    }
+  })
+
+  it('of this node are told of here, and keep no other range from being routed', () => {
+    const found = view([{ ...self, addresses: ['192.0.2.1', '10.0.2.7'] }, b])
+    expect(found.peers).toEqual([{ name: 'b', ranges: ['10.0.2.0/24'], addresses: ['192.0.2.2'] }])
+    expect(idsOf(found)).toEqual(['self BadInternalIP'])
+  })
+
+  it('that are on a subnet of this node stay, and the range around them is no way to anything', () => {
+    const range = node('c', ['192.0.2.128/25'], ['192.0.2.3'], elder)
+    const { peers } = seen(node('b', ['10.0.2.0/24'], ['192.0.2.200']), range)
+    expect(peers['b']).toEqual({ ranges: ['10.0.2.0/24'], addresses: ['192.0.2.200'] })
+  })
+
+  it('that no other node can send to are dropped, and told', () => {
+    const wrong = [
+      '169.254.1.1',
+      'fe80::1',
+      '127.0.0.1',
+      '::1',
+      '224.0.0.1',
+      '0.0.0.0',
+      '::',
+      '192.0.2.255',
+      '192.0.2.0',
+    ]
+    for (const address of [...wrong, '192.0.2.1', '2001:db8::1']) {
+      const { peers, told } = seen({ ...b, addresses: [address, '192.0.2.2'] })
+      expect(peers['b'], address).toEqual({ ranges: ['10.0.2.0/24'], addresses: ['192.0.2.2'] })
+      expect(told, address).toHaveLength(1)
+      expect(told[0], address).toMatch(new RegExp(`^b BadInternalIP InternalIP ${address} is `))
+    }
+  })
+
+  it('that two nodes list are named at the younger one', () => {
+    const twin = node('c', ['10.0.3.0/24'], ['192.0.2.3', '192.0.2.2'], younger)
+    const { peers, told } = seen(b, twin)
+    expect(told).toEqual(["c BadInternalIP InternalIP 192.0.2.2 is node b's, too"])
+    expect(peers['c']?.addresses).toEqual(['192.0.2.3', '192.0.2.2'])
+  })
+})
+
+describe('--cluster-cidr', () => {
+  const bounds = ['10.0.0.0/16', 'fd00::/32'].map((text) => parseCidr(text) as Cidr)
+  const peer = (cidr: string) => node('b', [cidr], ['192.0.2.2'])
+
+  it('bounds the ranges of other nodes, today’s and earlier ones', () => {
+    expect(idsOf(view([self, peer('10.0.2.0/24')], { bounds }))).toEqual([])
+    for (const cidr of ['10.1.2.0/24', '10.0.0.0/15', 'fd01:2::/64', '8.8.8.0/24']) {
+      const found = view([self, peer(cidr)], { bounds })
+      expect(found.peers[0]?.ranges, cidr).toEqual([])
+      expect(idsOf(found)).toEqual(['b BeyondClusterCIDR'])
+    }
+    const remembered = [{ name: 'b', ranges: ['10.1.9.0/24', '10.0.9.0/24'], addresses: ['192.0.2.2'] }]
+    expect(view([self, peer('10.0.2.0/24')], { bounds, remembered }).peers[0]?.ranges).toEqual([
+      '10.0.2.0/24',
+      '10.0.9.0/24',
+    ])
+  })
+
+  it('is what a public range needs, which is told otherwise', () => {
+    const found = view([self, peer('8.8.8.0/24')])
+    expect(found.peers[0]?.ranges).toEqual(['8.8.8.0/24'])
+    expect(idsOf(found)).toEqual(['b PublicPodCIDR'])
+    const all = ['self', 'b', 'c'].map((name, at) => node(name, [`8.8.${at}.0/24`], [`192.0.2.${at + 1}`]))
+    expect(idsOf(view(all))).toEqual(['self PublicPodCIDR'])
+  })
+
+  it('is told where it holds a node’s address or is public itself', () => {
+    const wide = (text: string) => idsOf(view([self, peer('10.0.2.0/24')], { bounds: [...bounds, parseCidr(text)] }))
+    expect(wide('192.0.0.0/16')).toEqual(['self WideClusterCIDR'])
+    expect(wide('8.0.0.0/8')).toEqual(['self WideClusterCIDR'])
+  })
+})
+
+describe('an earlier range', () => {
+  it('that today’s is a part of goes on without that part', () => {
+    const smaller = node('self', ['10.0.1.0/25'], ['192.0.2.1'])
+    const found = view([smaller, node('b', ['10.0.2.0/25'], ['192.0.2.2'])], {
+      earlierPods: ['10.0.1.0/24'],
+      remembered: [{ name: 'b', ranges: ['10.0.2.0/23'], addresses: ['192.0.2.2'] }],
+    })
+    expect(found.pods).toEqual(['10.0.1.0/25', '10.0.1.128/25'])
+    expect(found.peers[0]?.ranges).toEqual(['10.0.2.0/25', '10.0.2.128/25', '10.0.3.0/24'])
+    expect(idsOf(found)).toEqual(['self MovedPodCIDR'])
   })
 })
 

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest'
 import type { ClusterNode } from '../../../../src/plan/agent/cluster-node.ts'
 import { clusterView, type Peer } from '../../../../src/plan/agent/cluster-view.ts'
 import type { NodeRoute } from '../../../../src/plan/agent/node-route.ts'
-import { planRoutes } from '../../../../src/plan/agent/routes.ts'
+import { hereByRoutes, planRoutes } from '../../../../src/plan/agent/routes.ts'
 import { routesAfter } from '../../../../src/plan/agent/routes-after.ts'
 
 const node = (name: string, podCidrs: readonly string[], addresses: readonly string[]): ClusterNode => {
@@ -25,8 +25,10 @@ function fromNothing(
 }
 
 function look(nodes: ReadonlyMap<string, ClusterNode>, remembered: readonly Peer[], routes: readonly NodeRoute[]) {
-  const view = clusterView({ self: 'a', nodes: [...nodes.values()], remembered, earlierPods: [] })
-  return { view, plan: planRoutes({ self: 'a', peers: view.peers, pods: view.pods, routes, isRouted: false }) }
+  const facts = { here: hereByRoutes(routes), bounds: [], allowOverlap: false }
+  const view = clusterView({ self: 'a', nodes: [...nodes.values()], remembered, earlierPods: [], ...facts })
+  const table = { routes, isRouted: false, allowOverlap: false, refused: new Set<string>() }
+  return { view, plan: planRoutes({ self: 'a', peers: view.peers, pods: view.pods, ...table }) }
 }
 
 it('is what a view from nothing is, after each of many changes', () => {

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { readNodeRoutes, refusedRoutes, routeBatch } from '../../../../src/compile/node-routes.ts'
 import type { NodeRoute } from '../../../../src/plan/agent/node-route.ts'
-import { planRoutes } from '../../../../src/plan/agent/routes.ts'
+import { hereByRoutes, planRoutes } from '../../../../src/plan/agent/routes.ts'
 
 const link = (dst: string, dev: string, metric = 0): NodeRoute => ({ dst, type: 'unicast', dev, metric, protocol: 2 })
 const via = (dst: string, gateway: string, protocol: number, metric = 0): NodeRoute => {
@@ -15,7 +15,10 @@ const own = (dst: string, gateway: string) => via(dst, gateway, 116, 116)
 const base = [via('0.0.0.0/0', '192.0.2.254', 3), link('192.0.2.0/24', 'eth0'), link('2001:db8::/64', 'eth0', 256)]
 const two = { name: 'two', ranges: ['10.0.2.0/24', 'fd00:2::/64'], addresses: ['192.0.2.2', '2001:db8::2'] }
 const plan = (routes: readonly NodeRoute[], peers = [two], more = {}) =>
-  planRoutes({ self: 'self', peers, pods: ['10.0.1.0/24'], routes, isRouted: false, ...more })
+  planRoutes({
+    ...{ self: 'self', peers, pods: ['10.0.1.0/24'], routes, isRouted: false },
+    ...{ allowOverlap: false, refused: new Set<string>(), ...more },
+  })
 const text = (routes: readonly NodeRoute[], peers = [two]) => routeBatch(plan(routes, peers).changes)
 
 describe('planRoutes', () => {
@@ -57,6 +60,38 @@ describe('planRoutes', () => {
     ])
     // Its metric is larger: ours is the one that counts.
     expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, via('10.0.2.0/24', '192.0.2.7', 4, 500)])).toEqual([])
+  })
+
+  it('takes a range in a subnet of the node where the template says allowOverlap', () => {
+    const nodes = [via('0.0.0.0/0', '10.0.0.254', 3), link('10.0.0.0/8', 'eth0')]
+    const peer = { name: 'two', ranges: ['10.244.2.0/24'], addresses: ['10.0.0.2'] }
+    expect(plan(nodes, [peer]).problems.map(({ id }) => id)).toEqual(['OverlapsHost'])
+    const allowed = plan(nodes, [peer], { allowOverlap: true })
+    expect(allowed.problems).toEqual([])
+    expect(routeBatch(allowed.changes)).toBe('route replace 10.244.2.0/24 via 10.0.0.2 dev eth0 metric 116 proto 116\n')
+  })
+
+  it('goes by the next address of a peer where the kernel has refused the one before', () => {
+    const peer = { name: 'two', ranges: ['10.0.2.0/24'], addresses: ['192.0.2.8', '192.0.2.9'] }
+    const by = (...refused: string[]) => plan(base, [peer], { refused: new Set(refused) }).changes[0]?.gateway
+    expect(by()).toBe('192.0.2.8')
+    expect(by('10.0.2.0/24 192.0.2.8')).toBe('192.0.2.9')
+    expect(by('10.0.3.0/24 192.0.2.8')).toBe('192.0.2.8')
+    // It may do by now.
+    expect(by('10.0.2.0/24 192.0.2.8', '10.0.2.0/24 192.0.2.9')).toBe('192.0.2.8')
+  })
+
+  it('tells the addresses and subnets of this node', () => {
+    const routes = [
+      ...base,
+      { ...link('192.0.2.0/24', 'eth0'), source: '192.0.2.1' },
+      link('10.0.1.5/32', 'veth1'),
+      link('fe80::/64', 'eth0'),
+    ]
+    expect(hereByRoutes([...routes, own('10.0.2.0/24', '192.0.2.2')])).toEqual({
+      addresses: ['192.0.2.1'],
+      subnets: ['192.0.2.0/24', '2001:db8::/64'],
+    })
   })
 
   it('does not take the pods of this node for a subnet in the way', () => {

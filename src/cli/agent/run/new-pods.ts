@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The round's part in where new pods go: their mode and their bridge, which depend on the pods that are there.
+
+import { bareAddress } from '../../../cni/model/address.ts'
+import type { Mode } from '../../../cni/model/net-conf.ts'
+import type { CallContext } from '../../../commands/call/context.ts'
+import {
+  chooseBridge,
+  gatewaysOf,
+  isAgentBridge,
+  isAsToday,
+  type NodeBridge,
+  sharedRanges,
+} from '../../../plan/agent/bridge-name.ts'
+import { chooseMode, type ModeChoice } from '../../../plan/agent/pod-mode.ts'
+import type { Problem } from '../../../plan/agent/problem.ts'
+import type { BridgeSpec } from '../../../plan/model/attachment.ts'
+import { bridgeMac } from '../../../plan/model/names.ts'
+import type { ObservedNamespace } from '../../../plan/model/observed.ts'
+import type { AttachmentRecord } from '../../../plan/model/record.ts'
+import { modeOf } from '../../../plan/modes/modes.ts'
+import { linkExists, linkNames } from '../../../system/kernel/kernel-files.ts'
+import { observeHost } from '../../../system/kernel/observe.ts'
+import { machineId } from '../../../system/process/process-identity.ts'
+import { allNetworks, allRecords } from '../../../system/store/records.ts'
+import type { Settings } from '../settings/settings.ts'
+
+type Node = Pick<Settings, 'node' | 'network' | 'mode'>
+
+/** The mode that new pods get. Records alone are read. */
+export function lookAtMode(settings: Node): ModeChoice {
+  const modes = livePods(settings.network).flatMap(({ spec }) => spec?.mode ?? [])
+  return chooseMode(settings.node, settings.mode, modes)
+}
+
+/** Where new pods go. `bridge` is absent in a mode without bridges; `refused`: why new pods get no network, or none that works. */
+export interface Place {
+  readonly bridge?: string
+  readonly refused?: string
+  readonly problems: readonly Problem[]
+}
+
+/** Decides it for today's ranges. One process where there is anything to decide. Throws CniError 100. */
+export async function lookAtPlace(
+  { run }: CallContext,
+  { node, network }: Node,
+  { mode, podCidrs }: { readonly mode: Mode; readonly podCidrs: readonly string[] },
+): Promise<Place> {
+  const pods = livePods(network)
+  if (modeOf({ mode }).isRouted) return routedPlace(node, podCidrs, pods)
+  const setUp = allNetworks().find(({ name }) => name === network)?.bridge
+  const known = [setUp, ...pods.map((record) => record.network?.bridge)].filter((bridge) => bridge !== undefined)
+  const isOther = (name: string) => name !== setUp?.name
+  const isSettled = setUp !== undefined && isAsToday(setUp.addresses, podCidrs)
+  if (isSettled && !known.some(({ name }) => isOther(name)) && !strayBridges(network)) return place(setUp.name)
+  const bridges = bridgesOf(await observeHost(run), known)
+  const choice = chooseBridge({ podCidrs, setUp: setUp?.name, bridges })
+  const problems = sharedRanges(bridges).map((text): Problem => ({ id: 'TwoBridges', node, text }))
+  if (choice.inTheWay.length === 0) return { bridge: choice.name, problems }
+  const [shared] = problems
+  if (shared !== undefined) return { bridge: choice.name, refused: shared.text, problems }
+  const theirs = choice.inTheWay.map(({ name, addresses }) => `${addresses.join(' and ')} on ${name}`).join(', ')
+  return { bridge: choice.name, ...refusal(node, podCidrs, `pods here have their gateway ${theirs}`) }
+}
+
+function place(bridge: string): Place {
+  return { bridge, problems: [] }
+}
+
+/** Routed pods of several ranges live side by side, but no pod may have the address of the others' gateway. */
+function routedPlace(node: string, podCidrs: readonly string[], pods: readonly AttachmentRecord[]): Place {
+  const gateways = gatewaysOf(podCidrs).map(bareAddress)
+  const addresses = pods.flatMap(({ spec }) => spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
+  const taken = gateways.filter((gateway) => addresses.includes(gateway))
+  return taken.length === 0
+    ? { problems: [] }
+    : refusal(node, podCidrs, `a pod here has the address ${taken.join(', ')}`)
+}
+
+function refusal(node: string, podCidrs: readonly string[], why: string) {
+  const text = `${why}: new ones of ${podCidrs.join(', ')} are refused beside them, drain the node`
+  return { refused: text, problems: [{ id: 'MovedPodCIDR', node, text }] satisfies readonly Problem[] }
+}
+
+/** Attachments of the network whose interface is there, the newest first. */
+function livePods(network: string): readonly AttachmentRecord[] {
+  return allRecords()
+    .map(({ record }) => record)
+    .filter(({ key, spec }) => key.network === network && key.role === 'main' && spec?.host !== undefined)
+    .filter(({ spec }) => spec?.host !== undefined && linkExists(spec.host.name))
+    .sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
+}
+
+/** Whether there is another bridge that the agent may have named than the network's own. No process. */
+export function strayBridges(network: string): boolean {
+  const own = allNetworks().find(({ name }) => name === network)?.bridge?.name
+  return linkNames().some((name) => name !== own && isAgentBridge(name))
+}
+
+/** The bridges of the host that are ours. `known`: as state has them; the gateway may be on a VLAN's link. */
+function bridgesOf({ links }: ObservedNamespace, known: readonly BridgeSpec[]): readonly NodeBridge[] {
+  const id = machineId()
+  const all = [...links.values()]
+  const ours = all.filter(
+    ({ name, kind, mac }) =>
+      kind === 'bridge' && (known.some((each) => each.name === name) || mac === bridgeMac(name, id)),
+  )
+  return ours.map(({ name, addresses }) => {
+    const gateway = known.find((each) => each.name === name)?.gateway
+    const onVlan = gateway === undefined ? [] : (links.get(gateway.name)?.addresses ?? [])
+    return {
+      name,
+      addresses: [...addresses, ...onVlan].filter((each) => !each.startsWith('fe80:')),
+      isInUse: all.some((link) => link.master === name && link.name !== gateway?.peer),
+    }
+  })
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which InternalIPs of a node are the node's, seen from this one. A kubelet without --node-ip lists any address of its
+// machine, the bridge's too, and a node may write what it likes into its own status: a wrong address takes no range
+// from another node, and no packet is sent by it.
+
+import {
+  type Address,
+  type Cidr,
+  firstOf,
+  formatAddress,
+  formatCidr,
+  includes,
+  isUnspecified,
+  lastOf,
+  overlaps,
+  parseCidr,
+} from '../../cni/model/address.ts'
+import type { ClaimedRanges } from './claimed-ranges.ts'
+import type { Problem } from './problem.ts'
+
+/** What this node has: addresses of its links, canonical, and the subnets that they are on. */
+export interface Here {
+  readonly addresses: readonly string[]
+  readonly subnets: readonly string[]
+}
+
+/** A node and its InternalIPs. `texts` are those of `addresses`, canonical. */
+export interface Listed {
+  readonly name: string
+  readonly addresses: readonly Address[]
+  readonly texts: readonly string[]
+}
+
+/**
+ * What addresses are judged by. `nodes`: all of them, the eldest first; `pods`: ranges of this node's pods. Where
+ * ranges may overlap the node's subnets (`allowOverlap`), to be on a subnet proves nothing.
+ */
+export interface AddressFacts {
+  readonly self: string
+  readonly nodes: readonly Listed[]
+  readonly claimed: ClaimedRanges
+  readonly here: Here
+  readonly pods: readonly string[]
+  readonly allowOverlap: boolean
+}
+
+/** A node's addresses that count, and what is wrong with the others. */
+interface Judged {
+  readonly addresses: readonly string[]
+  readonly problems: readonly Problem[]
+}
+
+/** Judges the addresses of one node after the other. */
+export function addressJudge({ self, nodes, claimed, here, pods, allowOverlap }: AddressFacts) {
+  const owners = new Map<string, string>()
+  for (const { name, texts } of nodes) for (const text of texts) if (!owners.has(text)) owners.set(text, name)
+  const own = new Set(here.addresses)
+  const subnets = subnetsBeside(here.subnets, pods)
+  const edges = new Map(subnets.flatMap(edgesOf))
+  return ({ name, addresses, texts }: Listed): Judged => {
+    const [kept, problems]: [string[], Problem[]] = [[], []]
+    const tell = (text: string, why: string) =>
+      problems.push({ id: 'BadInternalIP', node: name, text: `InternalIP ${text} ${why}` })
+    for (const [at, address] of addresses.entries()) {
+      const text = texts[at] ?? ''
+      const holder = claimed.holding(address)
+      // The node's own bridge, or the gateway on its pods' links: no mistake, and no way to it.
+      if (holder?.node === name) continue
+      const wrong = wrongWith(text, address)
+      if (wrong !== undefined) tell(text, wrong)
+      else if (holder !== undefined && !isOnSubnet(address))
+        tell(text, `is in podCIDR ${formatCidr(holder.cidr)} of node ${holder.node}`)
+      else {
+        kept.push(text)
+        const owner = name === self && own.has(text) ? name : (owners.get(text) ?? name)
+        if (owner !== name) tell(text, `is node ${owner}'s, too`)
+      }
+    }
+    return { addresses: kept, problems }
+
+    function wrongWith(text: string, address: Address): string | undefined {
+      if (isForOneLink(address)) return 'is no address that other nodes can send to'
+      const edge = edges.get(text)
+      if (edge !== undefined) return `is the first or last address of ${edge}`
+      return name !== self && own.has(text) ? "is this node's own" : undefined
+    }
+  }
+
+  /** A range around it is no pod range, whoever has it: the route to it is refused (routes.ts, OverlapsHost). */
+  function isOnSubnet(address: Address): boolean {
+    return !allowOverlap && subnets.some((subnet) => includes(subnet, address))
+  }
+}
+
+/** Addresses that mean something on one link or machine only, many machines, or none (RFC 6890). */
+const oneLink = [
+  '0.0.0.0/8',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '224.0.0.0/3',
+  '::1/128',
+  'fe80::/10',
+  'ff00::/8',
+].flatMap((text) => parseCidr(text) ?? [])
+
+function isForOneLink(address: Address): boolean {
+  return isUnspecified(address) || oneLink.some((range) => includes(range, address))
+}
+
+function subnetsBeside(subnets: readonly string[], pods: readonly string[]): readonly Cidr[] {
+  const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
+  return subnets
+    .flatMap((text) => parseCidr(text) ?? [])
+    .filter((subnet) => !ranges.some((range) => overlaps(range, subnet)))
+}
+
+/** Network and broadcast address, which IPv4 alone has, and subnets of two addresses have not (RFC 3021). */
+function edgesOf(subnet: Cidr): readonly (readonly [string, string])[] {
+  if (subnet.family === 6 || subnet.prefixLength > 30) return []
+  return [firstOf(subnet), lastOf(subnet)].map((edge) => [formatAddress(edge), formatCidr(subnet)] as const)
+}
+
+/** The listed addresses of this node that are on its links; all of them where nothing is known of the links. */
+export function addressesHere({ addresses, texts }: Omit<Listed, 'name'>, here: Here): readonly Address[] {
+  const own = new Set(here.addresses)
+  return own.size === 0 ? addresses : addresses.filter((_, at) => own.has(texts[at] ?? ''))
+}

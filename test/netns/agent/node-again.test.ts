@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Node that is registered again while its pods live: a part of its ranges, other masks, earlier ranges, another mode
+// of the agent, and two bridges with one gateway as an earlier release has left them.
+
+import { readFileSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { nodeObject } from '../../support/cluster/cluster.ts'
+import type { RoundAnswer } from '../../support/cluster/round-driver.ts'
+import { openRounds, type Rounds } from '../../support/cluster/rounds.ts'
+import { type Host, openHost } from '../../support/host.ts'
+import { runLine } from '../../support/outcome.ts'
+
+const [a, b] = [
+  ['10.244.1.0/24', 'fd00:10:244:1::/64'],
+  ['10.244.9.0/24', 'fd00:10:244:9::/64'],
+] as const
+
+let host: Host
+let rounds: Rounds
+
+beforeEach(() => {
+  host = openHost()
+  for (const line of [
+    'link set lo up',
+    'link add up0 type bridge',
+    'link set up0 up',
+    'addr add 192.0.2.11/24 dev up0',
+  ])
+    runLine(host, `ip ${line}`)
+  rounds = openRounds(host)
+})
+
+afterEach(() => {
+  rounds.close()
+  host.close()
+})
+
+const registered = (cidrs: readonly string[], mode = 'bridge'): Promise<RoundAnswer> =>
+  rounds.round({ nodes: [nodeObject('self', { cidrs, addresses: ['192.0.2.11'] })], options: { mode } })
+
+/** The plugin's part of the configuration that the agent has written. */
+function plugin(): Record<string, unknown> {
+  const { cniVersion, name, plugins } = JSON.parse(readFileSync(rounds.files.conflist, 'utf8'))
+  return { cniVersion, name, ...plugins[0] }
+}
+
+interface Pod {
+  readonly id: string
+  readonly netns: string
+  readonly conf: object
+  readonly addresses: readonly string[]
+}
+
+function attach(id: string, more: object = {}): Pod {
+  const [conf, netns] = [{ ...plugin(), ...more }, host.pod(id)]
+  const { code, json, stdout } = host.cni('ADD', conf, { id, netns })
+  expect(code, stdout).toBe(0)
+  return { id, netns, conf, addresses: (json?.ips ?? []).map(({ address }) => address.split('/')[0] ?? '') }
+}
+
+function detach({ id, netns, conf }: Pod): void {
+  expect(host.cni('DEL', conf, { id, netns }).code).toBe(0)
+}
+
+/** What ADD is refused with. */
+function refusal(): number | undefined {
+  const netns = host.pod('refused')
+  const { json } = host.cni('ADD', plugin(), { id: 'refused', netns })
+  host.removePod(netns)
+  return json?.code
+}
+
+const reaches = (from: Pod, to: string) => host.inPod(from.netns, 'ping', ['-n', '-c', '1', '-W', '3', to]).code === 0
+const ids = ({ problems }: RoundAnswer) => problems.map(({ id }) => id)
+const bridges = () =>
+  [...host.run('ip', ['-br', 'link', 'show', 'type', 'bridge']).stdout.matchAll(/^(cni\d+)/gm)].map(([name]) => name)
+
+/** Two pods that live on what two registrations gave them, in both directions and both families that both have. */
+function requireReach(one: Pod, other: Pod): void {
+  // An address that is given out again has another MAC where the families were swapped meanwhile: who knew it asks
+  // again by itself, some seconds later (net/core/neighbour.c, NUD_DELAY and NUD_PROBE).
+  for (const { netns } of [one, other]) host.inPod(netns, 'ip', ['neigh', 'flush', 'all'])
+  host.run('ip', ['neigh', 'flush', 'all'])
+  const isSix = (address: string) => address.includes(':')
+  for (const [from, to] of [
+    [one, other],
+    [other, one],
+  ] as const)
+    for (const address of to.addresses)
+      if (from.addresses.some((each) => isSix(each) === isSix(address)))
+        expect(reaches(from, address), address).toBe(true)
+}
+
+describe('a Node that comes back', () => {
+  it('with one of its ranges, or with both again, keeps the bridge, and all pods reach each other', async () => {
+    await registered(a)
+    const old = attach('old')
+    for (const [at, cidrs] of [[a[0]], [a[1]], [a[1], a[0]], a].entries()) {
+      expect(await registered(cidrs), cidrs.join()).toMatchObject({ isDone: true })
+      const young = attach(`young${at}`)
+      expect(bridges()).toEqual(['cni0'])
+      requireReach(old, young)
+      detach(young)
+    }
+  })
+
+  it('with ranges that it has had before goes back to their bridge', async () => {
+    await registered(a)
+    const old = attach('old')
+    await registered(b)
+    const middle = attach('middle')
+    expect(await registered(a)).toMatchObject({ isDone: true })
+    const young = attach('young')
+    expect(bridges()).toEqual(['cni0', 'cni1'])
+    for (const other of [old, middle]) requireReach(young, other)
+    expect(young.addresses).toEqual(['10.244.1.3', 'fd00:10:244:1::3'])
+  })
+
+  it.each([
+    ['a smaller mask', ['10.244.1.0/25', a[1]]],
+    ['a larger mask', ['10.244.0.0/23', a[1]]],
+    ['another range of IPv4 beside that of IPv6', [b[0], a[1]]],
+  ])('with %s is not ready and refuses new pods, until the old ones are gone', async (_, cidrs) => {
+    await registered(a)
+    const old = attach('old')
+    const found = await registered(cidrs)
+    expect(found).toMatchObject({ isDone: false, waitsFor: expect.stringContaining('drain the node') })
+    expect(ids(found)).toEqual(['MovedPodCIDR'])
+    expect(plugin()['podcidr']).toEqual(cidrs)
+    expect(refusal()).toBe(108)
+    expect(reaches(old, '10.244.1.1')).toBe(true)
+    detach(old)
+    expect(await registered(cidrs)).toMatchObject({ isDone: true, problems: [] })
+    const young = attach('young')
+    expect(bridges()).toEqual(['cni0'])
+    for (const [at, address] of young.addresses.entries())
+      expect(reaches(young, address.replace(/2$/, '1')), cidrs[at]).toBe(true)
+  })
+
+  it('with a range of each of two bridges is not ready', async () => {
+    await registered(a)
+    const old = attach('old')
+    await registered(b)
+    const middle = attach('middle')
+    const found = await registered([a[0], b[1]])
+    expect(found).toMatchObject({ isDone: false })
+    expect(ids(found)).toEqual(['MovedPodCIDR'])
+    requireReach(old, middle)
+    detach(middle)
+    detach(old)
+    expect(await registered([a[0], b[1]])).toMatchObject({ isDone: true })
+    attach('young')
+  })
+
+  it('with a larger range in mode ptp goes on, and with another part unless a pod has the address of the new gateway', async () => {
+    await registered(['10.244.1.0/29'], 'ptp')
+    const pods = [1, 2, 3, 4].map((n) => attach(`old${n}`))
+    expect(pods.map(({ addresses }) => addresses[0])).toEqual(['10.244.1.2', '10.244.1.3', '10.244.1.4', '10.244.1.5'])
+    expect(await registered(['10.244.1.0/28'], 'ptp')).toMatchObject({ isDone: true })
+    const young = attach('young')
+    for (const pod of pods) requireReach(pod, young)
+    const upper = await registered(['10.244.1.4/30'], 'ptp')
+    expect(upper).toMatchObject({ isDone: false })
+    expect(ids(upper)).toEqual(['MovedPodCIDR'])
+    for (const pod of pods) requireReach(pod, young)
+    for (const pod of [...pods, young]) detach(pod)
+    expect(await registered(['10.244.1.4/30'], 'ptp')).toMatchObject({ isDone: true, problems: [] })
+    expect(attach('last').addresses).toEqual(['10.244.1.6'])
+  })
+})
+
+describe('--mode of an agent that is started again', () => {
+  it.each([
+    ['bridge', 'ptp'],
+    ['ptp', 'bridge'],
+  ])('is %s as long as a pod has it, and then %s', async (before, after) => {
+    await registered(a, before)
+    const old = attach('old')
+    const modeOf = ({ mode = 'bridge' }: { readonly mode?: unknown }) => mode
+    for (let round = 0; round < 2; round++) {
+      const kept = await registered(a, after)
+      expect(kept).toMatchObject({ isDone: true })
+      expect(kept.problems).toMatchObject([{ id: 'ModeChanged', text: expect.stringContaining('drain the node') }])
+      expect(modeOf(plugin())).toBe(before)
+    }
+    const young = attach('young')
+    requireReach(old, young)
+    for (const pod of [old, young]) detach(pod)
+    expect(await registered(a, after)).toMatchObject({ isDone: true, problems: [] })
+    expect(modeOf(plugin())).toBe(after)
+    const [one, other] = [attach('one'), attach('other')]
+    requireReach(one, other)
+    expect(bridges()).toEqual(after === 'bridge' ? ['cni0'] : [])
+  })
+})
+
+describe('two bridges with one gateway, by an earlier release', () => {
+  it.each([0, 1])('are named, with what to do, and are one when the pods of bridge %i are gone', async (first) => {
+    await registered(a)
+    const more = { allowOverlap: true }
+    const pods = [attach('one', more), attach('other', { ...more, bridge: 'cni1' })]
+    expect(bridges()).toEqual(['cni0', 'cni1'])
+    const found = await registered(a)
+    expect(found).toMatchObject({ isDone: false })
+    expect(found.problems.map(({ id, text }) => `${id}: ${text}`)).toEqual([
+      expect.stringMatching(/^TwoBridges: cni0 and cni1 both have 10\.244\.1\.1\/24 and fd00:.*drain the node$/),
+    ])
+    detach(pods[first] as Pod)
+    await registered(a)
+    expect(await registered(a)).toMatchObject({ isDone: true, problems: [] })
+    const young = attach('young')
+    expect(bridges()).toEqual([first === 0 ? 'cni1' : 'cni0'])
+    requireReach(pods[1 - first] as Pod, young)
+  })
+})
