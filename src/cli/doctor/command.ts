@@ -79,7 +79,6 @@ async function run(input: Input): Promise<number> {
   return print(input, { command: 'doctor', document: asDocument(report), text, code })
 }
 
-/** Which findings are shown. */
 interface Selection {
   readonly groups: readonly Group[]
   readonly isMeant: (finding: Pick<Finding, 'id' | 'group'>) => boolean
@@ -147,7 +146,7 @@ function unknownPod({ asked }: PodFacts): NotLooked {
   return { group: 'network', why }
 }
 
-/** With --fix alone: what --apply would do. */
+/** With --fix alone: the list of repairs that --apply would make. */
 function withPlan(report: Report, values: Input['values']): Report {
   if (values['fix'] !== true || values['apply'] === true) return report
   const plan = fixable(report.findings).map(({ id, on }) => `--apply mends ${id}: ${on}`)
@@ -173,7 +172,7 @@ function asDocument({ facts, findings, notLooked, done }: Report) {
   }
 }
 
-/** Throws UsageError for a word that is neither a group nor the id of a finding. */
+/** Throws UsageError if a word is neither a group nor the id of a finding. */
 function readSelection(values: Input['values']): Selection {
   const checks = ownDiagnoses()
   const known = [...groups, ...checks.map(({ id }) => id)]
@@ -189,7 +188,7 @@ function readSelection(values: Input['values']): Selection {
   return { groups: groups.filter(isShown), isMeant }
 }
 
-/** Throws UsageError for what is neither a pod of Kubernetes nor a container id. */
+/** Throws UsageError if the value is neither a pod's NAMESPACE/NAME nor a container id. */
 function requirePodName(value: string | boolean | undefined): void {
   if (value === undefined || /^[\w.-]+(?:\/[\w.-]+)?$/.test(String(value))) return
   throw new UsageError(`--pod ${value}: use NAMESPACE/NAME, or a container id`)
@@ -201,16 +200,16 @@ function secondsOf(value: string | boolean | undefined): number {
   throw new UsageError(`--wait ${text}: use a number of seconds`)
 }
 
-/** The diagnoses of doctor's own findings. */
+/** The diagnoses that doctor reports, by group. */
 export function ownDiagnoses(): readonly Diagnosis[] {
   const all = [...diagnoses().values(), ...sharedDiagnoses].filter(({ group }) => group !== undefined)
   return groups.flatMap((group) => all.filter((each) => each.group === group))
 }
 
-// What doctor may mend by itself: rules, links and forwarding of our own networks, and what dead pods left of ours.
-// Never rules, files, services or modules of others, and never rp_filter.
+// Repairs by doctor: rules, links and forwarding of trestle's own networks, and leftovers of dead pods. Rules, files,
+// services and modules of other programs and rp_filter are left alone.
 
-/** Mended by what `trestle restore` does. */
+/** Findings that `trestle restore` repairs. */
 const restored: readonly string[] = [
   'forwarding-off',
   'rules-missing',
@@ -224,17 +223,16 @@ const restored: readonly string[] = [
   'state-lacks',
 ]
 
-/** Mended by what `trestle gc --apply` does. */
+/** Findings that `trestle gc --apply` repairs. */
 const collected: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'pending-cleanup']
 
-/** The findings that `fix` mends. */
 function fixable(findings: readonly Finding[]): readonly Finding[] {
   return findings.filter(({ id }) => ([...restored, ...collected] as readonly string[]).includes(id))
 }
 
 /**
- * Mends them. `endpoint`, `isAsked`: of the runtime. Returns what was done, in words. Throws CniError as `restore` and
- * `gc` do.
+ * Repairs the findings; `endpoint` and `isAsked` are of the runtime. Returns the repairs in words. Throws CniError as
+ * `restore` and `gc` do.
  */
 async function fix(
   findings: readonly Finding[],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directories of configurations that the runtimes use, as `trestle lint` sees them, and what the file in use needs.
+// The runtimes' configuration directories, as `trestle lint` sees them, and the files that the used configuration
+// needs.
 
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ import { otherBinDirs, targetOf } from '../lint/runtimes.ts'
 import type { NodeRuntime } from '../node/runtimes.ts'
 import type { ConfigurationFacts, PluginFacts, RuntimeFacts } from './facts.ts'
 
-/** Looks at the directory of a runtime. `found`: all of the node. `couldNotLook`: a file of it may not be read. */
+/** Looks at the directory of a runtime. `found`: all runtimes of the node. `couldNotLook`: a file is not readable. */
 export function lookAtConfiguration(
   runtime: RuntimeFacts,
   found: readonly NodeRuntime[],
@@ -51,7 +52,7 @@ function wholeFile(lint: FileLint, programs: Programs) {
   return [{ file: lint.file, network: name, isOwn: pluginsOf(lint, programs).some(({ isOwn }) => isOwn) }]
 }
 
-/** What each plugin's agent leaves for it. `key`: of its configuration, where that names another path. */
+/** The file or socket that each plugin's agent provides. `key`: of a configuration that names another path. */
 const agents: readonly { readonly type: string; readonly key?: string; readonly path: string }[] = [
   { type: 'flannel', key: 'subnetFile', path: '/run/flannel/subnet.env' },
   { type: 'calico', key: 'nodename_file', path: '/var/lib/calico/nodename' },
@@ -63,7 +64,7 @@ const agents: readonly { readonly type: string; readonly key?: string; readonly 
   { type: 'dhcp', path: '/run/cni/dhcp.sock' },
 ]
 
-/** What the agents of the plugins in use should have left, and whether it is there. */
+/** The files that agents of the used plugins should provide, and whether each exists. */
 export function lookAtAgents(plugins: readonly PluginFacts[]) {
   const types = plugins.flatMap(({ type, ipamType, conf }) => [
     { type, conf },

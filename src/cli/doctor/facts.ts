@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor knows of a node, as data: gathered by the files beside this one, judged by those of judge/.
+// Facts about a node as data: doctor's other files gather them, the files judge*.ts turn them into findings.
 
 import type { ErrorId } from '../../cni/model/error-code.ts'
 import type { RuleMatches } from '../../compile/rule-matches.ts'
@@ -13,7 +13,6 @@ import type { Prediction } from '../lint/predict.ts'
 import type { Step } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
 
-/** The groups of findings, in the order of the report. */
 export const groups = [
   'host',
   'kernel',
@@ -31,25 +30,25 @@ export const groups = [
 
 export type Group = (typeof groups)[number]
 
-/** A network of pods on this node, of state or of the configuration in use. */
+/** A pod network of this node, from state or from the used configuration. */
 export interface PodNetwork {
   readonly name: string
-  /** CIDRs; empty where another plugin gives addresses that are not known here. */
+  /** CIDRs; empty if another plugin chooses addresses that are not known here. */
   readonly subnets: readonly string[]
-  /** Links of the node that its packets pass: the bridge, or the ends of routed pods. */
+  /** Links of the node that the pods' packets pass: the bridge, or the host ends of routed pods. */
   readonly links: readonly string[]
-  /** Of its own ADD: a firewall key puts an accept into chains that drop. */
+  /** A firewall key of trestle's puts an accept rule into chains that drop. */
   readonly accepts: boolean
-  /** Its bridge or its pods are there: what an ADD sets up is missing if it is not there. */
+  /** The bridge or a pod exists: anything that an ADD sets up and that is absent is missing. */
   readonly isSetUp: boolean
-  /** A bridge that is there, has other addresses than the network's, and by which the next ADD fails. */
+  /** An existing bridge whose addresses are of another network: the next ADD fails. */
   readonly otherBridge?: { readonly name: string; readonly addresses: readonly string[]; readonly hasPorts: boolean }
 }
 
 /** The source of directories that nobody named. */
 export const unnamedSource = 'its defaults'
 
-/** A runtime of the node, and where it looks. */
+/** A runtime of the node, and its directories. */
 export interface RuntimeFacts {
   readonly name: string
   /** The name with its process or socket. */
@@ -57,15 +56,14 @@ export interface RuntimeFacts {
   readonly socket?: string
   readonly confDir: string
   readonly binDirs: readonly string[]
-  /** Who says so. */
+  /** The file, flag or answer that names the directories. */
   readonly source: string
-  /** Why it did not answer. */
+  /** The reason for a missing answer. */
   readonly silent?: string
-  /** What it says of its network, where that is not ready. */
+  /** The runtime's own words about a network that is not ready. */
   readonly notReady?: string
 }
 
-/** One plugin of the configuration in use. */
 export interface PluginFacts {
   readonly type: string
   readonly ipamType?: string
@@ -78,78 +76,77 @@ export interface ConfigurationFacts {
   readonly runtime: RuntimeFacts
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
-  /** The file in use, and its network. */
+  /** The used file, and its network. */
   readonly file?: string
   readonly network?: string
   readonly plugins: readonly PluginFacts[]
-  /** Files that are whole: which network each is, and whether trestle is in it. */
+  /** Valid files: the network of each, and whether trestle is in the list. */
   readonly files: readonly { readonly file: string; readonly network: string; readonly isOwn: boolean }[]
 }
 
-/** The kernel as pods need it. `settings`: sysctls by key, `net/…`; undefined: no such key. */
+/** Kernel settings that pods need. `settings`: sysctls by key, `net/…`; undefined: the key does not exist. */
 export interface KernelFacts {
   readonly settings: ReadonlyMap<string, string | undefined>
-  /** Interfaces with a default route, and by which one a packet back to a far sender leaves. */
+  /** Interfaces with a default route, and the interface by which an answer to a distant sender leaves. */
   readonly uplinks: readonly { readonly dev: string; readonly address: string; readonly backBy: string }[]
-  /** Where what is for a pod leaves the node. */
+  /** The link by which packets for each pod leave the node. */
   readonly podRoutes: readonly PodRouteFacts[]
-  /** Policy rules by which packets of pods are refused. */
+  /** Policy rules that refuse packets of pods. */
   readonly refusals: readonly RefusalFacts[]
-  /** What the files of sysctl.d make of settings at the next start, and which file says so last. */
+  /** Values that sysctl.d sets at the next start, and the last file that sets each. */
   readonly kept: ReadonlyMap<string, { readonly value: string; readonly file: string }>
   readonly hasKubeProxy: boolean
-  /** Kernel modules that are neither loaded, nor built in, nor installed for the running kernel. */
   readonly missingModules: readonly string[]
   readonly release: string
 }
 
-/** A policy rule that refuses packets of a network's pods, as the kernel answered. `rule`: the words behind `rule`. */
+/**
+ * A policy rule that refuses packets of a network's pods, by the kernel's own answer. `rule`: its selector and action.
+ */
 export interface RefusalFacts {
   readonly network: string
   readonly family: 4 | 6
   readonly rule: string
-  /** What was asked for, in words. */
+  /** The question to the kernel, in words. */
   readonly asked: string
 }
 
 export interface PodRouteFacts {
   readonly pod: string
   readonly address: string
-  /** The bridge, or the pod's end on the node. */
+  /** The bridge, or the pod's host link. */
   readonly expected: string
-  /** Undefined: there is no route, or one that refuses. */
+  /** Undefined: no route exists, or the route refuses. */
   readonly leavesBy: string | undefined
-  /** What takes away the route of this address alone that leads elsewhere: the words behind `ip`. */
+  /** Arguments of `ip` that delete a wrong route of this single address. */
   readonly route?: string
 }
 
-/** A statement about the kernel that does not hold. `kind`: of the operation; `dev`: the link that it is about. */
+/** A failed statement about the kernel. `kind`: of the operation; `dev`: its link. */
 export interface Difference {
   readonly kind: string
   readonly dev: string
   readonly found: readonly string[]
 }
 
-/** A pod in words, and its sandbox where kubelet made it: then the runtime can be told to make it anew. */
+/** A pod in words, and its sandbox if kubelet made the pod: then the runtime can replace the sandbox. */
 export interface PodName {
   readonly pod: string
   readonly sandbox?: string
 }
 
-/** State against kernel. */
 export interface StateFacts {
   readonly differences: readonly Difference[]
   readonly state: readonly string[]
   readonly accepts: readonly string[]
-  /** Live pods whose interface is gone. */
   readonly lost: readonly PodName[]
   readonly elsewhere: readonly string[]
-  /** Live pods whose record was lost and written again without what they have: nothing is compared with the kernel. */
+  /** Live pods with a rebuilt record that lacks links and addresses: these pods are not compared with the kernel. */
   readonly partial: readonly PodName[]
-  /** What is not as it was made, inside pods. */
+  /** Differences inside pods. */
   readonly pods: readonly (PodName & { readonly found: readonly string[] })[]
   readonly podsNotLooked: number
-  /** Why live pods could not be looked into, each reason once, with how many they are. */
+  /** Reasons for pods that could not be entered, each reason once, with the number of its pods. */
   readonly podsNotSeen: readonly string[]
   readonly pendingCleanups: readonly AttachmentRecord[]
   readonly attachments: readonly Verdict[]
@@ -162,24 +159,24 @@ export interface StateFacts {
   readonly caught: readonly { readonly port: string; readonly service: string; readonly pod: string }[]
   readonly mtus: readonly { readonly pod: string; readonly mtu: number }[]
   readonly uplinkMtu?: number
-  /** Pods that have a network of trestle, by network. */
+  /** The number of trestle's pods in each network. */
   readonly podsOf: ReadonlyMap<string, number>
 }
 
-/** A range set, and how much of it is taken. */
+/** A set of ranges, and the number of reserved addresses. */
 export interface PoolFacts {
   readonly network: string
   readonly ranges: string
   readonly taken: number
   readonly total: bigint
-  /** host-local: reservations of containers that no runtime lists; undefined where none could be asked. */
+  /** host-local: reservations of containers that no runtime lists; undefined if no runtime answered. */
   readonly leaked?: readonly string[]
-  /** Where the reservations are. */
+  /** The directory of the reservations. */
   readonly directory: string
   readonly isHostLocal: boolean
 }
 
-/** Why STATUS says no for the configuration in use. */
+/** STATUS's reason to refuse the used configuration. */
 export interface ReadinessFacts {
   readonly network: string
   readonly id: ErrorId
@@ -187,62 +184,62 @@ export interface ReadinessFacts {
   readonly details: string
 }
 
-/** One chain of another firewall with everything that leads from it. */
+/** A base chain of another firewall with all rules that packets can reach from it. */
 export interface FirewallFacts {
-  /** Where packets meet it: before the way is chosen, on the way to the node itself, on the way through it. */
+  /** The hook: before routing, towards the node, or through the node. */
   readonly hook: 'prerouting' | 'input' | 'forward'
   readonly base: ChainPlace
-  /** What nobody accepts is dropped at its end; of the forward hook, behind where an accept of ours may stand. */
+  /** The chain drops unmatched packets at its end (forward: behind the place of trestle's accept). */
   readonly endsInDrop: boolean
-  /** In the order in which packets meet them; chains that rules jump to in their place. */
+  /** In the order of evaluation; a jump is replaced by the rules of its chain. */
   readonly rules: readonly {
     readonly chain: string
     readonly id: string
     readonly act: ForeignAct
     readonly isOurs: boolean
-    /** Also the rules that lead to its chain, in the prerouting and input hooks. */
+    /** In the prerouting and input hooks, rules that lead to the chain count too. */
     readonly isUnconditional: boolean
     readonly text: string
     readonly matches: RuleMatches
   }[]
 }
 
-/** Something of which the node has only so much. */
+/** A limited resource of the node. */
 export interface LimitFacts {
   readonly what: 'inotify' | 'watches' | 'files' | 'processes' | 'disk' | 'inodes' | 'neighbours' | 'conntrack'
   readonly on: string
-  /** Of the process whose limit it is. */
+  /** The process that has the limit. */
   readonly pid?: string
   readonly used: number
   readonly most: number
 }
 
-/** An error of the last hour. */
+/** An error in the log of the last hour. */
 export interface LoggedError {
   readonly id: string
   readonly count: number
-  /** Milliseconds since 1970 of the last one. */
+  /** The time of the last occurrence, in milliseconds since 1970. */
   readonly lastMs: number
   readonly pods: readonly string[]
   readonly units: readonly string[]
   readonly text: string
 }
 
-/** A group that was not looked at, or not wholly, with the reason. */
+/** A group that was not examined, or only in part, with the reason. */
 export interface NotLooked {
   readonly group: Group
   readonly why: string
-  /** The rest of the group was looked at, and this never is: the exit code does not tell it. */
+  /** A part that doctor never examines; the exit code ignores it. */
   readonly isPartial?: true
 }
 
-/** Everything. A part that could not be looked at is undefined, and named in `notLooked`. */
+/** All facts. A part that could not be examined is undefined, and `notLooked` has the reason. */
 export interface NodeFacts {
   readonly nowMs: number
   readonly networks: readonly PodNetwork[]
   readonly runtimes: readonly RuntimeFacts[]
   readonly configurations: readonly ConfigurationFacts[]
-  /** Agents of other plugins that the configuration needs, and whether what they provide is there. */
+  /** Agents of other plugins that the configuration needs, and whether each agent's file exists. */
   readonly agents: readonly { readonly plugin: string; readonly path: string; readonly isThere: boolean }[]
   readonly readiness: readonly ReadinessFacts[]
   readonly pools: readonly PoolFacts[]
@@ -251,45 +248,40 @@ export interface NodeFacts {
   readonly firewalls?: readonly FirewallFacts[]
   readonly limits?: readonly LimitFacts[]
   readonly log?: readonly LoggedError[]
-  /** Of the pod that was asked about. */
   readonly pod?: PodFacts
-  /** Of throw-away pods, where they were asked for. */
   readonly probe?: ProbeFacts
   readonly notLooked: readonly NotLooked[]
 }
 
-/** A sandbox that a runtime lists. */
 export interface PodSandbox {
   readonly id: string
-  /** NAMESPACE/NAME, as kubelet has it. */
+  /** NAMESPACE/NAME, by kubelet's names. */
   readonly pod: string
   readonly isReady: boolean
 }
 
-/** One interface of the pod. Lists are empty where nothing is known of it, or there is nothing. */
+/** One interface of the pod. A list is empty if its contents are unknown. */
 export interface PodAttachment {
   readonly containerId: string
   readonly network: string
   readonly ifName: string
-  /** Who remembers it: a record of trestle, or libcni's cache (then another plugin may have made it). */
+  /** The source: a record of trestle, or libcni's cache (another plugin may have made the interface). */
   readonly source: 'record' | 'libcni'
   readonly pod?: string
-  /** ISO 8601. */
   readonly createdAt?: string
-  /** The path of its namespace, and whether it is there. */
+  /** The path of the namespace, and whether it exists. */
   readonly netns: string
   readonly links: readonly string[]
   readonly addresses: readonly string[]
   readonly routes: readonly string[]
   readonly hostPorts: readonly string[]
-  /** Elements of trestle's sets that are the pod's own. */
   readonly rules: readonly string[]
-  /** What the kernel does not have as it was made. */
+  /** Properties that the kernel lacks. */
   readonly differences: readonly string[]
   readonly pendingCleanup: readonly string[]
 }
 
-/** `asked`: NAMESPACE/NAME or the beginning of a container id. `names`: by which findings and logs name the pod. */
+/** `asked`: NAMESPACE/NAME or the beginning of a container id. `names`: the pod's names in findings and logs. */
 export interface PodFacts {
   readonly asked: string
   readonly sandboxes: readonly PodSandbox[]
@@ -297,7 +289,7 @@ export interface PodFacts {
   readonly names: readonly string[]
 }
 
-/** What throw-away pods of one list had. `file`: its name in the directory of the runtime. */
+/** The results of throw-away pods of one list. `file`: its name in the runtime's directory. */
 export interface ProbeFacts {
   readonly network: string
   readonly file: string

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of other firewalls that packets of pods pass, to the node or through it, with the rules in the order in which
-// packets meet them.
+// Chains of other firewalls on the path of the pods' packets, to the node or through it, with rules in evaluation
+// order.
 
 import { bitsOf, familyOf } from '../../cni/model/address.ts'
 import { setMemberCommand } from '../../compile/host-accept.ts'
@@ -17,25 +17,25 @@ import type { Run } from '../../system/process/runner.ts'
 import type { FirewallFacts, PodNetwork } from './facts.ts'
 import { podOf } from './networks.ts'
 
-/** A firewall of more chains is read so far: kube-proxy and policy agents have one for each service or pod. */
+/** Larger firewalls are cut: kube-proxy and policy agents have a chain for each service or pod. */
 const mostChains = 60
 
-/** `by`: the rules that lead to its chain, if something has to match there. */
+/** `by`: the jumps to the chain, if a jump has a condition. */
 interface Placed {
   readonly chain: string
   readonly rule: ForeignRule
   readonly by: readonly Placed[]
 }
 
-/** `specs`: networks of trestle; `networks`: all. */
+/** `specs`: networks of trestle; `networks`: all networks. */
 interface FirewallSources {
   readonly specs: readonly NetworkSpec[]
   readonly networks: readonly PodNetwork[]
 }
 
 /**
- * Looks. A process or two for each chain, one more for each set that a drop names. Throws CniError 100 when nft does
- * not tell.
+ * Reads one chain with one or two processes, and each set that a drop names with one more. Throws CniError 100 if nft
+ * fails.
  */
 export async function lookAtFirewalls(
   run: Run,
@@ -54,7 +54,7 @@ export async function lookAtFirewalls(
 
 type Chain = Pick<FirewallFacts, 'hook' | 'base' | 'endsInDrop'>
 
-/** The same, where a rule that drops names a set with the address of a pod: as if it named that address. */
+/** Replaces a set in a dropping rule by the pod addresses in the set. */
 async function withSets(run: Run, facts: FirewallFacts, pods: readonly string[]): Promise<FirewallFacts> {
   const { base, hook } = facts
   if (base.kind !== 'nft') return facts
@@ -92,7 +92,7 @@ async function factsOf(run: Run, { hook, base, endsInDrop }: Chain): Promise<Fir
     endsInDrop,
     rules: placed.map((each) => {
       const { id, act, isUnconditional, ourMark } = each.rule
-      // On the way through, only what a rule itself names is told.
+      // In the forward hook, a rule counts only by its own conditions.
       const by = hook === 'forward' ? [] : each.by
       return {
         chain: each.chain,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether another firewall drops what pods send or get on its way through the node. A rule concerns pods when it names
-// one of their ranges or links, or names nobody; one that names others is off their way.
+// Finds drops of other firewalls on the pods' way through the node. A rule concerns pods if it names their ranges or
+// links, or names nothing; a rule with other ranges or links is off their path.
 
 import { familyOf, parseCidr } from '../../cni/model/address.ts'
 import { inputAcceptLine, ruleRemovalLine, subnetAcceptLines } from '../../compile/host-accept.ts'
@@ -13,7 +13,6 @@ import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'
 import { isPlainCommand } from './judge-kernel.ts'
 import { findingOf } from './shared.ts'
 
-/** A rule with whom it names. */
 type Rule = FirewallFacts['rules'][number]
 
 /**
@@ -30,7 +29,7 @@ export function judgeFirewalls({ firewalls = [], networks, state }: NodeFacts): 
 function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissing: boolean): readonly Finding[] {
   const found: Finding[] = []
   for (const rule of firewall.rules.filter(({ matches }) => names(matches, network))) {
-    // Whatever names the pods and lets them pass: what comes behind it is not on their way.
+    // A rule that names the pods and accepts their packets hides the rules behind it.
     if (rule.act === 'accept' && !rule.isOurs && !rule.matches.isNarrow) return found
     const share = rule.act === 'drop' && !rule.isUnconditional ? droppedShare(rule, network) : 'none'
     if (share !== 'none') found.push(dropFinding(firewall, share === 'some' ? asNarrow(rule) : rule, network))
@@ -44,12 +43,12 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
   return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, message, ...more })]
 }
 
-/** What a rule is to packets of the pods. `some`: those of them for which something else matches, too. */
+/** The share of the pods' packets that a rule matches. `some`: packets with a further property. */
 type Share = 'all' | 'some' | 'none'
 
 /**
- * How much of what pods send or get a rule on their way is about, by both of its ends: a range of theirs that comes in
- * by another link is forged, and one address that they do not reach (169.254.169.254) is meant.
+ * The share by both ends of a rule: a pod address that enters by another link is forged, and a single blocked address
+ * (169.254.169.254) is deliberate.
  */
 function droppedShare({ matches: { from, to } }: Rule, network: PodNetwork): Share {
   const isFrom = isOfPods(from, network) && !isOfOthers(from, network)
@@ -59,12 +58,11 @@ function droppedShare({ matches: { from, to } }: Rule, network: PodNetwork): Sha
   return isOfOthers({ ...peer, links: [] }, network) ? 'some' : 'all'
 }
 
-/** As one for which something else has to match. */
 function asNarrow(rule: Rule): Rule {
   return { ...rule, matches: { ...rule.matches, isNarrow: true } }
 }
 
-/** Of a rule that names the pods, and drops. */
+/** The finding about a dropping rule that names the pods. */
 function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork): Finding {
   const place = { ...base, chain: rule.chain }
   const [on, message] = [`network ${name}`, `${placeText(place)}: ${rule.text}`]
@@ -74,23 +72,21 @@ function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork):
   return findingOf({ id: 'firewall-drops', on, message, cure: 'remove the rule, or let it spare the pods', ...run })
 }
 
-/** What lets the pods' packets in, and the answers and what the node translated for them. */
+/** Commands that accept the pods' packets, their answers, and packets that the node translated for them. */
 function acceptCommands(firewall: FirewallFacts, network: PodNetwork): string | undefined {
   const lines = seenBy(firewall, network).flatMap((subnet) => subnetAcceptLines(firewall.base, subnet))
   return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
 }
 
-/** Whether packets of a family that the network has pass the chain. */
 function isOfFamily(firewall: FirewallFacts, network: PodNetwork): boolean {
   return network.subnets.length === 0 || seenBy(firewall, network).length > 0
 }
 
-/** The ranges whose packets this firewall sees. */
+/** The ranges whose packets the firewall sees. */
 function seenBy({ base }: FirewallFacts, { subnets }: PodNetwork): readonly string[] {
   return subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
 }
 
-/** The IP families of the packets of a chain. */
 function familiesOf(base: FirewallFacts['base']): readonly (4 | 6)[] {
   if (base.kind === 'iptables') return [base.program.startsWith('ip6') ? 6 : 4]
   return base.family === 'ip' ? [4] : base.family === 'ip6' ? [6] : [4, 6]
@@ -102,18 +98,18 @@ function whatOf(firewall: FirewallFacts, network: PodNetwork): string {
   return those.join(' and ')
 }
 
-/** Whether a rule is about these pods: about all others where it is turned round, which is not told. */
+/** Whether a rule names these pods. A negated rule names all others, and is ignored. */
 function names(matches: Rule['matches'], network: PodNetwork): boolean {
   return !matches.isNegated && isOfPods(matches, network)
 }
 
-/** Whether addresses or links of a rule are the pods'. */
+/** Whether an address or a link of a rule belongs to the pods. */
 function isOfPods({ addresses, links }: RuleEnd, network: PodNetwork): boolean {
   const hasAddress = overlapOf(network.subnets, addresses.flatMap(sound)) !== undefined
   return hasAddress || links.some((name) => network.links.some(isMeant(name)))
 }
 
-/** Whether it has addresses, and none is the pods'; or links. A set of links may hold anything. */
+/** Whether a rule names addresses or links, and none belongs to the pods. A set of links may contain any link. */
 function isOfOthers({ addresses, links }: RuleEnd, network: PodNetwork): boolean {
   const named = addresses.flatMap(sound)
   if (named.length > 0 && !isOfPods({ addresses: named, links: [] }, network)) return true
@@ -121,20 +117,19 @@ function isOfOthers({ addresses, links }: RuleEnd, network: PodNetwork): boolean
   return isKnown && !isOfPods({ addresses: [], links }, network)
 }
 
-/** What is no address after all, or means everybody, names nobody. */
+/** An invalid address, or a range of all addresses, names no pod. */
 function sound(cidr: string): readonly string[] {
   return parseCidr(cidr) === undefined || cidr.endsWith('/0') ? [] : [cidr]
 }
 
-/** `cni*` is a beginning. */
+/** `cni*` is a prefix. */
 function isMeant(pattern: string): (name: string) => boolean {
   return (name) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern)
 }
 
-// Whether another firewall drops what pods send to the node itself, or anything of theirs before its way is chosen. A
-// firewall of the node is usual there: it is an error only where it names the pods, or accepts nothing of theirs.
+// Finds drops of packets that pods send to the node, or before routing. A firewall on the node is normal: it is an
+// error only if it names the pods, or accepts none of their packets.
 
-/** Each network against each chain of the prerouting and input hooks. */
 export function judgeEntries({ firewalls = [], networks }: NodeFacts): readonly Finding[] {
   const entries = firewalls.filter(({ hook }) => hook !== 'forward')
   const there = networks.filter(({ isSetUp }) => isSetUp)
@@ -143,7 +138,7 @@ export function judgeEntries({ firewalls = [], networks }: NodeFacts): readonly 
 
 function judgeEntry(firewall: FirewallFacts, network: PodNetwork): readonly Finding[] {
   const found: Finding[] = []
-  // Somebody chose what passes: whether pods are among it cannot be told.
+  // An administrator chose the accepted packets: pods may be among them.
   let isChosen = false
   for (const [at, rule] of firewall.rules.entries()) {
     const share = shareOf(rule, network)
@@ -168,12 +163,12 @@ function decides({ act, isUnconditional }: Rule, how: 'accept' | 'end'): boolean
   return act === how && (how === 'accept' || isUnconditional)
 }
 
-/** Rules that may let some of the pods' packets pass: a map of verdicts, what leaves a chain before it drops. */
+/** Rules that may accept some of the pods' packets: a verdict map, or a return before a drop. */
 function isChoice({ act, isUnconditional, text }: Rule): boolean {
   return (act === 'return' && !isUnconditional) || act === 'end' || /\bvmap\b/.test(text)
 }
 
-/** Whether packets may have left the chain of a rule before they come to it. */
+/** Whether packets may have left a rule's chain before they reach the rule. */
 function isReturned({ base, rules }: FirewallFacts, at: number): boolean {
   const chain = rules[at]?.chain
   return chain !== base.chain && rules.slice(0, at).some((each) => each.chain === chain && each.act === 'return')
@@ -184,19 +179,19 @@ function shareOf({ matches, text }: Rule, network: PodNetwork): Share {
   if (isNegated) return isOfPods(matches, network) ? 'none' : isNarrow ? 'some' : 'all'
   if (isOfOthers(from, network)) return 'none'
   if (isOfOthers(to, network)) return 'some'
-  // A firewall that knows connections lets pods begin them.
+  // A firewall with connection tracking lets pods start connections.
   if (isNarrow) return states?.includes('new') === true ? 'all' : 'some'
   return /@/.test(text) && !isOfPods(from, network) ? 'some' : 'all'
 }
 
-/** It names the pods as whose packets these are, or to whom they go. A rule that is turned round is not told. */
+/** Whether a rule names the pods as senders or receivers. A negated rule is ignored. */
 function isNamed({ matches }: Rule, network: PodNetwork): boolean {
   const { from, to, isNegated } = matches
   if (isNegated || isOfOthers(from, network)) return false
   return isOfPods(from, network) || isOfPods(to, network)
 }
 
-/** Of a chain that drops what nothing before accepts. */
+/** The finding about a chain that drops unmatched packets. */
 function tail(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): readonly Finding[] {
   if (!isOfFamily(firewall, network)) return []
   const on = `network ${network.name}`
@@ -207,7 +202,9 @@ function tail(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): 
   return [findingOf({ id: isChosen ? 'node-firewall' : 'firewall-drops', on, message: drops, ...more })]
 }
 
-/** By the bridge, so that neighbour discovery passes; for routed pods, each with a link of its own, by the range. */
+/**
+ * A bridge is accepted by name, so that neighbour discovery passes; routed pods have a link each, so their range is.
+ */
 function inputAcceptCommands({ base }: FirewallFacts, { subnets, links }: PodNetwork): string | undefined {
   const shared = links.filter((name) => !isPodLinkName(name))
   const ranges = subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of the kernel that keep pods from reaching others, or others from reaching them.
+// Kernel settings that cut pods off.
 
 import { familyOf } from '../../cni/model/address.ts'
 import type { Finding } from '../shell/findings.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
 import { findingOf } from './shared.ts'
 
-/** What is wrong with the kernel for the networks that are set up. */
 export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
   if (kernel === undefined) return []
   const used = networks.filter(({ isSetUp }) => isSetUp)
@@ -25,7 +24,7 @@ export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[]
   ]
 }
 
-/** With pods on it somebody uses it; without, it is left from before. */
+/** A bridge with ports is in use; a bridge without ports is a leftover. */
 function otherBridges(networks: readonly PodNetwork[]): readonly Finding[] {
   return networks.flatMap(({ name, subnets, otherBridge }) => {
     if (otherBridge === undefined) return []
@@ -81,7 +80,7 @@ function ipv6Off({ settings }: KernelFacts, networks: readonly PodNetwork[]): re
   })
 }
 
-/** The larger of both counts (net/ipv4/fib_frontend.c, IN_DEV_RPFILTER: IN_DEV_MAXCONF). */
+/** The kernel uses the larger value (net/ipv4/fib_frontend.c, IN_DEV_RPFILTER: IN_DEV_MAXCONF). */
 function strictUplinks({ settings, uplinks }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
   if (networks.length === 0) return []
   const all = Number(settings.get('net/ipv4/conf/all/rp_filter') ?? 0)
@@ -94,7 +93,7 @@ function strictUplinks({ settings, uplinks }: KernelFacts, networks: readonly Po
     })
 }
 
-/** trestle's own services need none; kube-proxy's answers between ports of one bridge do. */
+/** trestle's own host ports work without br_netfilter; kube-proxy's answers between ports of one bridge need it. */
 function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly PodNetwork[]): readonly Finding[] {
   const value = settings.get('net/bridge/bridge-nf-call-iptables')
   const isBridged = networks.some(({ links }) => links.length > 0)
@@ -103,7 +102,7 @@ function bridgeNf({ settings, hasKubeProxy }: KernelFacts, networks: readonly Po
   return [findingOf({ id: 'bridge-nf-off', on: 'the node', message: `${message}, and kube-proxy translates services` })]
 }
 
-/** `withoutIpv6`: links on which it is off, and which have no such routes. */
+/** `withoutIpv6`: links with IPv6 off, which have no such routes. */
 function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<string>): readonly Finding[] {
   const strange = podRoutes
     .filter(({ address, expected }) => !(familyOf(address) === 6 && withoutIpv6.has(expected)))
@@ -155,12 +154,12 @@ function namesOf(networks: readonly PodNetwork[]): string {
   return `network ${networks.map(({ name }) => name).join(', ')}`
 }
 
-/** A word that a shell takes as it stands. */
+/** A word that a shell takes literally. */
 export function shellWord(text: string): string {
   return /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** Whether nothing in a line does more in a shell than its words say: a comment of somebody else may hold anything. */
+/** Whether a line is safe to paste into a shell: a comment of another firewall may contain anything. */
 export function isPlainCommand(line: string): boolean {
   return /^[\w./:@%+=," !-]+$/.test(line)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runtime, configuration, agents, pools, limits and the log.
+// Findings about runtimes, configuration, agents, pools and the log.
 
 import { basename, join } from 'node:path'
 import { clearHostLocal } from '../explain/known/addresses.ts'
@@ -16,7 +16,7 @@ import { shellWord } from './judge-kernel.ts'
 import { few } from './judge-state.ts'
 import { findingOf } from './shared.ts'
 
-/** Runtimes that do not answer or say that the network is not ready; the latter where no configuration explains it. */
+/** Runtimes without an answer, or with a network that is not ready unless a configuration finding explains that. */
 export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   const isExplained = others.some(({ severity, group }) => severity === 'error' && group === 'configuration')
   return runtimes.flatMap(({ text, silent, notReady }) => {
@@ -26,25 +26,27 @@ export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[
   })
 }
 
-/** Where no runtime was found and nobody named a directory, an empty one is that of a node without pods. */
+/** If no runtime was found and nobody named a directory, an empty directory is normal: the node has no pods. */
 function isMeantForPods({ runtime, files }: ConfigurationFacts, { runtimes, state }: NodeFacts): boolean {
   const isDefault = runtimes.length === 0 && runtime.source === unnamedSource
   return !isDefault || files.length > 0 || (state?.podsOf.size ?? 0) > 0
 }
 
-/** Findings of lint that are about files of no consequence, or about runtimes that are not here. */
+/** Findings of lint about other runtimes. */
 const ofOthers = {
   containerd: ['runtimes-differ', 'cri-o-skips', 'cnitool-stops'],
   'CRI-O': ['runtimes-differ', 'containerd-stops', 'cnitool-stops'],
 }
 
-/** A file that lint finds to have the network in use, too: it is read by nobody, or shares its state. */
+/** A second file of the used network: it is unused, or shares the network's state. */
 function isSecondOfUsed({ id, on }: Finding, { network, files }: ConfigurationFacts): boolean {
   const own = files.find((each) => each.file === on)
   return id === 'same-network' && own !== undefined && own.network === network
 }
 
-/** Of the directory, the file in use and others of its network; further ones matter where one hides what is meant. */
+/**
+ * Findings about the directory, the used file and its network; another file counts only if it hides the intended one.
+ */
 export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
   return facts.configurations
     .filter((each) => isMeantForPods(each, facts))
@@ -62,7 +64,7 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
         (files.includes(finding.on) || isSecondOfUsed(finding, each)) &&
         !skipped.includes(finding.id)
       const inTheWay = join(each.runtime.confDir, stoppedBy ?? '')
-      // Another file behind it is whole: that one is used when this one is put aside.
+      // A valid file behind it is used once the broken file is moved away.
       const hasAnother = each.files.some(({ file, isOwn }) => isOwn && basename(file) !== stoppedBy)
       const more = stoppedBy !== undefined && hasAnother ? { run: aside(inTheWay) } : {}
       const found = each.findings
@@ -72,7 +74,7 @@ export function judgeConfiguration(facts: NodeFacts): readonly Finding[] {
     })
 }
 
-/** Puts a file where no runtime reads it. */
+/** Renames a file so that no runtime reads it. */
 function aside(path: string): string {
   return `mv ${shellWord(path)} ${shellWord(`${path}.disabled`)}`
 }
@@ -82,7 +84,7 @@ function ofLint({ line, column, excerpt: _, file, ...finding }: Finding): Findin
   return { ...finding, group: 'configuration', on, consequence: finding.message }
 }
 
-/** Multus and its like take the others as their delegates. */
+/** Multus and similar plugins delegate to the other files. */
 const delegators = ['multus', 'multus-shim', 'genie', 'danm']
 
 function shadowed(
@@ -102,7 +104,7 @@ function shadowed(
   return [findingOf({ id: 'config-shadowed', on: path, message, run: aside(path) })]
 }
 
-/** What an agent should have left. */
+/** The finding about each plugin's missing agent. */
 const byPlugin: Readonly<Record<string, string>> = {
   flannel: 'flannel-subnet-env',
   calico: 'calico-nodename',
@@ -129,14 +131,13 @@ export function judgePools({ pools, readiness }: NodeFacts): readonly Finding[] 
   return [...readiness.map(notReady), ...pools.flatMap(ofPool)]
 }
 
-/** Of what STATUS says; all else is about the host. */
+/** The group of a STATUS error; any other error is about the host. */
 const groupsOfStatus: Readonly<Record<string, Group>> = {
   'not-ready-pool': 'addresses',
   'not-ready-bridge': 'network',
   'not-ready-network': 'network',
 }
 
-/** STATUS says it, and what `trestle explain` knows of its error. */
 function notReady({ network, id, message, details }: ReadinessFacts): Finding {
   return findingOf({
     id,
@@ -158,14 +159,14 @@ function ofPool(pool: PoolFacts): readonly Finding[] {
     const whose = `${count} are of containers that no runtime lists: ${few(leaked)}`
     return [findingOf({ id: 'host-local-leaked', on, message: whose, run: clearHostLocal })]
   }
-  // A full one of trestle's is STATUS's to tell, which counts what the next ADD takes back.
+  // trestle's full pool is left to STATUS, which subtracts reclaimable addresses.
   return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, message })] : []
 }
 
-/** A runtime tries again within minutes: what came later than this still goes on. */
+/** A runtime retries within minutes: a newer error is still current. */
 const stillMs = 5 * 60 * 1000
 
-/** What a line of klog or logfmt says, without who wrote it and when. */
+/** The message of a line of klog or logfmt, without source and time. */
 function messageOf(text: string): string {
   const bare = text.replace(/^.*?\b[IWEF]\d{4} [\d:.]+ +\d+ \S+\] /, '').replace(/^time=\S+ level=\w+ msg=/, '')
   return bare.length > mostLength ? `${bare.slice(0, mostLength)}…` : bare
@@ -173,7 +174,7 @@ function messageOf(text: string): string {
 
 const mostLength = 500
 
-/** What goes on is a warning, what was before is a note. What is found in another group already is reported there. */
+/** A current error is a warning, an old one is a note. An error that another group reports is left out. */
 export function judgeLog({ log = [], nowMs }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   return log
     .filter(({ id }) => !others.some((other) => other.id === id))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What state says and the kernel does not have, and what dead pods left.
+// Differences between state and kernel, and leftovers of dead pods.
 
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { describeHolder } from '../../plan/model/record.ts'
@@ -10,10 +10,9 @@ import type { Difference, PodName, StateFacts } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
 import { findingOf } from './shared.ts'
 
-/** So many of one kind are named. */
 const mostNamed = 4
 
-/** Everything about state. `withoutIpv6`: links on which IPv6 was found to be off. */
+/** `withoutIpv6`: links with IPv6 off. */
 export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly string[]): readonly Finding[] {
   if (state === undefined) return []
   return [
@@ -26,21 +25,21 @@ export function judgeState(state: StateFacts | undefined, withoutIpv6: readonly 
   ].map(findingOf)
 }
 
-/** The check that a difference belongs to; forwarding is the kernel's (judge-kernel.ts). */
+/** The finding for a difference; forwarding is in judge-kernel.ts. */
 function checkOf({ kind, dev, found }: Difference, bridges: ReadonlySet<string>): Found['id'] | undefined {
   if (kind === 'forwarding.on') return undefined
   if (kind.startsWith('nft.')) return 'rules-missing'
   if (kind.startsWith('qdisc.') || kind.startsWith('filter.') || kind === 'ifb.add') return 'limit-missing'
   if (kind === 'sysctl.write') return 'setting-differs'
-  // What makes a link that is gone says so.
+  // A missing link is reported by the operation that makes it.
   if (kind === 'link.alias') return found.includes(`${dev} is missing`) ? undefined : 'alias-missing'
   if (kind === 'hostroute.replace') return 'route-missing'
   return bridges.has(dev) || kind === 'bridge.add' ? 'bridge-differs' : 'port-differs'
 }
 
-/** One finding a check: what a flush or a bridge that is gone takes with it is one cause. */
+/** One finding a diagnosis: a flush, or a missing bridge, is one cause of many differences. */
 function differences({ differences: found, accepts, state }: StateFacts, without: readonly string[]): readonly Found[] {
-  // Where IPv6 is off its addresses are missing: that is found already.
+  // With IPv6 off the addresses are missing: the kernel findings report that.
   const isReported = ({ kind, dev, found: texts }: Difference) =>
     kind.startsWith('addr.') && without.includes(dev) && texts.every((text) => /^[\da-f]*:/.test(text))
   const all = found.filter((each) => !isReported(each))
@@ -55,15 +54,15 @@ function differences({ differences: found, accepts, state }: StateFacts, without
     const id = checkOf(each, bridges)
     if (id !== undefined) byCheck.set(id, [...(byCheck.get(id) ?? []), each])
   }
-  // A bridge that is gone takes its ports, its settings and its routes with it.
+  // A missing bridge explains missing ports, settings and routes.
   if (gone.size > 0) for (const id of ['port-differs', 'setting-differs'] as const) byCheck.delete(id)
-  // A link that is down takes its routes with it.
+  // A link that is down explains its missing routes.
   const devsOf = (id: Found['id']) => (byCheck.get(id) ?? []).map(({ dev }) => dev)
   if (devsOf('route-missing').every((dev) => devsOf('port-differs').includes(dev))) byCheck.delete('route-missing')
   const ofChecks = [...byCheck].map(([id, those]): Found => {
     const texts = [...new Set(those.flatMap((each) => each.found))]
     const devs = [...new Set(those.map(({ dev }) => dev).filter((dev) => dev !== ''))]
-    // A sysctl has no link of its own: its text names the key.
+    // A sysctl has no link: its text names the key.
     const on = id === 'rules-missing' ? 'nftables' : devs.length === 0 ? 'this node' : few(devs)
     return { id, on, message: few(texts) }
   })
@@ -80,7 +79,7 @@ function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts)
     ...lost.map((name): Found => {
       return { id: 'interface-lost', on: name.pod, message: 'its interface on the node is gone', ...anew(name) }
     }),
-    // What is gone from the node is gone from the pod, too.
+    // A missing host link explains differences inside the pod.
     ...pods
       .filter((each) => !isLost(each))
       .map((each): Found => ({ id: 'pod-differs', on: each.pod, message: few(each.found), ...anew(each) })),
@@ -94,7 +93,7 @@ function ofPods({ lost, pods, partial, elsewhere, pendingCleanups }: StateFacts)
   ]
 }
 
-/** kubelet makes a sandbox that was stopped anew, the pod stays. */
+/** kubelet replaces a stopped sandbox, and the pod stays. */
 function anew({ sandbox }: PodName): Pick<Found, 'run'> {
   return sandbox === undefined ? {} : { run: `crictl stopp ${shellWord(sandbox)}` }
 }
@@ -176,7 +175,7 @@ function isReport({ verdict }: { readonly verdict: string }): boolean {
   return verdict === 'report'
 }
 
-/** Some of them, and how many more. */
+/** The first texts, and the number of the rest. */
 export function few(texts: readonly string[]): string {
   const more = texts.length - mostNamed
   return [...texts.slice(0, mostNamed), ...(more > 0 ? [`and ${more} more`] : [])].join('; ')

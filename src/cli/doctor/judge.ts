@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts to findings, in the order of the groups. Pure: what was seen is given, nothing is looked at.
+// Facts to findings, in the order of the groups. Pure.
 
 import type { Step, Target } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
@@ -11,7 +11,7 @@ import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } 
 import { few, judgeState } from './judge-state.ts'
 import { findingOf } from './shared.ts'
 
-/** Everything that is wrong with the node, each cause once. */
+/** All findings, each cause once. */
 export function judge(facts: NodeFacts): readonly Finding[] {
   const ofConfiguration = judgeConfiguration(facts)
   const ofKernel = judgeKernel(facts)
@@ -35,8 +35,8 @@ export function judge(facts: NodeFacts): readonly Finding[] {
 }
 
 /**
- * Findings that are none of their own beside one of their causes: what is not there where it should be leads elsewhere,
- * to the default route as a rule, and STATUS refuses what is wrong with a configuration.
+ * Findings that another finding explains: without its link a route leads to the default route, and STATUS refuses a
+ * wrong configuration.
  */
 const causesOf: Readonly<Record<string, readonly string[]>> = {
   'route-elsewhere': ['bridge-differs', 'port-differs', 'interface-lost', 'route-missing', 'rule-refuses'],
@@ -49,8 +49,8 @@ function withoutEffects(findings: readonly Finding[]): readonly Finding[] {
 }
 
 /**
- * A bridge with pods on it has the address of the network that is meant; the one whose file comes first cannot have it
- * too. Its file is the cause: the address is seen with it.
+ * A bridge with pods has the intended network's address, so the file that comes first cannot have that bridge. The file
+ * is the cause: its finding mentions the address.
  */
 function withShadowedBridges(findings: readonly Finding[]): readonly Finding[] {
   const shadowed = findings.find(({ id }) => id === 'config-shadowed')
@@ -71,13 +71,13 @@ const checkIds = {
   del: 'probe-del',
 } as const satisfies Readonly<Partial<Record<Target, string>>>
 
-/** What the configuration asks for. */
+/** Diagnoses that the configuration asks for. */
 const meant = ['policy-isolated', 'ports-isolated']
 
-/** Where what was looked at already has a cause, the probe shows what comes of it, and is none itself. */
+/** Groups whose errors explain failed probes: then the failure is a note. */
 const causingGroups = ['kernel', 'network', 'firewall', 'configuration', 'host', 'agents', 'addresses']
 
-/** A finding for each cause. `others`: what was found without the pods; the same is not told again. */
+/** A finding for each cause. `others`: findings without pods; a probe does not repeat them. */
 function judgeProbe({ probe }: NodeFacts, others: readonly Finding[]): readonly Finding[] {
   const byId = new Map<string, [Step, ...Step[]]>()
   for (const step of (probe?.steps ?? []).filter(({ outcome }) => outcome === 'failed')) {
@@ -96,7 +96,7 @@ function checkOf({ target }: Step): string {
   return (checkIds as Readonly<Partial<Record<Target, string>>>)[target] ?? 'probe-pod'
 }
 
-/** The texts are those of the cause; how bad it is depends on what was not reached. */
+/** The texts are those of the cause; the severity is that of the failed target. */
 function ofSteps(id: string, steps: readonly [Step, ...Step[]], on: string): Finding {
   const [first] = steps
   const texts = few(steps.map(({ detail = '', what }) => `${what}: ${detail.replaceAll('\n', '; ')}`))
@@ -121,10 +121,10 @@ const limitChecks: Readonly<Record<LimitFacts['what'], string>> = {
   conntrack: 'conntrack-full',
 }
 
-/** A disk is full later than a table, and by itself. */
+/** Disks are reported later than tables. */
 const fullFrom: Readonly<Partial<Record<LimitFacts['what'], number>>> = { disk: 0.97, inodes: 0.97 }
 
-/** A state directory that is full is STATUS's to tell. */
+/** A full state directory is reported by STATUS. */
 function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] {
   const isTold = ({ what, used, most }: LimitFacts) =>
     limitChecks[what] === 'disk-full' && used >= most && readiness.some(({ id }) => id === 'not-ready-state')
@@ -140,7 +140,7 @@ function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] 
     })
 }
 
-/** Raises the limit now; what is used and a half more have room. Undefined: as the check says. */
+/** Raises the limit at once, to half more than the use. Undefined: the diagnosis has the command. */
 function raiseCommand({ what, on, pid, used, most }: LimitFacts): string | undefined {
   const enough = 2 ** Math.ceil(Math.log2(Math.max(used, most) * 2))
   if (what === 'processes') return `sysctl -w kernel.pid_max=${enough} kernel.threads-max=${enough}`

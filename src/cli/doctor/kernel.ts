@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's part of the facts: sysctls now and after the next start, routes back, modules.
+// Kernel facts: sysctls now and after the next start, routes back, modules.
 
 import { existsSync } from 'node:fs'
 import { release } from 'node:os'
@@ -15,7 +15,7 @@ import { overlapOf } from '../lint/semantics.ts'
 import type { KernelFacts, PodNetwork, PodRouteFacts, RefusalFacts } from './facts.ts'
 import { podOf } from './networks.ts'
 
-/** Of a network's pods so many are asked the way to: they share it, or have one each. */
+/** So many pods of a network are asked for: pods share a route, or have a route each. */
 const mostRoutes = 50
 
 interface KernelSources {
@@ -24,7 +24,7 @@ interface KernelSources {
   readonly records: readonly AttachmentRecord[]
 }
 
-/** Looks. Four processes, one more for kube-proxy. */
+/** Starts four processes, one more for kube-proxy. */
 export async function lookAtKernel(run: Run, { host, networks, records }: KernelSources): Promise<KernelFacts> {
   const links = [...new Set(networks.flatMap((network) => network.links))]
   const uplinks = uplinkAddresses(host)
@@ -58,7 +58,7 @@ function settingKeys(links: readonly string[]): readonly string[] {
   ]
 }
 
-/** Interfaces with an IPv4 default route in any table, with their first address: rp_filter is of IPv4 only. */
+/** Interfaces with an IPv4 default route in any table, with their first address: rp_filter exists for IPv4 only. */
 function uplinkAddresses({ links, routes }: ObservedNamespace) {
   const defaults = [...routes.values()].flat().filter(({ dst }) => dst === '0.0.0.0/0' || dst === 'default')
   const devs = [...new Set(defaults.flatMap(({ dev }) => dev ?? []))]
@@ -68,7 +68,7 @@ function uplinkAddresses({ links, routes }: ObservedNamespace) {
   })
 }
 
-/** Nothing is sent to the far sender: the kernel is asked for the way. */
+/** No packet is sent to the distant sender: the kernel is asked for the route. */
 async function routesFrom(run: Run, uplinks: ReturnType<typeof uplinkAddresses>, { routes }: ObservedNamespace) {
   const far = farSender([...routes.values()].flat().map(({ dst }) => dst))
   if (uplinks.length === 0 || far === undefined) return []
@@ -99,7 +99,7 @@ async function podRouteFacts(run: Run, records: readonly AttachmentRecord[]): Pr
   return await Promise.all(all.map(async (end) => ({ ...end, ...(await routeInUse(run, end)) })))
 }
 
-/** The route of the pod's own that leads elsewhere, as `ip route` takes it; nothing for one of a whole range. */
+/** The wrong route of a single pod address, as `ip route` takes it; undefined for a route of a range. */
 async function routeInUse(run: Run, { address, expected, leavesBy }: Omit<PodRouteFacts, 'route'>) {
   if (leavesBy === expected) return {}
   const family = familyOf(address)
@@ -126,37 +126,36 @@ async function ask(run: Run, queries: readonly string[]) {
   return readDocuments((await run({ file: 'ip', args: ['-j', '-force', '-batch', '-'], stdin })).stdout)
 }
 
-/** Its own table, or its chain in the nat table of iptables; in k3s it is no process of its own. */
+/** kube-proxy's nft table, or its chain in the nat table of iptables; k3s has no process of that name. */
 async function seesKubeProxy(run: Run): Promise<boolean> {
   const { stdout } = await run({ file: 'nft', args: ['list', 'chains'] }).catch(() => ({ stdout: '' }))
   return /^table \S+ kube-proxy\b|^\tchain KUBE-SERVICES\b/m.test(stdout)
 }
 
-/** Empty where that cannot be told: a kernel without modules says nothing of what is built in. */
+/** Empty if unknown: a kernel without modules does not list its built-in parts. */
 function missingModules(names: readonly string[]): readonly string[] {
   const directory = `/lib/modules/${release()}`
   const others = namesIn('/lib/modules')
   const lists = ['modules.builtin', 'modules.dep'].map((name) => textIfThere(`${directory}/${name}`)).join('\n')
-  // Without a list for the running kernel, others being there, it was updated: what is not loaded cannot be any more.
+  // A module list only for other kernels means an update since the start: unloaded modules cannot be loaded.
   if (lists.trim() === '' && others.length === 0) return []
   const isThere = (name: string) => existsSync(`/sys/module/${name}`) || new RegExp(`/${name}\\.ko`, 'm').test(lists)
   return names.filter((name) => !isThere(name))
 }
 
-// An address that stands for everybody beyond the node's own subnets. Pure: the routes are given.
+// An address that represents all distant senders. Pure.
 
-/** Of RFC 5737 (TEST-NET-1, 2 and 3): somebody who is nobody. Labs have them on their links all the same. */
+/** Addresses for documentation (RFC 5737). Some labs use them on links. */
 const documented = ['203.0.113.77', '198.51.100.77', '192.0.2.77']
 
-/** Below it a route is one for nearly everybody: a VPN has 0.0.0.0/1 and 128.0.0.0/1 in place of a default route. */
+/** A route with a shorter prefix is for nearly everybody: a VPN has 0.0.0.0/1 and 128.0.0.0/1 as a default route. */
 const leastPrefix = 8
 
-/** The first octets of unicast addresses, but for those of the loopback (RFC 1122, 3.2.1.3). */
+/** First octets of unicast addresses without the loopback (RFC 1122, 3.2.1.3). */
 const octets = Array.from({ length: 223 }, (_, at) => at + 1).filter((octet) => octet !== 127)
 
 /**
- * An IPv4 address that only default routes lead to; undefined where there is none. `destinations`: of all routes of the
- * node, as CIDRs.
+ * An IPv4 address that only default routes match; undefined if none exists. `destinations`: of all routes, as CIDRs.
  */
 export function farSender(destinations: readonly string[]): string | undefined {
   const known = destinations
@@ -170,22 +169,21 @@ export function farSender(destinations: readonly string[]): string | undefined {
   })
 }
 
-// Policy rules (ip-rule(8)) that refuse what pods send or get. A rule behind one that leads to a route, as a VPN's, is
-// never reached: the kernel is asked whether it is.
+// Policy rules (ip-rule(8)) that refuse packets of pods. An earlier rule with a matching route, like a VPN's, hides
+// them, so the kernel is asked.
 
 type Family = 4 | 6
 
-/** A rule of `ip -j rule show`. */
 type PolicyRule = Readonly<Record<string, unknown>>
 
-/** What `ip route get` says where such a rule decides (net/ipv4/fib_rules.c, net/ipv6/fib6_rules.c). */
+/** The answer of `ip route get` where such a rule decides (net/ipv4/fib_rules.c, net/ipv6/fib6_rules.c). */
 const refusals: Readonly<Record<string, string>> = {
   prohibit: 'Permission denied',
   blackhole: 'Invalid argument',
   unreachable: 'Network is unreachable',
 }
 
-/** Looks. A process for each family; two or three more for each rule that names pods and refuses. */
+/** Starts a process for each family, and two or three for each refusing rule that names pods. */
 async function lookAtPolicyRules(run: Run, networks: readonly PodNetwork[]): Promise<readonly RefusalFacts[]> {
   const there = networks.filter(({ isSetUp }) => isSetUp)
   const found = ([4, 6] as const).map(async (family) => {
@@ -204,14 +202,14 @@ function ofFamily(network: PodNetwork, family: Family): PodNetwork {
   }
 }
 
-/** A rule, and which direction of the pods' packets it names. */
+/** A rule, and the direction of the packets that it names. */
 interface RuleOfPods {
   readonly network: PodNetwork
   readonly rule: PolicyRule
   readonly names: 'from' | 'to'
 }
 
-/** Nothing where it refuses nothing, or names others, or all but the pods. */
+/** Undefined if a rule does not refuse, names others, or names all but the pods. */
 export function ruleOfPods(rule: PolicyRule, network: PodNetwork): readonly RuleOfPods[] {
   if (!(String(rule['action']) in refusals) || 'not' in rule) return []
   const holds = (key: string) => overlapOf(network.subnets, cidrOf(rule, key)) !== undefined
@@ -227,10 +225,10 @@ function cidrOf(rule: PolicyRule, key: string): readonly string[] {
   return [`${address}/${String(bits)}`]
 }
 
-/** Of RFC 5737 and RFC 3849; nothing is sent there. A lab that has it on a link is asked for that link. */
+/** Addresses for documentation (RFC 5737, RFC 3849); no packet is sent to them. */
 const someoneFar = { 4: '203.0.113.77', 6: '2001:db8:ffff::77' } as const
 
-/** Empty where the kernel has a way all the same, or the node itself has none. */
+/** Undefined if the kernel has a route all the same, or the node itself has none. */
 async function refusedBy(run: Run, family: Family, { network, rule, names }: RuleOfPods) {
   const [pod] = [...hostOf(rule, names === 'from' ? 'src' : 'dst'), ...network.subnets.flatMap(podOf)]
   const [link] = network.links
@@ -247,13 +245,13 @@ async function refusedBy(run: Run, family: Family, { network, rule, names }: Rul
   return [{ network: network.name, family, rule: ruleText(rule), asked: what }]
 }
 
-/** The address that a rule names, where it is one. */
+/** The address that a rule names. */
 function hostOf(rule: PolicyRule, key: string): readonly string[] {
   const address = rule[key]
   return typeof address === 'string' && address !== 'all' && rule[`${key}len`] === undefined ? [address] : []
 }
 
-/** As `ip rule del` takes it. */
+/** Arguments of `ip rule del`. */
 function ruleText(rule: PolicyRule): string {
   const end = (key: string, word: string) => cidrOf(rule, key).flatMap((cidr) => [word, cidr])
   const iif = typeof rule['iif'] === 'string' ? ['iif', rule['iif']] : []
@@ -261,9 +259,8 @@ function ruleText(rule: PolicyRule): string {
   return [...words, String(rule['action'])].join(' ')
 }
 
-// What the files of sysctl.d make of settings at the next start: sysctl.d(5). The directories by name of file, the
-// first directory that has a name wins, the last line of all counts; /etc/sysctl.conf is read last by `sysctl
-// --system`.
+// The values of sysctl.d at the next start (sysctl.d(5)): files in the order of their names, the first directory with a
+// name wins, the last line counts. `sysctl --system` reads /etc/sysctl.conf last.
 
 const directories = ['/etc/sysctl.d', '/run/sysctl.d', '/usr/local/lib/sysctl.d', '/usr/lib/sysctl.d', '/lib/sysctl.d']
 
@@ -272,7 +269,7 @@ interface KeptSetting {
   readonly file: string
 }
 
-/** The values that the files give these keys, in dotted form; none for one that no file names. */
+/** The values of these keys, in dotted form. */
 export function keptSettings(keys: readonly string[], root = ''): ReadonlyMap<string, KeptSetting> {
   const kept = new Map<string, KeptSetting>()
   for (const file of filesIn(root)) {
@@ -293,7 +290,7 @@ function filesIn(root: string): readonly string[] {
   return [...sorted, '/etc/sysctl.conf']
 }
 
-/** `key = value` lines; keys may be written with slashes, and begin with - where failure is no matter. */
+/** `key = value` lines; a key may have slashes, and a leading - ignores a failure. */
 function settingsIn(text: string): readonly (readonly [string, string])[] {
   return text.split('\n').flatMap((line) => {
     const [, key, value] = /^\s*-?\s*([\w./-]+)\s*=\s*(\S.*?)\s*$/.exec(line) ?? []

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of limited things is used: inotify, files, processes, disk, neighbours, connections. /proc alone; root sees all.
+// The use of limited resources: inotify, files, processes, disk, neighbours, connections. Reads /proc; root sees all of
+// it.
 
 import { statfsSync } from 'node:fs'
 import { linkIfThere, namesIfThere, textIfThere } from '../../system/files/if-there.ts'
@@ -10,7 +11,7 @@ import type { LimitFacts } from './facts.ts'
 /** Programs whose open files and inotify instances matter to pods. */
 const runtimes = ['containerd', 'crio', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent', 'rke2', 'dockerd']
 
-/** Looks. `neighbours`: how many the node has, by family. */
+/** `neighbours`: entries by family. */
 export function lookAtLimits(neighbours: { readonly 4: number; readonly 6: number }): readonly LimitFacts[] {
   const processes = processesNow()
   return [
@@ -40,7 +41,7 @@ function processesNow(): readonly Process[] {
     })
 }
 
-/** Limits are those of a user; the runtime is root's. */
+/** A limit is a user's; the runtime is root's. */
 function inotify(processes: readonly Process[]): readonly LimitFacts[] {
   const [instances, watches] = [new Set<string>(), { count: 0 }]
   for (const { pid } of processes.filter(({ isRoot }) => isRoot)) {
@@ -68,7 +69,7 @@ function files(processes: readonly Process[]): readonly LimitFacts[] {
   return [...numbers('files', 'the node', Number(allOpen), key('fs/file-max')), ...ofRuntimes]
 }
 
-/** /proc/loadavg: `0.20 0.18 0.12 1/80 11206`, the fourth are threads that run, of all (proc(5)). */
+/** /proc/loadavg: `0.20 0.18 0.12 1/80 11206`, the fourth field has running and all threads (proc(5)). */
 function tasks(): readonly LimitFacts[] {
   const threads = Number(/\/(\d+)/.exec(textIfThere('/proc/loadavg'))?.[1])
   const most = Math.min(key('kernel/threads-max'), key('kernel/pid_max'))
@@ -85,7 +86,7 @@ function disk(path: string): readonly LimitFacts[] {
   }
 }
 
-/** Nothing where one of them is not known, or the limit is none. */
+/** Empty if a number is unknown, or there is no limit. */
 function numbers(what: LimitFacts['what'], on: string, used: number, most: number): readonly LimitFacts[] {
   return Number.isFinite(used) && Number.isFinite(most) && most > 0 ? [{ what, on, used, most }] : []
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The last hour of what runtimes and kubelet wrote: each distinct error of pods' networks once, as `trestle explain`
-// knows it. From the journal, else from the files of distributions without one.
+// Errors of pod networks in the last hour of the runtimes' and kubelet's log, each once, as `trestle explain` knows
+// them. From the journal, else from log files.
 
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import type { Run } from '../../system/process/runner.ts'
@@ -20,12 +20,11 @@ const files = [
   '/var/log/messages',
 ]
 
-/** Of a file its end. */
+/** Only the end of a file is read. */
 const mostBytes = 8 * 1024 * 1024
-/** Of texts that differ in names and numbers only one is looked at; so many of them. */
+/** Of lines that differ in names and numbers one is examined. */
 const mostTexts = 500
 
-/** One line of a log. */
 interface LogLine {
   readonly timeMs: number
   readonly unit: string
@@ -33,8 +32,8 @@ interface LogLine {
 }
 
 /**
- * The lines of the last hour; undefined where there is no log. `file`: in place of all others. Throws CniError 5 where
- * that one cannot be read: nothing found there would say that nothing was logged.
+ * The lines of the last hour; undefined without a log. `file`: replaces all others. Throws CniError 5 if that file
+ * cannot be read: an empty result would look like a clean log.
  */
 export async function readLog(run: Run, nowMs: number, file?: string): Promise<readonly LogLine[] | undefined> {
   if (file !== undefined) return recent(linesOf(file, endOfNamed(file), nowMs), nowMs)
@@ -58,7 +57,7 @@ async function readJournal(run: Run): Promise<readonly LogLine[]> {
   return code === 0 ? stdout.split('\n').flatMap(journalLine) : []
 }
 
-/** systemd.journal-fields(7): microseconds since 1970; a message that is no UTF-8 is an array of bytes. */
+/** systemd.journal-fields(7): microseconds since 1970; a message that is not UTF-8 is an array of bytes. */
 function journalLine(line: string): readonly LogLine[] {
   try {
     const { __REALTIME_TIMESTAMP: time, MESSAGE: text, _SYSTEMD_UNIT: unit } = JSON.parse(line)
@@ -78,9 +77,8 @@ function linesOf(file: string, end: string, nowMs: number): readonly LogLine[] {
 }
 
 /**
- * RFC 3339, as containerd and rsyslog write it; else that of syslog (`Nov 22 19:48:41`) or of klog
- * (`E1122 19:48:41.914392`), which are of this year and in the node's own time. One that has another form counts as of
- * now.
+ * RFC 3339, as containerd and rsyslog write it; else syslog (`Nov 22 19:48:41`) or klog (`E1122 19:48:41.914392`), in
+ * local time of this year. An unknown format counts as now.
  */
 function timeIn(text: string, nowMs = Date.now()): number | undefined {
   const [found] = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)/.exec(text) ?? []
@@ -89,12 +87,12 @@ function timeIn(text: string, nowMs = Date.now()): number | undefined {
     /(?:^|[:\s])[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? /.exec(text) ??
     []
   const time = Date.parse(found ?? `${month} ${day} ${new Date(nowMs).getFullYear()} ${clock}`)
-  // Of the last days of the year before.
+  // A date in the future is of the last year.
   if (found === undefined && time > nowMs + 24 * hourMs) return undefined
   return Number.isNaN(time) ? undefined : time
 }
 
-/** A distribution has some of these files, and no other. */
+/** Distributions differ in their log files. */
 function endIfThere(file: string): string {
   try {
     return endOf(file)
@@ -105,7 +103,7 @@ function endIfThere(file: string): string {
 
 function endOfNamed(file: string): string {
   try {
-    // A pipe has no end to begin at: `--log <(journalctl -u kubelet)`.
+    // A pipe has no end to seek to: `--log <(journalctl -u kubelet)`.
     return statSync(file).isFile() ? endOf(file) : readFileSync(file, 'utf8')
   } catch (cause) {
     throw unreadable(file, cause)
@@ -124,7 +122,7 @@ function endOf(file: string): string {
   }
 }
 
-/** Each error once, the one that came last first. */
+/** Each error once, the latest first. */
 export function errorsIn(lines: readonly LogLine[]): readonly LoggedError[] {
   const byText = new Map<string, LogLine[]>()
   for (const line of lines.filter(({ text }) => isAboutPods.test(text))) {
@@ -138,7 +136,7 @@ export function errorsIn(lines: readonly LogLine[]): readonly LoggedError[] {
   return [...byId.values()].toSorted((a, b) => b.lastMs - a.lastMs)
 }
 
-/** A line with an error about networks of pods. What programs say of themselves at their start is none. */
+/** A line with an error about pod networks. Messages of a program's own start do not match. */
 const isAboutPods =
   /(?:level=(?:error|warning|fatal)|\b[EW]\d{4} |error|fail).*(?:\bcni\b|sandbox|network plugin|NetworkReady|plugin type=)/i
 
@@ -159,11 +157,10 @@ function causesIn(lines: readonly LogLine[]): readonly LoggedError[] {
     text: last.text,
   }
   const ofOthers = errors.filter(({ role }) => role === 'cause')
-  // An id says more than its code.
   return [...(own.length > 0 ? own : codes), ...ofOthers].map(({ id }) => ({ id, ...about }))
 }
 
-/** As kubelet (pod="NAMESPACE/NAME") and containerd (&PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}) write it. */
+/** kubelet writes pod="NAMESPACE/NAME", containerd &PodSandboxMetadata{Name:N,Uid:U,Namespace:NS,…}. */
 function podsIn(text: string): readonly string[] {
   const ofKubelet = [...text.matchAll(/\bpod=\\?"([\w.-]+\/[\w.-]+)\\?"/g)].map(([, pod = '']) => pod)
   const ofContainerd = [...text.matchAll(/PodSandboxMetadata\{Name:([\w.-]+),Uid:[^,]*,Namespace:([\w.-]+),/g)]

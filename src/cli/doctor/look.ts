@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at everything. What cannot be looked at is named with the reason, and the rest goes on.
+// Gathers all facts. A part that cannot be examined is named with its reason, and the rest goes on.
 
 import { familyOf } from '../../cni/model/address.ts'
 import { defined } from '../../cni/model/defined.ts'
@@ -29,8 +29,8 @@ import { containerReason, defaults, groupsOfNode, lookAtRuntimes, type Named, ty
 import { hasOwnLinks, hasState, livePods, lookAtState, podsOfOthers } from './state.ts'
 
 /**
- * What to look at, as the command line names it. `isRuntimeAsked`: over CRI. `logFile`: in place of the journal.
- * `isProbed`: by throw-away pods, too. `pod`: NAMESPACE/NAME or a container id, to be looked at as well.
+ * `isRuntimeAsked`: over CRI. `logFile`: replaces the journal. `pod`: NAMESPACE/NAME or a container id, to be examined
+ * as well.
  */
 interface LookOptions extends Named {
   readonly isRuntimeAsked: boolean
@@ -40,7 +40,7 @@ interface LookOptions extends Named {
   readonly progress: Progress
 }
 
-/** The facts of this node. Throws CniError 106 when interrupted, and no other. */
+/** The facts of this node. Throws only CniError 106, when interrupted. */
 export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const look = openLook(options.progress)
   const why = containerReason()
@@ -49,7 +49,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const none = { facts: [], found: [] }
   const asked = options.isRuntimeAsked ? await look.at('runtime', () => lookAtRuntimes(options), none) : none
   const { facts: runtimes, found } = asked
-  // What a container has there is not the node's.
+  // A container's own files are not the node's.
   const isHidden = why !== undefined && options.confDir === undefined
   const nobody = { name: 'containerd', text: 'no runtime found', ...defaults, source: unnamedSource }
   const configurations = configurationsOf(look, {
@@ -59,7 +59,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const listed = options.isRuntimeAsked
     ? (await look.at('runtime', () => askRuntime(options.endpoint, options.progress), { listed: undefined })).listed
     : undefined
-  // A runtime that does not answer takes time of its own.
+  // The deadline of the context starts after the runtime's, which may be slow.
   const context = openContext(new AbortController().signal)
   const { run } = context
   const host = await look.at('network', () => observeHost(run, undefined, 'all'), emptyNamespace)
@@ -80,7 +80,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
     ...defined({
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
-      // A container has no state of its node, whose links it may see.
+      // A container may see the node's links, and never has its state.
       state:
         hasState() || (why === undefined && hasOwnLinks(host))
           ? await look.at(
@@ -117,20 +117,19 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   }
 }
 
-/** The pod that was asked about. */
 async function pod(context: CallContext, options: LookOptions): Promise<PodFacts | undefined> {
   if (options.pod === undefined) return undefined
   const sandboxes = options.isRuntimeAsked ? await sandboxesOf(options.pod, options.endpoint) : []
   return await lookAtPod(context, options.pod, { hasState: hasState(), sandboxes })
 }
 
-/** Of the list that the first runtime uses. */
+/** Probes the list of the first runtime. */
 function probed(configurations: NodeFacts['configurations']): Promise<ProbeFacts> {
   const used = configurations.find(({ file }) => file !== undefined)
   return probeNode(used === undefined ? undefined : { ...used.runtime, ...used })
 }
 
-/** A directory that is named is looked at wherever it is. */
+/** A directory that a person named is examined even in a container. */
 function isMeant({ confDir }: Named): (group: Group) => boolean {
   return (group) => group !== 'configuration' || confDir === undefined
 }
@@ -141,7 +140,6 @@ function recorded(context: CallContext): Recorded {
   return hasState() ? [allNetworks(), livePods(context)] : [[], []]
 }
 
-/** Those that one look is for. */
 type Groups = readonly Group[]
 
 type Look = ReturnType<typeof openLook>
@@ -164,7 +162,7 @@ function openLook(progress: Progress) {
   return { at, notLooked: notLooked as readonly NotLooked[], add: (each: NotLooked) => notLooked.push(each) }
 }
 
-/** Rules, namespaces and state are root's to see. */
+/** Rules, namespaces and state are visible to root only. */
 function asRoot<T>(body: () => Promise<T>): () => Promise<T> {
   return async () => {
     if (!isRoot()) throw new Error(needsRoot)
@@ -180,7 +178,7 @@ function whyOf(error: unknown): string {
   return (error as Error).message
 }
 
-/** Where a tool does not run in pods, the rest of the state is seen all the same. */
+/** If a tool does not run in pods, the rest of the state is still examined. */
 async function stateOf(context: CallContext, listed: Listed, look: Look): Promise<StateFacts> {
   const state = await lookAtState(context, listed)
   for (const why of state.podsNotSeen) look.add({ group: 'network', why })
@@ -210,7 +208,7 @@ async function eachOf<A, B>(all: readonly A[], body: (one: A) => Promise<readonl
   return found
 }
 
-/** Entries that the limit counts: permanent ones and those of multicast do not (net/core/neighbour.c). */
+/** Permanent and multicast entries do not count for the limit (net/core/neighbour.c). */
 async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: number }> {
   const { stdout } = await run({ file: 'ip', args: ['-j', 'neigh', 'show'] })
   const all = readDocuments(stdout).map((entry) => String(entry['dst'] ?? ''))
@@ -220,7 +218,7 @@ async function neighbours(run: Run): Promise<{ readonly 4: number; readonly 6: n
 
 async function logged(run: Run, nowMs: number, file: string | undefined) {
   const lines = await readLog(run, nowMs, file)
-  // Whom the journal shows nothing it does not tell so; a file that may not be read has failed by now.
+  // The journal is silently empty for other users; an unreadable file has failed earlier.
   if (file === undefined && lines?.length === 0 && !isRoot()) throw new Error(needsRoot)
   return lines === undefined ? undefined : errorsIn(lines)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The networks of pods on this node: those that state knows, and those of the configuration in use.
+// The pod networks of this node: networks in state, and networks of the used configuration.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
 import { familyOf, firstOf, formatAddress, formatCidr, networkOf, next, parseCidr } from '../../cni/model/address.ts'
@@ -21,7 +21,7 @@ import { overlapOf, subnetsOf } from '../lint/semantics.ts'
 import { asOwn } from '../node/own-type.ts'
 import type { ConfigurationFacts, PluginFacts, PodNetwork, PoolFacts, ReadinessFacts } from './facts.ts'
 
-/** What is known beforehand. `records`: of live pods. */
+/** `records`: of live pods. */
 interface NetworkSources {
   readonly networks: readonly NetworkSpec[]
   readonly records: readonly AttachmentRecord[]
@@ -29,7 +29,7 @@ interface NetworkSources {
   readonly host: ObservedNamespace
 }
 
-/** All of them; one of state is not named again for its configuration. */
+/** All networks; one in state is not repeated for its configuration. */
 export function podNetworks({ networks, records, configurations, host }: NetworkSources): readonly PodNetwork[] {
   const ofState = networks.map((network) => ofSpec(network, records))
   const known = new Set(ofState.map(({ name }) => name))
@@ -52,7 +52,7 @@ function ofSpec(network: NetworkSpec, records: readonly AttachmentRecord[]): Pod
   }
 }
 
-/** Of another plugin, or of trestle before the first pod. */
+/** A network of another plugin, or of trestle before its first pod. */
 function ofConfiguration(
   { network = '', plugins }: ConfigurationFacts,
   host: ObservedNamespace,
@@ -70,7 +70,7 @@ function ofConfiguration(
   return [{ ...known, ...(other === undefined || subnets.length === 0 ? {} : { otherBridge: other }) }]
 }
 
-/** The bridge plugin refuses one that has another IPv4 address than the gateway, unless it may flush it. */
+/** The bridge plugin refuses a bridge with another IPv4 address than the gateway, unless it may flush it. */
 function otherBridge({ type, conf }: PluginFacts, host: ObservedNamespace, links: readonly string[]) {
   const isGateway = lookUp(conf, 'isGateway') === true || lookUp(conf, 'isDefaultGateway') === true
   if (type !== 'bridge' || !isGateway || lookUp(conf, 'forceAddress') === true) return undefined
@@ -94,7 +94,7 @@ function canonical(cidr: string): readonly string[] {
   return parsed === undefined ? [] : [formatCidr(networkOf(parsed))]
 }
 
-/** An address that a pod of the range may have: the third, behind the gateway. */
+/** A likely pod address of the range: the third, behind the gateway. */
 export function podOf(subnet: string): readonly string[] {
   const cidr = parseCidr(subnet)
   const address = cidr === undefined ? undefined : next(firstOf(cidr))
@@ -102,15 +102,14 @@ export function podOf(subnet: string): readonly string[] {
   return pod === undefined ? [] : [formatAddress(pod)]
 }
 
-// How much of the ranges is taken, and whether the next ADD would succeed: STATUS, asked in this process.
+// The use of the ranges, and STATUS of the used configuration, asked in this process.
 
-/** trestle's reading of the plugin of a network: of a bridge or ptp plugin with host-local, its ranges alone. */
+/** trestle's reading of a plugin; of a bridge or ptp plugin with host-local only the ranges. */
 function confOf({ conf }: PluginFacts, network: string): NetConf | undefined {
   const own = { ...asOwn({ ...conf, type: 'trestle' }) }
   return readOwn({ conf: own, steps: [], index: 0 }, { name: network, version: '1.0.0' }).conf
 }
 
-/** The pools of the configuration in use. */
 export function lookAtPools({ network = '', plugins }: ConfigurationFacts, listed: Listed): readonly PoolFacts[] {
   return plugins.flatMap((plugin) => {
     const isHostLocal = !plugin.isOwn && plugin.ipamType === 'host-local'
@@ -147,7 +146,7 @@ function poolsOf(
   })
 }
 
-/** What STATUS says of each plugin of trestle in the configuration in use. */
+/** STATUS's refusals of the used configuration. */
 export async function lookAtReadiness(
   context: CallContext,
   { network = '', plugins, runtime }: ConfigurationFacts,

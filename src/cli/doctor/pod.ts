@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at one pod: its records, what libcni remembers, its sandboxes, and how its links, addresses, routes and rules
-// are in the kernel now.
+// Facts about one pod: its records, libcni's cache, its sandboxes, and its links, addresses, routes and rules in the
+// kernel.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import type { CallContext } from '../../commands/call/context.ts'
@@ -21,10 +21,10 @@ import type { Finding } from '../shell/findings.ts'
 import type { PodAttachment, PodFacts, PodSandbox } from './facts.ts'
 import { expectedOfRecord } from './state.ts'
 
-/** The shortest beginning of a container id that is taken for one, as crictl shows them. */
+/** The shortest prefix that counts as a container id; crictl prints longer ones. */
 const leastId = 6
 
-/** Everything that is known. `hasState`: there is a state directory; `sandboxes`: of this pod. */
+/** `hasState`: a state directory exists; `sandboxes`: of this pod. */
 export async function lookAtPod(
   context: CallContext,
   asked: string,
@@ -47,7 +47,7 @@ export async function lookAtPod(
   return { asked, sandboxes, attachments, names: namesOf(asked, attachments, sandboxes) }
 }
 
-/** Whether `asked` is a container id, or the beginning of this one. */
+/** Whether `asked` is a container id, or a prefix of this one. */
 function isIdOf(asked: string, containerId: string): boolean {
   return !asked.includes('/') && asked.length >= leastId && containerId.startsWith(asked)
 }
@@ -55,7 +55,7 @@ function isIdOf(asked: string, containerId: string): boolean {
 function namesOf(asked: string, attachments: readonly PodAttachment[], sandboxes: readonly PodSandbox[]) {
   const ids = [...attachments.map(({ containerId }) => containerId), ...sandboxes.map(({ id }) => id)]
   const pods = [...attachments.flatMap(({ pod }) => pod ?? []), ...sandboxes.map(({ pod }) => pod)]
-  // Messages have the beginning of an id (plan/model/record.ts, describeHolder).
+  // Messages have a prefix of the id (plan/model/record.ts, describeHolder).
   return [...new Set([asked, ...pods, ...ids.map((id) => id.slice(0, 13))])]
 }
 
@@ -99,7 +99,7 @@ function differencesOf(ops: readonly Op[], observed: Observed): readonly string[
   return [...new Set(difference(ops, observed).flatMap(({ found }) => found))]
 }
 
-/** Elements that name an address, a port or a link of this pod; the rest are the network's. */
+/** Elements that name an address, a port or a link of this pod; other elements are the network's. */
 function ownRule(op: Op, { spec }: AttachmentRecord): readonly string[] {
   if (op.kind !== 'nft.add') return []
   const addresses = (spec?.ips ?? []).map(({ address }) => bareAddress(address))
@@ -143,7 +143,7 @@ function routeText({ dst, gw }: Pick<ObservedRoute, 'dst' | 'gw'>): string {
   return gw === undefined ? to : `${to} by ${gw}`
 }
 
-/** Of another plugin: what it answered, and its links on the node as they are now. */
+/** A pod of another plugin: the plugin's result, and the current links on the node. */
 async function ofCache(context: CallContext, cached: CachedAttachment): Promise<PodAttachment> {
   const { containerId, network, ifName, netns, result } = cached
   const pod = podInArgs(cached)
@@ -168,10 +168,9 @@ async function ofCache(context: CallContext, cached: CachedAttachment): Promise<
   }
 }
 
-// Which findings concern one pod: those that name it, and those of the node, which concern all. Findings of other pods,
-// and errors that others were logged with, do not.
+// Selects the findings of one pod: findings that name the pod, and findings of the node. Findings and logged errors of
+// other pods are left out.
 
-/** An error of the last hour, and the pods that it was logged with. */
 interface Logged {
   readonly id: string
   readonly pods: readonly string[]
@@ -190,10 +189,10 @@ const ofOnePod: readonly string[] = [
   'record-partial',
 ]
 
-/** What dead pods left is nothing to one that lives. */
+/** Leftovers of dead pods do not concern a live one. */
 const ofDeadPods: readonly string[] = ['dead-attachments', 'reservations-leaked', 'orphans', 'unsure', 'other-host']
 
-/** Whether a finding is about this pod or the whole node. `log`: what was logged, with the pods of each error. */
+/** Whether a finding is about this pod or the whole node. `log`: logged errors with their pods. */
 export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log: readonly Logged[]): boolean {
   if (group === 'log') {
     const pods = log.find((each) => each.id === id)?.pods ?? []
@@ -207,7 +206,7 @@ export function concerns(pod: PodFacts, { id, group, on, message }: Finding, log
   return isNamed || !ofDeadPods.includes(id)
 }
 
-/** eth0 of the pod is not that of the node. */
+/** eth0 of the pod is not eth0 of the node. */
 function isOnNode(link: string): boolean {
   return link.includes(' on the node')
 }
@@ -222,17 +221,17 @@ function hasWord(text: string, word: string): boolean {
   return (!isPart(before) && (isEnd || /^[0-9a-f]{13}$/.test(word))) || hasWord(text.slice(at + word.length), word)
 }
 
-/** What is known nowhere: neither recorded, nor listed, nor logged. */
+/** A pod without record, sandbox and log line. */
 export function isUnknown({ sandboxes, attachments, names }: PodFacts, log: readonly Logged[]): boolean {
   const isLogged = log.some(({ pods }) => pods.some((pod) => names.includes(pod)))
   return sandboxes.length + attachments.length === 0 && !isLogged
 }
 
-// Which sandboxes the runtimes list for a pod.
+// The sandboxes that runtimes list for a pod.
 
 const timeoutMs = 5000
 
-/** Those of the pod; one that does not answer lists none. `endpoint`: to ask in place of all that are found. */
+/** A runtime without an answer lists none. `endpoint`: replaces the discovered sockets. */
 export async function sandboxesOf(asked: string, endpoint: string | undefined): Promise<readonly PodSandbox[]> {
   const sockets = endpoint === undefined ? runtimeSockets() : [endpoint.replace(/^unix:\/\//, '')]
   const all = (await Promise.all(sockets.map((socket) => listOf(socket).catch(() => [])))).flat()
@@ -240,7 +239,7 @@ export async function sandboxesOf(asked: string, endpoint: string | undefined): 
 }
 
 async function listOf(socket: string): Promise<readonly PodSandbox[]> {
-  // Only this command pays for gRPC.
+  // Only this command loads gRPC.
   const { openCri } = await import('../cri/client.ts')
   const { SandboxState } = await import('../cri/runtime-v1.ts')
   const cri = openCri(socket, { timeoutMs })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `doctor --probe` tries between its pods, and beyond the node: the gateways of the node's default routes, and the
-// resolvers that pods are given. Only an end that answers the node itself tells anything about pods.
+// Probes of `doctor --probe`: between its pods, and beyond the node to the gateways of default routes and to the pods'
+// resolvers. An end beyond the node counts only if it answers the node itself.
 
 import { networkInterfaces } from 'node:os'
 import { parse } from 'yaml'
@@ -24,7 +24,7 @@ import {
   type Way,
 } from '../probe/reach.ts'
 
-/** All steps, at the same time. `asks`: its tools end when the probe is called off. */
+/** Runs all probes at once. `asks`: its commands end when the probe is cancelled. */
 export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
   const [first, second] = asks.pods
   if (first === undefined) return []
@@ -84,19 +84,19 @@ function resultResolvers({ printed }: Pod): readonly string[] {
   return (dns?.nameservers ?? []).flatMap((each) => (typeof each === 'string' ? [each] : []))
 }
 
-/** Somebody beyond the node who answers it, or why there is nobody to ask. */
+/** An address beyond the node that answers the node, or the reason for having none. */
 type Outside = { readonly address: string; readonly way: Way } | { readonly why: string }
 
-/** Ports of which a router has one open, or refuses it. */
+/** Ports that a router usually opens or refuses. */
 const ports = [53, 80, 443, 22, 9]
 
-/** Behind the default route of a family. `resolvers`: asked where the gateway has no address of its own there. */
+/** An address behind the default route of a family. `resolvers`: tried if the gateway has no address of the family. */
 async function outsideOf(run: Run, family: Family, resolvers: readonly string[]): Promise<Outside> {
   const printed = await run({ file: 'ip', args: ['-j', `-${family}`, 'route', 'show', 'default'] })
   const routes = readDocuments(printed.stdout)
   if (routes.length === 0) return { why: `the node has no IPv${family} default route` }
   const gateways = routes.flatMap(({ gateway }) => (typeof gateway === 'string' ? [gateway] : []))
-  // Another link's are out of reach for what is passed on (RFC 4291, 2.5.6).
+  // A link-local address of another link is unreachable for forwarded packets (RFC 4291, 2.5.6).
   const isFarther = (address: string) => familyOf(address) === family && !/^fe[89ab]/i.test(address)
   const asked = [...gateways, ...resolvers].filter(isFarther)
   if (asked.length === 0) return { why: `no address behind the IPv${family} default route is known` }
@@ -118,10 +118,10 @@ async function wayTo(run: Run, address: string): Promise<Way | undefined> {
   return code === 0 ? 'ping' : undefined
 }
 
-/** Most that a resolver of libc asks (resolv.conf(5), MAXNS). */
+/** The most resolvers that libc asks (resolv.conf(5), MAXNS). */
 const mostResolvers = 3
 
-/** Where pods resolve names: as their result says, else kubelet, else as the node does. */
+/** The pods' resolvers: of the result, else of kubelet, else of the node. */
 function resolversOf(ofResult: readonly string[]): readonly string[] {
   const own = [ofResult, ofKubelet()].find((each) => each.length > 0)
   if (own !== undefined) return own.slice(0, mostResolvers)
@@ -136,7 +136,7 @@ function inResolvConf(file: string): readonly string[] {
   return [...textIfThere(file).matchAll(/^\s*nameserver\s+(\S+)/gm)].flatMap(([, address = '']) => sound(address))
 }
 
-/** kubelet's configuration as kubeadm and most installers place it. */
+/** kubelet's configuration, at the path of kubeadm and most installers. */
 function ofKubelet(): readonly string[] {
   try {
     const root: unknown = parse(textIfThere('/var/lib/kubelet/config.yaml'))
@@ -155,7 +155,7 @@ function isLoopback(address: string): boolean {
   return address.startsWith('127.') || address === '::1'
 }
 
-/** An address of the node that others may call, of one of its uplinks if there is one; undefined: it has none. */
+/** An address of the node that pods may call; undefined if the node has none. */
 function nodeAddress(family: Family, notThese: readonly string[]): string | undefined {
   const all = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
   const isMeant = ({ address, internal }: (typeof all)[number]) =>

@@ -15,7 +15,7 @@ import type { ProbeFacts } from './facts.ts'
 import type { Probed } from './prober.ts'
 import { type ProbeRequest, settleKilledProbes } from './prober.ts'
 
-/** What the runtime uses. `file`: absent where it uses nothing. */
+/** The used list. `file`: absent if no file is used. */
 interface ListInUse {
   readonly confDir: string
   readonly binDirs: readonly string[]
@@ -24,14 +24,14 @@ interface ListInUse {
   readonly plugins: readonly ProbedPlugin[]
 }
 
-/** Four calls of CNI and what is asked between them. */
+/** Four calls of CNI and the probes between them. */
 const wholeTimeoutMs = 180_000
-/** What the prober's calls of CNI take after it was told to stop. */
+/** The prober's calls of CNI after its cancellation. */
 const settleTimeoutMs = 60_000
 
 /**
- * Makes the pods, asks, and removes them, also where this process is told to end. Throws CniError, or an error that
- * says why it cannot be done here.
+ * Makes, probes and removes the pods, also when this process is told to end. Throws CniError, or an error with the
+ * reason.
  */
 export async function probeNode(list: ListInUse | undefined): Promise<ProbeFacts> {
   if (list?.file === undefined) throw new Error('no runtime of this node uses a configuration')
@@ -44,7 +44,7 @@ export async function probeNode(list: ListInUse | undefined): Promise<ProbeFacts
   return { network, file, steps }
 }
 
-/** Throws CniError 106 when interrupted, after what was made is gone. */
+/** Throws CniError 106 when interrupted, after the pods are removed. */
 async function runProber(request: ProbeRequest): Promise<Probed> {
   const { file, args } = thisProgram()
   const child = spawn(file, [...args, '__probe-pods'], {
@@ -85,28 +85,27 @@ function interrupted(signal: string): CniError {
   return new CniError('call-interrupted', `ended by ${signal}`, { details: 'the throw-away pods are gone' })
 }
 
-/** Somebody ended the prober: what it had made is removed here. */
+/** Cleans up after a prober that was killed. */
 async function killedText(): Promise<string> {
   const failures = await settleKilledProbes(runnerUntil({ endsAtMs: nowMs() + settleTimeoutMs }))
   const left = failures.length === 0 ? 'its pods and their addresses are gone' : failures.join('; ')
   return `the process that made the throw-away pods was ended by somebody; ${left}`
 }
 
-// Which lists may be tried with throw-away pods: those whose plugins need nothing but their own configuration. Others
-// ask the API server for the pod, take a link of the node, or an address that one pod alone can have.
+// Lists that allow throw-away pods: their plugins need only their own configuration. Other plugins ask the API server
+// for the pod, take a link of the node, or have one fixed address.
 
-/** Of containernetworking/plugins: what makes a link for each pod, and what is chained behind it. */
+/** Of containernetworking/plugins: plugins that make a link for each pod, and plugins chained behind them. */
 const mainTypes = ['bridge', 'ptp', 'macvlan', 'ipvlan']
 const upstreamTypes = [...mainTypes, 'portmap', 'firewall', 'bandwidth', 'tuning', 'sbr', 'loopback']
 
-/** A plugin of the list in use. */
 interface ProbedPlugin {
   readonly type: string
   readonly ipamType?: string
   readonly isOwn: boolean
 }
 
-/** Why no throw-away pod may be made of this list; undefined where one may. */
+/** The reason against throw-away pods of this list; undefined if they are possible. */
 function whyNotProbeable(network: string, plugins: readonly ProbedPlugin[]): string | undefined {
   const strange = plugins.find(({ type, isOwn }) => !isOwn && !upstreamTypes.includes(type))
   if (strange !== undefined) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that makes the throw-away pods, asks what they reach, and removes them: in a session of its own, so
-// that what ends `trestle doctor` does not end it. When its standard input ends, whoever started it is gone: it stops
-// asking, and removes what it made.
+// The process that makes, probes and removes the throw-away pods, in a session of its own so that it survives `trestle
+// doctor`. If its standard input ends, doctor is gone: it cancels the probes and removes the pods.
 
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
@@ -21,13 +20,12 @@ import { exitCode } from '../shell/command.ts'
 import type { Output } from '../shell/output.ts'
 import { reachSteps } from './probe-reach.ts'
 
-/** One call of CNI, or one tool, may take this long. */
 const stepTimeoutMs = 30_000
 
-/** What it prints, as one line of JSON. */
+/** The prober's answer, one line of JSON. */
 export interface Probed {
   readonly steps?: readonly Step[]
-  /** Why nothing could be tried. */
+  /** The reason if no pod could be made. */
   readonly failure?: string
 }
 
@@ -55,7 +53,6 @@ function requestFrom(stdin: NodeJS.ReadStream, stop: AbortController): Promise<P
   })
 }
 
-/** Runs each command with a fresh deadline. */
 function bounded(signal?: AbortSignal): Run {
   return (command) => {
     const endsAtMs = nowMs() + stepTimeoutMs
@@ -63,13 +60,13 @@ function bounded(signal?: AbortSignal): Run {
   }
 }
 
-/** A call of CNI that has begun ends by itself: what it makes is known then. */
+/** A running call of CNI is not cancelled: its result has to be known. */
 async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal): Promise<readonly Step[]> {
   const runtime = { run: bounded(), network, cniPath, isInstalled: true } as const
   const failures = await settleKilledProbes(runtime.run)
   const id = writeIntent({ network, cniPath })
   const steps: Step[] = []
-  // A DEL that went well is worth no line.
+  // A successful DEL is not worth a line.
   const report = (step: Step) => (step.target === 'del' && step.outcome === 'ok' ? undefined : steps.push(step))
   const hostPort = mapsPorts(runtime) ? await freePort() : undefined
   const trial: Trial = { runtime, id, hostPort, pods: [], holders: [], report }
@@ -86,7 +83,7 @@ async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal
   return [...steps, ...failures.map((detail) => ({ what, target: 'del', outcome: 'failed', detail }) as const)]
 }
 
-/** DEL of both, also of one whose ADD failed or never was; then their namespaces end. Returns whether nothing is left. */
+/** DEL of both pods, whether or not their ADD succeeded; then their namespaces end. Returns false if a DEL failed. */
 async function removePods(trial: Trial): Promise<boolean> {
   let isGone = true
   for (const [at, name] of podNames.entries()) isGone = (await delPod(trial, name, trial.holders[at]?.netns)) && isGone
@@ -94,7 +91,7 @@ async function removePods(trial: Trial): Promise<boolean> {
   return isGone
 }
 
-/** A port of the node on which nobody listens now. */
+/** A port of the node without a listener. */
 function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
@@ -106,10 +103,10 @@ function freePort(): Promise<number> {
   })
 }
 
-// What a prober is about to make is written down before it makes it: where it is killed, DEL frees the addresses from
-// that file. Beside the state directory, since lists of other plugins need none.
+// An intent is written before the pods are made: after a kill, a later DEL frees their addresses from this file. It
+// lies beside the state directory, since lists of other plugins need none.
 
-/** What the process that makes the pods is told. `cniPath`: the directories of plugins, with : between. */
+/** `cniPath`: the directories of plugins, with : between. */
 export interface ProbeRequest {
   readonly network: NetworkList
   readonly cniPath: string
@@ -130,7 +127,7 @@ const stored = strictObject({
   cniPath: string(),
 })
 
-/** Writes down that two pods of this list are to be made by this process. Returns the beginning of their ids. */
+/** Records that this process is about to make two pods of a list. Returns the beginning of their ids. */
 function writeIntent({ network, cniPath }: ProbeRequest): string {
   const id = `trestle-probe-${randomBytes(6).toString('hex')}`
   makeDirectory(intentDirectory())
@@ -140,12 +137,11 @@ function writeIntent({ network, cniPath }: ProbeRequest): string {
   return id
 }
 
-/** Both pods are gone. */
 function removeIntent(id: string): void {
   rmSync(`${intentDirectory()}/${id}`, { force: true })
 }
 
-/** DEL of what killed probers left. Returns why some of it could not be freed: the next prober tries again. */
+/** DEL for the pods of killed probers. Returns the reasons for failures: the next prober tries again. */
 export async function settleKilledProbes(run: Run): Promise<readonly string[]> {
   const failures: string[] = []
   for (const id of namesIn(intentDirectory()).filter((name) => ownId.test(name))) {
@@ -162,7 +158,7 @@ export async function settleKilledProbes(run: Run): Promise<readonly string[]> {
   return failures
 }
 
-/** What a prober that has ended was told. A file that cannot be read is none of its: it is written whole. */
+/** The request of a dead prober. An incomplete file was not written by a prober. */
 function deadRequest(id: string): ProbeRequest | undefined {
   const read = readText(`${intentDirectory()}/${id}`)
   if (read === undefined || read === 'unreadable') return undefined

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings as people read them: a line for each group, and below it what is wrong there, with what comes of it, why,
-// and what to do. What is fine takes one line.
+// The report for people: a line for each group, and below it the findings. A group without findings takes one line.
 
 import type { Severity } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'
@@ -8,7 +7,7 @@ import { counted, countOf, type Finding, findingText, type Look, painted } from 
 import { rowsOf } from '../shell/output.ts'
 import type { Group, NodeFacts, NotLooked, PodAttachment, PodFacts } from './facts.ts'
 
-/** What the report is made of. `selected`: the groups that were asked for. */
+/** `selected`: the chosen groups. */
 export interface Report {
   readonly facts: NodeFacts
   readonly findings: readonly Finding[]
@@ -19,7 +18,6 @@ export interface Report {
 
 const nameWidth = 15
 
-/** The whole report. */
 export function reportText(report: Report, look: Look): string {
   const { facts, selected, done } = report
   const mended = done.length === 0 ? '' : `\n${done.map((text) => `  ${oneLine(text)}\n`).join('')}`
@@ -29,7 +27,7 @@ export function reportText(report: Report, look: Look): string {
   return `${headText(facts, look)}\n${pod}${groups}${mended}\n${countsText(report)}`
 }
 
-/** Who runs here, and what it uses. */
+/** The runtimes and the files that they use. */
 function headText({ configurations, state, notLooked }: NodeFacts, { width }: Look): string {
   const lines = configurations.map(({ runtime, file, network }) => {
     const uses = file === undefined ? 'uses nothing' : `uses ${file} (network ${network})`
@@ -44,7 +42,7 @@ function headText({ configurations, state, notLooked }: NodeFacts, { width }: Lo
 
 const notLookedAt = 'not looked at'
 
-/** `given`: the reasons that stand above, each once. */
+/** `given`: reasons that were printed above. */
 function groupText(group: Group, { facts, findings, notLooked }: Report, look: Look & { given: Set<string> }): string {
   const own = findings.filter((finding) => finding.group === group)
   const skipped = notLooked.filter((each) => each.group === group)
@@ -60,7 +58,7 @@ function groupText(group: Group, { facts, findings, notLooked }: Report, look: L
   return `${head}${steps}${own.map((finding) => findingText(finding, look)).join('')}`
 }
 
-/** What throw-away pods tried, also what went well. */
+/** The probes of throw-away pods, the successful ones too. */
 function stepsText({ probe }: NodeFacts, look: Look): string {
   const words = { ok: ['ok', 'ok'], failed: ['failed', 'error'], skipped: ['skipped', 'skip'] } as const
   const lines = (probe?.steps ?? []).map(({ what, outcome, detail = '' }) => {
@@ -100,11 +98,11 @@ export function shortText(report: Counted, versions: string): string {
   return `${versions}; ${countsText(report).trimEnd()}${list}\n`
 }
 
-// What is known of a pod, as people read it: a title for each kind, one line for each thing.
+// The facts about a pod for people: a title for each kind, one line for each fact.
 
 const titleWidth = 11
 
-/** The part of the report above the groups. `width`: of the screen, in columns. */
+/** `width`: of the screen, in columns. */
 function podText({ asked, sandboxes, attachments }: PodFacts, width: number): string {
   const rows = (title: string, texts: readonly string[]) => rowsBehind(title, texts, width)
   const listed = sandboxes.map(({ id, isReady }) => `${id.slice(0, 13)} (${isReady ? 'ready' : 'not ready'})`)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtimes of the node: what they say of their directories and of the network.
+// The runtimes of the node: their directories, and their view of the network.
 
 import { existsSync, readlinkSync, statfsSync } from 'node:fs'
 import { linkIfThere } from '../../system/files/if-there.ts'
@@ -12,23 +12,23 @@ import { type Group, groups } from './facts.ts'
 
 const timeoutMs = 5000
 
-/** What people say instead of the runtime: its directories, its socket. */
+/** Directories or a socket that a person names in place of the runtime's. */
 export interface Named {
   readonly confDir?: string
   readonly binDirs?: readonly string[]
   readonly endpoint?: string
 }
 
-/** Where runtimes look by themselves. */
+/** The runtimes' defaults. */
 export const defaults = { confDir: defaultConfDir, binDirs: [defaultBinDir] } as const
 
-/** The runtimes, and those among them that were found on the node, as `trestle lint` has them. */
+/** The facts, and the runtimes of the node as `trestle lint` has them. */
 export interface Runtimes {
   readonly facts: readonly RuntimeFacts[]
   readonly found: readonly NodeRuntime[]
 }
 
-/** Asks each runtime of this node, or the one that is named. */
+/** Asks each runtime of this node, or the one at `endpoint`. */
 export async function lookAtRuntimes({ confDir, binDirs, endpoint }: Named): Promise<Runtimes> {
   const found = endpoint === undefined ? await ofThisNode() : []
   const all = endpoint === undefined ? found.map(factsOf) : [await askOne(endpoint.replace(/^unix:\/\//, ''))]
@@ -40,7 +40,7 @@ export async function lookAtRuntimes({ confDir, binDirs, endpoint }: Named): Pro
   return { facts, found }
 }
 
-/** One in another network namespace is that of another node, in a container of this one. */
+/** A runtime in another network namespace belongs to another node, in a container of this one. */
 async function ofThisNode(): Promise<readonly NodeRuntime[]> {
   const own = networkNamespaceOf('self')
   const all = await nodeRuntimes({ timeoutMs })
@@ -86,7 +86,7 @@ function networkNamespaceOf(pid: number | 'self'): string {
   }
 }
 
-// Whether this is a container that sees nothing of its node: then what is missing here says nothing about the node.
+// Whether this process is in a container that hides its node: then missing parts say nothing about the node.
 
 /** The pid namespace that the kernel starts with (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 const firstPidNamespace = 'pid:[4026531836]'
@@ -96,12 +96,12 @@ const OVERLAYFS_MAGIC = 0x794c7630
 
 const nodePrograms = ['containerd', 'crio', 'cri-dockerd', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
 
-/** What is the node's own, and not to be seen from a container without its processes and files: all but a probe. */
+/** Groups that need the node's processes and files: all but a probe. */
 export const groupsOfNode: readonly Group[] = groups.filter((group) => group !== 'probe')
 
 /**
- * Why nothing of a node can be seen from here; undefined where this is a node. One that is a container itself, as with
- * kind, has its runtime beside us.
+ * The reason if the node is hidden; undefined on a node. A node in a container, as with kind, has its runtime beside
+ * us.
  */
 export function containerReason(env: Readonly<Record<string, string | undefined>> = process.env): string | undefined {
   if (linkIfThere('/proc/self/ns/pid') === firstPidNamespace || !isMarked(env)) return undefined
@@ -110,7 +110,7 @@ export function containerReason(env: Readonly<Record<string, string | undefined>
   return `it runs in a container that sees neither the processes nor the files of its node: ${cure}`
 }
 
-/** Kubernetes tells every pod where the API server is; podman and systemd-nspawn set `container`. */
+/** Kubernetes tells every pod the address of the API server; podman and systemd-nspawn set `container`. */
 function isMarked(env: Readonly<Record<string, string | undefined>>): boolean {
   const isNamed = Boolean(env['KUBERNETES_SERVICE_HOST'] || env['container'])
   return isNamed || existsSync('/run/.containerenv') || (existsSync('/.dockerenv') && isOverlay('/'))

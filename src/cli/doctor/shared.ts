@@ -32,7 +32,6 @@ const sharedChecks = {
   'kubeconfig-missing': agent,
 } as const satisfies Readonly<Record<string, Pick<Diagnosis, 'group' | 'severity'>>>
 
-/** Those among the diagnoses of errors of others. */
 export const sharedDiagnoses: readonly Diagnosis[] = Object.entries(sharedChecks).map(([id, shown]) => ({
   ...(knownError(id) as Diagnosis),
   ...shown,

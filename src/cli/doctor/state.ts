@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// State against the kernel: what `restore` and `gc` would do, without doing it, and what pods have inside.
+// State against the kernel: the repairs of `restore` and `gc` as a dry run, and the inside of pods.
 
 import { existsSync, readFileSync } from 'node:fs'
 import { familyOf } from '../../cni/model/address.ts'
@@ -29,21 +29,20 @@ import { allRecords } from '../../system/store/records.ts'
 import { allCachedAttachments, cachedAttachment } from '../../system/upstream/libcni-cache.ts'
 import type { Difference, NotLooked, PodName, StateFacts } from './facts.ts'
 
-/** Each costs a process in its namespace, so many at a time. */
+/** Each pod costs a process in its namespace, so the number is bounded. */
 const mostPods = 200
 const podsAtOnce = 8
 
-/** Whether there is a state directory. */
 export function hasState(): boolean {
   return existsSync(stateRoot())
 }
 
-/** Whether a pod's end on the node says that it is of trestle: of that there is state, or it was lost. */
+/** Whether a host link has trestle's alias: then state exists, or was lost. */
 export function hasOwnLinks({ links }: ObservedNamespace): boolean {
   return [...links.values()].some(({ name, alias }) => keyOfHostLink(name, alias) !== undefined)
 }
 
-/** Finished attachments of this node whose pods live. */
+/** Attachments of this node with live pods. */
 export function livePods({ identity }: CallContext): readonly AttachmentRecord[] {
   if (!hasState()) return []
   return allRecords().flatMap(({ isPending, record }) =>
@@ -53,7 +52,7 @@ export function livePods({ identity }: CallContext): readonly AttachmentRecord[]
   )
 }
 
-/** Looks; nothing is changed. Throws CniError as `restore` and `gc` do. `listed`: what runtimes list. */
+/** Changes nothing. Throws CniError as `restore` and `gc` do. `listed`: containers that runtimes list. */
 export async function lookAtState(context: CallContext, listed: Listed): Promise<StateFacts> {
   const live = livePods(context)
   const { parts, elsewhere } = await restore(context, false)
@@ -97,7 +96,9 @@ function asDifference({ op, found }: { readonly op: Op; readonly found: readonly
   return { kind: op.kind, dev, found }
 }
 
-/** What a look into a pod gave. `why`: it could not be looked into, which says nothing about the pod. */
+/**
+ * The differences inside a pod. `why`: the reason if the pod could not be entered, which says nothing about the pod.
+ */
 type Inside = PodName & { readonly found: readonly string[]; readonly why?: string }
 
 async function lookIntoPods(context: CallContext, records: readonly AttachmentRecord[]): Promise<readonly Inside[]> {
@@ -109,7 +110,7 @@ async function lookIntoPods(context: CallContext, records: readonly AttachmentRe
   return all
 }
 
-/** As CHECK, of what is in the pod; the result that libcni keeps says what later plugins changed. */
+/** The part of CHECK inside the pod; libcni's cached result has the changes of later plugins. */
 async function lookIntoPod(context: CallContext, record: AttachmentRecord): Promise<Inside> {
   const name = nameOf(record)
   const ops = expectedOfRecord(record)
@@ -118,13 +119,13 @@ async function lookIntoPod(context: CallContext, record: AttachmentRecord): Prom
     const found = podDifference(ops, await observeFor(context, record.netns.path, inPod))
     return { ...name, found: [...new Set(found)] }
   } catch (error) {
-    // A pod that ends while we look has nothing that differs.
+    // A pod that ended meanwhile has no differences.
     const isGone = netnsState(record.netns) !== 'live'
     return { ...name, found: [], ...(isGone ? {} : { why: (error as Error).message }) }
   }
 }
 
-/** Each reason once: a tool that does not run is missed in every pod. */
+/** Each reason once: a missing tool fails in every pod. */
 function reasonsOf(all: readonly Inside[]): readonly string[] {
   const unseen = Map.groupBy(all, ({ why }) => why)
   return [...unseen].flatMap(([why, pods]) =>
@@ -165,12 +166,11 @@ function countByNetwork(records: readonly AttachmentRecord[]): ReadonlyMap<strin
   return counts
 }
 
-// Pods of other plugins, which are not compared with the kernel: said, so that nobody takes it for an all-clear.
+// Pods of other plugins are not compared with the kernel: the report says so, so that it is no all-clear.
 
 /**
- * One reason for all such pods that live, by libcni's results; none where there is no such pod. `lo` is no pod's
- * network: containerd attaches it to each pod, also to those of trestle, as a network `cni-loopback`
- * (containerd/go-cni, WithLoNetwork).
+ * One reason for all live pods of other plugins, by libcni's cache. `lo` does not count: containerd attaches a network
+ * `cni-loopback` to each pod, trestle's too (containerd/go-cni, WithLoNetwork).
  */
 export function podsOfOthers(): readonly NotLooked[] {
   const cached = allCachedAttachments().filter(({ ifName, netns }) => ifName !== 'lo' && isLive(netns))
@@ -185,9 +185,9 @@ function isLive(path: string): boolean {
   return path !== '' && netnsState(identityOfNetns(path)) === 'live'
 }
 
-// What is expected of a pod by its record, and by the result that libcni keeps: later plugins may have changed it.
+// Expectations for a pod, by its record and by libcni's cached result: later plugins may have changed it.
 
-/** Everything that should hold for it, as CHECK compares it with the kernel; nothing of a record without a spec. */
+/** All operations that CHECK compares with the kernel; none for a record without a spec. */
 export function expectedOfRecord({ key, spec, netns, network }: AttachmentRecord): readonly Op[] {
   if (spec === undefined) return []
   const cached = cachedAttachment(key)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations inside of NetworkAttachmentDefinitions: looked at as if each were a file, and shown where they
-// stand.
+// Configurations in NetworkAttachmentDefinitions: each is examined like a file, and shown at its place.
 
 import { isMap, isScalar, isSeq, type Node, parseAllDocuments, type Scalar, visit, type YAMLMap } from 'yaml'
 import type { Finding } from '../shell/findings.ts'
@@ -10,7 +9,7 @@ import type { Programs } from './programs.ts'
 import { type Directive, directiveInYaml, unrendered } from './templates.ts'
 import { problemOf, unclosedQuote, withWholeQuotes, type YamlProblem } from './yaml.ts'
 
-/** Looks at a file that a person names: a configuration, or definitions with configurations in them. */
+/** Looks at a file: a configuration, or definitions that contain configurations. */
 export function lintFile(file: string, text: string, programs: Programs): readonly FileLint[] {
   const found = attachmentsIn(text)
   if (found === undefined) return [lintText(file, text, programs)]
@@ -18,7 +17,7 @@ export function lintFile(file: string, text: string, programs: Programs): readon
   const problems = found.template === undefined ? faults : [findingAt(file, text, unrendered(found.template))]
   const lints = found.attachments.map((each) => lintAttachment(each, { file, text, programs }))
   const [first = { file, findings: [] }, ...more] = lints
-  // What is about the directory of the plugins is said once.
+  // The finding about the plugins' directory is reported once.
   const others = more.map((each) => ({ ...each, findings: each.findings.filter(({ id }) => id !== 'bin-dir-missing') }))
   const unnamed = problems.length > 0 ? [] : found.attachments.filter(({ hasName }) => !hasName)
   const nameless = unnamed.map(({ offset }) => findingAt(file, text, { ...noName, offset }))
@@ -44,14 +43,13 @@ function lintAttachment({ name, offset, config }: Attachment, about: About): Fil
     const message = `spec.config of ${name ?? 'the definition'} is an object, and has to be text with JSON in it`
     return { file, findings: [findingAt(file, text, { id: 'attachment-config', message, offset })] }
   }
-  // Its name says which form a file has; of a text its keys do.
+  // The name `-` leaves the form to the keys of the text.
   const lint = lintText('-', config.text, programs)
   // Multus gives the definition's name to a configuration without one.
   const own = lint.findings.filter(({ id, message }) => !(id === 'name-missing' && message.endsWith('has no name')))
   return { ...lint, file, findings: own.map((finding) => placedIn(finding, config, about)) }
 }
 
-/** The finding at its place in the whole file. */
 function placedIn(finding: Finding, config: ConfigText, { file, text }: About): Finding {
   const { id, message, cause, cure, severity, line, column } = finding
   if (line === undefined || column === undefined) return { ...finding, on: file, file }
@@ -61,30 +59,29 @@ function placedIn(finding: Finding, config: ConfigText, { file, text }: About): 
   return findingAt(file, text, { id, message, cause, cure, severity, offset })
 }
 
-// NetworkAttachmentDefinitions in a file, as kubectl takes and prints them: YAML or JSON, several documents, lists. Of
-// each the text in spec.config, with the place that each of its characters has in the file.
+// Reads definitions as kubectl takes and prints them: YAML or JSON, several documents, lists. Each character of
+// spec.config keeps its place in the file.
 
-/** One definition. Offsets are places in the file. */
+/** Offsets are places in the file. */
 interface Attachment {
   /** metadata.name: Multus gives it to a configuration without one. */
   readonly name: string | undefined
-  /** Whether it has one, or the API server is to make one. */
+  /** A name, or a generateName. */
   readonly hasName: boolean
   readonly offset: number
-  /** `none`: no spec.config, so Multus takes a file of that name; `no-text`: something else than text. */
+  /** `none`: no spec.config, so Multus reads a file with the definition's name; `no-text`: spec.config is not text. */
   readonly config: ConfigText | 'none' | 'no-text'
 }
 
-/** The text of a configuration inside of another. */
 interface ConfigText {
   readonly text: string
-  /** Where a character of it stands in the file. */
+  /** The place of a character in the file. */
   readonly offsetOf: (at: number) => number
 }
 
 /**
- * The definitions of a file, and what keeps it, or a document of it, from being YAML: one problem of each. `template`:
- * the directive of helm, Go or Jinja that does so in place of these.
+ * The definitions of a file, and one problem of each document that is not YAML. `template`: the directive that causes
+ * these problems.
  */
 interface AttachmentsRead {
   readonly attachments: readonly Attachment[]
@@ -92,7 +89,7 @@ interface AttachmentsRead {
   readonly template?: Directive
 }
 
-/** What is in the text; undefined when it holds no definition. */
+/** Undefined if the text has no definition. */
 function attachmentsIn(text: string): AttachmentsRead | undefined {
   if (!text.includes('NetworkAttachmentDefinition')) return undefined
   const { text: whole, unclosed } = withWholeQuotes(text)
@@ -103,12 +100,12 @@ function attachmentsIn(text: string): AttachmentsRead | undefined {
   const template = directiveInYaml(text)
   if (template !== undefined && sound.length < documents.length) return { attachments, problems: [], template }
   if (unclosed.length > 0) return { attachments, problems: unclosed.map((offset) => unclosedQuote(text, offset)) }
-  // What follows the first error of a document follows from it.
+  // Later errors of a document follow from its first.
   const firsts = documents.flatMap(({ errors }) => errors.toSorted((a, b) => a.pos[0] - b.pos[0]).slice(0, 1))
   return { attachments, problems: firsts.map((error) => problemOf(error, whole)) }
 }
 
-/** `name: {{ .name }}` is YAML, an object with an object as its key, and nothing that Go reads. */
+/** `name: {{ .name }}` is YAML, an object with an object as its key, and Go reads no such object. */
 function hasObjectAsKey({ contents }: { readonly contents: Node | null }): boolean {
   let hasOne = false
   visit(contents, {
@@ -119,7 +116,6 @@ function hasObjectAsKey({ contents }: { readonly contents: Node | null }): boole
   return hasOne
 }
 
-/** The definitions among a resource, or the items of a list of resources. */
 function itemsOf(contents: unknown): readonly YAMLMap[] {
   if (!isMap(contents)) return []
   if (contents.get('kind') === 'NetworkAttachmentDefinition') return [contents]
@@ -146,13 +142,13 @@ function attachmentOf(item: YAMLMap, text: string): Attachment {
 function textIn({ value, range, type }: Scalar<string>, text: string): ConfigText {
   const [from, to] = [range?.[0] ?? 0, range?.[1] ?? 0]
   const isBlock = type === 'BLOCK_LITERAL' || type === 'BLOCK_FOLDED'
-  // The first line of a block holds | or > and how its ends are treated.
+  // The first line of a block holds | or > and its chomping.
   const start = isBlock ? text.indexOf('\n', from) + 1 : from
   const places = placesOf(value, text.slice(start, to), type === 'QUOTE_DOUBLE')
   return { text: value, offsetOf: (at) => start + (places[Math.min(at, places.length - 1)] ?? 0) }
 }
 
-/** For each character of a value its place in the source: indents, quotes and backslashes of YAML are passed over. */
+/** The place of each character of a value in the source, past indents, quotes and backslashes of YAML. */
 function placesOf(value: string, source: string, hasEscapes: boolean): readonly number[] {
   let at = 0
   return [...value].flatMap((char) => {
@@ -166,7 +162,7 @@ function placesOf(value: string, source: string, hasEscapes: boolean): readonly 
 function isSame(char: string, source: string, at: number, hasEscapes: boolean): boolean {
   const there = source[at]
   if (there === char[0]) return true
-  // A line end inside of a folded text is a blank of its value.
+  // A line end in folded text is a blank of its value.
   if (char === ' ') return there === '\n'
   return (
     hasEscapes && there === '\\' && (char === '\n' ? source[at + 1] === 'n' : char === '\t' && source[at + 1] === 't')

@@ -47,7 +47,7 @@ async function run(input: Input): Promise<number> {
   const ids = ownDiagnoses().map(({ id }) => id)
   const skipped = wordsOf('skip', values['skip'], ids)
   const binDirs = values['bin-dir'] === undefined ? undefined : String(values['bin-dir']).split(':')
-  // A file and its plugins that both are named have nothing to do with this node.
+  // If both the file and the plugins' directory are named, this node does not matter.
   const node = words[0] !== undefined && binDirs !== undefined ? noNode : await lookAtNode()
   const linted = look(words[0], node, binDirs)
   const ofNode = await nodeFindings(linted.lints, isOwnIn(linted))
@@ -60,12 +60,11 @@ function isOwnIn({ programs }: Linted): (type: string) => boolean {
   return (type) => programs.some(({ isOwn }) => isOwn(type))
 }
 
-/** The diagnoses of lint. */
 function ownDiagnoses() {
   return [...diagnoses().values()].filter(({ family }) => family === 'lint')
 }
 
-/** The note about an old cniVersion, once for a directory: nearly every file has one, and nothing is wrong. */
+/** The note about an old cniVersion, once for a directory: nearly every file has an old version. */
 function withoutOldVersions({ isDirectory, name }: Linted, findings: readonly Finding[]): readonly Finding[] {
   const others = findings.filter(({ id }) => id !== 'cni-version-old')
   if (!isDirectory) return others

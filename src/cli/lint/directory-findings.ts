@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with a directory as a whole, from what each runtime makes of it.
+// Findings about a directory as a whole, by the runtimes' view of it.
 
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,11 +16,10 @@ import type { Candidate, Choice, Prediction } from './predict.ts'
 import { overlapOf, subnetsOf } from './semantics.ts'
 import { mainTypes } from './upstream.ts'
 
-/** A file that runtimes read. */
 export interface LookedAt {
   readonly lint: FileLint
   readonly candidate: Candidate
-  /** It may not be read by whoever runs lint; a runtime may. */
+  /** The file is unreadable for the user of lint; a runtime may read it. */
   readonly isDenied?: true
 }
 
@@ -28,13 +27,13 @@ interface DirectoryAbout {
   readonly directory: string
   readonly looked: readonly LookedAt[]
   readonly prediction: Prediction
-  /** The runtimes of the node that read it; empty where that is not known: then it is looked at for all of them. */
+  /** The runtimes of the node that read the directory; empty if unknown: then all runtimes count. */
   readonly names: readonly RuntimeName[]
   /** Names that no runtime reads. */
   readonly others: readonly string[]
 }
 
-/** Everything that concerns more than one file, or that one file does to a runtime. */
+/** Findings about several files, or about a file's effect on a runtime. */
 export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
   const { directory, looked, others } = about
   const ignored = others.map((name) => {
@@ -56,18 +55,18 @@ export function directoryFindings(about: DirectoryAbout): readonly Finding[] {
   ]
 }
 
-/** Whether a file has a finding of its own that keeps a runtime from it: one cause is one finding. */
+/** Whether a finding of the file itself keeps a runtime from it: one cause is one finding. */
 function isToldOf({ lint }: LookedAt): boolean {
   return lint.findings.some(({ id, severity }) => severity === 'error' || id === 'bin-dir-missing')
 }
 
-/** What runtimes make of a file that has no such finding; of others the report's last lines tell it (`choicesText`). */
+/** Consequences for runtimes of files without such a finding; the report's last lines tell the rest (`choicesText`). */
 function consequences(about: DirectoryAbout): readonly Finding[] {
   const told = new Set(about.looked.filter(isToldOf).map(({ lint }) => lint.file))
   return [...stops(about), ...skips(about)].filter(({ on }) => !told.has(on))
 }
 
-/** Whether what makes the runtimes differ is a file with such a finding: one that stops some of them, or is skipped. */
+/** Whether a file with such a finding makes the runtimes differ: it stops some of them, or is skipped. */
 function isDifferenceTold({ looked, prediction: { containerd, skipped, cnitool } }: DirectoryAbout): boolean {
   const stoppers = [containerd, ...cnitool.map(({ choice }) => choice)].map((choice) =>
     choice.file === undefined ? choice.stoppedBy : undefined,
@@ -77,7 +76,7 @@ function isDifferenceTold({ looked, prediction: { containerd, skipped, cnitool }
   return looked.some((each) => inTheWay.includes(each.candidate.name) && isToldOf(each))
 }
 
-/** What concerns a runtime that is not on this node is no finding. */
+/** Runtimes that are not on this node do not count. */
 function isHere(names: readonly RuntimeName[], name: RuntimeName): boolean {
   return names.length === 0 || names.includes(name)
 }
@@ -103,7 +102,7 @@ function skips({ directory, names, prediction: { skipped } }: DirectoryAbout): r
   })
 }
 
-/** Files that are whole and that neither containerd nor CRI-O takes for the default network. */
+/** Valid files that neither containerd nor CRI-O takes for the default network. */
 function later({ directory, looked, prediction: { containerd, crio } }: DirectoryAbout): readonly Finding[] {
   const used = [containerd.file, crio.file]
   const whole = looked.filter(({ candidate }) => !('problem' in candidate.load) && !used.includes(candidate.name))
@@ -146,7 +145,7 @@ function overlaps({ looked }: DirectoryAbout): readonly Finding[] {
   )
 }
 
-/** Networks of different names that name one bridge: said once a bridge, at the last of them. */
+/** Networks that share a bridge: reported once a bridge, at the last of them. */
 function bridges({ looked }: DirectoryAbout): readonly Finding[] {
   const byBridge = new Map<string, LookedAt[]>()
   for (const each of looked) {
@@ -180,7 +179,7 @@ function markBits({ looked }: DirectoryAbout): readonly Finding[] {
     })
 }
 
-/** Of the runtimes that are here. cnitool is a person's: alone it is good to know. */
+/** The runtimes of the node. cnitool is a person's tool: its choice alone is a note. */
 function difference({ directory, names, prediction }: DirectoryAbout): readonly Finding[] {
   const { containerd, crio, cnitool } = prediction
   const choices = [
@@ -203,15 +202,12 @@ function named(choice: Choice): string {
   return choice.file ?? 'nothing'
 }
 
-/**
- * The choices in words, a line each, for the end of the report; of runtimes only those of the node, if they are known.
- */
+/** The choices in words, a line each, for the end of the report; only of runtimes of the node, if they are known. */
 export function choicesText({ containerd, crio, cnitool }: Prediction, names: readonly RuntimeName[] = []): string {
   const lines = [
     ...(isHere(names, 'containerd') ? [choiceText('containerd', containerd)] : []),
     ...(isHere(names, 'CRI-O') ? [choiceText('CRI-O', crio)] : []),
-    // Its code is dockershim's, which skips what is broken as CRI-O does (cri-dockerd network/cni,
-    // getDefaultCNINetwork).
+    // cri-dockerd has dockershim's code, which skips broken files as CRI-O does (network/cni, getDefaultCNINetwork).
     ...(names.includes('cri-dockerd') ? [choiceText('cri-dockerd', crio)] : []),
     ...cnitool.map(({ network, choice }) => choiceText(`cnitool ${network}`, choice)),
   ]
@@ -223,15 +219,15 @@ function choiceText(who: string, choice: Choice): string {
   return `${who} uses ${choice.file} (network ${choice.network || 'without a name'})`
 }
 
-// A cluster's network behind the file of something else: "pods get addresses of the wrong range" (flannel#1437).
+// A cluster's network behind another file: "pods get addresses of the wrong range" (flannel#1437).
 
-/** Plugins whose agents write the file themselves: it is there because the cluster is to use it. */
+/** Plugins whose agents write the file themselves: the cluster is meant to use it. */
 const clusterTypes: readonly string[] = [
   ...['flannel', 'calico', 'cilium-cni', 'antrea', 'weave-net', 'kube-ovn', 'ovn-k8s-cni-overlay', 'aws-cni'],
   ...['azure-vnet', 'terway'],
 ]
 
-/** The plugin of a cluster in this file, where a runtime takes one of `used` with nothing but an upstream plugin. */
+/** The cluster's plugin in this file, if a runtime uses a file of `used` with an upstream plugin only. */
 function shadowedCluster({ load }: Candidate, used: readonly Candidate[]): string | undefined {
   const first = typeOf(load)
   const isPlain = used.some((each) => mainTypes.includes(typeOf(each.load) ?? ''))
@@ -242,7 +238,7 @@ function typeOf(load: Candidate['load']): string | undefined {
   return 'problem' in load ? undefined : load.types[0]
 }
 
-/** The bridge that a plugin uses; without a name it is cni0 (bridge.go; flannel delegates to bridge). */
+/** The bridge of a plugin; by default cni0 (bridge.go; flannel delegates to bridge). */
 export function bridgeOf(conf: Readonly<Record<string, unknown>>): string | undefined {
   const type = lookUp(conf, 'type')
   if (type === 'flannel') {
@@ -255,13 +251,13 @@ export function bridgeOf(conf: Readonly<Record<string, unknown>>): string | unde
   return type === 'bridge' ? 'cni0' : undefined
 }
 
-// Whether a running containerd watches the directory that is there now. It watches the one that was there when it
-// started and never looks for another (containerd, cni_conf_syncer.go); containerd 2 ends when that one is removed.
+// Whether a running containerd watches the current directory. It watches only the directory that existed at its start
+// (containerd, cni_conf_syncer.go); containerd 2 ends when that directory is removed.
 
-/** statfs(2): on an overlay the inode of a watch is not the one that stat(2) tells. */
+/** statfs(2): on an overlay the inode of a watch differs from the inode of stat(2). */
 const OVERLAYFS_MAGIC = 0x794c7630
 
-/** The pids of running containerds that watch something, and not this directory. Empty where that cannot be told. */
+/** The pids of containerds that watch another directory. Empty if that is unknown. */
 export function notWatching(directory: string): readonly number[] {
   try {
     if (statfsSync(directory).type === OVERLAYFS_MAGIC) return []
@@ -270,7 +266,7 @@ export function notWatching(directory: string): readonly number[] {
       const watched = watchedInodes(pid)
       return watched.length > 0 && !watched.includes(ino)
     }
-    // In another mount namespace the path is that of another directory: a node in a container.
+    // In another mount namespace, of a node in a container, the path means another directory.
     const here = processesOf(['containerd']).filter(({ root }) => root === '')
     return here.map(({ pid }) => pid).filter(isElsewhere)
   } catch {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory of configurations as the runtimes see it: every file looked at, and which one each runtime uses.
+// A directory of configurations as the runtimes see it: every file, and the file that each runtime uses.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -21,29 +21,26 @@ import {
 } from './predict.ts'
 import type { Programs } from './programs.ts'
 
-/** What lint says of a directory. `prediction` is absent when it cannot be read. */
+/** `prediction` is absent if the directory cannot be read. */
 interface DirectoryLint {
   readonly files: readonly string[]
   readonly findings: readonly Finding[]
   readonly prediction?: Prediction
   readonly chains?: readonly Chain[]
-  /** The directory or a file of it is not there or may not be read. */
+  /** The directory, or a file of it, is missing or unreadable. */
   readonly couldNotLook?: true
   readonly lints?: readonly FileLint[]
 }
 
-/** What every runtime reads: libcni's ConfFiles with the extensions that containerd and CRI-O ask for. */
+/** The extensions of libcni's ConfFiles that containerd and CRI-O ask for. */
 const extensions = ['.conf', '.conflist', '.json']
 
-/**
- * `readers`: the runtimes of the node that read it. `isOfCrio`: whether the programs are those that CRI-O would find.
- */
+/** `readers`: the runtimes of the node that read it. `isOfCrio`: whether CRI-O would find these programs. */
 interface DirectoryOptions {
   readonly readers?: readonly NodeRuntime[]
   readonly isOfCrio?: boolean
 }
 
-/** Looks at a directory and the programs that its files name. */
 export function lintDirectory(
   directory: string,
   programs: Programs,
@@ -55,7 +52,7 @@ export function lintDirectory(
   const looked = listed.names.filter(isConfig).map((name) => lookAt(directory, name, programs))
   const files = looked.map(({ lint }) => lint.file)
   const denied = looked.filter(({ isDenied }) => isDenied === true)
-  // Whoever may not read a file cannot say what runtimes, which are root, make of the directory.
+  // Without all files the runtimes' choice is unknown: they run as root.
   if (denied.length > 0) return { files, findings: looked.flatMap(({ lint }) => lint.findings), couldNotLook: true }
   const prediction = predict(
     looked.map(({ candidate: { programProblem: problem, ...rest } }) => {
@@ -76,7 +73,7 @@ export function lintDirectory(
   return { files, findings, prediction, chains: chainsOf(lints), lints }
 }
 
-/** What the runtimes say that changes which file they take. */
+/** Settings of the runtimes that change their choice. */
 function settingsOf(readers: readonly NodeRuntime[]): RuntimeSettings {
   const of = (name: string) => readers.find(({ runtime }) => runtime === name)?.settings
   return { maxConfNum: of('containerd')?.maxConfNum, defaultNetwork: of('CRI-O')?.defaultNetwork }
@@ -85,7 +82,7 @@ function settingsOf(readers: readonly NodeRuntime[]): RuntimeSettings {
 function namesIn(directory: string): { readonly names: readonly string[] } | { readonly problem: Finding } {
   try {
     const entries = readdirSync(directory, { withFileTypes: true })
-    // A link to a directory is no directory here, as in Go.
+    // A link to a directory does not count as one, as in Go.
     const names = entries.filter((entry) => !entry.isDirectory()).map(({ name }) => name)
     return { names: names.toSorted(byBytes) }
   } catch (error) {
@@ -117,7 +114,7 @@ function candidateOf(name: string, load: Loaded | NotLoaded, programs: Programs)
   return { name, load: withPlugins(load), programProblem: programProblem(load, programs) }
 }
 
-/** A runtime reads it whole, whatever its size; nobody writes such a configuration. */
+/** A runtime reads a file of any size; a configuration of this size is a mistake. */
 const longestBytes = 64 * 1024 * 1024
 
 type Read = { readonly text: string } | { readonly problem: string; readonly isDenied?: true }
@@ -161,14 +158,14 @@ function programProblem(load: Loaded | NotLoaded, programs: Programs): string | 
   return undefined
 }
 
-/** Of a directory that runtimes read this is no maybe: no pod gets a network. */
+/** For a directory that a runtime reads this is an error: no pod gets a network. */
 function programFindings(directory: string, { absence }: Programs): readonly Finding[] {
   if (absence === undefined) return []
   const message = `no plugin can be started: ${absence.message}`
   return [findingIn(directory, { id: 'bin-dir-missing', severity: 'error', message, cure: absence.cure })]
 }
 
-/** Of another containerd, which reads another directory, it is not to be expected. */
+/** A containerd that reads another directory does not watch this one. */
 function watchFindings(directory: string, readers: readonly NodeRuntime[]): readonly Finding[] {
   const pids = readers.flatMap(({ runtime, pid, root }) => (runtime === 'containerd' && root === '' ? [pid] : []))
   const not = notWatching(directory).filter((pid) => pids.includes(pid))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything about one file, from its text and the programs that its types name.
+// Findings about one file, from its text and the programs that its types name.
 
 import { usualMode } from '../../cni/config/config-bridge.ts'
 import { ipamRoleKeys } from '../../cni/config/config-schema.ts'
@@ -32,7 +32,7 @@ import {
   versionProblem,
 } from './upstream.ts'
 
-/** A file that was looked at. `list` and `form` are absent when it is no JSON object. */
+/** `list` and `form` are absent if the file is not a JSON object. */
 export interface FileLint {
   readonly file: string
   readonly findings: readonly Finding[]
@@ -41,7 +41,7 @@ export interface FileLint {
   readonly root?: Source['root']
 }
 
-/** Looks at a text; `file` is its name, whose end says what it should hold. */
+/** `file` is the name of the text; its extension selects the form. */
 export function lintText(file: string, text: string, programs: Programs): FileLint {
   const { source, findings } = readSource(file, text)
   if (source === undefined) return { file, findings }
@@ -51,7 +51,7 @@ export function lintText(file: string, text: string, programs: Programs): FileLi
   return { file, findings: [...all.toSorted(byPlace), ...binDir(file, programs)], form, list, root: source.root }
 }
 
-/** What is found in a JSON object, each with the steps to its place in it. */
+/** Findings about a JSON object, each with the steps to its place. */
 export function lintSource(
   source: Source,
   form: Form,
@@ -61,14 +61,14 @@ export function lintSource(
   const head: NetworkHead = { name: nameOf(list), version: list.version ?? '1.1.0' }
   const ofPlugins = list.plugins.flatMap((entry) => lintPlugin(entry, head, { list, programs }))
   const templates = placeholders(source.root)
-  // What a placeholder makes wrong is the placeholder's finding.
+  // A wrong value that is a placeholder is reported as the placeholder.
   const ofList = [...list.found, ...twoMains(list, programs), ...chainedTwice(list.plugins, programs)]
   const unfilled = [...templates, ...standInsOf(source)]
   const others = [...ofList, ...ofPlugins].filter((each) => !isPlaceholder(each, unfilled))
   return { list, found: withVersionCures([...templates, ...others], list, programs) }
 }
 
-/** A name that ADD takes, where the file has none: the rest of it is read all the same. */
+/** A valid name for a file without one, so that the rest can be read. */
 function nameOf({ name }: ListRead): string {
   return name !== undefined && /^[a-zA-Z0-9][a-zA-Z0-9_.-]*$/.test(name) ? name : 'unnamed'
 }
@@ -84,7 +84,6 @@ function binDir(file: string, programs: Programs): readonly Finding[] {
   return [findingIn(file, { id: 'bin-dir-missing', message, cure: absence.cure })]
 }
 
-/** Every chained entry of trestle behind the first one. */
 function chainedTwice(plugins: readonly PluginEntry[], programs: Programs): readonly Found[] {
   const isChained = ({ conf, index }: PluginEntry) => {
     const type = lookUp(conf, 'type')
@@ -138,7 +137,7 @@ function lintOwn(entry: PluginEntry, head: NetworkHead, programs: Programs): rea
   ]
 }
 
-/** Keys of trestle that no upstream plugin has: whoever writes them means trestle. */
+/** Keys that only trestle has: their author means trestle. */
 const trestleOnly = ['podcidr', 'nonMasqueradeCIDRs', 'removeWhenEmpty', 'allowOverlap']
 
 function lintOther(entry: PluginEntry, about: About & { type: string; head: NetworkHead }): readonly Found[] {
@@ -159,11 +158,11 @@ function lintOther(entry: PluginEntry, about: About & { type: string; head: Netw
   found.push(...valueProblems(entry, type), ...(hasVirtualMachine(about.list) ? ofIpam.filter(isOfPod) : ofIpam))
   found.push(...ipamTypeMissing(entry, type))
   if (!programs.hasDirectory) found.push(...versionProblem(entry, type, about.list.version))
-  // Of a plugin that refuses each ADD it is no matter what pods would get.
+  // The effect on pods does not matter if the plugin refuses each ADD.
   if (found.length === 0) found.push(...portmapPlugin(entry))
   const unknown = unknownKeys(conf, steps, { shape, whole: shape, what: type })
   const misspelt = unknown.filter((each) => !ours.includes(String(each.steps?.at(-1)))).map(asNote)
-  // What is not there because it is misspelt is one finding.
+  // A misspelt key is one finding, not a missing key as well.
   const isMisspelt = misspelt.some(({ severity }) => severity !== 'note')
   return [...(isMisspelt ? found.filter((each) => each.isAbsence !== true) : found), ...misspelt]
 }
@@ -188,7 +187,7 @@ function tooEarly({ steps, index }: PluginEntry, type: string): readonly Found[]
   return [{ id: 'chained-first', message, steps: [...steps, 'type'], isAboutValue: true }]
 }
 
-/** A second plugin that makes an interface, under the name that the first one has taken. */
+/** A second plugin that makes an interface, with the name of the first. */
 function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
   const typeOf = ({ conf }: PluginEntry): string => String(lookUp(conf, 'type'))
   const makes = (entry: PluginEntry): boolean => {
@@ -204,7 +203,7 @@ function twoMains({ plugins }: ListRead, programs: Programs): readonly Found[] {
   })
 }
 
-/** Another plugin with trestle as its IPAM: the keys in `ipam` are ours. */
+/** A plugin with trestle as its IPAM: the keys in `ipam` are trestle's. */
 function delegatedToUs({ conf, steps }: PluginEntry, head: NetworkHead): readonly Found[] {
   const ipam = isObject(conf['ipam']) ? { ...conf['ipam'], type: ownType } : conf['ipam']
   const entry: PluginEntry = { conf: { ipam, capabilities: conf['capabilities'] }, steps, index: 0 }
@@ -227,7 +226,7 @@ function programProblems({ conf, steps }: PluginEntry, type: string, { list, pro
   const inProcess: readonly unknown[] = [ownType, type, 'host-local', 'static']
   const isInProcess = programs.isOwn(type) && inProcess.includes(ipamType)
   if (typeof ipamType !== 'string' || ipamType === '' || isInProcess) return own
-  // An IPAM plugin is asked in the version of the list, too.
+  // An IPAM plugin is called with the version of the list, too.
   const ofIpam = programs.problemOf(ipamType, list.version)
   return ofIpam === undefined ? own : [...own, { ...ofIpam, ...ipamPath, steps: ofIpamType, isAboutValue: true }]
 }

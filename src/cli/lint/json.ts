@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where every key and value of a JSON text is: for findings about a value that is JSON and yet wrong.
+// Places of keys and values in a JSON text.
 
 import { printable } from '../../cni/model/error.ts'
 import { keyPath, quote } from '../../cni/model/invalid-config.ts'
@@ -7,13 +7,13 @@ import { keyPath, quote } from '../../cni/model/invalid-config.ts'
 /** A key, or an index of a list. */
 export type Step = string | number
 
-/** Offsets into the text. `key`: where the key begins, for a member of an object. */
+/** Offsets into the text. `key`: the beginning of the key, for a member of an object. */
 interface JsonPlace {
   readonly key?: number
   readonly value: number
 }
 
-/** A key that one object has twice: where the second one is, and its path. */
+/** A repeated key of one object: the place of the second, and its path. */
 interface DuplicateKey {
   readonly offset: number
   readonly steps: readonly Step[]
@@ -28,13 +28,13 @@ export interface JsonPlaces {
 const space = /[ \t\r\n]*/y
 const token = /"(?:[^"\\]|\\.)*"|[^\s,\]}:]+/y
 
-/** The places of `text`, which must be JSON (JSON.parse takes it), nested at most a few hundred levels deep. */
+/** `text` must be JSON (JSON.parse takes it), nested at most a few hundred levels deep. */
 export function placesOf(text: string): JsonPlaces {
   const places = new Map<string, JsonPlace>()
   const duplicates: DuplicateKey[] = []
 
   const skip = (at: number): number => past(space, text, at)
-  /** Notes the value that begins at `at`; returns where it ends. */
+  /** Records the place of the value at `at`; returns the end of the value. */
   const walk = (at: number, steps: readonly Step[], key?: number): number => {
     places.set(nameOf(steps), key === undefined ? { value: at } : { key, value: at })
     if (text[at] === '{') return members(at, steps)
@@ -57,7 +57,6 @@ export function placesOf(text: string): JsonPlaces {
     for (let index = 0; text[at] !== ']' && at < text.length; index++) at = afterValue(walk(at, [...steps, index]))
     return at + 1
   }
-  /** Past the comma, if there is one. */
   const afterValue = (end: number): number => {
     const at = skip(end)
     return text[at] === ',' ? skip(at + 1) : at
@@ -67,7 +66,6 @@ export function placesOf(text: string): JsonPlaces {
   return { duplicates, find: (steps) => nearest(places, steps) }
 }
 
-/** Past what the pattern matches at `at`. */
 function past(pattern: RegExp, text: string, at: number): number {
   pattern.lastIndex = at
   return at + (pattern.exec(text)?.[0].length ?? 0)
@@ -90,12 +88,10 @@ export function keyPathOf(steps: readonly Step[]): string {
   return printable(keyPath(steps)).replaceAll('\n', '\\n')
 }
 
-/** A value as short JSON, control characters escaped. */
 export function shown(value: unknown): string {
   return printable(quote(value))
 }
 
-/** The value at `steps`; undefined where there is none. */
 export function valueAt(value: unknown, steps: readonly Step[]): unknown {
   let at = value
   for (const step of steps) at = (at as Readonly<Record<Step, unknown>> | undefined | null)?.[step]

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libcni makes of a file: it loads, or it does not and why, in libcni's own words where they are worth knowing.
-// Source: containernetworking/cni v1.3.1, libcni/conf.go (NetworkConfFromBytes, NetworkPluginConfFromBytes).
+// libcni's reading of a file: it loads, or fails for a reason, in libcni's own words if they are useful. Source:
+// containernetworking/cni v1.3.1, libcni/conf.go (NetworkConfFromBytes, NetworkPluginConfFromBytes).
 
 import { array, boolean, literal, looseObject, record, string, unknown, type ZodType } from 'zod'
 import { keyShapeOf, withKnownKeys } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
 
-/** A file that libcni loads. `version`: empty where the file has none. `types`: of its plugins, in order. */
+/** `version`: empty if the file has none. `types`: of its plugins, in order. */
 export interface Loaded {
   readonly name: string
   readonly version: string
   readonly types: readonly string[]
-  /** False: plugins may also be in the folder named after the network. */
+  /** False: the folder named after the network may have further plugins. */
   readonly isWhole: boolean
 }
 
-/** Why it does not load. */
+/** The reason of a file that does not load. */
 export interface NotLoaded {
   readonly problem: string
 }
 
 const isVersion = (text: string): boolean => /^\d+(\.\d+){0,2}$/.test(text)
 
-/** What Go's decoder wants of one plugin (types.PluginConf); other keys are not looked at. Keys match without case. */
+/** The types that Go's decoder requires of one plugin (types.PluginConf). Keys match without case. */
 const plugin = looseObject({
   cniVersion: string().optional(),
   name: string().optional(),
@@ -49,7 +49,7 @@ const list = looseObject({
   disableCheck: switchValue.optional(),
   disableGC: switchValue.optional(),
   loadOnlyInlinedPlugins: switchValue.optional(),
-  // Not `min`, which zod also runs on what is no list and has a key `length`.
+  // Not `min`, which zod also runs on values that are no list and have a key `length`.
   plugins: array(unknown())
     .refine((plugins) => plugins.length > 0, 'no plugins in list')
     .optional(),
@@ -90,7 +90,7 @@ function loadPlugin(conf: unknown): { type: string; name: string; version: strin
   return type === '' ? { problem: "missing 'type'" } : { type, name, version: cniVersion }
 }
 
-/** The newest that is not newer than libcni's own, 1.1.0; a list without any keeps its cniVersion. */
+/** The newest version up to libcni's own, 1.1.0; without such a version, the list's cniVersion. */
 function versionOf({
   cniVersion = '',
   cniVersions,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at a file, at a directory, or at all that the runtimes of the node use.
+// Looks at a file, at a directory, or at all directories that the runtimes of the node use.
 
 import { statSync } from 'node:fs'
 import { lookUp } from '../../cni/json/json-keys.ts'
@@ -26,9 +26,8 @@ import {
   usualDirectory,
 } from './runtimes.ts'
 
-/** What was looked at and found. */
 export interface Linted {
-  /** What it is called where a finding is about all of it. */
+  /** The name for findings about all of it. */
   readonly name: string
   readonly isDirectory: boolean
   readonly files: readonly string[]
@@ -40,18 +39,18 @@ export interface Linted {
   readonly lints: readonly FileLint[]
   readonly programs: readonly Programs[]
   readonly runtimes: readonly NodeRuntime[]
-  /** Whether a person asked about the node, and not about one file. */
+  /** Whether the node was examined, not one file. */
   readonly isNodeShown: boolean
 }
 
-/** A directory with what each runtime makes of it. `readers`: the runtimes of the node that read it. */
+/** A directory and the runtimes' choices in it. `readers`: the runtimes of the node that read it. */
 interface Read {
   readonly directory: string
   readonly prediction: Prediction
   readonly readers: readonly NodeRuntime[]
 }
 
-/** Looks at a file or a directory by its name, or without one at what the runtimes of the node use. */
+/** Without a name: the directories that the runtimes of the node use. */
 export function look(name: string | undefined, node: NodeView, binDirs?: readonly string[]): Linted {
   if (name !== undefined && !isDirectory(name)) return lookAtFile(name, node, binDirs)
   const { runtimes } = node
@@ -112,12 +111,12 @@ function programsIn(binDirs: readonly string[], runtimes: readonly NodeRuntime[]
   return { ...programs, ...(programs.hasDirectory ? { host: openNode() } : {}) }
 }
 
-/** A directory of somebody's draft is no runtime's, and is not meant to be. */
+/** A directory elsewhere is a draft: no runtime reads it. */
 function isUsual(directory: string): boolean {
   return /\/cni\/net\.d\/?$/.test(directory)
 }
 
-/** A name that nothing has, or that cannot be looked at, is a directory, unless it ends as a configuration does. */
+/** A missing name counts as a directory, unless it has a configuration's extension. */
 function isDirectory(name: string): boolean {
   if (name === '-') return false
   return isThereAsDirectory(name) ?? !['.conf', '.conflist', '.json', '.yaml', '.yml'].includes(extensionOf(name))
@@ -146,7 +145,6 @@ export function chainsOf(files: readonly FileLint[]): readonly Chain[] {
   })
 }
 
-/** A chain, on one line. */
 export function chainText({ file, add, del }: Chain): string {
   return `${oneLine(`${file === '-' ? '<stdin>' : file}: ADD calls ${add.join(', ')}; DEL calls ${del.join(', ')}`)}\n`
 }

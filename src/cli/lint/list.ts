@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is around the plugins: name, versions and the list itself (CNI spec 1.1.0, section 1). The keys of a list match
+// The list around the plugins: name, versions, further keys (CNI spec 1.1.0, section 1). The keys of a list match
 // exactly, as in libcni; those of a single configuration without case.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
@@ -18,7 +18,6 @@ const toolKeys = ['nerdctlID', 'nerdctlLabels', 'args']
 /** A list, or one plugin alone. */
 export type Form = 'list' | 'single'
 
-/** One plugin of the file. */
 export interface PluginEntry {
   readonly conf: Readonly<Record<string, unknown>>
   readonly steps: readonly Step[]
@@ -36,14 +35,13 @@ export interface ListRead {
 
 const listKeys = ['cniVersion', 'cniVersions', 'name', 'disableCheck', 'disableGC', 'loadOnlyInlinedPlugins', 'plugins']
 
-/** The form that the file's name says, or else what it holds. */
+/** The form by the file's extension, or else by its keys. */
 export function formOf(file: string, root: Source['root']): Form {
   if (file.endsWith('.conflist')) return 'list'
   if (/\.(conf|json)$/.test(file)) return 'single'
   return 'plugins' in root ? 'list' : 'single'
 }
 
-/** Reads what is around the plugins. */
 export function readList({ root }: Source, form: Form): ListRead {
   const get = (key: string): unknown => (form === 'list' ? root[key] : lookUp(root, key))
   const version = readVersion(get('cniVersion'), form === 'list' ? root['cniVersions'] : undefined)
@@ -69,7 +67,7 @@ function nameProblems(name: unknown): readonly Found[] {
   return [{ id: 'name-invalid', message: `name: ${shown(name)} has characters that are not allowed`, steps }]
 }
 
-/** The version that libcni gives to the plugins: the newest of all that are named and known. */
+/** The version that libcni gives to the plugins: the newest known one. */
 function readVersion(one: unknown, many: unknown): { version: CniVersion | undefined; found: readonly Found[] } {
   const found: Found[] = []
   const named = Array.isArray(many) ? many : []
@@ -146,7 +144,7 @@ function readSingle(root: Source['root']): Pick<ListRead, 'plugins' | 'found'> {
   const { plugins } = readPlugins(root)
   const type = lookUp(root, 'type')
   if (typeof type !== 'string' || type === '') return { plugins, found: [found] }
-  // With a type beside the list libcni loads the file, as that plugin alone.
+  // A file with a type beside its list loads as that plugin alone.
   const cause = `only .conflist files may have \`plugins\`: runtimes call the ${shown(type)} at the top alone`
   return { plugins, found: [{ ...found, cause, cure: 'rename it to .conflist, and remove the type beside plugins' }] }
 }
@@ -168,7 +166,7 @@ function switchProblems(root: Source['root'], form: Form): readonly Found[] {
   })
 }
 
-/** What is written beside `plugins` reaches no plugin. */
+/** Keys beside `plugins` reach no plugin. */
 const plugin = shapeOf([
   'ipam',
   'podcidr',
@@ -185,27 +183,24 @@ const whole = { keys: new Map([['plugins', { name: 'plugins', shape: { items: pl
 
 function keyProblems(root: Source['root'], form: Form): readonly Found[] {
   if (form !== 'list') return []
-  // One plugin where a list belongs is one finding.
+  // A plugin in the place of a list is one finding.
   if (root['plugins'] === undefined && lookUp(root, 'type') !== undefined) return []
   const known = [...listKeys, ...toolKeys]
   const unknown = Object.keys(root).filter((key) => !known.includes(key) && !isRemark(key))
   return unknown.map((key) => {
     const found = unknownKey([key], key, { shape: shapeOf(listKeys), whole, what: 'a list' })
-    // Other tools keep what they need to know of a network there, too.
+    // Other tools keep their own data in these keys.
     return found.cure === undefined ? { ...found, severity: 'note' } : found
   })
 }
 
-// Which cniVersion to write: one that the plugins of the file speak. To name the newest of the specification where a
-// plugin stops before it would break the node.
+// Chooses a cniVersion that all plugins of the file speak: a newer one would break the node.
 
-/**
- * The findings about an old or missing cniVersion with a cure that the plugins allow, or without those that have none.
- */
+/** Adapts the cure of a finding about an old or missing cniVersion, and drops the finding if there is no cure. */
 export function withVersionCures(found: readonly Found[], list: ListRead, programs: Programs): readonly Found[] {
   if (!programs.hasDirectory) return found
   const types = list.plugins.map(({ conf }) => lookUp(conf, 'type')).filter((type) => typeof type === 'string')
-  // One that is not there, or does not answer, may be older than all of them.
+  // A missing or silent program may be older than the others.
   const haveAllAnswered = types.every((type) => programs.problemOf(type, undefined) === undefined)
   const newest = supportedVersions.findLast((version) =>
     types.every((type) => programs.problemOf(type, version)?.id !== 'plugin-version'),

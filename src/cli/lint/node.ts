@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the node itself has against a configuration: subnets of its interfaces. Looked at by root where the plugins are
-// installed; a configuration that is written elsewhere is not compared with that machine.
+// Subnets of the node's interfaces that conflict with a configuration. Examined by root where the plugins are
+// installed; a configuration for another machine is not compared.
 
 import { spawnSync } from 'node:child_process'
 import { lookUp } from '../../cni/json/json-keys.ts'
@@ -25,7 +25,7 @@ import { subnetsOf } from './semantics.ts'
 
 const timeoutMs = 5000
 
-/** The links of the node, looked at once; undefined where they cannot be seen, or for anybody but root. */
+/** The links of the node, read once; undefined if they cannot be seen, or for other users than root. */
 export function openNode(): () => ObservedNamespace | undefined {
   let seen: ObservedNamespace | undefined | 'not yet' = 'not yet'
   return () => {
@@ -44,7 +44,7 @@ function hostLinks(): ObservedNamespace | undefined {
   return status === 0 ? { links: readLinks(readDocuments(stdout)), routes: new Map() } : undefined
 }
 
-/** The ranges of the file that an ADD refuses on this node (110); those that a runtime gives are not known. */
+/** Ranges of the file that an ADD refuses on this node (110); ranges from a runtime are unknown. */
 export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNamespace | undefined): readonly Found[] {
   const isPool = conf.ipam.kind === 'pool' && gatewayModes.includes(conf.mode)
   if (host === undefined || conf.allowOverlap || !isPool) return []
@@ -56,18 +56,17 @@ export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNam
     .map((overlap) => ({ id: 'subnet-in-use', message: describeOverlap(overlap), steps: [...entry.steps, key] }))
 }
 
-// What other firewalls of this node do to the networks of the files: their drops that come before trestle's accept, and
-// firewalld's zone. Looked at by root only; nothing is changed, and where nothing can be seen nothing is said.
+// Conflicts of other firewalls with the networks of the files: drops before trestle's accept, and firewalld's zone.
+// Examined by root only, without a change.
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A firewall key that asks for an accept. */
 interface Accepting {
   readonly file: string
   readonly firewall: Fields
 }
 
-/** The findings of the node; none where no file asks for an accept. `isOwn`: of a plugin's `type`. */
+/** None if no file asks for an accept. `isOwn`: of a plugin's `type`. */
 export async function nodeFindings(
   lints: readonly FileLint[],
   isOwn: (type: string) => boolean,

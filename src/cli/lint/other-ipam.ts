@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and
-// what they take and is yet not meant.
+// Addresses of the upstream plugins: ranges of host-local and addresses of static as these plugins read them, and valid
+// but unlikely values.
 
 import { lookUp, withKnownKeys } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
@@ -27,14 +27,14 @@ import { upstreamShape } from './upstream.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** A range or an address with where it is. `network`: what it is in. */
+/** A range or an address with its place. `network`: its subnet. */
 interface Place {
   readonly value: Fields
   readonly network: string
   readonly steps: readonly Step[]
 }
 
-/** What is wrong or odd with the addresses of a plugin whose `ipam` is host-local or static. */
+/** Findings about the addresses of a plugin whose `ipam` is host-local or static. */
 export function ipamProblems(written: PluginEntry, type: string, head: NetworkHead): readonly Found[] {
   const given = lookUp(written.conf, 'ipam')
   const kind = isObject(given) ? lookUp(given, 'type') : undefined
@@ -58,7 +58,10 @@ export function ipamProblems(written: PluginEntry, type: string, head: NetworkHe
   return odd.map(at)
 }
 
-/** Its manifests have no range: the agent writes the node's into the file (pkg/utils/cni.go, InsertPodCIDRIntoIPAM). */
+/**
+ * kube-router's manifests have no range: its agent writes the node's range into the file (pkg/utils/cni.go,
+ * InsertPodCIDRIntoIPAM).
+ */
 function isOfKubeRouter(conf: Fields): boolean {
   return conf['type'] === 'bridge' && conf['bridge'] === 'kube-bridge'
 }
@@ -70,7 +73,7 @@ function untilItsAgent(found: Found): Found {
   return { ...found, severity: 'note', message, cure: "where it stays so, see the agent's log" }
 }
 
-/** trestle's host-local and static are upstream's: types, ranges and overlaps are refused in the same words. */
+/** trestle's host-local and static refuse the same types, ranges and overlaps in the same words. */
 function readAsOurs({ conf, steps }: PluginEntry, ipam: Fields, head: NetworkHead): readonly Found[] {
   const isEmptyStatic = lookUp(ipam, 'type') === 'static' && lookUp(ipam, 'addresses') === undefined
   if (isEmptyStatic) return []
@@ -114,7 +117,7 @@ function noAddresses(conf: Fields, { addresses }: Fields): readonly Found[] {
   return [{ id: 'addresses-missing', message, steps: ['ipam'], isAbsence: true }]
 }
 
-/** What has the network or the broadcast address: pods get it. */
+/** Ranges that give the network or broadcast address to a pod. */
 function edges({ value, network, steps }: Place): readonly Found[] {
   const cidr = parseCidr(network)
   if (cidr === undefined || cidr.family === 6 || cidr.prefixLength > 30) return []
@@ -171,7 +174,7 @@ function publicRange({ network, steps }: Place): readonly Found[] {
 
 const defaults = ['0.0.0.0/0', '::/0']
 
-/** Default routes that lead nowhere, or are not there although masquerade says that pods go outside. */
+/** Default routes without a working gateway, and missing ones although ipMasq implies traffic to the outside. */
 function routeProblems(conf: Fields, ipam: Fields, type: string): readonly Found[] {
   const routes = Array.isArray(ipam['routes']) ? ipam['routes'].filter(isObject) : []
   const toAll = routes.filter(({ dst }) => defaults.includes(String(dst)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin of type trestle: types by the plugin's own schema, values by the plugin's own reading of an ADD, so that
-// lint and ADD never disagree. ADD stops at the first error; here the key is taken out and the rest is read again.
+// lint and ADD never disagree. ADD stops at the first error; lint removes the key and reads again.
 
 import { safeParse } from 'zod/mini'
 import { readConfig } from '../../cni/config/config.ts'
@@ -29,7 +29,7 @@ export interface NetworkHead {
   readonly version: CniVersion
 }
 
-/** What is wrong with it, and what an ADD would read; `conf` is absent when that cannot be read at all. */
+/** The findings, and the configuration that an ADD would read; `conf` is absent if it cannot be read at all. */
 interface OwnRead {
   readonly found: readonly Found[]
   readonly conf?: NetConf
@@ -37,7 +37,6 @@ interface OwnRead {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** More errors than this of one plugin help nobody. */
 const mostErrors = 12
 
 /** Reads one trestle plugin as ADD would. */
@@ -52,7 +51,7 @@ export function readOwn(entry: PluginEntry, head: NetworkHead): OwnRead {
     const problem = problemOf(read, entry)
     const top = String(read.path?.[0] ?? '')
     const rest = without(conf, top)
-    // Nothing to take out, or an error that taking out has made.
+    // No key can be removed, or the removal itself caused the error.
     const isNew = found.every((other) => other.steps?.[entry.steps.length] !== problem.steps?.[entry.steps.length])
     if (isNew) found.push(problem)
     if (rest === undefined || !isNew) return { found }
@@ -99,7 +98,7 @@ const call: Invocation = readInvocation({
   CNI_IFNAME: 'eth0',
 })
 
-/** What a runtime would put in: addresses for the capabilities that give some, and the result of the plugin before. */
+/** A runtime's additions: addresses for declared capabilities, and the result of the previous plugin. */
 function fromRuntime(conf: Fields, { index }: PluginEntry, { version }: NetworkHead): Fields {
   const declared = isObject(conf['capabilities']) ? conf['capabilities'] : {}
   const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
@@ -129,7 +128,7 @@ function problemOf(error: CniError, { steps }: PluginEntry): Found {
   return absences.includes(error.id) ? { ...found, isAbsence: true } : found
 }
 
-/** Errors about something that is not there: it may only be misspelt. */
+/** Errors about an absent key, which may only be misspelt. */
 const absences: readonly ErrorId[] = ['ranges-missing', 'ipam-missing']
 
 function checkOf({ id, path = [] }: CniError): string {
@@ -151,13 +150,13 @@ const checksOfPool: Readonly<Partial<Record<ErrorId, string>>> = {
   'route-destination': 'range-invalid',
 }
 
-/** What stands in for addresses that cannot be read, so that the rest is. */
+/** Substitutes for unreadable addresses, so that the rest can be read. */
 const standIns: Fields = {
   ipam: { type: 'static', addresses: [{ address: '192.0.2.9/24' }] },
   podcidr: '192.0.2.0/24',
 }
 
-/** Without the key at fault; undefined where that would change what the rest means. */
+/** The configuration without the wrong key; undefined if the removal would change the rest. */
 function without(conf: Fields, key: string): Fields | undefined {
   if (['', 'mode', 'type', 'args', 'prevResult', 'disableContainerInterface'].includes(key)) return undefined
   const rest = Object.entries(conf).filter(([name]) => name.toLowerCase() !== key.toLowerCase())
@@ -170,7 +169,7 @@ function isInProcess(ipamType: unknown, type: unknown): boolean {
   return ['host-local', 'static', '', ownType, type, undefined, null].includes(ipamType as string)
 }
 
-/** What nobody reads; the keys in `ipam` of another plugin are that plugin's. */
+/** Unknown keys; keys in `ipam` of another plugin are that plugin's. */
 export function unknownOwnKeys(conf: Readonly<Record<string, unknown>>, steps: readonly Step[]): readonly Found[] {
   const shape = withKeys(configKeys ?? {}, [...commonKeys, 'labels'])
   const ipam = lookUp(conf, 'ipam')
@@ -179,7 +178,7 @@ export function unknownOwnKeys(conf: Readonly<Record<string, unknown>>, steps: r
   return isDelegated ? found.filter((each) => String(each.steps?.[steps.length]).toLowerCase() !== 'ipam') : found
 }
 
-// Keys of trestle that are accepted and do nothing: for iptables, or in this mode.
+// Keys of trestle that are accepted and have no effect: for iptables, or in this mode.
 
 /** In every mode, with the reason. */
 const everywhere: Readonly<Record<string, string>> = {
@@ -194,10 +193,10 @@ const everywhere: Readonly<Record<string, string>> = {
   'tuning.dataDir': 'what was there before is kept in /run/trestle',
 }
 
-/** Keys of `args.cni` that are for tuning; `mac` also is the interface's own. */
+/** Keys of `args.cni` for tuning; `mac` is the interface's own as well. */
 const tuningArgs = ['sysctl', 'promisc', 'mtu', 'txQLen', 'allmulti'].map((key) => ['args', 'cni', key])
 
-/** What it reports of one plugin that runs in `mode`. A key that asks for nothing (false, 0, "") is no finding. */
+/** Findings about one plugin that runs in `mode`. A key that asks for nothing (false, 0, "") is ignored. */
 export function keysWithoutEffect({ conf, steps }: PluginEntry, mode: Mode): readonly Found[] {
   const found = (path: readonly string[], reason: string): readonly Found[] => {
     const value = path.reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), conf)

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file of a directory each runtime uses. Pure: everything about the files is given.
-// Sources: containerd/go-cni v1.1.14 opts.go (loadFromConfDir, max_conf_num 1), cri-o/ocicni 18fd1eb ocicni.go
-// (loadNetworks), containernetworking/cni v1.3.1 libcni/conf.go (LoadNetworkConf).
+// The file of a directory that each runtime uses. Pure. Sources: containerd/go-cni v1.1.14 opts.go (loadFromConfDir,
+// max_conf_num 1), cri-o/ocicni 18fd1eb ocicni.go (loadNetworks), containernetworking/cni v1.3.1 libcni/conf.go
+// (LoadNetworkConf).
 
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type Loaded, loadList, type NotLoaded } from './libcni.ts'
 
-/** A file that a runtime may read, in the order of names. `programProblem`: why CRI-O would not take it. */
+/** A file that a runtime may read. `programProblem`: CRI-O's reason to skip it. */
 export interface Candidate {
   readonly name: string
   readonly load: Loaded | NotLoaded
   readonly programProblem?: string | undefined
 }
 
-/** The file a runtime uses for a network, or why it has none. */
+/** The file that a runtime uses for a network, or the reason for having none. */
 export type Choice =
   | { readonly file: string; readonly network: string }
   | { readonly file?: undefined; readonly reason: string; readonly stoppedBy?: string }
 
-/** What the three make of the directory. `skipped`: by CRI-O, with the reason. */
+/** The choices of all three. `skipped`: by CRI-O, with the reason. */
 export interface Prediction {
   readonly containerd: Choice
   readonly crio: Choice
@@ -27,7 +27,7 @@ export interface Prediction {
   readonly cnitool: readonly { readonly network: string; readonly choice: Choice }[]
 }
 
-/** Names as Go's sort.Strings has them: by bytes. */
+/** The order of Go's sort.Strings: by bytes. */
 export function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
@@ -38,13 +38,12 @@ export function extensionOf(name: string): string {
   return dot < 0 ? '' : name.slice(dot)
 }
 
-/** Settings of the runtimes: how many files containerd loads (0: all), which network CRI-O takes. */
+/** Settings of the runtimes: containerd's number of files (0: all), CRI-O's network. */
 export interface RuntimeSettings {
   readonly maxConfNum?: number | undefined
   readonly defaultNetwork?: string | undefined
 }
 
-/** What each runtime does with these files. */
 export function predict(
   files: readonly Candidate[],
   { maxConfNum = 1, defaultNetwork }: RuntimeSettings = {},
@@ -72,7 +71,7 @@ function problemOf({ load }: Candidate): string | undefined {
   return 'problem' in load ? load.problem : undefined
 }
 
-/** The first file; nothing where one of those that it loads is broken. */
+/** The first file; none if one of the loaded files is broken. */
 function containerdOf(files: readonly Candidate[]): Choice {
   const [first] = files
   if (first === undefined) return { reason: 'there is no configuration' }
@@ -82,7 +81,10 @@ function containerdOf(files: readonly Candidate[]): Choice {
   return { file: first.name, network: 'problem' in first.load ? '' : first.load.name }
 }
 
-/** The first that is whole and whose plugins are there, or the one with the name. Without a name it has the file's. */
+/**
+ * The first valid file whose plugins exist, or the file with the network's name. A network without a name has the
+ * file's.
+ */
 function crioOf(files: readonly Candidate[], defaultNetwork = ''): Choice {
   const named = files.map(({ name, load }) => ({ file: name, network: ('problem' in load ? '' : load.name) || name }))
   const found = defaultNetwork === '' ? named[0] : named.find(({ network }) => network === defaultNetwork)
@@ -91,7 +93,7 @@ function crioOf(files: readonly Candidate[], defaultNetwork = ''): Choice {
   return { reason: `cni_default_network is ${defaultNetwork}, and no file that it takes has that network` }
 }
 
-/** Lists first, then single configurations, each until one has the name; what is broken before it stops the search. */
+/** Lists first, then single configurations, up to the file with the name; a broken file before it stops the search. */
 function cnitoolOf(sorted: readonly Candidate[], network: string): Choice {
   const isList = ({ name }: Candidate) => extensionOf(name) === '.conflist'
   const order = [...sorted.filter(isList), ...sorted.filter((file) => !isList(file))]
@@ -102,14 +104,13 @@ function cnitoolOf(sorted: readonly Candidate[], network: string): Choice {
   return { reason: `there is no network ${network}` }
 }
 
-/** The files of plugins of a list that has none or more of them, in the order in which libcni takes them. */
+/** Further plugin files of a list, in libcni's order. */
 export function pluginFilesOf(directory: string, load: Loaded | NotLoaded): readonly string[] {
   if ('problem' in load || load.isWhole || load.name.includes('/')) return []
   const folder = join(directory, load.name)
   return namesIn(folder).map((name) => join(folder, name))
 }
 
-/** Whether the list of a file that a person names has plugins in that folder. */
 export function hasPluginFiles(file: string, text: string): boolean {
   return extensionOf(file) === '.conflist' && pluginFilesOf(dirname(file), loadList(text)).length > 0
 }

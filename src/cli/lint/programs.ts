@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs that `type` and `ipam.type` name: whether they are there, can be started, and speak the cniVersion. They
-// are started for VERSION only, which changes nothing (CNI spec 1.1.0, section 2).
+// The programs of `type` and `ipam.type`: whether they exist, can be started, and speak the cniVersion. They are
+// started for VERSION only, which changes nothing (CNI spec 1.1.0, section 2).
 
 import { spawnSync } from 'node:child_process'
 import { accessSync, closeSync, constants, openSync, readdirSync, readSync, realpathSync, statSync } from 'node:fs'
@@ -18,21 +18,20 @@ const versionTimeoutMs = 5000
 
 type Problem = Pick<Found, 'id' | 'message' | 'cure'>
 
-/** Plugins below the directories of CNI_PATH; looks at each program once. */
+/** Plugins below the directories of CNI_PATH; each program is examined once. */
 export interface Programs {
-  /** Whether one of the directories is there. */
   readonly hasDirectory: boolean
-  /** Where none is: which they are, and where there are plugins instead, with what to do. */
+  /** If no directory exists: their names, and directories that have plugins instead. */
   readonly absence?: Pick<Found, 'message' | 'cure'>
-  /** What is wrong with the program for a configuration of this version; undefined when nothing is. */
+  /** The problem of a program with a configuration of this version. */
   readonly problemOf: (type: string, version: string | undefined) => Problem | undefined
-  /** The links of the node, where they are to be compared with the file. */
+  /** The links of the node, if they are to be compared with the file. */
   readonly host?: () => ObservedNamespace | undefined
-  /** Whether a plugin of this type is trestle: by its name, or since the file is this executable or a link to one. */
+  /** Whether a plugin of this type is trestle: by its name, or because the file is this executable or a link to it. */
   readonly isOwn: (type: string) => boolean
 }
 
-/** The programs in these directories. `others`: where packages put plugins that a runtime then does not find. */
+/** `others`: directories of packages, which a runtime does not search. */
 export function openPrograms(directories: readonly string[], others: readonly string[] = []): Programs {
   const hasDirectory = directories.some((directory) => namesIn(directory) !== undefined)
   const known = new Map<string, Program>()
@@ -102,13 +101,13 @@ function missing(type: string, directories: readonly string[], others: readonly 
   return { id: 'plugin-missing', message: `${message}; did you mean "${meant}"?`, cure: `write "type": "${meant}"` }
 }
 
-/** This executable, or a link to one. */
+/** This executable, or a link to it. */
 function isCopy(file: string | undefined): boolean {
   if (file === undefined) return false
   return isOwnType(basename(realpathSync(file))) || (isSea() && statSync(file).size === statSync(process.execPath).size)
 }
 
-/** What keeps the kernel from starting the file. */
+/** The reason if the kernel cannot start the file. */
 function startProblem(file: string): Problem | undefined {
   const { isFile, size, mode } = aboutOf(file)
   if (!isFile) return { id: 'plugin-not-executable', message: `${file} is no regular file`, cure: 'install the plugin' }
@@ -173,7 +172,7 @@ function aboutOf(file: string): { readonly isFile: boolean; readonly size: numbe
   return { isFile: stat.isFile(), size: stat.size, mode: stat.mode }
 }
 
-/** access(2) also says no on a file system that is mounted noexec. */
+/** access(2) fails on a file system mounted noexec, too. */
 function mayRun(file: string): boolean {
   try {
     accessSync(file, constants.X_OK)
@@ -193,9 +192,9 @@ function readHead(file: string): Buffer {
   }
 }
 
-// Whether a file is a program that this machine can start: the head of an ELF file (elf.h, elf(5)), or a script's #!.
+// Whether this machine can start a file: by the head of an ELF file (elf.h, elf(5)), or by a script's #!.
 
-/** e_machine by Node's process.arch; the second is what the first one's kernel also runs. */
+/** e_machine by Node's process.arch; the first one's kernel also runs the second. */
 const machines: Readonly<Record<string, readonly number[]>> = {
   x64: [62, 3],
   arm64: [183, 40],
@@ -218,14 +217,14 @@ const names: Readonly<Record<number, string>> = {
   258: 'loongarch',
 }
 
-/** Room for as much of a file's head as is looked at: the ELF header and its program headers. */
+/** Holds the ELF header and its program headers. */
 function elfBuffer(): Buffer {
   return Buffer.alloc(4096)
 }
 
 /**
- * What keeps the kernel from starting a file with this head; undefined when nothing does. `size`: of the whole file.
- * `architecture`: Node's process.arch. A script's interpreter is returned for the caller to look at.
+ * The reason if the kernel cannot start a file with this head. `size`: of the whole file. `architecture`: Node's
+ * process.arch. The caller examines a script's interpreter.
  */
 export function formatProblem(
   head: Buffer,
@@ -251,7 +250,7 @@ function interpreterOf(head: Buffer): string {
   return head.toString('utf8', 2).split('\n')[0]?.trim().split(/\s/)[0] ?? ''
 }
 
-/** The end of the last segment that is loaded, of a 64-bit little-endian file. */
+/** The end of the last loaded segment of a 64-bit little-endian file. */
 function lastByte(head: Buffer): number {
   const [at, size, count] = [Number(head.readBigUInt64LE(32)), head.readUInt16LE(54), head.readUInt16LE(56)]
   let end = 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is wrong with where the runtimes of the node look. Pure: what was seen is given.
+// Findings about the runtimes' directories. Pure.
 
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,18 +11,15 @@ import type { FileLint } from './file.ts'
 import { findingIn } from './finding.ts'
 import { extensionOf } from './predict.ts'
 
-/** What was seen of the node. */
 export interface NodeView {
   readonly runtimes: readonly NodeRuntime[]
   readonly flags: readonly DeadFlag[]
-  /** Whether a kubelet runs. */
   readonly hasKubelet: boolean
 }
 
-/** A node without runtimes, or one that is not asked about. */
+/** A node without runtimes, or without a question about it. */
 export const noNode: NodeView = { runtimes: [], flags: [], hasKubelet: false }
 
-/** The findings about runtimes and kubelet. */
 export function runtimeFindings({ runtimes, flags, hasKubelet }: NodeView): readonly Finding[] {
   const ofRuntimes = runtimes.flatMap((each) => [...brokenSettings(each), ...oldSettings(each), ...ignoredKeys(each)])
   return [...ofRuntimes, ...flagFindings(flags, hasKubelet)]
@@ -54,7 +51,7 @@ function ignoredKeys(runtime: NodeRuntime): readonly Finding[] {
   return [findingIn(files[0] ?? edit.file, { id: 'runtime-key-ignored', message, cure })]
 }
 
-/** Of files it is an error where no kubelet runs: that may be why. */
+/** In files, dead flags are an error if no kubelet runs: they may be the reason. */
 function flagFindings(flags: readonly DeadFlag[], hasKubelet: boolean): readonly Finding[] {
   const places = [...new Set(flags.map(({ where }) => where))]
   return places.map((where) => {
@@ -66,7 +63,7 @@ function flagFindings(flags: readonly DeadFlag[], hasKubelet: boolean): readonly
   })
 }
 
-/** A directory with configurations that no runtime reads. `isNamed`: a person asked about it. */
+/** A directory with configurations that no runtime reads. `isNamed`: a person named it. */
 export function unusedDirectory(
   directory: string,
   runtimes: readonly NodeRuntime[],
@@ -84,7 +81,7 @@ export function unusedDirectory(
   return [findingIn(directory, { id: 'dir-not-used', message, cure, ...(isNamed ? { severity: 'warning' } : {}) })]
 }
 
-/** Networks that are in two directories with different contents. */
+/** Networks in two directories with different contents. */
 export function copyFindings(directories: readonly (readonly FileLint[])[]): readonly Finding[] {
   const [first = [], ...others] = directories
   return others.flat().flatMap((lint) => {
@@ -95,7 +92,7 @@ export function copyFindings(directories: readonly (readonly FileLint[])[]): rea
   })
 }
 
-/** A line for each runtime: where it looks, who says so, and what to edit. */
+/** A line for each runtime: its directories, their source, and the file to edit. */
 export function runtimeLine(runtime: NodeRuntime): string {
   const { settings, source, edit, root, isDenied } = runtime
   const inside = root === '' ? '' : `, in its own mount namespace (${root})`
@@ -115,28 +112,27 @@ export interface Target {
   readonly directory: string
   readonly binDirs: readonly string[]
   readonly readers: readonly NodeRuntime[]
-  /** Whether CRI-O would look for plugins there, as far as is known. */
+  /** Whether CRI-O would look for plugins there, as far as known. */
   readonly isOfCrio: boolean
 }
 
-/** The directories that runtimes of this node read, each once; `/etc/cni/net.d` where there is no runtime. */
+/** The directories that runtimes of this node read, each once; `/etc/cni/net.d` without a runtime. */
 export function targetsOf(runtimes: readonly NodeRuntime[]): readonly Target[] {
   const directories = [...new Set(runtimes.flatMap(directoriesOf))]
   const all = directories.length > 0 ? directories : [defaultConfDir]
   return all.map((directory) => targetOf(directory, runtimes))
 }
 
-/** A directory that a person names. */
 export function targetOf(directory: string, runtimes: readonly NodeRuntime[]): Target {
   const readers = runtimes.filter((runtime) => directoriesOf(runtime).includes(join(directory, '.')))
-  // One that is installed and does not run decides nothing about what it does not read: Debian's containerd comes with
-  // other packages, and has its plugins where nobody else looks.
+  // A stopped runtime counts only for its own directory: Debian's containerd comes with other packages, and has a
+  // plugin directory that no other runtime uses.
   const owners = readers.length > 0 ? readers : runtimes.filter(isRunning)
   const isOfCrio = owners.length === 0 || owners.some(({ runtime }) => runtime === 'CRI-O')
   return { directory, readers, binDirs: binDirsOf(owners), isOfCrio }
 }
 
-/** Where the plugins of a file are: those of the runtime that reads it, or else of the first one. */
+/** The plugin directories of a file: of the runtime that reads it, or else of the first one. */
 export function binDirsFor(file: string, runtimes: readonly NodeRuntime[]): readonly string[] {
   return targetOf(dirname(file), runtimes).binDirs
 }
@@ -145,7 +141,7 @@ function isRunning({ pid, socket }: NodeRuntime): boolean {
   return pid !== undefined || socket !== undefined
 }
 
-/** Where a runtime reads, as its paths are seen from here. */
+/** The directories of a runtime, as paths in this mount namespace. */
 function directoriesOf({ root, settings }: NodeRuntime): readonly string[] {
   const { confDir, ofHandlers = [] } = settings
   return [confDir, ...ofHandlers.map((each) => each.confDir)].map((directory) => join(root, directory))
@@ -155,22 +151,21 @@ function binDirsOf([first]: readonly NodeRuntime[]): readonly string[] {
   return first === undefined ? [defaultBinDir] : first.settings.binDirs.map((directory) => join(first.root, directory))
 }
 
-/** Other places where packages put plugins: Debian, Fedora and Arch, k3s. */
+/** Plugin directories of packages: Debian, Fedora and Arch, k3s. */
 const packaged = [defaultBinDir, '/usr/lib/cni', '/usr/libexec/cni', '/var/lib/rancher/k3s/data/cni']
 
-/** Where plugins may be besides `binDirs`. */
+/** Plugin directories besides `binDirs`. */
 export function otherBinDirs(binDirs: readonly string[], runtimes: readonly NodeRuntime[]): readonly string[] {
   const known = [...packaged, ...runtimes.flatMap((runtime) => binDirsOf([runtime]))]
   return [...new Set(known)].filter((directory) => !binDirs.includes(directory))
 }
 
-/** What there is. */
 export async function lookAtNode(): Promise<NodeView> {
   const runtimes = await nodeRuntimes()
   return { runtimes, flags: deadKubeletFlags(), hasKubelet: processesOf(['kubelet']).length > 0 }
 }
 
-/** The usual directory, where it has configurations besides those of podman and nerdctl, which read it themselves. */
+/** The usual directory, if it has configurations besides those of podman and nerdctl, which read their own. */
 export function usualDirectory(): string | undefined {
   try {
     const names = readdirSync(defaultConfDir).filter((name) => ['.conf', '.conflist'].includes(extensionOf(name)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trestle accepts and yet is probably not meant: gateways out of reach, capabilities that do not fit, features
-// that are experimental.
+// Valid configurations of trestle that are probably a mistake: gateways out of reach, capabilities that do not fit,
+// experimental features.
 
 import { IPv4CidrRange, IPv6CidrRange } from 'ip-num'
 import { lookUp } from '../../cni/json/json-keys.ts'
@@ -17,15 +17,15 @@ import type { PluginEntry } from './list.ts'
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * What CONVENTIONS.md of the CNI project names, the pod's annotations, which containerd and CRI-O send by a name of
- * their own, and the file about a device, which Multus sends (pkg/types/conf.go; ovs-cni needs it for vDPA).
+ * Capabilities of CONVENTIONS.md of the CNI project, the pod's annotations, which containerd and CRI-O send by a name
+ * of their own, and the device file, which Multus sends (pkg/types/conf.go; ovs-cni needs it for vDPA).
  */
 const conventional = [
   ...['portMappings', 'ipRanges', 'bandwidth', 'dns', 'ips', 'mac', 'infinibandGUID', 'deviceID', 'aliases'],
   ...['cgroupPath', 'io.kubernetes.cri.pod-annotations', 'CNIDeviceInfoFile'],
 ]
 
-/** What it says of one trestle plugin; `conf`: as ADD reads it. */
+/** Findings about one trestle plugin; `conf`: as ADD reads it. */
 export function ownSemantics(entry: PluginEntry, conf: NetConf): readonly Found[] {
   const at = (found: Found): Found => ({ ...found, steps: [...entry.steps, ...(found.steps ?? [])] })
   return [
@@ -37,7 +37,7 @@ export function ownSemantics(entry: PluginEntry, conf: NetConf): readonly Found[
   ].map(at)
 }
 
-/** What it says of any plugin of a list. */
+/** Findings about any plugin of a list. */
 export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] {
   const declared = isObject(conf['capabilities']) ? Object.entries(conf['capabilities']) : []
   const inFile = ['runtimeConfig', 'prevResult'].filter((key) => conf[key] !== undefined && !isHollow(conf[key]))
@@ -50,7 +50,7 @@ export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] 
   ]
 }
 
-/** Without a value in it, as generators write {"dns": {}}: a pod gets nothing of it. */
+/** Whether an object has no value, as generators write {"dns": {}}: a pod gets nothing of it. */
 function isHollow(value: unknown): boolean {
   return value === null || (isObject(value) && Object.values(value).every(isHollow))
 }
@@ -69,7 +69,7 @@ function capability(name: string, value: unknown, steps: readonly Step[]): reado
   ]
 }
 
-/** A gateway beside its subnet. The plugin takes it, as upstream does. */
+/** A gateway outside its subnet. The plugin takes it, as upstream does. */
 export function gateways(conf: Fields): readonly Found[] {
   const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
   const sets = Array.isArray(ipam['ranges']) ? ipam['ranges'] : []
@@ -123,7 +123,7 @@ function portmapKey(conf: Fields): readonly Found[] {
   return [{ id: 'capability-missing', message, cure, steps: ['portmap'] }]
 }
 
-/** The upstream portmap: without the capability it gets no mappings, unless the file has them. */
+/** The upstream portmap gets no mappings without the capability, unless the file has them. */
 export function portmapPlugin({ conf, steps }: PluginEntry): readonly Found[] {
   const declared = lookUp(conf, 'capabilities')
   const names = isObject(declared) ? declared : {}
@@ -135,7 +135,7 @@ export function portmapPlugin({ conf, steps }: PluginEntry): readonly Found[] {
   return [{ id: 'capability-missing', message, cure, steps, isAbsence: true }]
 }
 
-/** Keys of hostAccept that the mode of it makes void, and a zone that lets pods into the node. */
+/** Keys of hostAccept that its mode ignores, and a zone that lets pods into the node. */
 function firewallKeys({ firewall }: NetConf): readonly Found[] {
   if (firewall === undefined) return []
   const { hostAccept, acceptFrom, acceptMarkBit, firewalldZone } = firewall
@@ -155,9 +155,9 @@ function firewallKeys({ firewall }: NetConf): readonly Found[] {
   return [...ofFrom, { id: 'zone-opens-node', message, steps: ['firewall', 'firewalldZone'] }]
 }
 
-// Subnets that two networks of one node both have.
+// Subnets that two networks of one node share.
 
-/** The subnets of the pools of a plugin, whoever allocates from them, in canonical text. */
+/** The subnets of a plugin's pools in canonical text, of any IPAM. */
 export function subnetsOf({ conf }: PluginEntry): readonly string[] {
   const ipam = isObject(conf['ipam']) ? conf['ipam'] : {}
   const sets: unknown[] = Array.isArray(ipam['ranges']) ? ipam['ranges'].flat() : []
@@ -169,7 +169,7 @@ export function subnetsOf({ conf }: PluginEntry): readonly string[] {
   })
 }
 
-/** The first subnet of each list that overlaps with one of the other. */
+/** The first pair of subnets that overlap. */
 export function overlapOf(ours: readonly string[], theirs: readonly string[]): readonly [string, string] | undefined {
   for (const a of ours) {
     const b = theirs.find((other) => isOverlap(a, other))
@@ -178,7 +178,7 @@ export function overlapOf(ours: readonly string[], theirs: readonly string[]): r
   return undefined
 }
 
-/** Of two prefixes that share an address one contains the other. */
+/** Of two overlapping prefixes one contains the other. */
 function isOverlap(a: string, b: string): boolean {
   if (familyOf(a) !== familyOf(b)) return false
   if (familyOf(a) === 6) {

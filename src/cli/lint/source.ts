@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a file as one JSON object, or what keeps it from being one, in a plain sentence with its place.
+// The text of a file as one JSON object, or the problems of the text in plain sentences with their places.
 
 import { parseConfig, undecodable } from '../../cni/json/config-json.ts'
 import { findJsonProblem, type JsonProblem } from '../../cni/json/json-problem.ts'
@@ -10,17 +10,16 @@ import { keyPathOf } from './json.ts'
 import { directiveAt, placeholderAt, unrendered } from './templates.ts'
 
 interface ReadSource {
-  /** Absent when it is no JSON object. */
+  /** Absent if the text is not a JSON object. */
   readonly source?: Source
   readonly findings: readonly Finding[]
 }
 
-/** More problems than this of one text help nobody. */
 const mostProblems = 8
 
 type Problem = Found & { readonly offset: number }
 
-/** Reads a text; `file` is what findings call it. What is no JSON is mended where it can be, and read on. */
+/** `file` is the name of the text in findings. Invalid JSON is repaired if possible, and read on. */
 export function readSource(file: string, text: string): ReadSource {
   if (text.trim() === '')
     return { findings: [findingIn(file, { id: 'file-empty', message: 'there is nothing in it' })] }
@@ -43,7 +42,7 @@ export function readSource(file: string, text: string): ReadSource {
   }
 }
 
-/** What keeps a text from being JSON, and the text without it; the latter undefined when something cannot be mended. */
+/** The problems of a text, and its repaired text; the latter is undefined if a repair is impossible. */
 function syntaxProblems(text: string): { readonly problems: readonly Problem[]; readonly mended?: string } {
   const whole = otherFormat(text)
   if (whole !== undefined) return { problems: [whole] }
@@ -57,16 +56,16 @@ function syntaxProblems(text: string): { readonly problems: readonly Problem[]; 
     if (problem === undefined) return { problems, mended }
     const directive = directiveAt(mended, problem.offset)
     if (directive !== undefined) return { problems: [...problems, unrendered(directive)] }
-    // What stands in for a placeholder may not fit; nobody wrote it.
+    // A substitute for a placeholder may not fit; the file does not contain it.
     if (kinds.has('template') && mended[problem.offset] !== text[problem.offset]) return { problems }
     const mend = mendAt(mended, problem)
-    // The twentieth comment is no news.
+    // Only the first comment is reported.
     const isNews = mend === undefined || !['comment', 'quote'].includes(mend.kind) || !kinds.has(mend.kind)
     if (isNews) problems.push(problemOf({ ...problem, found: mended.charAt(problem.offset) }, mend))
     if (mend === undefined) return { problems }
     kinds.add(mend.kind)
     mended = mend.text
-    // Quoted text of YAML is one line: a comment in it goes on to its end.
+    // Quoted text of YAML is one line: a comment in it has no end.
     if (mend.kind === 'comment' && mended.slice(mend.offset).trim() === '') return { problems }
   }
   return { problems }
@@ -98,7 +97,7 @@ function problemOf({ offset, kind, problem, found }: FoundThere, mend: Mend | un
   return { ...at, message: problem, cure }
 }
 
-/** Where a key belongs and a sign stands, quotes are not what is missing. */
+/** Cures for a sign in the place of a key. */
 const keyCures: Readonly<Record<string, string>> = {
   '{': 'close the object before it with }; several plugins need "plugins": [ { … }, { … } ]',
   '[': 'put a key and a colon before it, or close the object before it with }',
@@ -108,7 +107,7 @@ const keyCures: Readonly<Record<string, string>> = {
   '}': 'put an entry there, or remove the bracket',
 }
 
-/** What to do about each kind of problem. */
+/** Cures for each kind of problem. */
 const cures: Readonly<Record<JsonProblem['kind'], string | undefined>> = {
   'comma-too-many': 'remove the comma: the last entry has none',
   'comma-missing': 'put a comma between the entries, or close the object or list',
@@ -123,24 +122,24 @@ function duplicate({ offset, steps }: { offset: number; steps: readonly (string 
   return { id: 'duplicate-key', message: `${keyPathOf(steps)} is there twice`, offset }
 }
 
-// A text that is no JSON with its first problem mended, so that what comes after it is found as well. The length stays:
-// places in the mended text are places in the file.
+// Repairs the first problem of a text, so that later problems are found as well. The length stays: places in the
+// repaired text are places in the file.
 
 const typographic = '\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb'
 
-/** As Python and Go templates print them; each as long as JSON's. */
+/** Literals of Python and Go templates; each as long as JSON's. */
 const literals: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null' }
 
-/** A problem that can be mended. `kind`: of one kind of some only the first is worth telling. */
+/** A repair. `kind`: of some kinds only the first is reported. */
 interface Mend {
   readonly kind: 'comma' | 'second-comma' | 'comment' | 'quote' | 'literal' | 'template' | 'mark' | 'rest'
   readonly offset: number
   readonly text: string
-  /** What stands there. */
+  /** The replaced text. */
   readonly what: string
 }
 
-/** Mends the problem at its offset; undefined for one whose cure is anybody's guess. */
+/** Repairs the problem at its offset; undefined if the intention is unclear. */
 function mendAt(text: string, { offset, kind }: Pick<JsonProblem, 'offset' | 'kind'>): Mend | undefined {
   const char = text[offset] ?? ''
   const put = (mended: Mend['kind'], what: string, replacement: string, from = offset): Mend => {
@@ -150,7 +149,7 @@ function mendAt(text: string, { offset, kind }: Pick<JsonProblem, 'offset' | 'ki
   if (char === '\ufeff') return put('mark', char, ' ')
   const comment = /^(?:(?:\/\/|#)[^\n]*|\/\*[\s\S]*?\*\/)/.exec(text.slice(offset))?.[0]
   if (comment !== undefined) return put('comment', comment, comment.replace(/[^\n]/g, ' '))
-  // Of {{ the first one opens an object, and the second one is the problem.
+  // Of {{ the first brace opens an object, and the second is the problem.
   const from = text.startsWith('{{', offset - 1) ? offset - 1 : offset
   const template = placeholderAt(text.slice(from, from + 80))
   if (template !== undefined) return put('template', template, '0', from)
@@ -161,17 +160,17 @@ function mendAt(text: string, { offset, kind }: Pick<JsonProblem, 'offset' | 'ki
   const literal = /^(?:True|False|None)\b/.exec(text.slice(offset))?.[0]
   if (literal !== undefined) return put('literal', literal, literals[literal] ?? 'null')
   const rest = text.slice(offset)
-  // A second object is another file; brackets are one too many.
+  // A second object is an error; further brackets are removed.
   if (kind === 'more-text' && /^[\]}\s]*$/.test(rest)) return put('rest', rest, rest.replace(/[^\n]/g, ' '))
   const isMissing = kind === 'comma-missing' && /^["{[\d-]/.test(char) && /\s/.test(text[offset - 1] ?? '')
   return isMissing ? put('comma', text[offset - 1] ?? '', ',', offset - 1) : undefined
 }
 
-// A file that is something else than JSON as a whole: one finding, and nothing of it is read.
+// Files in another format than JSON: one finding.
 
-/** What a text is instead of a configuration; undefined for one that may be JSON. */
+/** The finding about another format; undefined for a text that may be JSON. */
 function otherFormat(text: string): (Found & { readonly offset: number }) | undefined {
-  // UTF-16 that was read as UTF-8: every other byte is 0, and its mark is none of UTF-8.
+  // UTF-16 that was read as UTF-8: every other byte is 0, and the mark is invalid UTF-8.
   if (/^\ufffd{0,2}(?:\0[\t-~]|[\t-~]\0){2}/.test(text)) {
     const message = 'the file is not UTF-8: UTF-16, as Windows tools save it'
     return { id: 'json-syntax', message, cure: 'save it as UTF-8: iconv -f UTF-16 -t UTF-8', offset: 0 }
@@ -183,7 +182,7 @@ function otherFormat(text: string): (Found & { readonly offset: number }) | unde
   return kubernetesObject(text)
 }
 
-/** Whether more than a tenth is what no text has. */
+/** Whether more than a tenth are characters that no text has. */
 function isBinary(start: string): boolean {
   return (start.match(/[\0-\x08\x0e-\x1f\ufffd]/g) ?? []).length * 10 > start.length
 }

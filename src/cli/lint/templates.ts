@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a template that nobody has filled in: __CNI_MTU__ of Calico's and flannel's installers, {{ }} of helm and
-// Ansible, $VAR and ${VAR} of envsubst, @mtu of GKE's installer, <mtu>, and words like SUBNET where an address has to
-// be. What comes and goes in a template is in directives.ts.
+// Placeholders that were not replaced: __CNI_MTU__ of Calico's and flannel's installers, {{ }} of helm and Ansible,
+// $VAR and ${VAR} of envsubst, @mtu of GKE's installer, <mtu>, and words like SUBNET in place of an address.
 
 import { isObject } from '../../cni/json/json-object.ts'
 import { printable } from '../../cni/model/error.ts'
@@ -12,21 +11,20 @@ import { keyPathOf, shown } from './json.ts'
 const templates =
   /__[A-Z][A-Z0-9_]*__|\{\{-?\s*[\w.$(][^{}]*\}\}|\$\{[A-Za-z_][^}]*\}|\$\([A-Z_][A-Z0-9_]*\)|\$[A-Z_][A-Z0-9_]{2,}/
 
-/** What stands where a value has to be, without quotes; inside of text it may be meant. */
+/** Placeholders without quotes in the place of a value; within a text they may be literal. */
 const unquoted = /<[A-Za-z][\w .-]*>|@[A-Za-z]\w*/
 
-/** Keys whose values are addresses: no word in capitals can be one. */
+/** Keys whose values are addresses: no word in capitals is an address. */
 const addresses = ['subnet', 'rangestart', 'rangeend', 'gateway', 'podcidr', 'address', 'dst', 'gw']
 
-/** The placeholder that a text begins with where a value has to be, undefined where it begins with none. */
+/** The placeholder at the beginning of a text, in the place of a value. */
 export function placeholderAt(text: string): string | undefined {
   return new RegExp(`^(?:${templates.source}|${unquoted.source})`).exec(text)?.[0]
 }
 
-/** What the specification puts into a plugin's environment: commands in a file may use it. */
+/** Variables of a plugin's environment by the specification: commands in a file may use them. */
 const ofPlugins = /\$\{?CNI_(?:COMMAND|CONTAINERID|NETNS|IFNAME|ARGS|PATH)\b\}?/g
 
-/** Every placeholder in the values of a file. */
 export function placeholders(root: unknown): readonly (Found & { readonly steps: readonly Step[] })[] {
   const found: (Found & { readonly steps: readonly Step[] })[] = []
   const walk = (value: unknown, steps: readonly Step[]): void => {
@@ -42,14 +40,14 @@ export function placeholders(root: unknown): readonly (Found & { readonly steps:
 }
 
 function isTemplate(value: string, steps: readonly Step[]): boolean {
-  // Commands for a shell (addHooks and the like of the debug plugin): what begins with $ is for it.
+  // Commands for a shell (addHooks and the like of the debug plugin): a variable in them is the shell's.
   if (steps.some((step) => /hooks$/i.test(String(step)))) return /\{\{|__[A-Z]/.test(value) && templates.test(value)
   if (templates.test(value.replace(ofPlugins, ''))) return true
   const key = String(steps.at(-1)).toLowerCase()
   return addresses.includes(key) && /^<?[A-Z][A-Z0-9_-]{2,}(?:\/\d+)?>?$/.test(value)
 }
 
-/** Where in the values of a file 0 stands in for a placeholder, which is told already. */
+/** Values where 0 replaces a placeholder, which is reported already. */
 export function standInsOf({ root, places, standIns = [] }: Source): readonly Found[] {
   const walk = (value: unknown, steps: readonly Step[]): readonly Found[] => {
     if (typeof value === 'object' && value !== null) {
@@ -61,7 +59,7 @@ export function standInsOf({ root, places, standIns = [] }: Source): readonly Fo
   return standIns.length === 0 ? [] : walk(root, [])
 }
 
-/** Whether a finding is about the value of a placeholder, or about what holds it. */
+/** Whether a finding is about the value of a placeholder, or about its container. */
 export function isPlaceholder(found: Found, all: readonly Found[]): boolean {
   const steps = found.steps ?? []
   if (found.id === 'unknown-key' || steps.length === 0) return false
@@ -72,48 +70,46 @@ export function isPlaceholder(found: Found, all: readonly Found[]): boolean {
   return [...isWrong, 'cni-version-unknown', 'gateway-outside-subnet'].includes(found.id) && all.some(isInside)
 }
 
-// Parts of a template that come and go, and so keep a text from being JSON or YAML before it is filled in.
+// Directives of templates keep a text from being JSON or YAML before the template is rendered.
 
-/** Parts that come and go, which are no values: {{if}} and {{end}} of Go and helm, {% %} and {# #} of Jinja. */
+/** Directives, which are no values: {{if}} and {{end}} of Go and helm, {% %} and {# #} of Jinja. */
 const directives =
   /\{\{-?\s*(?:(?:if|else|end|range|with|define|template|block|include|toYaml)\b[^{}]*|\$\w+\s*:?=[^{}]*|\/\*[^{}]*)\}\}|\{[%#][^\n]*?[%#]\}/
 
-/** One of these, and where it is. */
 export interface Directive {
   readonly what: string
   readonly offset: number
 }
 
-/** The first part of a template in a text that comes or goes. */
 function directiveIn(text: string): Directive | undefined {
   const found = directives.exec(text)
   return found === null ? undefined : { what: found[0], offset: found.index }
 }
 
-/** What of a template keeps a text from being YAML: such a part, or a value without quotes. */
+/** The part of a template that keeps a text from being YAML: a directive, or a value without quotes. */
 export function directiveInYaml(text: string): Directive | undefined {
   const bare = /(?<=^[ \t]*(?:[\w./-]+:[ \t]+|-[ \t]+)?)\{\{[^{}\n]*\}\}/m.exec(text)
   return directiveIn(text) ?? (bare === null ? undefined : { what: bare[0], offset: bare.index })
 }
 
-/** Such a part that a problem with the text is at: of {{ the first sign opens an object, and the second is the problem. */
+/** The directive at a problem of the text: of {{ the first brace opens an object, and the second is the problem. */
 export function directiveAt(text: string, offset: number): Directive | undefined {
   const from = text.startsWith('{', offset - 1) && /[{%#]/.test(text[offset] ?? '') ? offset - 1 : offset
   const found = directiveIn(text.slice(from, from + longest))
   return found?.offset === 0 ? { what: found.what, offset: from } : aroundOf(text, offset)
 }
 
-/** The pair of signs that an offset is in the middle of: "{{ getenv "DIR" }}" is two texts, and a word between them. */
+/** The pair of braces around an offset: "{{ getenv "DIR" }}" is two texts with a word between them. */
 function aroundOf(text: string, offset: number): Directive | undefined {
   const from = text.lastIndexOf('{{', offset)
   const what = from < 0 ? undefined : /^\{\{[^{}\n]*\}\}/.exec(text.slice(from, from + longest))?.[0]
   return what !== undefined && offset > from + 1 && offset < from + what.length ? { what, offset: from } : undefined
 }
 
-/** Longer than what a template has in one pair of signs. */
+/** The longest directive. */
 const longest = 200
 
-/** A text that cannot be judged before the template is filled in. */
+/** The finding about a template that was not rendered. */
 export function unrendered({ what, offset }: Directive): Found & { readonly offset: number } {
   const message = `the file is a template, and was not filled in: ${printable(what)}`
   const cure = 'fill it in first (helm template, or what its project does), and look at the result'

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that nobody reads: misspelt, in the wrong place, or of something else.
+// Unknown keys: misspelt, in the wrong place, or of another plugin.
 
 import type { KeyShape } from '../../cni/json/json-keys.ts'
 import { isObject } from '../../cni/json/json-object.ts'
@@ -8,24 +8,23 @@ import type { Found } from './finding.ts'
 import type { Step } from './json.ts'
 import { keyPathOf } from './json.ts'
 
-/** Whether people use such a key for remarks. */
+/** Whether a key is a common form of a comment. */
 export function isRemark(key: string): boolean {
   return /^(_|#|\/\/|\$)|comment$/i.test(key)
 }
 
-/** `shape` as an object whose keys are these. */
 export function shapeOf(names: readonly string[], nested: Readonly<Record<string, KeyShape>> = {}): KeyShape {
   return { keys: new Map(names.map((name) => [name.toLowerCase(), { name, shape: nested[name] }])) }
 }
 
-/** The same shape with more keys, whose values are not looked into. */
+/** The same shape with more keys, whose values are not examined. */
 export function withKeys(shape: KeyShape, names: readonly string[]): KeyShape {
   return { keys: new Map([...(shapeOf(names).keys ?? []), ...(shape.keys ?? [])]) }
 }
 
 /**
- * Every key in `value` that `shape` does not have. `whole` is the shape of the whole plugin, to say where
- * a key belongs that is known elsewhere; `what` reads a configuration, as in "trestle has no such key".
+ * Every key in `value` that `shape` lacks. `whole` is the shape of the whole plugin, to find the right place of a key;
+ * `what` is the reader's name, as in "trestle has no such key".
  */
 export function unknownKeys(value: unknown, steps: readonly Step[], about: About): readonly Found[] {
   const { shape } = about
@@ -48,7 +47,6 @@ interface About {
   readonly what: string
 }
 
-/** The finding about one key that `shape` does not have. */
 export function unknownKey(steps: readonly Step[], key: string, { shape, whole, what }: About): Found {
   const names = [...(shape?.keys?.values() ?? [])].map(({ name }) => name)
   const meant = nearestWord(key, names)
@@ -66,7 +64,7 @@ export function unknownKey(steps: readonly Step[], key: string, { shape, whole, 
   return { id: 'unknown-key', message: `${message}; it belongs to ${place}`, cure: `move it into ${place}`, steps }
 }
 
-/** The paths of the objects, from the whole on, that know the key. */
+/** The paths of the objects, from the whole on, that have the key. */
 function placesOfKey(shape: KeyShape | undefined, key: string, path = 'the plugin'): readonly string[] {
   if (shape?.items !== undefined) return placesOfKey(shape.items, key, path)
   const entries = [...(shape?.keys?.values() ?? [])]

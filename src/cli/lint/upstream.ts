@@ -36,7 +36,7 @@ function typesOf(role: string): readonly string[] {
   return [...rows].flatMap(([type, row]) => (row.role === role ? [type] : []))
 }
 
-/** Plugins that make the interface, and plugins that work on the interface of an earlier one. */
+/** Plugins that make the interface, and plugins that work on an earlier plugin's interface. */
 export const [mainTypes, chainedTypes] = [typesOf('main'), typesOf('chained')]
 
 function shapeOf(value: unknown): KeyShape | undefined {
@@ -47,7 +47,7 @@ function shapeOf(value: unknown): KeyShape | undefined {
   }
 }
 
-/** The keys of an upstream plugin with this IPAM plugin; undefined for a plugin that is none of them. */
+/** The keys of an upstream plugin with this IPAM plugin; undefined for any other plugin. */
 export function upstreamShape(type: string, ipamType: unknown): KeyShape | undefined {
   const row = rows.get(type)
   if (row === undefined) return undefined
@@ -56,7 +56,7 @@ export function upstreamShape(type: string, ipamType: unknown): KeyShape | undef
   return shapeOf({ ...table.every, ...row.keys, ...Object.fromEntries(nested.filter(([key]) => key in row.keys)) })
 }
 
-/** A cniVersion that the plugin does not speak, where its program is not there to be asked. */
+/** A cniVersion that the plugin does not speak, if its program cannot be asked. */
 export function versionProblem({ steps }: PluginEntry, type: string, version: CniVersion | undefined) {
   const first = rows.get(type)?.since as CniVersion | undefined
   if (first === undefined || version === undefined || atLeast(version, first)) return []
@@ -65,7 +65,7 @@ export function versionProblem({ steps }: PluginEntry, type: string, version: Cn
   return [{ id: 'plugin-version', message, cure, steps: [...steps, 'type'], isAboutValue: true }]
 }
 
-/** Addresses in `ipam`, and no plugin that is to give them. */
+/** Addresses in `ipam` without a plugin to give them. */
 export function ipamTypeMissing({ conf, steps }: PluginEntry, type: string): readonly Found[] {
   const ipam = lookUp(conf, 'ipam')
   if (!mainTypes.includes(type) || !isObject(ipam)) return []
@@ -79,7 +79,9 @@ export function ipamTypeMissing({ conf, steps }: PluginEntry, type: string): rea
   return [{ ...found, severity: 'error', cause: `${type} asks a plugin without a name: ADD is refused` }]
 }
 
-/** Keys in `ipam` of flannel, which host-local gets and does not know: those of the bridge belong to `delegate`. */
+/**
+ * Keys in flannel's `ipam` that host-local, which gets them, does not have: those of the bridge belong to `delegate`.
+ */
 export function flannelKeys({ conf, steps }: PluginEntry, type: string): readonly Found[] {
   const ipam = lookUp(conf, 'ipam')
   const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
@@ -88,12 +90,12 @@ export function flannelKeys({ conf, steps }: PluginEntry, type: string): readonl
   return unknownKeys(ipam, [...steps, 'ipam'], { shape: shapeOf(ipams.get('host-local')), whole, what: 'host-local' })
 }
 
-/** What a value has to be. `isType`: Go can read it; `isValid`: the plugin or the kernel takes it. */
+/** The type of a value. `isType`: Go can read it; `isValid`: the plugin or the kernel takes it. */
 interface Kind {
   readonly what: string
   readonly isType: (value: unknown) => boolean
   readonly isValid?: (value: never) => boolean
-  /** Of a value of another type; `bounded`: of one out of its bounds, where that is another. */
+  /** For a value of another type; `bounded`: for a value out of bounds. */
   readonly cure: string
   readonly bounded?: string
 }
@@ -156,7 +158,7 @@ function range(low: number, high: number, unit: string): Kind {
   }
 }
 
-/** A value of null is none, as in Go. */
+/** A null is an absent value, as in Go. */
 function valueProblem(value: unknown, word: string, steps: readonly Step[]): readonly Found[] {
   const kind = kindOf(word)
   if (kind === undefined || value === undefined || value === null) return []
@@ -171,7 +173,7 @@ function problemsOf(conf: unknown, kinds: Readonly<Record<string, string>>, step
   return Object.entries(kinds).flatMap(([key, word]) => valueProblem(lookUp(conf, key), word, [...steps, key]))
 }
 
-/** What is wrong with the values of an upstream plugin; nothing for a plugin that is none of them. */
+/** Findings about the values of an upstream plugin. */
 export function valueProblems({ conf, steps }: PluginEntry, type: string): readonly Found[] {
   const row = rows.get(type)
   if (row === undefined) return []
@@ -180,7 +182,7 @@ export function valueProblems({ conf, steps }: PluginEntry, type: string): reado
   return found.length > 0 ? found : wrong.map((each) => ({ ...each, steps: [...steps, ...(each.steps ?? [])] }))
 }
 
-/** Values that libcni reads of every plugin: with another type Go refuses the whole file. */
+/** Values that libcni reads of every plugin: a wrong type makes Go refuse the whole file. */
 export function libcniProblems({ conf, steps }: PluginEntry): readonly Found[] {
   const [ipam, dns] = [lookUp(conf, 'ipam'), lookUp(conf, 'dns')]
   const found = [
@@ -196,7 +198,7 @@ function isSet(conf: Fields, key: string): boolean {
   return value !== undefined && value !== null && value !== '' && value !== false
 }
 
-/** Keys that refuse each other, or that the plugin does not do without. */
+/** Keys that refuse each other, and required keys. */
 function contradictions(conf: Fields, { notBoth = [], needs }: Row, type: string): readonly Found[] {
   const [first, second] = notBoth
   if (first !== undefined && second !== undefined && isSet(conf, first) && isSet(conf, second))
@@ -205,7 +207,7 @@ function contradictions(conf: Fields, { notBoth = [], needs }: Row, type: string
   return [{ ...invalid(`${type} needs a ${needs.key}`, `add ${needs.as}`, []), isAbsence: true }]
 }
 
-/** What no table says, by the plugins' own checks. */
+/** Rules of the plugins' own checks beyond the table. */
 const checks: Readonly<Record<string, (conf: Fields) => readonly Found[]>> = {
   bandwidth: (conf) => [...rate(conf, 'ingress'), ...rate(conf, 'egress')],
   tuning: sysctlsOfNode,
@@ -217,7 +219,7 @@ const checks: Readonly<Record<string, (conf: Fields) => readonly Found[]>> = {
   },
 }
 
-/** As the plugin: every dot is a slash, and the path has to stay below /proc/sys/net. */
+/** Like the plugin: every dot is a slash, and the path has to stay below /proc/sys/net. */
 function sysctlsOfNode(conf: Fields): readonly Found[] {
   const sysctl = lookUp(conf, 'sysctl')
   const keys = isObject(sysctl) ? Object.keys(sysctl) : []
@@ -242,7 +244,7 @@ function invalid(message: string, cure: string, steps: readonly Step[]): Found {
 
 type PathFound = Found & { readonly cause: string; readonly cure: string }
 
-/** A path where the name of a file has to be (pkg/invoke/find.go, FindInPath); undefined where it is a name. */
+/** A path in the place of a file's name (pkg/invoke/find.go, FindInPath); undefined for a name. */
 export function pathAsType(type: unknown, steps: readonly Step[]): PathFound | undefined {
   if (typeof type !== 'string' || !type.includes('/')) return undefined
   const name = type.split('/').findLast((part) => part !== '') ?? ''

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a text is not YAML, in words of whoever wrote it: the parser's own are about its grammar, and its place is where
-// it noticed.
+// Errors of YAML texts in plain words.
 
 import { CST, Lexer, type YAMLParseError } from 'yaml'
 import { shown } from './json.ts'
 
-/** What keeps a file, or one document of it, from being YAML. */
 export interface YamlProblem {
   readonly message: string
   readonly cure?: string
   readonly offset: number
 }
 
-/** A quote at `offset` that nothing closes. */
 export function unclosedQuote(text: string, offset: number): YamlProblem {
   const quote = text[offset] ?? ''
   const cure = `close it with ${quote} after the text; ${quote === '"' ? '\\" is' : "'' is"} one inside of it`
@@ -36,23 +33,22 @@ export function problemOf({ code, message, pos: [offset] }: YAMLParseError, text
   return { message: known[code] ?? message.split('\n')[0] ?? '', offset }
 }
 
-// Quoted text of YAML over several lines, as libyaml and go-yaml read it, and so kubectl: to its closing quote, however
-// little its lines are indented. YAML 1.2 wants them indented deeper than the key (7.3.1), which many definitions of
-// Multus are not.
+// Quoted text of YAML over several lines ends at its closing quote for libyaml and go-yaml, and so for kubectl,
+// whatever the indent. YAML 1.2 requires an indent deeper than the key (7.3.1), which many definitions of Multus lack.
 
-/** A text, and where in it quotes open that nothing closes: one in a document. */
+/** A text, and the places of quotes without an end: one in a document. */
 interface Quotes {
-  /** As long as the text was: places in it are places in the file. */
+  /** As long as the original: places in it are places in the file. */
   readonly text: string
   readonly unclosed: readonly number[]
 }
 
-/** A document has a few of such texts; each one is another look at all of it. */
+/** Each such text costs a scan of the document. */
 const mostTexts = 200
 
 const ends = { "'": /'[^']*(?:''[^']*)*'/y, '"': /"[^"\\]*(?:\\[\s\S][^"\\]*)*"/y } as const
 
-/** The text with each quoted text on one line that is indented less than YAML 1.2 wants: line ends become blanks. */
+/** Puts each quoted text with a too small indent on one line: line ends become blanks. */
 export function withWholeQuotes(text: string): Quotes {
   const unclosed: number[] = []
   let whole = ''
@@ -76,13 +72,13 @@ function inDocument(text: string): { readonly text: string; readonly unclosed?: 
   return { text: whole }
 }
 
-/** Where the first quoted text begins that YAML 1.2 ends before its closing quote. */
+/** The beginning of the first quoted text that YAML 1.2 ends before its closing quote. */
 function cutQuote(text: string): number | undefined {
   let at = 0
   for (const lexeme of new Lexer().lex(text)) {
     const quote = lexeme[0] ?? ''
     if (isQuoted(lexeme) && (lexeme.length === 1 || !lexeme.endsWith(quote))) return at
-    // Marks of the lexer itself stand for no text.
+    // Marks of the lexer have no text.
     if (![CST.DOCUMENT, CST.FLOW_END, CST.SCALAR].includes(lexeme)) at += lexeme.length
   }
   return undefined
@@ -93,7 +89,7 @@ function isQuoted(lexeme: string): boolean {
   return type === 'single-quoted-scalar' || type === 'double-quoted-scalar'
 }
 
-/** From the quote at `from` to the one that closes it; undefined where the document ends before it. */
+/** From the quote at `from` to its closing quote; undefined if the document ends before. */
 function quotedAt(text: string, from: number): string | undefined {
   const end = ends[text[from] as keyof typeof ends]
   end.lastIndex = from

@@ -9,7 +9,7 @@ import { recognise } from '../explain/recognise.ts'
 import type { NetworkList } from '../node/list.ts'
 import type { KnownCause, Pod, Target } from './pods.ts'
 
-/** A probe that failed, and what its pods have. `to` is absent where the other end is no pod. */
+/** A failed probe and its pods. `to` is absent if the other end is not a pod. */
 interface FailedProbe {
   readonly target: Target
   readonly family: 4 | 6
@@ -20,7 +20,7 @@ interface FailedProbe {
   readonly nodeAddresses: readonly string[]
 }
 
-/** The cause; undefined where nothing is seen that explains the failure. */
+/** The cause; undefined if nothing explains the failure. */
 export function causeOf(probe: FailedProbe): KnownCause | undefined {
   if (probe.target === 'node') return undefined
   const [cause] = [...routes(probe), ...policies(probe), ...ports(probe), ...forwarding(probe)]
@@ -30,7 +30,9 @@ export function causeOf(probe: FailedProbe): KnownCause | undefined {
 /** Errors whose words are those of another program. */
 const passedOn: readonly string[] = ['plugin-refused', 'plugin-failed', 'command-failed', 'internal-error']
 
-/** The same of the error of a call: what others print is explained; ours says itself what to do. */
+/**
+ * The cause of a failed call: words of other programs are explained, trestle's own errors say themselves what to do.
+ */
 export function causeOfError(failure: CniError): KnownCause | undefined {
   if (!passedOn.includes(failure.id)) return undefined
   const { errors, own } = recognise([failure.message, failure.details].filter(Boolean).join('\n'))
@@ -38,7 +40,7 @@ export function causeOfError(failure: CniError): KnownCause | undefined {
   return known === undefined || own.length > 0 ? undefined : { id: known.id, message: known.meaning }
 }
 
-/** Of both ends: an answer goes the other way. */
+/** Both ends count: the answer takes the other direction. */
 function routes({ target, family, from, to, nodeAddresses }: FailedProbe): readonly KnownCause[] {
   if (target === 'gateway' || target === 'pod') return []
   return [from, to].flatMap((pod): readonly KnownCause[] => {
@@ -64,7 +66,7 @@ function ports({ target, from, to }: FailedProbe): readonly KnownCause[] {
   return areBoth ? [{ id: 'ports-isolated', message: `isolated of ${port} and ${other} is 1` }] : []
 }
 
-/** Of a bridge port; empty for a link that is none. */
+/** A setting of a bridge port; empty for any other link. */
 function portSetting(link: string, name: string): string {
   return link.includes('/') ? '' : textIfThere(`/sys/class/net/${link}/brport/${name}`).trim()
 }

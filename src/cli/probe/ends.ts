@@ -15,7 +15,6 @@ import { thisProgram } from '../shell/self.ts'
 /** The port on which every listener listens. */
 export const podPort = 18080
 
-/** Without an answer for so long nobody is there. */
 const answerMs = 4000
 const startMs = 20_000
 
@@ -41,7 +40,7 @@ export async function probeEnd(words: readonly string[], output: Output): Promis
   return answer.failure === undefined ? exitCode.fine : exitCode.findings
 }
 
-/** Listens until its standard input ends: the process that started it is gone then, and with this one its namespace. */
+/** Listens until its standard input ends: then the process that started it is gone, and the namespace ends too. */
 function hold(output: Output): Promise<number> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined)
@@ -97,7 +96,7 @@ export async function startHolder(inside: readonly string[]): Promise<Holder> {
   return { netns: `/proc/${child.pid}/ns/net`, end }
 }
 
-/** Connects over TCP. A refusal is an answer, too, unless the words of a listener are to be heard. */
+/** Connects over TCP. A refusal is an answer too, unless the words of a listener are expected. */
 export function reach(host: string, port: number, isHeard = false): Promise<Answer> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })
@@ -120,14 +119,14 @@ export function reach(host: string, port: number, isHeard = false): Promise<Answ
 /** RFC 1035, 4.1: a query for the name servers of the root, which every resolver answers or refuses. */
 const query = Buffer.from([0x74, 0x72, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1])
 
-/** A query is lost now and then: it is sent so often. */
+/** UDP may lose a query: it is repeated. */
 const queryEveryMs = 1000
 
-/** Whether a resolver answers over UDP, whatever it says. Returns why not. */
+/** Whether a resolver answers over UDP with anything. Returns the reason if not. */
 export function resolveName(address: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = createSocket(familyOf(address) === 6 ? 'udp6' : 'udp4')
-    // Connected, it hears of a refusal, too.
+    // A connected socket receives refusals too.
     const send = () => socket.send(query)
     const again = setInterval(send, queryEveryMs)
     const timer = setTimeout(() => done(`no answer within ${answerMs / 1000} s`), answerMs)

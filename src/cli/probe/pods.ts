@@ -33,7 +33,6 @@ export interface Step {
   readonly outcome: 'ok' | 'failed' | 'skipped'
   readonly detail?: string
   readonly known?: KnownCause
-  /** Milliseconds. */
   readonly ms?: number
 }
 
@@ -59,7 +58,6 @@ export interface Trial {
   readonly report: (step: Step) => void
 }
 
-/** Whether a list maps host ports. */
 export function mapsPorts({ network }: Pick<Runtime, 'network'>): boolean {
   return network.plugins.some(({ capabilities }) => capabilities?.['portMappings'] === true)
 }
@@ -120,7 +118,6 @@ export async function callStep(
   }
 }
 
-/** Milliseconds from now on, in tenths. */
 export function stopwatch(): () => number {
   const start = performance.now()
   return () => Math.round((performance.now() - start) * 10) / 10

@@ -11,7 +11,7 @@ import { type Pod, type Step, stopwatch, type Target, type Trial } from './pods.
 
 export type Family = 4 | 6
 
-/** How an address is asked: by a port that answers or refuses, by ping, or as a resolver. */
+/** How an address is asked: a port that answers or refuses, a ping, or a query to a resolver. */
 export type Way = { readonly port: number } | 'ping' | 'resolver'
 
 /** One probe. Without `from` and `netns` the node asks. `source`: the address that has to arrive. */
@@ -60,12 +60,10 @@ export function hostPortProbes(address: string, port: number, to: Pod, askers: r
   })
 }
 
-/** The first address of a family that a pod has. */
 export function addressOf({ ips }: Pod, family: Family): string | undefined {
   return ips.map(({ address }) => bareAddress(address)).find((address) => familyOf(address) === family)
 }
 
-/** A step that was not tried. */
 export function skipped(what: string, target: Target, detail: string): Step {
   return { what, target, outcome: 'skipped', detail }
 }
@@ -84,7 +82,7 @@ export async function tried(trial: Trial, probe: Probe): Promise<Step> {
   return { what, target, outcome: 'failed', detail: failure, ms, ...(known === undefined ? {} : { known }) }
 }
 
-/** A listener of ours is to be heard; of others an answer is enough. */
+/** A listener of ours is heard; for any other address an answer is enough. */
 async function failureOf(trial: Trial, { from, netns, to, address, way, source }: Probe): Promise<string | undefined> {
   const inside = netns ?? from?.attachment.netns
   const isHeard = to !== undefined || source !== undefined
@@ -101,18 +99,17 @@ async function failureOf(trial: Trial, { from, netns, to, address, way, source }
   return `the far side saw ${heard || 'nothing'} instead of ${source}`
 }
 
-/** Three, since the first may wait for a neighbour; an answer ends it (ping(8)). */
+/** Up to three pings, since the first may wait for a neighbour; the first answer ends them (ping(8)). */
 export function pingArgs(address: string): readonly string[] {
   return ['-n', '-q', '-c', '1', '-w', '4', address]
 }
 
-/** Whether the pod knows the gateway's MAC: a firewall of the node may drop all that is for the node itself. */
+/** Whether the pod knows the gateway's MAC: a firewall of the node may drop all packets to the node itself. */
 async function isNeighbour(trial: Trial, { attachment }: Pod, address: string): Promise<boolean> {
   const { stdout } = await runIn(trial, attachment.netns, ['ip', '-j', 'neigh', 'show', address])
   return readDocuments(stdout).some(({ lladdr }) => typeof lladdr === 'string')
 }
 
-/** Runs a command in a network namespace. */
 export async function runIn({ runtime }: Pick<Trial, 'runtime'>, netns: string, command: readonly string[]) {
   return await runtime.run({ file: 'nsenter', args: [`--net=${netns}`, '--', ...command] })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle try`: starts this program again in network, mount and pid namespaces of its own. When that
-// process ends, however it ends, the kernel removes everything that was made in them.
+// `trestle try`: starts this program again in new network, mount and pid namespaces. When that process ends, the kernel
+// removes everything that was made in them.
 
 import { spawn } from 'node:child_process'
 import { existsSync, rmdirSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { requireRoot, thisProgram } from '../shell/self.ts'
 import type { InsideInput } from './inside.ts'
 import { delegateState } from './lab.ts'
 
-/** Two families, host ports, and what a pod network turns on. */
+/** Two families, host ports, and the defaults of a pod network. */
 const defaultNetwork = JSON.stringify({
   cniVersion: '1.1.0',
   name: 'try',
@@ -103,7 +103,7 @@ function removeEmpty(directory: string): void {
   try {
     rmdirSync(directory)
   } catch {
-    // Somebody else has put something there meanwhile: then it is theirs.
+    // Another process has put a file there meanwhile: the directory stays.
   }
 }
 

@@ -27,7 +27,7 @@ import { addRouteBack, hasIpv6, openLab, outside, type Uplink, uplinkApartFrom }
 import { whatIsLeft } from './orphans.ts'
 import { openReport } from './report.ts'
 
-/** What the outer process decides. */
+/** The outer process's decisions. */
 export interface InsideInput {
   readonly network: NetworkList
   readonly cniPath: string
@@ -35,13 +35,11 @@ export interface InsideInput {
   readonly hasColour: boolean
 }
 
-/** One command of `try` itself, or one CNI call, may take this long. */
 const stepTimeoutMs = 30_000
 
 /** A port of the node that nothing else has: the node is private. */
 const hostPort = 18081
 
-/** Runs a command with a fresh deadline. */
 const bounded: Run = (command) => runnerUntil({ endsAtMs: nowMs() + stepTimeoutMs })(command)
 
 /** Tries the network that standard input describes. Returns the exit code; 3 when the lab cannot be made. */
@@ -98,7 +96,7 @@ function namesOf({ plugins }: NetworkList): readonly string[] {
   return ipam?.type === 'static' ? podNames.slice(0, 1) : podNames
 }
 
-/** Whether the interface is up and has a carrier: all there is to see without addresses. */
+/** Whether the interface is up and has a carrier: the only check without addresses. */
 async function linkStep(trial: Trial, { label, attachment }: Pod): Promise<void> {
   const { netns, ifName } = attachment
   const about = { what: `${label}: ${ifName} is up`, target: 'link' } as const
@@ -152,7 +150,7 @@ async function reachSteps(trial: Trial, uplink: Uplink): Promise<void> {
   }
 }
 
-/** Within a node a pod's address arrives as it is. */
+/** Within a node a pod's address is not translated. */
 function withSource(probes: readonly Probe[], from: Pod): readonly Probe[] {
   return probes.map((probe) => {
     const source = addressOf(from, familyOf(probe.address))
@@ -160,7 +158,7 @@ function withSource(probes: readonly Probe[], from: Pod): readonly Probe[] {
   })
 }
 
-/** The first address of each family: masqueraded where the configuration says so, else the pod's own. */
+/** The first address of each family: masqueraded if the configuration says so, else the pod's own. */
 async function outsideSteps(trial: Trial, pod: Pod, uplink: Uplink): Promise<void> {
   const { run, network } = trial.runtime
   const isMasqueraded = network.plugins.some(

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The private network of `try`: this process's namespace plays the node, one more plays what is behind
-// its uplink, and one each the pods. All of it goes with the mount and pid namespaces of the process.
+// The private network of `try`: this process's namespace plays the node, a second one plays the outside behind its
+// uplink. Both end with the mount and pid namespaces of the process.
 
 import { existsSync, mkdirSync } from 'node:fs'
 import { familyOf, overlaps, parseCidr } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { Run } from '../../system/process/runner.ts'
 
-/** The outside's name as a namespace. */
 export const outside = 'outside'
 
 /** Where upstream plugins keep reservations and results. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `try` must not find after DEL: links, state, or rules of its pods. What the network's
-// attachments share stays by design: the bridge and the base of the nft table.
+// Leftovers that `try` must not find after DEL: links, state, or rules of its pods. The bridge and the base of the nft
+// table stay by design.
 
 import { bareAddress } from '../../cni/model/address.ts'
 import { listArguments } from '../../compile/nft.ts'
@@ -13,7 +13,6 @@ import { must } from './lab.ts'
 const stateRoot = '/run/trestle/networks'
 const perPod = ['attachments', 'addresses', 'pending']
 
-/** What is left of the pods, in words. */
 export async function whatIsLeft(trial: Trial): Promise<readonly string[]> {
   return [...(await linksLeft(trial)), ...stateLeft(), ...(await rulesLeft(trial))]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `try` prints: a line for each step as it comes with its outcome first, or all of them at the end as JSON.
+// The output of `try`: a line for each step with its outcome first, or all steps at the end as JSON.
 
 import { isErrorId } from '../../cni/model/error-code.ts'
 import { diagnosisOf } from '../explain/recognise.ts'
@@ -11,7 +11,7 @@ import { type Output, print } from '../shell/output.ts'
 const statuses = { ok: 'ok', failed: 'fail', skipped: 'skip' } as const
 const symbols = { ok: 'ok  ', failed: 'FAIL', skipped: 'skip' } as const
 
-/** A step, its line break included; what is not ok has its detail and its cure below. */
+/** A step, its line break included; a failed or skipped step has its detail and its cure below. */
 export function stepText(step: Step, hasColour: boolean): string {
   const { what, outcome, detail = '' } = step
   const hint = hintOf(step)
