@@ -4,6 +4,7 @@
 import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Diagnosis, diagnoses } from '../../catalogue/diagnosis.ts'
+import { defined } from '../../cni/model/defined.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { restore } from '../../commands/verbs/restore.ts'
 import { type SweepRequest, sweep } from '../gc/gc.ts'
@@ -113,22 +114,12 @@ function runtimeOf(values: Input['values']) {
 
 function lookOptions(values: Input['values'], progress: Progress) {
   const text = (name: string) => values[name] as string | undefined
-  const [confDir, binDir, endpoint, logFile, pod] = [
-    text('config-dir'),
-    text('bin-dir'),
-    text('runtime-endpoint'),
-    text('log'),
-    text('pod'),
-  ]
+  const named = { confDir: text('config-dir'), endpoint: text('runtime-endpoint'), logFile: text('log') }
   return {
     progress,
     isRuntimeAsked: values['no-runtime'] !== true,
-    ...(confDir === undefined ? {} : { confDir }),
-    ...(binDir === undefined ? {} : { binDirs: binDir.split(':') }),
-    ...(endpoint === undefined ? {} : { endpoint }),
-    ...(logFile === undefined ? {} : { logFile }),
     isProbed: values['probe'] === true,
-    ...(pod === undefined ? {} : { pod }),
+    ...defined({ ...named, pod: text('pod'), binDirs: text('bin-dir')?.split(':') }),
   }
 }
 

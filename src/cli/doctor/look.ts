@@ -66,52 +66,27 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const [specs, live] = await look.at('network', () => recorded(context), [[], []])
   const networks = podNetworks({ networks: specs, records: live, configurations, host })
   const plugins = configurations.flatMap((each) => each.plugins)
+  // A container may see the node's links, and never has its state.
+  const isStateSeen = hasState() || (why === undefined && hasOwnLinks(host))
   return {
     nowMs,
     networks,
     runtimes,
     configurations,
     agents: lookAtAgents(plugins),
-    readiness: await look.at(
-      'host',
-      asRoot(() => eachOf(configurations, (each) => lookAtReadiness(context, each))),
-      [],
-    ),
+    readiness:
+      (await look.asRoot('host', () => eachOf(configurations, (each) => lookAtReadiness(context, each)))) ?? [],
     pools: await look.at('addresses', () => configurations.flatMap((each) => lookAtPools(each, listed)), []),
     ...defined({
       kernel: await look.at('kernel', () => lookAtKernel(run, { host, networks, records: live }), undefined),
-      // A container may see the node's links, and never has its state.
-      state:
-        hasState() || (why === undefined && hasOwnLinks(host))
-          ? await look.at(
-              ['network', 'addresses', 'ports'],
-              asRoot(() => stateOf(context, listed, look)),
-              undefined,
-            )
-          : undefined,
-      firewalls: await look.at(
-        'firewall',
-        asRoot(() => lookAtFirewalls(run, { specs, networks })),
-        undefined,
-      ),
+      state: isStateSeen
+        ? await look.asRoot(['network', 'addresses', 'ports'], () => stateOf(context, listed, look))
+        : undefined,
+      firewalls: await look.asRoot('firewall', () => lookAtFirewalls(run, { specs, networks })),
       limits: await look.at('limits', async () => lookAtLimits(await neighbours(run)), undefined),
       log: await look.at('log', () => logged(run, nowMs, options.logFile), undefined),
-      pod:
-        options.pod === undefined
-          ? undefined
-          : await look.at(
-              'network',
-              asRoot(() => pod(context, options)),
-              undefined,
-            ),
-      probe:
-        options.isProbed === true
-          ? await look.at(
-              'probe',
-              asRoot(() => probed(configurations)),
-              undefined,
-            )
-          : undefined,
+      pod: options.pod === undefined ? undefined : await look.asRoot('network', () => pod(context, options)),
+      probe: options.isProbed === true ? await look.asRoot('probe', () => probed(configurations)) : undefined,
     }),
     notLooked: [...look.notLooked, ...podsOfOthers()],
   }
@@ -159,15 +134,10 @@ function openLook(progress: Progress) {
       return otherwise
     }
   }
-  return { at, notLooked: notLooked as readonly NotLooked[], add: (each: NotLooked) => notLooked.push(each) }
-}
-
-/** Rules, namespaces and state are visible to root only. */
-function asRoot<T>(body: () => Promise<T>): () => Promise<T> {
-  return async () => {
-    if (!isRoot()) throw new Error(needsRoot)
-    return await body()
-  }
+  /** Rules, namespaces and state are visible to root only. */
+  const asRoot = async <T>(group: Group | Groups, body: () => Promise<T>): Promise<T | undefined> =>
+    await at(group, isRoot() ? body : () => Promise.reject(new Error(needsRoot)), undefined)
+  return { at, asRoot, notLooked: notLooked as readonly NotLooked[], add: (each: NotLooked) => notLooked.push(each) }
 }
 
 const isRoot = () => process.geteuid?.() === 0
