@@ -8,7 +8,7 @@ import type { RuleEnd } from '../../compile/rule-matches.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
 import { overlapOf } from '../lint/semantics.ts'
-import type { Finding } from '../shell/findings.ts'
+import type { Finding, Found } from '../shell/findings.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'
 import { isPlainCommand } from './judge-kernel.ts'
 import { findingOf } from './shared.ts'
@@ -34,13 +34,8 @@ function judgeOne(firewall: FirewallFacts, network: PodNetwork, areAcceptsMissin
     const share = rule.act === 'drop' && !rule.isUnconditional ? droppedShare(rule, network) : 'none'
     if (share !== 'none') found.push(dropFinding(firewall, share === 'some' ? asNarrow(rule) : rule, network))
   }
-  const isTailOpen = network.accepts || !firewall.endsInDrop
-  if (isTailOpen || areAcceptsMissing || !isOfFamily(firewall, network)) return found
-  const what = whatOf(firewall, network)
-  const message = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
-  const run = acceptCommands(firewall, network)
-  const more = run === undefined ? {} : { run }
-  return [...found, findingOf({ id: 'firewall-drops', on: `network ${network.name}`, message, ...more })]
+  if (network.accepts || !firewall.endsInDrop || areAcceptsMissing) return found
+  return [...found, ...tail(firewall, network, { id: 'firewall-drops', run: acceptCommands(firewall, network) })]
 }
 
 /** The share of the pods' packets that a rule matches. `some`: packets with a further property. */
@@ -67,15 +62,13 @@ function dropFinding({ base }: FirewallFacts, rule: Rule, { name }: PodNetwork):
   const place = { ...base, chain: rule.chain }
   const [on, message] = [`network ${name}`, `${placeText(place)}: ${rule.text}`]
   if (rule.matches.isNarrow) return findingOf({ id: 'firewall-drops-some', on, message })
-  const line = ruleRemovalLine(place, rule)
-  const run = isPlainCommand(line) ? { run: line } : {}
-  return findingOf({ id: 'firewall-drops', on, message, cure: 'remove the rule, or let it spare the pods', ...run })
+  const run = plainCommands([ruleRemovalLine(place, rule)])
+  return findingOf({ id: 'firewall-drops', on, message, cure: 'remove the rule, or let it spare the pods', run })
 }
 
 /** Commands that accept the pods' packets, their answers, and packets that the node translated for them. */
 function acceptCommands(firewall: FirewallFacts, network: PodNetwork): string | undefined {
-  const lines = seenBy(firewall, network).flatMap((subnet) => subnetAcceptLines(firewall.base, subnet))
-  return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
+  return plainCommands(seenBy(firewall, network).flatMap((subnet) => subnetAcceptLines(firewall.base, subnet)))
 }
 
 function isOfFamily(firewall: FirewallFacts, network: PodNetwork): boolean {
@@ -144,7 +137,7 @@ function judgeEntry(firewall: FirewallFacts, network: PodNetwork): readonly Find
     const share = shareOf(rule, network)
     if (rule.isUnconditional && rule.act === 'drop') {
       if (isReturned(firewall, at)) isChosen = true
-      else return [...found, ...tail(firewall, network, isChosen)]
+      else return [...found, ...unaccepted(firewall, network, isChosen)]
     } else if (share !== 'none' && decides(rule, 'end')) {
       return found
     } else if (share !== 'none' && decides(rule, 'accept')) {
@@ -156,7 +149,7 @@ function judgeEntry(firewall: FirewallFacts, network: PodNetwork): readonly Find
       isChosen = true
     }
   }
-  return firewall.endsInDrop ? [...found, ...tail(firewall, network, isChosen)] : found
+  return firewall.endsInDrop ? [...found, ...unaccepted(firewall, network, isChosen)] : found
 }
 
 function decides({ act, isUnconditional }: Rule, how: 'accept' | 'end'): boolean {
@@ -192,14 +185,21 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
 }
 
 /** The finding about a chain that drops unmatched packets. */
-function tail(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): readonly Finding[] {
+function tail(firewall: FirewallFacts, network: PodNetwork, about: Pick<Found, 'id' | 'run'>): readonly Finding[] {
   if (!isOfFamily(firewall, network)) return []
-  const on = `network ${network.name}`
   const what = whatOf(firewall, network)
-  const drops = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
-  const run = inputAcceptCommands(firewall, network)
-  const more = run === undefined ? {} : { run }
-  return [findingOf({ id: isChosen ? 'node-firewall' : 'firewall-drops', on, message: drops, ...more })]
+  const message = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
+  return [findingOf({ on: `network ${network.name}`, message, ...about })]
+}
+
+function unaccepted(firewall: FirewallFacts, network: PodNetwork, isChosen: boolean): readonly Finding[] {
+  const id = isChosen ? 'node-firewall' : 'firewall-drops'
+  return tail(firewall, network, { id, run: inputAcceptCommands(firewall, network) })
+}
+
+/** Commands to paste; undefined if a name in them means more to a shell. */
+function plainCommands(lines: readonly string[]): string | undefined {
+  return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
 }
 
 /**
@@ -209,6 +209,5 @@ function inputAcceptCommands({ base }: FirewallFacts, { subnets, links }: PodNet
   const shared = links.filter((name) => !isPodLinkName(name))
   const ranges = subnets.filter((subnet) => familiesOf(base).includes(familyOf(subnet)))
   const from = shared.length > 0 ? shared : ranges
-  const lines = from.map((each) => inputAcceptLine(base, each))
-  return lines.length > 0 && lines.every(isPlainCommand) ? lines.join('\n') : undefined
+  return plainCommands(from.map((each) => inputAcceptLine(base, each)))
 }

@@ -32,7 +32,7 @@ function otherBridges(networks: readonly PodNetwork[]): readonly Finding[] {
     const needed = `network ${name} needs an address of ${subnets.join(' and ')} on it`
     const message = `${bridge} has ${addresses.join(' and ')}, and ${needed}`
     const run = `ip link delete ${shellWord(bridge)}`
-    return [findingOf({ id: 'bridge-other-address', on: bridge, message, ...(hasPorts ? {} : { run }) })]
+    return [findingOf({ id: 'bridge-other-address', on: bridge, message, run: hasPorts ? undefined : run })]
   })
 }
 

@@ -134,9 +134,13 @@ function judgeLimits({ limits = [], readiness }: NodeFacts): readonly Finding[] 
     .map((limit) => {
       const { what, on, used, most } = limit
       const severity = used >= most ? 'error' : 'warning'
-      const run = raiseCommand(limit)
-      const more = run === undefined ? {} : { run }
-      return findingOf({ id: limitChecks[what], on, message: `${what}: ${used} of ${most} in use`, severity, ...more })
+      return findingOf({
+        id: limitChecks[what],
+        on,
+        message: `${what}: ${used} of ${most} in use`,
+        severity,
+        run: raiseCommand(limit),
+      })
     })
 }
 

@@ -2,7 +2,7 @@
 // The pod networks of this node: networks in state, and networks of the used configuration.
 
 import { lookUp } from '../../cni/json/json-keys.ts'
-import { familyOf, firstOf, formatAddress, formatCidr, networkOf, next, parseCidr } from '../../cni/model/address.ts'
+import { familyOf, firstOf, formatAddress, next, parseCidr } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
 import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
 import type { CallContext } from '../../commands/call/context.ts'
@@ -16,8 +16,9 @@ import { acceptedOf } from '../../plan/rules/host-accept.ts'
 import { networkFiles } from '../../system/files/state.ts'
 import { upstreamAddresses, upstreamLeases } from '../../system/ipam/upstream-leases.ts'
 import { takenAddresses } from '../../system/store/addresses.ts'
+import { bridgeOf } from '../lint/directory-findings.ts'
 import { readOwn } from '../lint/own-plugin.ts'
-import { overlapOf, subnetsOf } from '../lint/semantics.ts'
+import { canonical, overlapOf, subnetsOf } from '../lint/semantics.ts'
 import { asOwn } from '../node/own-type.ts'
 import type { ConfigurationFacts, PluginFacts, PodNetwork, PoolFacts, ReadinessFacts } from './facts.ts'
 
@@ -60,7 +61,7 @@ function ofConfiguration(
   const [main] = plugins
   if (main === undefined) return []
   const subnets = plugins.flatMap(({ conf }) => subnetsOf({ conf, steps: [], index: 0 }))
-  const links = bridgeOf(main)
+  const links = bridgesOf(main)
   const isThere = links.some((name) => {
     const addresses = host.links.get(name)?.addresses.flatMap(canonical) ?? []
     return overlapOf(subnets, addresses) !== undefined
@@ -80,18 +81,9 @@ function otherBridge({ type, conf }: PluginFacts, host: ObservedNamespace, links
   return { name, addresses, hasPorts: [...host.links.values()].some(({ master }) => master === name) }
 }
 
-function bridgeOf({ type, conf, isOwn }: PluginFacts): readonly string[] {
-  const delegate = lookUp(conf, 'delegate')
-  const holder = type === 'flannel' && typeof delegate === 'object' && delegate !== null ? delegate : conf
-  const name = lookUp(holder as Readonly<Record<string, unknown>>, 'bridge')
-  const hasBridge =
-    type === 'bridge' || type === 'flannel' || (isOwn && (lookUp(conf, 'mode') ?? 'bridge') === 'bridge')
-  return hasBridge ? [typeof name === 'string' && name !== '' ? name : 'cni0'] : []
-}
-
-function canonical(cidr: string): readonly string[] {
-  const parsed = parseCidr(cidr)
-  return parsed === undefined ? [] : [formatCidr(networkOf(parsed))]
+function bridgesOf({ type, conf, isOwn }: PluginFacts): readonly string[] {
+  const isBridge = ['bridge', 'flannel'].includes(type) || (isOwn && (lookUp(conf, 'mode') ?? 'bridge') === 'bridge')
+  return isBridge ? [bridgeOf(conf) ?? 'cni0'] : []
 }
 
 /** A likely pod address of the range: the third, behind the gateway. */

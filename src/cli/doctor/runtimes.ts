@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtimes of the node: their directories, and their view of the network.
 
-import { existsSync, readlinkSync, statfsSync } from 'node:fs'
+import { existsSync, readlinkSync } from 'node:fs'
 import { linkIfThere } from '../../system/files/if-there.ts'
+import { isOverlay } from '../lint/directory-findings.ts'
 import { askSocket } from '../node/ask-runtime.ts'
 import { processesOf } from '../node/processes.ts'
 import { defaultBinDir, defaultConfDir } from '../node/runtime-settings.ts'
@@ -91,9 +92,6 @@ function networkNamespaceOf(pid: number | 'self'): string {
 /** The pid namespace that the kernel starts with (include/linux/proc_ns.h, PROC_PID_INIT_INO). */
 const firstPidNamespace = 'pid:[4026531836]'
 
-/** statfs(2). */
-const OVERLAYFS_MAGIC = 0x794c7630
-
 const nodePrograms = ['containerd', 'crio', 'cri-dockerd', 'dockerd', 'kubelet', 'k3s', 'k3s-server', 'k3s-agent']
 
 /** Groups that need the node's processes and files: all but a probe. */
@@ -114,12 +112,4 @@ export function containerReason(env: Readonly<Record<string, string | undefined>
 function isMarked(env: Readonly<Record<string, string | undefined>>): boolean {
   const isNamed = Boolean(env['KUBERNETES_SERVICE_HOST'] || env['container'])
   return isNamed || existsSync('/run/.containerenv') || (existsSync('/.dockerenv') && isOverlay('/'))
-}
-
-function isOverlay(path: string): boolean {
-  try {
-    return statfsSync(path).type === OVERLAYFS_MAGIC
-  } catch {
-    return false
-  }
 }

@@ -257,10 +257,19 @@ export function bridgeOf(conf: Readonly<Record<string, unknown>>): string | unde
 /** statfs(2): on an overlay the inode of a watch differs from the inode of stat(2). */
 const OVERLAYFS_MAGIC = 0x794c7630
 
+/** Whether a directory is on an overlay; false if it does not exist. */
+export function isOverlay(path: string): boolean {
+  try {
+    return statfsSync(path).type === OVERLAYFS_MAGIC
+  } catch {
+    return false
+  }
+}
+
 /** The pids of containerds that watch another directory. Empty if that is unknown. */
 export function notWatching(directory: string): readonly number[] {
   try {
-    if (statfsSync(directory).type === OVERLAYFS_MAGIC) return []
+    if (isOverlay(directory)) return []
     const { ino } = statSync(directory, { bigint: true })
     const isElsewhere = (pid: number) => {
       const watched = watchedInodes(pid)

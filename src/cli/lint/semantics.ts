@@ -163,10 +163,13 @@ export function subnetsOf({ conf }: PluginEntry): readonly string[] {
   const sets: unknown[] = Array.isArray(ipam['ranges']) ? ipam['ranges'].flat() : []
   const ranges = [ipam, ...sets].flatMap((range) => (isObject(range) ? [range['subnet']] : []))
   const short = Array.isArray(conf['podcidr']) ? conf['podcidr'] : [conf['podcidr']]
-  return [...short, ...ranges].flatMap((text: unknown) => {
-    const cidr = typeof text === 'string' ? parseCidr(text) : undefined
-    return cidr === undefined ? [] : [formatCidr(networkOf(cidr))]
-  })
+  return [...short, ...ranges].flatMap(canonical)
+}
+
+/** A subnet in canonical text; nothing for any other value. */
+export function canonical(text: unknown): readonly string[] {
+  const cidr = typeof text === 'string' ? parseCidr(text) : undefined
+  return cidr === undefined ? [] : [formatCidr(networkOf(cidr))]
 }
 
 /** The first pair of subnets that overlap. */
