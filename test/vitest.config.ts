@@ -40,6 +40,8 @@ const faults = {
   test: { ...alike, fileParallelism: true, maxWorkers: 3, globalSetup: ['test/support/faults/fault-table.ts'] },
 }
 
+const kernels = serial('kernels')
+
 export default defineConfig({
   root,
   test: {
@@ -60,6 +62,16 @@ export default defineConfig({
       serial('netns'),
       serial('e2e'),
       faults,
+      // Run by scripts/in-kernel.sh: what this machine's kernel may lack.
+      {
+        ...kernels,
+        test: {
+          ...kernels.test,
+          include: [...kernels.test.include, 'test/netns/interface/vlan.test.ts'],
+          testTimeout: 900_000,
+          setupFiles: ['test/kernels/warm.ts'],
+        },
+      },
     ],
   },
 })

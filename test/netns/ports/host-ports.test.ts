@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host ports with real sockets: from everywhere they can be asked, over TCP and UDP, both families,
-// with and without a host address, on a bridge and routed. SCTP is asked only where the kernel has it.
+// with and without a host address, on a bridge and routed. SCTP: test/kernels/sctp.test.ts.
 
-import { spawn } from 'node:child_process'
-import { execaSync } from 'execa'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { answer, ask, askOnce, describeTarget, filterBridged, targetsAt } from '../../support/ask.ts'
 import { expectSilent } from '../../support/outcome.ts'
@@ -13,7 +11,6 @@ import { openUplinkedHost, type UplinkedHost } from '../../support/traffic/uplin
 
 const dual = { podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }
 const node = [outside.node4, outside.node6]
-const hasSctp = execaSync('grep', ['-q', '^SCTP ', '/proc/net/protocols'], { reject: false }).exitCode === 0
 
 /** One mapping for TCP and UDP, for each host address; undefined: any. */
 function mappings(hostPort: number, hostIps: readonly (string | undefined)[]) {
@@ -114,14 +111,4 @@ describe.each([
       expect(host.run('nft', ['list', 'map', 'inet', 'trestle', map]).stdout).not.toContain('elements')
     }
   })
-})
-
-it.skipIf(!hasSctp)(`SCTP answers too${hasSctp ? '' : ' (skipped: this kernel has no SCTP)'}`, async () => {
-  const sctp = { hostPort: 8082, containerPort: 80, protocol: 'sctp' }
-  const pod = attach(host, netConf({ runtimeConfig: { portMappings: [sctp] } }))
-  const words = [`--net=${pod.netns}`, '--', 'socat', 'SCTP-LISTEN:80,reuseaddr,fork', 'EXEC:hostname']
-  const server = spawn('nsenter', words, { stdio: 'ignore' })
-  host.atClose(() => server.kill('SIGKILL'))
-  const said = () => host.inPod(host.internet, 'socat', ['-T10', '-u', `SCTP:${outside.node4}:8082`, '-']).stdout
-  await vi.waitFor(() => expect(said()).not.toBe(''), { timeout: 30_000, interval: 300 })
 })
