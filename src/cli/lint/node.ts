@@ -8,7 +8,8 @@ import { isObject } from '../../cni/json/json-object.ts'
 import type { NetConf } from '../../cni/model/net-conf.ts'
 import { openContext } from '../../commands/call/context.ts'
 import { readDocuments, readLinks } from '../../compile/read-ip.ts'
-import { describeOverlap, rangeOverlaps } from '../../plan/ipam/range-overlap.ts'
+import { describeOverlap } from '../../plan/ipam/overlap-error.ts'
+import { rangeOverlaps } from '../../plan/ipam/range-overlap.ts'
 import type { ObservedNamespace } from '../../plan/model/observed.ts'
 import { gatewaySide } from '../../plan/modes/build-spec.ts'
 import { gatewayModes } from '../../plan/modes/modes.ts'
@@ -49,7 +50,7 @@ export function rangesInUse(entry: PluginEntry, conf: NetConf, host: ObservedNam
   const isPool = conf.ipam.kind === 'pool' && gatewayModes.includes(conf.mode)
   if (host === undefined || conf.allowOverlap || !isPool) return []
   const written = subnetsOf(entry)
-  const found = rangeOverlaps({ network: gatewaySide(conf, []), host, others: [] })
+  const found = rangeOverlaps({ network: gatewaySide(conf, []), others: [], pods: [] }, host)
   const key = entry.conf['ipam'] === undefined ? 'podcidr' : 'ipam'
   return found
     .filter(({ range }) => written.includes(range))

@@ -78,7 +78,7 @@ function assumed(facts: AddFacts, run: OtherRun, finds: Finds): Learnt | undefin
   switch (run.what) {
     case 'ranges':
     case 'ranges of addresses':
-      return { ranges: { excluded: [], mayOverlap: true } }
+      return { ranges: { excluded: [], abandoned: [] } }
     case 'master':
       return { master: assumedMaster(facts) }
     case 'routing tables':
@@ -124,6 +124,7 @@ function shared(facts: AddFacts): NetworkFacts {
     networks: networksOf(facts),
     made: network === undefined ? [] : [network],
     attachments: spec === undefined ? [] : [spec],
+    pods: [],
     host: isBridged ? undefined : emptyNamespace,
     cluster: undefined,
     links: new Set(),

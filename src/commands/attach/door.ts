@@ -32,6 +32,7 @@ import { machineLock } from '../call/machine-lock.ts'
 import { healBeforeAdd } from '../recover/heal.ts'
 import { reclaimOrphans } from '../recover/orphan-reservations.ts'
 import { reclaimDead } from '../teardown/teardown.ts'
+import { holderElsewhere } from './address-elsewhere.ts'
 import { lookAround } from './chained-look.ts'
 import { waitForDad } from './duplicate-addresses.ts'
 import { reservePortsOf } from './intent.ts'
@@ -163,8 +164,10 @@ async function leaseOf(
     await reclaimOrphans(context, { network: key.network, isMain: key.role === 'main' })
   }
   const ipam = conf.ipam.kind === 'pool' ? withExcluded(conf.ipam, excluded) : conf.ipam
-  const request = { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim }
-  return await ownLease({ ...request, names: isHealed ? namesIn : names })
+  const now = isHealed ? namesIn : names
+  const elsewhere = holderElsewhere(context, { conf, files, names: now })
+  const request = { conf: { ...conf, ipam }, files, intentFile: pendingFile(files, key), reclaim, elsewhere }
+  return await ownLease({ ...request, names: now })
 }
 
 async function lookAtMaster({ run }: CallContext, name = ''): Promise<Master> {

@@ -2,7 +2,7 @@
 // What orders look at and write of everything that attachments share. The machine's lock is held, but for the networks.
 
 import { isDeepStrictEqual } from 'node:util'
-import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
+import type { AttachmentSpec } from '../../plan/model/attachment.ts'
 import { isPodLinkName } from '../../plan/model/names.ts'
 import { emptyNamespace, type ObservedNamespace } from '../../plan/model/observed.ts'
 import { forwardingKey } from '../../plan/modes/network.ts'
@@ -97,7 +97,7 @@ export function lookAtKnown(files: NetworkFiles, bridge: string | undefined): Kn
 async function lookAtNetworkState(
   context: CallContext,
   files: NetworkFiles,
-  { network, unlessMade, spec }: Extract<LookRun, { what: 'host' }>,
+  { network, unlessMade, abandoned, spec }: Extract<LookRun, { what: 'host' }>,
 ): Promise<NetworkFacts> {
   const known = lookAtKnown(files, network.bridge?.name)
   const isMade = unlessMade && isDeepStrictEqual(known.network, network) && isInPlace(network, known)
@@ -107,14 +107,15 @@ async function lookAtNetworkState(
     ...state,
     isMade,
     before: knownNetwork(files),
-    host: isMade ? undefined : await lookAtBridge(context, network, state.attachments),
+    host: isMade ? undefined : await lookAtBridge(context, { network, abandoned }, state.attachments),
   }
 }
 
 function networkState(context: CallContext) {
+  const networks = allNetworks()
   return {
-    networks: allNetworks(),
-    ...liveAndMade(context),
+    networks,
+    ...liveAndMade(context, networks),
     cluster: readCluster(),
     links: new Set(linkNames()),
     sysctls: observeSysctls([forwardingKey(4), forwardingKey(6)]),
@@ -122,14 +123,15 @@ function networkState(context: CallContext) {
 }
 
 /**
- * The host's links, or undefined where there is nothing to look at: no bridge, and nothing that was on it, or may have
- * been.
+ * The host's links, or undefined where there is nothing to look at: no bridge, nothing that was on it, or may have
+ * been, and no other one that is to make room.
  */
 async function lookAtBridge(
   context: CallContext,
-  { bridge }: NetworkSpec,
+  { network: { bridge }, abandoned }: Pick<Extract<LookRun, { what: 'host' }>, 'network' | 'abandoned'>,
   attachments: readonly AttachmentSpec[],
 ): Promise<ObservedNamespace | undefined> {
+  if (abandoned.length > 0) return await observeHost(context.run)
   if (bridge === undefined) return emptyNamespace
   const others = attachments.filter(({ port }) => port?.bridge !== bridge.name).map(({ host }) => host?.name)
   const mayBePort = (name: string) => isPodLinkName(name) && !others.includes(name)

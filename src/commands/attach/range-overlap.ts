@@ -1,41 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at what other interfaces have of a network's ranges: when it is set up, before an address is given out. One
-// process, one more for an error; an ADD of a network that is set up with these ranges looks at nothing.
+// Looks at what the host and other pods have of a network's ranges: when it is set up, before an address is given out.
+// One process, one more for an error; an ADD of a network that is set up with these ranges looks at nothing.
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
+import { describeOverlap, linksToKeep, overlapError } from '../../plan/ipam/overlap-error.ts'
 import {
-  addressesInRanges,
-  describeOverlap,
+  emptyInTheWay,
+  excludedAddresses,
   type GatewaySide,
-  judgeOverlaps,
-  linksToKeep,
-  overlapError,
+  judgeRanges,
   wasSetUp,
 } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentKey, NetworkSpec } from '../../plan/model/attachment.ts'
+import { bridgeMac } from '../../plan/model/names.ts'
 import type { Ranges } from '../../plan/order/facts.ts'
+import { networkFiles } from '../../system/files/state.ts'
 import { observeHost } from '../../system/kernel/observe.ts'
+import { machineId } from '../../system/process/process-identity.ts'
 import { allNetworks } from '../../system/store/records.ts'
 import type { CallContext } from '../call/context.ts'
+import { placedPods } from '../call/in-use.ts'
+import { removeEmpty } from '../teardown/remove-network.ts'
 
 /**
  * What the network's ranges meet on the host. `key`: the call's attachment; `known`: the network as it was set up.
- * Throws CniError 110 for an overlap; a network with pods is only warned of on stderr.
+ * Throws CniError 110 for an overlap; of one that live pods of the network have already stderr tells.
  */
 export async function requireApart(
   context: CallContext,
-  conf: Pick<NetConf, 'allowOverlap'>,
+  conf: Pick<NetConf, 'allowOverlap' | 'ipam'>,
   about: { readonly key: AttachmentKey; readonly network: GatewaySide; readonly known: NetworkSpec | undefined },
 ): Promise<Ranges> {
   const { key, network, known } = about
-  if (wasSetUp(network, known)) return { excluded: known?.excluded ?? [], mayOverlap: true }
+  if (wasSetUp(network, known)) return { excluded: known?.excluded ?? [], abandoned: [] }
   const host = await observeHost(context.run)
-  const others = allNetworks().filter(({ name }) => name !== network.name)
-  const { found, isLive, refused } = judgeOverlaps({ network, host, others, key, allowOverlap: conf.allowOverlap })
+  const question = await askedOf(context, network)
+  const gateways = conf.ipam.kind === 'pool' ? conf.ipam.rangeSets.flat().map(({ gateway }) => gateway) : []
+  const excluded = excludedAddresses(question, host, gateways)
+  if (conf.allowOverlap) return { excluded, abandoned: [] }
+  const ownMac = (bridge: string) => bridgeMac(bridge, machineId())
+  const { tolerated, refused, abandoned } = judgeRanges(question, key, { host, known, ownMac })
   if (refused !== undefined) {
     const { routes } = await observeHost(context.run, [], ['0.0.0.0/0', '::/0'])
     throw overlapError(network.name, { overlaps: refused, kept: linksToKeep({ links: host.links, routes }) })
   }
-  for (const each of found) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may lose their way\n`)
-  return { excluded: addressesInRanges({ network, host }), mayOverlap: conf.allowOverlap || isLive }
+  for (const each of tolerated) process.stderr.write(`trestle: ${describeOverlap(each)}: pods may be unreachable\n`)
+  return { excluded, abandoned }
+}
+
+/** A routed network without a pod in the way is taken back: its next ADD sets it up again, if it can. */
+async function askedOf(context: CallContext, network: GatewaySide) {
+  const networks = allNetworks()
+  const pods = placedPods(context, networks)
+  const others = networks.filter(({ name }) => name !== network.name)
+  const empty = emptyInTheWay({ network, others, pods })
+  for (const name of empty) await removeEmpty(context, networkFiles(name))
+  return {
+    network,
+    pods,
+    others: empty.length > 0 ? allNetworks().filter(({ name }) => name !== network.name) : others,
+  }
 }

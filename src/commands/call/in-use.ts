@@ -2,11 +2,14 @@
 // What of state is in use now: the attachments of this boot, and what those need that were made before a
 // change of their network's configuration.
 
+import { isSetUpThere, type PlacedPod, placedPod } from '../../plan/ipam/range-overlap.ts'
 import type { AttachmentSpec, NetworkSpec } from '../../plan/model/attachment.ts'
 import { type AttachmentRecord, sameKey } from '../../plan/model/record.ts'
 import { earlierNetworks } from '../../plan/recovery/earlier-networks.ts'
 import { hostStateOf } from '../../system/kernel/host-namespace.ts'
-import { allNetworks, allRecords } from '../../system/store/records.ts'
+import { linkNames } from '../../system/kernel/kernel-files.ts'
+import { isWriterGone } from '../../system/process/process-identity.ts'
+import { allNetworks, allRecords, type StoredRecord } from '../../system/store/records.ts'
 import type { CallContext } from './context.ts'
 
 /**
@@ -40,10 +43,37 @@ export function earlierInUse(context: CallContext, current: readonly NetworkSpec
   return earlierNetworks(current, networksOf(liveRecords(context)))
 }
 
-/** Live attachments, and the networks as they were made with them, newest first: of one look at all records. */
-export function liveAndMade(context: CallContext) {
-  const live = liveRecords(context)
-  return { attachments: live.flatMap(({ spec }) => spec ?? []), made: networksOf(live) }
+/**
+ * Live attachments, the networks as they were made with them, newest first, and their pods on the host: of one look at
+ * all records. `networks`: all, as they are set up.
+ */
+export function liveAndMade(context: CallContext, networks: readonly NetworkSpec[]) {
+  const stored = allRecords()
+  const live = liveOf(context, stored)
+  return {
+    attachments: live.flatMap(({ spec }) => spec ?? []),
+    made: networksOf(live),
+    pods: podsOf(context, stored, networks),
+  }
+}
+
+/** The pods of this host by their records: those whose link is there, and those that an ADD is about to make. */
+export function placedPods(context: CallContext, networks: readonly NetworkSpec[]): readonly PlacedPod[] {
+  return podsOf(context, allRecords(), networks)
+}
+
+function podsOf(
+  { identity }: CallContext,
+  stored: readonly StoredRecord[],
+  networks: readonly NetworkSpec[],
+): readonly PlacedPod[] {
+  const links = new Set(linkNames())
+  return stored.flatMap(({ record, isPending }) => {
+    const pod = hostStateOf(record.writer, identity) === 'here' ? placedPod(record, !isPending) : undefined
+    if (pod === undefined) return []
+    const isAboutToBe = isPending && isSetUpThere(pod, networks) && !isWriterGone(record)
+    return links.has(pod.link) || isAboutToBe ? [pod] : []
+  })
 }
 
 function networksOf(records: readonly AttachmentRecord[]): readonly NetworkSpec[] {
@@ -51,8 +81,12 @@ function networksOf(records: readonly AttachmentRecord[]): readonly NetworkSpec[
   return newest.flatMap(({ spec, network }) => (spec !== undefined && network !== undefined ? [network] : []))
 }
 
-function liveRecords({ identity }: CallContext): AttachmentRecord[] {
-  return allRecords().flatMap(({ record }) =>
+function liveRecords(context: CallContext): readonly AttachmentRecord[] {
+  return liveOf(context, allRecords())
+}
+
+function liveOf({ identity }: CallContext, stored: readonly StoredRecord[]): readonly AttachmentRecord[] {
+  return stored.flatMap(({ record }) =>
     record.pendingCleanup === undefined && hostStateOf(record.writer, identity) === 'here' ? [record] : [],
   )
 }

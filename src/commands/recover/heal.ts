@@ -26,7 +26,6 @@ import { isReserved, reservationHolder } from '../../system/store/reservations.t
 import { attachmentLock } from '../call/attachment-lock.ts'
 import { type CallContext, contextOfLooks } from '../call/context.ts'
 import { withoutSpec } from '../call/record-without-spec.ts'
-import { reserveNeighbours } from './neighbours.ts'
 import { hostLinkPattern, rediscover, type Search } from './rediscover.ts'
 import { reserveFor } from './reserve.ts'
 
@@ -65,7 +64,6 @@ export async function healBeforeAdd(context: CallContext, reserving: Reserving):
   const hasMissingRecords = isFirst || hasFewerRecords(links, hasMissingReservations ? namesIn : names)
   if (!hasMissingRecords && !hasMissingReservations) return false
   await heal(contextOfLooks(context), hasMissingRecords ? { remembered: conf } : { links: [] })
-  if (isFirst) reserveNeighbours(context, conf)
   return true
 }
 
@@ -103,7 +101,10 @@ function countHostLinks(names: NamesIn): number {
  */
 function hasFewerRecords(links: number, names: NamesIn): boolean {
   if (links === 0) return false
-  const records = networkDirectories().flatMap((each) => [...names(each.pending), ...names(each.attachments)])
+  const records = networkDirectories(undefined, names).flatMap((each) => [
+    ...names(each.pending),
+    ...names(each.attachments),
+  ])
   return links >= records.filter((name) => isOwner(name) && !name.endsWith(':ipam')).length
 }
 

@@ -3,31 +3,33 @@
 // itself, on what files tell.
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
-import { type GatewaySide, judgeOverlaps, overlapError, wasSetUp } from '../../plan/ipam/range-overlap.ts'
+import { overlapError } from '../../plan/ipam/overlap-error.ts'
+import { emptyInTheWay, judgeRanges, wasSetUp } from '../../plan/ipam/range-overlap.ts'
 import { agreeOnAddresses } from '../../plan/link/bridge-addresses.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../../plan/model/names.ts'
 import type { AddressedLinks } from '../../plan/model/observed.ts'
 import { buildNetworkSpec, gatewaySide } from '../../plan/modes/build-spec.ts'
-import { requireApart } from '../../plan/order/set-up.ts'
+import { bridgeOf } from '../../plan/modes/modes.ts'
 import { linksInFiles } from '../../system/kernel/links-in-files.ts'
 import { machineId } from '../../system/process/process-identity.ts'
 import { allNetworks } from '../../system/store/records.ts'
+import type { CallContext } from '../call/context.ts'
+import { placedPods } from '../call/in-use.ts'
 
 /**
  * Throws CniError 110 for a range of the configuration that overlaps one of the host's, 108 for a bridge with another
  * address. Nothing is looked at of a network that was set up like this, nor where the addresses come with the ADD
  * (another IPAM plugin, `static`, ranges of the runtime). `known`: as it was set up.
  */
-export function requireRoom(conf: NetConf, known: NetworkSpec | undefined): void {
+export function requireRoom(context: CallContext, conf: NetConf, known: NetworkSpec | undefined): void {
   if (conf.role !== 'main' || conf.ipam.kind !== 'pool') return
-  const network = gatewaySide(conf, [])
-  const isApart = wasSetUp(network, known)
-  if (isApart && network.bridge?.name === known?.bridge?.name) return
+  const isApart = wasSetUp(gatewaySide(conf, []), known)
+  if (isApart && bridgeOf(conf) === known?.bridge?.name) return
   const host = linksInFiles()
   if (host === undefined) return
   const others = allNetworks().filter(({ name }) => name !== conf.name)
-  if (!isApart) requireOwnRanges(conf, network, { host, others })
+  if (!isApart && !conf.allowOverlap) requireOwnRanges(context, conf, { host, others, known })
   requireOwnBridge(conf, { host, others })
 }
 
@@ -36,12 +38,21 @@ interface Around {
   readonly others: readonly NetworkSpec[]
 }
 
-function requireOwnRanges({ name, allowOverlap }: NetConf, network: GatewaySide, { host, others }: Around): void {
+/** A routed network without a pod makes room when the ADD comes. */
+function requireOwnRanges(
+  context: CallContext,
+  conf: NetConf,
+  { host, others, known }: Around & { readonly known: NetworkSpec | undefined },
+): void {
+  const { name } = conf
   const key = { network: name, containerId: '', ifName: '', role: 'main' } as const
-  const { isLive, refused } = judgeOverlaps({ network, host, others, key, allowOverlap })
+  const [network, pods] = [gatewaySide(conf, []), placedPods(context, others)]
+  const empty = emptyInTheWay({ network, others, pods })
+  const inTheWay = others.filter((other) => !empty.includes(other.name))
+  const ownMac = (bridge: string) => bridgeMac(bridge, machineId())
+  const { refused } = judgeRanges({ network, others: inTheWay, pods }, key, { host, known, ownMac })
   // Which links have a default route is not known here: none is to be removed.
   if (refused !== undefined) throw overlapError(name, { overlaps: refused, kept: new Set(host.links.keys()) })
-  if (!allowOverlap && !isLive) requireApart(network, others, new Set(host.links.keys()))
 }
 
 /** Ports of a network without state are the ADD's to rediscover: whose the addresses are is not known before. */

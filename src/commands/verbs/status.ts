@@ -7,7 +7,7 @@ import { hasIpv6 } from '../../cni/config/config-mtu.ts'
 import { CniError } from '../../cni/model/error.ts'
 import { CniCode, type ErrorId } from '../../cni/model/error-code.ts'
 import type { Invocation } from '../../cni/model/invocation.ts'
-import type { NetConf, PoolIpam } from '../../cni/model/net-conf.ts'
+import type { NetConf, PoolIpam, Range } from '../../cni/model/net-conf.ts'
 import { capacity, countedOf, describeSet } from '../../plan/ipam/allocate.ts'
 import { withExcluded } from '../../plan/ipam/range-overlap.ts'
 import { bridgeOf, masterOf, modeOf } from '../../plan/modes/modes.ts'
@@ -25,6 +25,7 @@ import type { Deadline } from '../../system/process/runner.ts'
 import { isOnPath } from '../../system/process/tools.ts'
 import { holderOf, takenAddresses } from '../../system/store/addresses.ts'
 import { readNetwork } from '../../system/store/records.ts'
+import { holderElsewhere } from '../attach/address-elsewhere.ts'
 import type { CallContext } from '../call/context.ts'
 import { isOldFile } from '../recover/orphan-reservations.ts'
 import { isDead } from '../teardown/teardown.ts'
@@ -65,7 +66,7 @@ async function requireReady(context: CallContext, call: Invocation, conf: NetCon
   requireTools(conf)
   const files = networkFiles(conf.name)
   const known = conf.role === 'main' ? readNetwork(files) : undefined
-  saying('not-ready-network', () => requireRoom(conf, known))
+  saying('not-ready-network', () => requireRoom(context, conf, known))
   if (conf.ipam.kind === 'pool') {
     const excluded = known?.excluded ?? []
     requireFreeAddress(context, files, { conf, ipam: withExcluded(conf.ipam, excluded) })
@@ -156,9 +157,11 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
   // An adopted pod's address is in both.
   const taken = [...new Set([...takenAddresses(files, ipam.cooldownS), ...upstreamAddresses(ipam.dataDir, conf.name)])]
   for (const set of ipam.rangeSets) {
-    const inSet = countedOf(set, ipam.exclude, taken)
+    const own = countedOf(set, ipam.exclude, taken)
     const total = capacity(set, ipam.exclude)
-    if (BigInt(inSet.length) < total || inSet.some((address) => isReclaimable(context, files, { address, conf })))
+    const inSet =
+      BigInt(own.length) < total ? [...own, ...inSetElsewhere(context, files, { conf, ipam, own, set })] : own
+    if (BigInt(inSet.length) < total || own.some((address) => isReclaimable(context, files, { address, conf })))
       continue
     throw notReady(
       'not-ready-pool',
@@ -167,6 +170,21 @@ function requireFreeAddress(context: CallContext, files: NetworkFiles, pool: { c
         `${files.addresses} says by whom`,
     )
   }
+}
+
+/** Addresses of the set that live pods of other networks have, where with those none may be free. */
+function inSetElsewhere(
+  context: CallContext,
+  files: NetworkFiles,
+  { conf, ipam, own, set }: { conf: NetConf; ipam: PoolIpam; own: readonly string[]; set: readonly Range[] },
+): readonly string[] {
+  const { exclude } = ipam
+  const others = networkDirectories().filter(({ directory }) => directory !== files.directory)
+  const names = new Set(others.flatMap(({ addresses }) => namesIn(addresses)).filter((name) => !own.includes(name)))
+  const theirs = countedOf(set, exclude, names)
+  if (BigInt(own.length + theirs.length) < capacity(set, exclude)) return []
+  const holder = holderElsewhere(context, { conf, files, names: namesIn })
+  return theirs.filter((address) => holder(address) !== undefined)
 }
 
 /**

@@ -205,9 +205,9 @@ export interface NetworkSpec {
   readonly hostAccept?: string
   /** The same for routed pods, which have no bridge: their subnets. */
   readonly acceptSubnets?: readonly string[]
-  /** The ranges of routed pods: their gateway is on the host. Those of a bridge are its addresses. */
+  /** The gateways of routed pods, with their ranges' prefix length. Those of a bridge are its addresses. */
   readonly ranges?: readonly string[]
-  /** Addresses in the ranges that other interfaces have, as the setup found them: no pod gets one. */
+  /** Addresses in the ranges that others have (range-overlap.ts), as the setup found them: no pod gets one. */
   readonly excluded?: readonly string[]
   /** New connections to the pods' subnets `to`, from those and from `from`. Absent in what release 0.1 wrote. */
   readonly acceptNew?: { readonly to: readonly string[]; readonly from: readonly string[] } | 'none'

@@ -82,7 +82,8 @@ export function buildNetworkSpec(conf: NetConf, ips: readonly PodAddress[], surr
  * pod with host ports brings hairpin for all.
  */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
-  if (old === undefined) return now
+  // Of pods in another place the records tell (recovery/earlier-networks.ts): their gateways are no matter of this one.
+  if (old === undefined || old.bridge?.name !== now.bridge?.name) return now
   const { ranges } = now
   const hairpin = now.hairpin ?? old.hairpin
   if (namesSubnets) return { ...now, ...(hairpin && { hairpin }) }

@@ -26,7 +26,7 @@ import { ingressPolicyOf } from '../rules/isolation.ts'
 import { masqueradeSpec } from '../rules/masquerade.ts'
 import type { Decided, ModeRoom, OwnParts, Routes } from './mode.ts'
 import { interfacePodOps } from './pod-ops.ts'
-import { familiesOf, subnetsOf } from './subnets.ts'
+import { familiesOf, gatewaysOf, subnetsOf } from './subnets.ts'
 import { bridgeKeys } from './unread-keys.ts'
 import { markOp, vethOps } from './veth.ts'
 
@@ -45,12 +45,13 @@ function partsOf({ key, conf, ips, given }: Decided): OwnParts {
 /** Without a bridge, what packets to the pods come by is each pod's own: subnets stand for it. */
 function routedNetwork(conf: NetConf, ips: readonly PodAddress[]): NetworkSpec {
   const subnets = subnetsOf(conf, ips)
+  const ranges = gatewaysOf(conf, ips)
   return {
     name: conf.name,
     forwarding: familiesOf(subnets),
     ...defined({ masquerade: masqueradeSpec(conf, subnets) }),
     ...acceptOf(conf, { acceptSubnets: subnets }, subnets),
-    ...(subnets.length > 0 ? { ranges: subnets } : {}),
+    ...(ranges.length > 0 ? { ranges } : {}),
     removeWhenEmpty: conf.removeWhenEmpty,
   }
 }
@@ -145,7 +146,7 @@ export const ptp: ModeRoom = {
     bridgeOf: () => undefined,
     masterOf: () => undefined,
     partsOf,
-    gatewaySide: (conf, ips) => ({ name: conf.name, ranges: subnetsOf(conf, ips) }),
+    gatewaySide: (conf, ips) => ({ name: conf.name, ranges: gatewaysOf(conf, ips) }),
     networkOf: routedNetwork,
   },
 }

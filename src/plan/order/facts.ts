@@ -3,6 +3,7 @@
 // earlier one.
 
 import type { NetConf } from '../../cni/model/net-conf.ts'
+import type { PlacedPod } from '../ipam/range-overlap.ts'
 import type { AttachmentKey, AttachmentSpec, NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import type { Lease } from '../model/lease.ts'
@@ -13,10 +14,10 @@ import type { FlowSelections } from '../recovery/orphan-flows.ts'
 import type { Cluster } from '../rules/cluster-elements.ts'
 import type { PlanRun } from './stage.ts'
 
-/** What the network's ranges meet on the host. `mayOverlap`: the administrator wants it, or pods live with it. */
+/** What the network's ranges meet on the host. `abandoned`: links of bridges that make room for them. */
 export interface Ranges {
   readonly excluded: readonly string[]
-  readonly mayOverlap: boolean
+  readonly abandoned: readonly string[]
 }
 
 /** State of the network, and what files tell of what it shares. `forwarding`: the families that are forwarded. */
@@ -36,6 +37,8 @@ export interface NetworkFacts {
   readonly networks: readonly NetworkSpec[]
   readonly made: readonly NetworkSpec[]
   readonly attachments: readonly AttachmentSpec[]
+  /** Those of them whose link is there, and where. */
+  readonly pods: readonly PlacedPod[]
   readonly host: ObservedNamespace | undefined
   readonly cluster: Cluster | undefined
   readonly links: ReadonlySet<string>

@@ -62,7 +62,8 @@ export function nextOfInterface(facts: AddFacts): Step {
 /** Of many first ADDs one sets the network up. Where that did not do, or was cut short, state tells nothing. */
 function lookAtNetworkState(facts: AddFacts): Plan {
   const isFirstLook = ran(facts, 'usual') === undefined && ran(facts, 'set up') === undefined
-  return lookAtHost(wantedNetwork(facts), { unlessMade: isFirstLook, spec: specOf(facts) })
+  const { abandoned = [] } = facts.learnt.ranges ?? {}
+  return lookAtHost(wantedNetwork(facts), { unlessMade: isFirstLook, spec: specOf(facts), abandoned })
 }
 
 /** Whether the interface is there, made without its addresses. */
@@ -188,7 +189,9 @@ function settingOf(facts: AddFacts): SetUp {
     network: wantedNetwork(facts),
     namesSubnets: facts.conf.ipam.kind === 'pool',
     own: ownStillMissing(facts),
-    mayOverlap: facts.conf.ipam.kind !== 'pool' && isUsual(facts) ? true : facts.learnt.ranges?.mayOverlap !== false,
+    mayOverlap: facts.conf.allowOverlap,
+    key: facts.key,
+    abandoned: facts.learnt.ranges?.abandoned ?? [],
   }
 }
 

@@ -4,9 +4,10 @@
 // (docs/design.md, "ADD").
 
 import { difference } from '../difference/difference.ts'
-import { type GatewaySide, networkOverlaps, overlapError } from '../ipam/range-overlap.ts'
+import { overlapError } from '../ipam/overlap-error.ts'
+import { isAbandoned, judgePlaces, wasSetUp } from '../ipam/range-overlap.ts'
 import { agreeOnAddresses } from '../link/bridge-addresses.ts'
-import type { AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
+import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
 import type { Port } from '../modes/bridge.ts'
@@ -28,8 +29,12 @@ export interface SetUp {
   readonly own: readonly Op[]
   /** What the configuration says of a port, for pods of which that is not known. */
   readonly port?: BridgePort
-  /** The ranges are those of a network that is there, or may overlap others'. */
+  /** The ranges may overlap others': nothing is compared. */
   readonly mayOverlap: boolean
+  /** The call's attachment. */
+  readonly key?: AttachmentKey
+  /** Links of bridges that make room, where nobody uses them still. */
+  readonly abandoned?: readonly string[]
 }
 
 type SetUpFacts = Pick<AddFacts, 'learnt' | 'runs' | 'machineId'>
@@ -38,17 +43,17 @@ type SetUpFacts = Pick<AddFacts, 'learnt' | 'runs' | 'machineId'>
 interface HostLook {
   readonly unlessMade?: boolean
   readonly spec?: AttachmentSpec
+  readonly abandoned?: readonly string[]
 }
 
 /** The look that a set-up begins with. */
-export function lookAtHost(network: NetworkSpec, { unlessMade = false, spec }: HostLook): Plan {
+export function lookAtHost(network: NetworkSpec, { unlessMade = false, spec, abandoned = [] }: HostLook): Plan {
+  const run = { kind: 'look', what: 'host', network, unlessMade, abandoned, ...(spec && { spec }) } as const
   return {
     id: 'look at the host',
     because: `set up what the attachments of network ${network.name} share`,
     lock: 'machine',
-    stages: [
-      { id: 'host', run: { kind: 'look', what: 'host', network, unlessMade, ...(spec && { spec }) }, after: [] },
-    ],
+    stages: [{ id: 'host', run, after: [] }],
   }
 }
 
@@ -61,7 +66,7 @@ export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
   if (shared === undefined) return lookAtHost(setting.network, {})
   const network = asFound(mergeNetworks(shared.before, setting.network, setting.namesSubnets), shared)
   const others = shared.networks.filter(({ name }) => name !== network.name)
-  if (!setting.mayOverlap) requireApart(network, others, shared.links)
+  if (!setting.mayOverlap) requireApart({ network, others, shared }, setting.key)
   const links = bridgeOps(network, [...portsThere(shared), ...unpluggedPorts(network.name, shared, setting.port)])
   // VLANs of ports are looked at where there are any.
   const looksAtVlans = shared.host !== undefined && links.some(({ kind }) => kind === 'vlan.add')
@@ -72,7 +77,8 @@ export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
   const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac })
   const missing = host === undefined ? links : difference(links, { host, ...seen }).map(({ op }) => op)
   const settings = network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
-  return settingUp({ network, others, shared }, [...corrections, ...missing, ...settings], setting.own)
+  const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], facts.machineId)
+  return settingUp({ network, others, shared }, [...removals, ...corrections, ...missing, ...settings], setting.own)
 }
 
 interface Around {
@@ -192,10 +198,28 @@ function asFound(network: NetworkSpec, { host }: NetworkFacts): NetworkSpec {
     : { ...network, bridge: { ...bridge, mac: link.mac, mtu: link.mtu } }
 }
 
-/** Another first ADD may have set up a network in the way since the ranges were looked at. */
-export function requireApart(network: GatewaySide, others: readonly NetworkSpec[], there: ReadonlySet<string>): void {
-  const [first, ...more] = networkOverlaps(network, others).filter(({ link }) => there.has(link))
-  if (first !== undefined) throw overlapError(network.name, { overlaps: [first, ...more], kept: new Set() })
+/** Another ADD may have set up a network in the way since the ranges were looked at, or this one with another file. */
+function requireApart({ network, others, shared }: Around, key: AttachmentKey | undefined): void {
+  if (wasSetUp(network, shared.before)) return
+  const { refused } = judgePlaces({ network, others, pods: shared.pods }, key, shared.links)
+  if (refused !== undefined) throw overlapError(network.name, { overlaps: refused, kept: new Set() })
+}
+
+/** Bridges in the way of the ranges, with their VLAN gateways, that nobody has begun to use since the look. */
+function removalsOf({ others, shared }: Around, abandoned: readonly string[], machineId: string): readonly Op[] {
+  const { host, before, pods } = shared
+  if (host === undefined) return []
+  const sight = { host, known: before, ownMac: (bridge: string) => bridgeMac(bridge, machineId) }
+  const isStill = (link: string) => {
+    const bridge = before?.bridge?.gateway?.name === link ? before.bridge.name : link
+    return host.links.has(link) && isAbandoned(bridge, { others, pods }, sight)
+  }
+  return abandoned.filter(isStill).map((dev) => ({
+    in: 'host',
+    kind: 'link.del',
+    dev,
+    why: `remove ${dev}, which has the range and no pod`,
+  }))
 }
 
 /** The order of a set-up by itself, for attachments that are there. The result is the network as it is then. */

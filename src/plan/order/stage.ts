@@ -41,12 +41,13 @@ export type LookRun =
   | { readonly kind: 'look'; readonly what: 'orphan link' | 'queues'; readonly dev: string }
   | { readonly kind: 'look'; readonly what: 'routing tables'; readonly families: readonly (4 | 6)[] }
   | { readonly kind: 'look'; readonly what: 'ranges of addresses'; readonly network: NetworkSpec }
-  /** `unlessMade`: nothing is looked at where the network was set up meanwhile. */
+  /** `unlessMade`: nothing is looked at where the network was set up meanwhile. `abandoned`: links that are to go. */
   | {
       readonly kind: 'look'
       readonly what: 'host'
       readonly network: NetworkSpec
       readonly unlessMade: boolean
+      readonly abandoned: readonly string[]
       readonly spec?: AttachmentSpec
     }
 

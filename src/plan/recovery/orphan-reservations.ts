@@ -3,7 +3,6 @@
 // may still use stays and is reported.
 
 import { bareAddress } from '../../cni/model/address.ts'
-import type { AttachmentKey, HostPort, PodAddress } from '../model/attachment.ts'
 import { networkDirName } from '../model/names.ts'
 import type { AttachmentRecord } from '../model/record.ts'
 import { reservationName } from '../rules/host-ports.ts'
@@ -12,13 +11,6 @@ import { reservationName } from '../rules/host-ports.ts'
 export interface Reservation {
   readonly network?: string
   readonly name: string
-}
-
-/** What an attachment has that is reserved. */
-export interface Reserving {
-  readonly key: AttachmentKey
-  readonly ips: readonly PodAddress[]
-  readonly ports: readonly HostPort[]
 }
 
 /** What is known of a reservation. */
@@ -72,16 +64,12 @@ export function judgeReservation(facts: ReservationFacts): ReservationVerdict {
     : say('keep', 'younger than five minutes')
 }
 
-/** The names under which an attachment has addresses and host ports reserved. */
-export function reservationsOf({ key, ips, ports }: Reserving): readonly Reservation[] {
-  const network = networkDirName(key.network)
-  const addresses = ips.map(({ address }) => ({ network, name: bareAddress(address) }))
-  return [...addresses, ...ports.map((port) => ({ name: reservationName(port) }))]
-}
-
-/** The same of a record; an intent record tells nothing. */
+/** The names under which an attachment has addresses and host ports reserved; an intent record tells nothing. */
 export function recordReservations({ key, spec }: AttachmentRecord): readonly Reservation[] {
-  return spec === undefined ? [] : reservationsOf({ key, ips: spec.ips, ports: spec.hostPorts?.ports ?? [] })
+  if (spec === undefined) return []
+  const network = networkDirName(key.network)
+  const addresses = spec.ips.map(({ address }) => ({ network, name: bareAddress(address) }))
+  return [...addresses, ...(spec.hostPorts?.ports ?? []).map((port) => ({ name: reservationName(port) }))]
 }
 
 /** A reservation in words. */

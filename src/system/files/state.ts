@@ -28,7 +28,7 @@ import { accessSync, constants, lstatSync, readlinkSync, renameSync, type Stats,
 import { dirname } from 'node:path'
 import { CniError, oneLine } from '../../cni/model/error.ts'
 import { networkDirName } from '../../plan/model/names.ts'
-import { makeDirectory, namesIn } from './files.ts'
+import { makeDirectory, type NamesIn, namesIn } from './files.ts'
 
 /** The state directory; moved by an environment variable in tests only. */
 export function stateRoot(): string {
@@ -74,9 +74,9 @@ export function chainedFiles(files: NetworkFiles): NetworkFiles {
   return { ...files, network: `${files.directory}/chained.json` }
 }
 
-/** The directories of all networks with state. */
-export function networkDirectories(root = stateRoot()): readonly NetworkFiles[] {
-  return namesIn(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
+/** The directories of all networks with state. `names`: where they have been looked at. */
+export function networkDirectories(root = stateRoot(), names: NamesIn = namesIn): readonly NetworkFiles[] {
+  return names(`${root}/networks`).map((name) => networkFilesAt(`${root}/networks/${name}`))
 }
 
 /**

@@ -15,17 +15,25 @@ import { staticLease } from '../../plan/ipam/static.ts'
 import type { PodAddress } from '../../plan/model/attachment.ts'
 import type { Lease } from '../../plan/model/lease.ts'
 import { noLease } from '../../plan/model/lease.ts'
-import { describeHolder } from '../../plan/model/record.ts'
+import { type AttachmentRecord, describeHolder } from '../../plan/model/record.ts'
 import { type NamesIn, namesIn, readText } from '../files/files.ts'
 import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
-import { holderOf, lastGiven, reserveAddress, takenAddresses, writeLastGiven } from '../store/addresses.ts'
+import {
+  holderOf,
+  lastGiven,
+  reserveAddress,
+  takenAddresses,
+  withdrawAddress,
+  writeLastGiven,
+} from '../store/addresses.ts'
 import { delegate, printed } from './delegate.ts'
 import { upstreamAddresses, upstreamLastGiven } from './upstream-leases.ts'
 
 /**
  * Who asks for a lease. `reclaim` frees what dead attachments hold; others may do so at the same time. `names`: where
- * addresses have been looked at. One that was taken since is passed over.
+ * addresses have been looked at. One that was taken since is passed over. `elsewhere`: the pod of another network that
+ * has an address, asked once it is reserved here: of two that reserve it at once, one at least sees the other.
  */
 export interface LeaseRequest {
   readonly conf: NetConf
@@ -33,6 +41,7 @@ export interface LeaseRequest {
   readonly intentFile: string
   readonly reclaim: () => Promise<void>
   readonly names: NamesIn
+  readonly elsewhere: (address: string) => AttachmentRecord | undefined
 }
 
 /** Addresses from our own pool or from the configuration; none for layer 2 and for a delegated plugin. */
@@ -112,7 +121,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
       taken = takenNow(request, ipam)
       continue
     }
-    if (reserveAddress(files, request.intentFile, chosen.address)) {
+    if (reserveHere(request, chosen.address)) {
       writeLastGiven(files, set.index, chosen.address)
       return chosen
     }
@@ -120,17 +129,25 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
   }
 }
 
+/** Whether the address is reserved now; it is not where a pod of another network has it. */
+function reserveHere({ files, intentFile, elsewhere }: LeaseRequest, address: string): boolean {
+  if (!reserveAddress(files, intentFile, address)) return false
+  if (elsewhere(address) === undefined) return true
+  withdrawAddress(files, address)
+  return false
+}
+
 function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {
   return { directory: request.files.addresses, used, exclude: ipam.exclude, theirs: theirsOf(request, ipam) }
 }
 
 async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Chosen): Promise<Chosen> {
-  const { files, intentFile } = request
+  const { files, elsewhere } = request
   const isTheirs = upstreamAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
-  if (!isTheirs && reserveAddress(files, intentFile, chosen.address)) return chosen
+  if (!isTheirs && reserveHere(request, chosen.address)) return chosen
   if (!isTheirs) await request.reclaim()
-  if (!isTheirs && reserveAddress(files, intentFile, chosen.address)) return chosen
-  const holder = holderOf(files, chosen.address)
+  if (!isTheirs && reserveHere(request, chosen.address)) return chosen
+  const holder = holderOf(files, chosen.address) ?? elsewhere(chosen.address)
   const pod = isTheirs ? `the pod in ${dataDirOf(request.conf)}/${request.conf.name}/${chosen.address}` : undefined
   throw requestTaken(set, chosen.address, holder ? describeHolder(holder) : pod)
 }

@@ -22,6 +22,11 @@ export function reserveAddress(files: NetworkFiles, intentFile: string, address:
   return linkOnce(intentFile, `${files.addresses}/${address}`)
 }
 
+/** Takes back what this call has reserved a moment ago. */
+export function withdrawAddress(files: NetworkFiles, address: string): void {
+  rmSync(`${files.addresses}/${address}`, { force: true })
+}
+
 /** The intent record behind a reservation; undefined when there is none or it cannot be read. */
 export function holderOf(files: NetworkFiles, address: string): AttachmentRecord | undefined {
   return reservationHolder({ network: directoryNameOf(files), name: address })

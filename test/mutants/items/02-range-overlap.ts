@@ -6,12 +6,34 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'the first ADD of a network with an overlap only warns',
     file: 'src/plan/ipam/range-overlap.ts',
-    find: 'refused: first === undefined || isLive ?',
-    replace: 'refused: first === undefined || !isLive ?',
+    find: 'found.filter((each) => !isHad(each))',
+    replace: 'found.filter((each) => !isHad(each) && had.length > 0)',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/ipam/range-overlap.test.ts',
       test: 'is refused before anything is made',
+    },
+  },
+  {
+    name: 'a network with a live pod takes any range',
+    file: 'src/plan/ipam/range-overlap.ts',
+    find: 'shared !== undefined && had.some(',
+    replace: 'had.length > 0 || had.some(',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/ipam/range-live-pods.test.ts',
+      test: 'is refused a new range that an interface or another network has',
+    },
+  },
+  {
+    name: 'an address of another network is given out again',
+    file: 'src/system/ipam/ipam.ts',
+    find: 'if (elsewhere(address) === undefined) return true',
+    replace: 'if (elsewhere(address) === undefined || true) return true',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/ipam/range-live-pods.test.ts',
+      test: 'of two networks with one range, or of a renamed one',
     },
   },
   {

@@ -17,8 +17,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'a request may have an address of upstream’s pods',
     file: 'src/system/ipam/ipam.ts',
-    find: 'if (!isTheirs && reserveAddress(files, intentFile, chosen.address)) return chosen\n  if (!isTheirs) await',
-    replace: 'if (reserveAddress(files, intentFile, chosen.address)) return chosen\n  if (!isTheirs) await',
+    find: 'if (!isTheirs && reserveHere(request, chosen.address)) return chosen\n  if (!isTheirs) await',
+    replace: 'if (reserveHere(request, chosen.address)) return chosen\n  if (!isTheirs) await',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/ipam/upstream-leases.test.ts',

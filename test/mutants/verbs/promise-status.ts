@@ -6,8 +6,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'addresses of dead pods count as used',
     file: 'src/commands/verbs/status.ts',
-    find: '|| inSet.some(',
-    replace: '|| inSet.slice(0, 0).some(',
+    find: '|| own.some(',
+    replace: '|| own.slice(0, 0).some(',
     caughtBy: {
       project: 'netns',
       file: 'test/netns/ipam/pool.test.ts',

@@ -81,13 +81,13 @@ it('another name: the pool is a new one, and gives out no address that a live po
   ]
   const renamed = { ...before, runtimeConfig: {}, name: 'renamed' }
   const young = attach(host, renamed, { id: 'young' })
-  expect(new Set([old, mapped, young].map(({ address }) => address)).size).toBe(3)
-  // As containerd sends it: with the configuration of now. It releases the address for the new network.
+  // An entry under the old name that is still there, as beside a second runtime.
+  const late = attach(host, { ...before, runtimeConfig: {} }, { id: 'late' })
+  expect(new Set([old, mapped, young, late].map(({ address }) => address)).size).toBe(4)
+  // As containerd sends it: with the configuration of now.
   expectSilent(later(host, 'DEL', { conf: renamed, pod: old }))
   host.removePod(old.netns)
-  const { stdout } = command('gc', '--no-runtime')
-  expect(stdout).toContain(`address ${mapped.address} of network renamed`)
-  expect(stdout).not.toContain(`address ${old.address} of network renamed`)
+  expect(command('gc', '--no-runtime').stdout).not.toContain('address')
   expectSilent(later(host, 'CHECK', { conf: before, pod: mapped }))
   expect(attach(host, renamed, { id: 'later' }).address).not.toBe(mapped.address)
 })

@@ -2,7 +2,7 @@
 // What is said of a range that an interface has: which links are told to be removed.
 
 import { expect, it } from 'vitest'
-import { linksToKeep, overlapError } from '../../../../src/plan/ipam/range-overlap.ts'
+import { linksToKeep, overlapError } from '../../../../src/plan/ipam/overlap-error.ts'
 import type { ObservedLink, ObservedRoute } from '../../../../src/plan/model/observed.ts'
 
 const link = (name: string, kind?: string) => [name, { name, ...(kind === undefined ? {} : { kind }) }] as const
@@ -18,7 +18,7 @@ it.each([
   ['up0', false],
   ['br9', true],
 ])('the removal of %s is offered: %s', (name, isOffered) => {
-  const overlap = { range: '10.1.0.0/24', link: name, address: '10.1.0.9/24' }
+  const overlap = { kind: 'link', range: '10.1.0.0/24', link: name, address: '10.1.0.9/24' } as const
   const { details } = overlapError('pods', { overlaps: [overlap], kept: linksToKeep({ links, routes }) })
   const offer = isOffered ? ` remove ${name} if it is left over,` : ''
   expect(details).toContain(`use another range,${offer} or set "allowOverlap": true`)

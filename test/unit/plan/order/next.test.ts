@@ -40,6 +40,7 @@ const host: NetworkFacts = {
   networks: [],
   made: [],
   attachments: [],
+  pods: [],
   host: emptyNamespace,
   cluster: undefined,
   links: new Set(),

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// A configuration that is edited while pods live: a range, a bridge or a mode that would give one address or one gateway
+// to two places is refused (110) by name. What nobody uses any more makes room in the same ADD.
+
+import { rmSync } from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { expectNothingLeft } from '../../support/allowance.ts'
+import { type Host, openHost, snapshot } from '../../support/host.ts'
+import { answer, installIpam } from '../../support/ipam-plugin.ts'
+import { expectError, expectSilent, runLine } from '../../support/outcome.ts'
+import { addressesOf, attach, ipamConf, later, netConf, onHostJson, type Pod } from '../../support/traffic/pods.ts'
+import { pings } from '../../support/traffic/traffic.ts'
+
+let host: Host
+beforeEach(() => {
+  host = openHost()
+})
+afterEach(() => host.close())
+
+/** An interface of the node, up, with these addresses. */
+function plug(name: string, ...cidrs: readonly string[]): void {
+  runLine(host, `ip link add ${name} type veth peer name ${name}-peer`)
+  for (const cidr of cidrs) runLine(host, `ip addr add ${cidr} dev ${name}${cidr.includes(':') ? ' nodad' : ''}`)
+  for (const dev of [name, `${name}-peer`]) runLine(host, `ip link set ${dev} up`)
+}
+
+const refusedAdd = (conf: object, message: string | RegExp) => {
+  const netns = host.pod('refused')
+  const before = snapshot(host)
+  expectError(host.cni('ADD', conf, { id: 'refused', netns }), 110, message)
+  expectNothingLeft(host, before)
+  host.removePod(netns)
+}
+const bridges = () => onHostJson(host, ['link', 'show', 'type', 'bridge']).map(({ ifname }) => ifname)
+const reach = (...pods: readonly Pod[]) => {
+  for (const pod of pods)
+    for (const { address, gateway } of pods.flatMap(({ result }) => result.ips))
+      for (const each of [address.replace(/\/.*/, ''), gateway])
+        expect(pings(host, pod.netns, each), `${pod.id} to ${each}`).toBe(true)
+}
+const routed = (more: Readonly<Record<string, unknown>> = {}) => netConf({ mode: 'ptp', ...more })
+
+describe('a network with a live pod', () => {
+  it.each<[string, Readonly<Record<string, unknown>>]>([
+    ['bridge', { bridge: 'br9' }],
+    ['bridge of the same name', { forceAddress: true }],
+    ['ptp', { mode: 'ptp' }],
+  ])('is refused a new range that an interface or another network has: %s', (_, more) => {
+    plug('eth9', '192.0.2.2/24', '2001:db8:5::2/64')
+    const before = more['mode'] === 'ptp' ? routed() : netConf()
+    const pod = attach(host, before)
+    attach(host, netConf({ name: 'other', bridge: 'br-other', podcidr: '10.5.0.0/24' }), { id: 'other' })
+    const inUse = [
+      ['192.0.2.0/24', 'the range 192.0.2.0/24 overlaps 192.0.2.2/24 of eth9'],
+      [['10.9.0.0/24', '2001:db8:5::/64'], 'the range 2001:db8:5::/64 overlaps 2001:db8:5::2/64 of eth9'],
+      ['10.5.0.128/25', 'the range 10.5.0.128/25 overlaps 10.5.0.1/24 of network other on br-other'],
+      ['10.4.0.0/15', 'overlaps 10.5.0.1/24 of network other on br-other'],
+    ] as const
+    for (const [podcidr, message] of inUse) refusedAdd(netConf({ podcidr, ...more }), message)
+    expectSilent(later(host, 'CHECK', { conf: before, pod }))
+  })
+
+  it('keeps a range that an interface was given later, and gets no part of it that is new', () => {
+    const ipam = (subnet: string) =>
+      ipamConf({ type: 'trestle', subnet, gateway: '10.240.0.1' }, { forceAddress: true })
+    attach(host, ipam('10.240.0.0/25'))
+    plug('eth9', '10.240.0.9/26')
+    const dual = { ...ipam('10.240.0.0/25'), ipam: undefined, podcidr: ['10.240.0.0/25', 'fd00:240::/64'] }
+    const warned = host.cni('ADD', dual, { id: 'warned', netns: host.pod('warned') })
+    expect(warned.code, warned.stdout).toBe(0)
+    expect(warned.stderr).toContain('the range 10.240.0.0/25 overlaps 10.240.0.9/26 of eth9')
+    runLine(host, 'ip addr add 10.240.0.200/26 dev eth9')
+    refusedAdd(ipam('10.240.0.0/24'), 'the range 10.240.0.0/24 overlaps 10.240.0.200/26 of eth9')
+  })
+})
+
+describe('the range on another bridge', () => {
+  it('is refused while pods are on the old one, which goes with the next ADD after them', () => {
+    const moved = netConf({ bridge: 'br7' })
+    const pods = ['a', 'b'].map((id) => attach(host, netConf(), { id }))
+    refusedAdd(moved, /the range 10\.240\.0\.0\/24 .*bridge cni0, .*2 pods/)
+    reach(...pods)
+    for (const pod of pods) expectSilent(later(host, 'DEL', { conf: moved, pod }))
+    expect(bridges()).toEqual(['cni0'])
+    const young = ['c', 'd'].map((id) => attach(host, moved, { id }))
+    expect(bridges()).toEqual(['br7'])
+    reach(...young)
+    for (const pod of young) expectSilent(later(host, 'CHECK', { conf: moved, pod }))
+  })
+
+  it('is refused where one family alone is kept', () => {
+    attach(host, netConf({ podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }))
+    refusedAdd(netConf({ podcidr: ['10.241.0.0/24', 'fd00:240::/64'], bridge: 'br7' }), /fd00:240::\/64 .*cni0/)
+    attach(host, netConf({ podcidr: ['10.241.0.0/24', 'fd00:241::/64'], bridge: 'br7' }), { id: 'apart' })
+  })
+
+  it('takes the place of a bridge whose pods are dead, or have left no record', () => {
+    const pod = attach(host, netConf())
+    host.removePod(pod.netns)
+    attach(host, netConf({ bridge: 'br7' }), { id: 'young' })
+    expect(bridges()).toEqual(['br7'])
+    expectSilent(later(host, 'DEL', { conf: netConf({ bridge: 'br7' }), pod }))
+    const all = attach(host, netConf({ name: 'lost', bridge: 'br8', podcidr: '10.250.0.0/24' }), { id: 'lost' })
+    rmSync(`${host.stateDir}/networks/lost`, { recursive: true })
+    refusedAdd(netConf({ name: 'lost', bridge: 'br9', podcidr: '10.250.0.0/24' }), /br8/)
+    expect(pings(host, all.netns, '10.250.0.1')).toBe(true)
+  })
+
+  it('leaves a bridge that somebody else made or uses, and is refused', () => {
+    runLine(host, 'ip link add cni0 type bridge')
+    const pod = attach(host, netConf())
+    expectSilent(later(host, 'DEL', { conf: netConf(), pod }))
+    refusedAdd(netConf({ bridge: 'br7' }), 'overlaps 10.240.0.1/24 of cni0')
+    runLine(host, 'ip link del cni0')
+    const own = attach(host, netConf(), { id: 'own' })
+    runLine(host, 'ip link add tap9 type veth peer name tap9-peer')
+    runLine(host, 'ip link set tap9 master cni0')
+    expectSilent(later(host, 'DEL', { conf: netConf(), pod: own }))
+    refusedAdd(netConf({ bridge: 'br7' }), 'overlaps 10.240.0.1/24 of cni0')
+  })
+
+  it('of a delegated plugin is refused, a whole move is not', () => {
+    const lease = (address: string, gateway: string) =>
+      answer(JSON.stringify({ cniVersion: '1.1.0', ips: [{ address, gateway }] }))
+    const move = (bridge: string, address: string, gateway: string) => {
+      const plugin = installIpam({ ADD: lease(address, gateway) })
+      const id = `${bridge}-${address.replaceAll(/\D/g, '-')}`
+      try {
+        const call = { id, netns: host.pod(id), path: plugin.path }
+        return host.cni('ADD', ipamConf({ type: 'scripted' }, { bridge }), call)
+      } finally {
+        plugin.remove()
+      }
+    }
+    expect(move('cni0', '10.77.0.2/24', '10.77.0.1').code).toBe(0)
+    expectError(move('br7', '10.77.0.3/24', '10.77.0.1'), 110, /bridge cni0, .*1 pod/)
+    expect(move('br7', '10.78.0.2/24', '10.78.0.1').code).toBe(0)
+    expect(addressesOf(host, host.path, 'br7')).toEqual(['10.78.0.1/24'])
+  })
+})
+
+describe('routed pods', () => {
+  it('of two networks with one range, or of a renamed one, have an address each and reach each other', () => {
+    const pods = ['first', 'second', 'first', 'third', 'second'].map((name, at) =>
+      attach(host, routed({ name, podcidr: ['10.240.0.0/24', 'fd00:240::/64'] }), { id: `pod${at}` }),
+    )
+    expect(new Set(pods.flatMap(({ result }) => result.ips.map(({ address }) => address))).size).toBe(10)
+    reach(...pods)
+  })
+
+  it('and an address that is asked for: the holder is named', () => {
+    attach(host, routed({ name: 'first' }))
+    const asked = routed({ name: 'second', runtimeConfig: { ips: ['10.240.0.2'] } })
+    const call = { id: 'asked', netns: host.pod('asked') }
+    expectError(host.cni('ADD', asked, call), 102, /10\.240\.0\.2 is not available .*container c1/s)
+  })
+
+  it('and none where live pods of another network have all: STATUS and ADD say it, until a pod goes', () => {
+    const small = (name: string) => routed({ name, podcidr: '10.240.0.0/29' })
+    const [gone] = ['a', 'b', 'c', 'd', 'e'].map((id) => attach(host, small('first'), { id }))
+    expectError(host.cni('STATUS', small('second')), 50, 'no IP addresses available')
+    expectError(host.cni('ADD', small('second'), { id: 'f', netns: host.pod('f') }), 101, '5 of 5 used')
+    expectSilent(later(host, 'DEL', { conf: small('first'), pod: gone as Pod }))
+    expectSilent(host.cni('STATUS', small('second')))
+    expect(attach(host, small('second'), { id: 'g' }).address).toBe(gone?.address)
+  })
+
+  it('keep their range from a bridge and from another gateway, also one that their network has left', () => {
+    const pod = attach(host, routed({ name: 'first' }))
+    refusedAdd(
+      netConf({ name: 'second' }),
+      'the range 10.240.0.0/24 overlaps 10.240.0.1/24 of 1 pod of network first in mode ptp',
+    )
+    refusedAdd(routed({ name: 'second', podcidr: '10.240.0.0/16' }), 'overlaps')
+    attach(host, routed({ name: 'first', podcidr: '10.241.0.0/24' }), { id: 'moved' })
+    refusedAdd(netConf({ name: 'second' }), /10\.240\.0\.0\/24 .*1 pod of network first in mode ptp/)
+    expectSilent(later(host, 'DEL', { conf: routed({ name: 'first' }), pod }))
+    attach(host, netConf({ name: 'second' }), { id: 'free' })
+  })
+
+  it('of a network without any make room for a bridge, and are refused then', () => {
+    const pod = attach(host, routed({ name: 'first' }))
+    expectSilent(later(host, 'DEL', { conf: routed({ name: 'first' }), pod }))
+    const bridged = attach(host, netConf({ name: 'second' }), { id: 'bridged' })
+    refusedAdd(routed({ name: 'first' }), 'overlaps 10.240.0.1/24 of network second on cni0')
+    reach(bridged)
+  })
+})
+
+describe('an IPv6 range', () => {
+  it('equal to the subnet of the node is refused like an IPv4 one', () => {
+    plug('eth9', '2001:db8:0:2::10/64', '192.0.2.10/24')
+    for (const more of [{}, { mode: 'ptp' }]) {
+      refusedAdd(netConf({ podcidr: '2001:db8:0:2::/64', ...more }), 'overlaps 2001:db8:0:2::10/64 of eth9')
+      refusedAdd(netConf({ podcidr: ['10.1.0.0/24', '2001:db8:0:2::/64'], ...more }), '2001:db8:0:2::10/64 of eth9')
+    }
+  })
+
+  it.each(['bridge', 'ptp'])(
+    'of the node is refused beside live pods, where IPv4 is kept and where it is alone: %s',
+    (mode) => {
+      plug('eth9', '2001:db8:0:2::10/64')
+      attach(host, netConf({ mode, podcidr: '10.240.0.0/24' }))
+      const node = '2001:db8:0:2::/64'
+      for (const podcidr of [['10.240.0.0/24', node], node])
+        refusedAdd(netConf({ mode, podcidr }), 'the range 2001:db8:0:2::/64 overlaps 2001:db8:0:2::10/64 of eth9')
+    },
+  )
+})
+
+describe('another mode', () => {
+  it.each<[string, object, object, RegExp]>([
+    ['bridge to ptp', netConf(), routed(), /10\.240\.0\.0\/24 .*bridge cni0, .*2 pods/],
+    [
+      'ptp to bridge',
+      routed(),
+      netConf(),
+      /10\.240\.0\.0\/24 .*2 pods of network net in mode ptp, which pods on bridge cni0/,
+    ],
+  ])('%s is refused while pods of the other one live in the range', (_, from, to, message) => {
+    const pods = ['a', 'b'].map((id) => attach(host, from, { id }))
+    refusedAdd(to, message)
+    refusedAdd(Object.assign({}, to, { podcidr: '10.240.0.0/16' }), /cni0/)
+    reach(...pods)
+    expectSilent(later(host, 'DEL', { conf: to, pod: pods[0] as Pod }))
+    refusedAdd(to, /1 pod\b/)
+    expectSilent(later(host, 'DEL', { conf: to, pod: pods[1] as Pod }))
+    const young = ['c', 'd'].map((id) => attach(host, to, { id }))
+    expect(bridges()).toEqual('mode' in to ? [] : ['cni0'])
+    reach(...young)
+  })
+
+  it('with another range is taken: pods of both modes keep their network', () => {
+    const old = attach(host, netConf())
+    const young = attach(host, routed({ podcidr: '10.241.0.0/24' }), { id: 'young' })
+    const back = attach(host, netConf({ podcidr: '10.242.0.0/24', bridge: 'br7' }), { id: 'back' })
+    reach(old, young, back)
+  })
+})
