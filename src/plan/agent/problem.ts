@@ -18,6 +18,7 @@ export const problemIds = [
   'TwoBridges',
   'ModeChanged',
   'MtuChanged',
+  'PoolNearlyFull',
   'OtherConfiguration',
   'BadTemplate',
   'NoProgram',

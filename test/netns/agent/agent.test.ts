@@ -212,6 +212,26 @@ describe('trestle agent', () => {
     await until(isThere, 'the accept', 5000)
   })
 
+  it('tells of a range that is nearly full before it is, and of addresses that are held for pods that are gone', async () => {
+    await api.order({ put: [nodeObject('self', { cidrs: ['10.244.1.0/28'], addresses: ['192.0.2.11'] }), two] })
+    const running = agent('--look', '1')
+    await running.seen(isReady, 'ready')
+    const { cniVersion, name, plugins } = files.configuration()
+    const conf = { cniVersion, name, ...plugins[0] }
+    // Of 13 addresses.
+    const pods = Array.from({ length: 12 }, (_, at) => host.pod(`full${at}`))
+    const added = pods.map((netns, at) => host.cni('ADD', conf, { id: `full${at}`, netns }))
+    expect(added.filter(({ code }) => code !== 0)).toEqual([])
+    await running.seen(({ problem }) => problem === 'PoolNearlyFull', 'the problem')
+    await api.seen(({ body }) => (body as { reason?: string })?.reason === 'PoolNearlyFull', 'the event')
+    expect(scrape(host)['trestle_agent_problems{id="PoolNearlyFull"}']).toBe(1)
+    host.removePod(pods[0] ?? '')
+    const leaked = added[0]?.json?.ips?.[0]?.address.split('/')[0] ?? ''
+    await running.seen(({ message }) => String(message).includes(`pods that are gone: ${leaked}`), 'the leaked address')
+    for (const at of [0, 1, 2]) host.cni('DEL', conf, { id: `full${at}`, netns: pods[at] ?? '' })
+    await running.seen(({ message }) => String(message).startsWith('over: nine of ten'), 'the end')
+  })
+
   it('leaves all as it is when it ends, and is right at once when it starts again', async () => {
     await api.order({ put: [own, two, three] })
     const first = agent()

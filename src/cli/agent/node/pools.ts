@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the node's ranges hold, for the metrics: files alone are read.
+// What the node's ranges hold, for the metrics and for the problem of a range that is nearly full: files are read.
 
+import type { CallContext } from '../../../commands/call/context.ts'
+import { isDead } from '../../../commands/teardown/teardown.ts'
+import { isNearlyFull, type PoolLook, type PoolUse } from '../../../plan/agent/pool-problem.ts'
 import { capacity, countedOf } from '../../../plan/ipam/allocate.ts'
 import { networkFiles } from '../../../system/files/state.ts'
-import { takenAddresses } from '../../../system/store/addresses.ts'
+import { holderOf, takenAddresses } from '../../../system/store/addresses.ts'
 import { readOwn } from '../../lint/own-plugin.ts'
-
-/** A range, how many addresses of it cannot be given out now, and how many it has. */
-export interface PoolUse {
-  readonly range: string
-  readonly taken: number
-  readonly total: number
-}
 
 /** The pools of a network with these ranges. */
 export function poolUse(network: string, podCidrs: readonly string[]): readonly PoolUse[] {
+  return poolsOf(network, podCidrs).map(({ range, addresses, total }) => ({ range, taken: addresses.length, total }))
+}
+
+/** The ranges that are nearly full, with what is leaked there. `before`: those of the last look. */
+export function nearlyFull(
+  context: CallContext,
+  { network, podCidrs }: { readonly network: string; readonly podCidrs: readonly string[] },
+  before: readonly PoolLook[],
+): readonly PoolLook[] {
+  const files = networkFiles(network)
+  const isLeaked = (address: string) => {
+    const record = holderOf(files, address)
+    return record !== undefined && isDead({ file: '', isPending: false, record }, context)
+  }
+  return poolsOf(network, podCidrs).flatMap(({ range, addresses, total }) => {
+    const use = { range, taken: addresses.length, total }
+    const was = before.some((each) => each.range === range)
+    return isNearlyFull(use, was) ? [{ ...use, leaked: addresses.filter(isLeaked) }] : []
+  })
+}
+
+function poolsOf(network: string, podCidrs: readonly string[]) {
   if (podCidrs.length === 0) return []
   const plugin = { conf: { type: 'trestle', podcidr: [...podCidrs] }, steps: [], index: 0 }
   const ipam = readOwn(plugin, { name: network, version: '1.0.0' }).conf?.ipam
@@ -22,7 +40,7 @@ export function poolUse(network: string, podCidrs: readonly string[]): readonly 
   const taken = takenAddresses(networkFiles(network), ipam.cooldownS)
   return ipam.rangeSets.map((set) => ({
     range: set[0]?.subnet ?? '',
-    taken: countedOf(set, ipam.exclude, taken).length,
+    addresses: countedOf(set, ipam.exclude, taken),
     total: Number(capacity(set, ipam.exclude)),
   }))
 }

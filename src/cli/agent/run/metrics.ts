@@ -2,10 +2,10 @@
 // The agent's metrics (prometheus.io/docs/concepts/metric_types). Names of nodes are no labels: there are thousands.
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { PoolUse } from '../../../plan/agent/pool-problem.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import { problemIds } from '../../../plan/agent/problem.ts'
 import type { TalliedCall } from '../../../system/process/call-tally.ts'
-import type { PoolUse } from '../node/pools.ts'
 
 /** What is looked up when the metrics are read. */
 export interface NodeNumbers {

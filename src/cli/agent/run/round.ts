@@ -17,6 +17,7 @@ import type { Here } from '../../../plan/agent/node-addresses.ts'
 import type { NodeRoute } from '../../../plan/agent/node-route.ts'
 import type { ModeChoice } from '../../../plan/agent/pod-mode.ts'
 import { type MtuWanted, mtuProblems } from '../../../plan/agent/pod-mtu.ts'
+import { type PoolLook, poolProblems } from '../../../plan/agent/pool-problem.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
 import type { RoutePlan } from '../../../plan/agent/routes.ts'
 import { allowsOverlap, templateMtu } from '../../../plan/agent/template.ts'
@@ -25,6 +26,7 @@ import type { Cluster } from '../../../plan/rules/cluster-elements.ts'
 import { uplinkMtu } from '../../../system/kernel/uplink.ts'
 import { allNetworks, allRecords } from '../../../system/store/records.ts'
 import { type KeptMemory, readMemory, writeMemory } from '../node/memory.ts'
+import { nearlyFull } from '../node/pools.ts'
 import type { LookedRoutes } from '../node/routes.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { KeptTemplate } from '../settings/template.ts'
@@ -53,6 +55,7 @@ export interface Known {
   place?: Made<Place>
   /** Routes that the kernel has refused, and the table beside which it did. */
   refused?: { readonly beside: string; readonly ways: ReadonlySet<string> } | undefined
+  pools?: readonly PoolLook[]
   mtu?: { readonly wanted: MtuWanted; readonly problems: readonly Problem[] }
   template?: KeptTemplate
 }
@@ -97,6 +100,7 @@ export async function runRound(input: RoundInput): Promise<RoundResult> {
   if (input.nodes !== undefined && ownNode !== undefined)
     problems.push(...(await settleCluster(input, input.nodes, attempt)))
   if (input.isWhole) await attempt('repair', () => repair(input))
+  await attempt('pools', async () => lookAtPools(input, podCidrs))
   await attempt('MTU', async () => lookAtMtu(input, podCidrs))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
@@ -268,6 +272,15 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
   input.metrics.repairs.inc(missing.length)
   input.log('warning', 'repaired', { missing: missing.slice(0, 20), count: missing.length })
   return []
+}
+
+/** Addresses are counted in whole rounds alone: pods come and go without one. */
+function lookAtPools(input: RoundInput, podCidrs: readonly string[]): readonly Problem[] {
+  const { known, settings, isWhole } = input
+  const before = known.pools ?? []
+  if (isWhole && podCidrs.length > 0)
+    known.pools = nearlyFull(contextOf(input), { network: settings.network, podCidrs }, before)
+  return poolProblems(settings.node, known.pools ?? [])
 }
 
 /** What pods have is read where new ones get another MTU than at the last look, and in whole rounds. */
