@@ -135,7 +135,7 @@ export function firewalldZoneCommand(subject: string): AcceptCommand {
 }
 
 /** Text of a state file is no subnet unless it reads as we write one. */
-export function isSubnet(subject: string): boolean {
+function isSubnet(subject: string): boolean {
   const cidr = parseCidr(subject)
   return cidr !== undefined && formatCidr(cidr) === subject
 }
@@ -145,6 +145,6 @@ function firewalldWord(subject: string): string {
 }
 
 /** By standard input: names of tables and chains may look like anything. */
-export function nftCommand(stdin: string): AcceptCommand {
+function nftCommand(stdin: string): AcceptCommand {
   return { file: 'nft', args: ['-f', '-'], stdin }
 }

@@ -20,7 +20,7 @@ import { acceptedOf } from '../../plan/rules/host-accept.ts'
 import { reservationName } from '../../plan/rules/host-ports.ts'
 import { mtuSetLater } from '../../plan/upstream/libcni-cache.ts'
 import { chainedFiles, type NetworkFiles, networkFiles, requireState } from '../../system/files/state.ts'
-import { missingAccepts, readHostAccepts } from '../../system/firewalls/host-accept.ts'
+import { missingAccepts, readZones } from '../../system/firewalls/host-accept.ts'
 import { missingMarkAccepts } from '../../system/firewalls/mark-accept.ts'
 import { delegate } from '../../system/ipam/delegate.ts'
 import { requireOwnHost } from '../../system/kernel/host-namespace.ts'
@@ -148,7 +148,7 @@ async function acceptDifference(
   mark: number | undefined,
 ): Promise<readonly string[]> {
   const [zones, chains] = await Promise.all([
-    missingAccepts(run, readHostAccepts(files)),
+    missingAccepts(run, readZones(files)),
     missingMarkAccepts(run, 'CHECK', mark),
   ])
   return [...zones, ...chains]

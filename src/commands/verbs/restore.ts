@@ -155,7 +155,7 @@ function portOf(
   return known?.port ?? (bridge && { bridge: bridge.name, hairpin: false, isolated: ingressPolicy === 'isolated' })
 }
 
-/** Where a foreign firewall drops and an accept of ours is not, or is as release 0.1 put it. */
+/** Where a foreign firewall drops and an accept of ours is missing. */
 async function missingAcceptTexts(context: CallContext): Promise<readonly string[]> {
   const texts: string[] = []
   const look = lookingOnce(context.run)

@@ -12,7 +12,7 @@ import { markText } from '../../plan/rules/accept-mark.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
 import { tableName } from '../../plan/rules/ruleset.ts'
 import { networkDirectories, networkParts, requireState, stateRoot } from '../../system/files/state.ts'
-import { readHostAccepts, removeHostAccept } from '../../system/firewalls/host-accept.ts'
+import { readZones, removeHostAccept, zoneText } from '../../system/firewalls/host-accept.ts'
 import { readMarkAccept, removeMarkAccept } from '../../system/firewalls/mark-accept.ts'
 import { observeHost, observeTable } from '../../system/kernel/observe.ts'
 import type { Door } from '../../system/kernel/run-plan.ts'
@@ -144,10 +144,10 @@ function unitText(path: string): string {
 }
 
 function acceptTexts(): readonly string[] {
-  const accepts = networkParts().flatMap(readHostAccepts)
+  const zones = networkParts().flatMap(readZones)
   const ofMark = readMarkAccept()
   return [
-    ...accepts.flatMap(({ subject, places }) => places.map((place) => `accept of ${subject} in ${placeText(place)}`)),
+    ...zones.map(({ subject, zone }) => `accept of ${subject} in ${zoneText(zone)}`),
     ...(ofMark?.places ?? []).map((place) => `accept of mark ${markText(ofMark?.mark ?? 0)} in ${placeText(place)}`),
   ]
 }

@@ -209,7 +209,7 @@ export interface NetworkSpec {
   readonly ranges?: readonly string[]
   /** Addresses in the ranges that others have (range-overlap.ts), as the setup found them: no pod gets one. */
   readonly excluded?: readonly string[]
-  /** New connections to the pods' subnets `to`, from those and from `from`. Absent in what release 0.1 wrote. */
+  /** New connections to the pods' subnets `to`, from those and from `from`. */
   readonly acceptNew?: { readonly to: readonly string[]; readonly from: readonly string[] } | 'none'
   /** The bit of the packet mark, where the configuration names one (accept-mark.ts). */
   readonly acceptMarkBit?: number

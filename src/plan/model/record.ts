@@ -12,7 +12,7 @@ export interface ProcessIdentity {
   readonly bootId: string
   /** The pid namespace's inode: a pid means nothing in another one. */
   readonly pidNamespace: string
-  /** The network namespace's, which is the host of what the process makes. Files of earlier versions have none. */
+  /** The network namespace's, which is the host of what the process makes. The name of a call's file has none. */
   readonly netNamespace?: string
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links and elements of ours that no record names: of an earlier version's killed calls, or of records that were lost.
+// Links and elements of ours that no record names: of killed calls, or of records that were lost.
 // An end of a pair is there because the pod's is: such a pod may live, and so may whatever has no name of its own.
 
 import { bareAddress, formatAddress, parseAddress } from '../../cni/model/address.ts'

@@ -2,7 +2,6 @@
 // firewall.hostAccept as elements: whose packets other firewalls are to let pass, and whose new connections to them
 // (accept-rules.ts). They are the networks' own, filled when those are set up: no pod adds any.
 
-import { bareAddress, formatCidr, networkOf, parseCidr } from '../../cni/model/address.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
 import type { Element } from '../model/elements.ts'
 import { acceptedOf } from './host-accept.ts'
@@ -29,25 +28,12 @@ export function acceptElements(networks: readonly NetworkSpec[]): readonly Eleme
   ]
 }
 
-/**
- * The new connections that a network lets in. Of what release 0.1 wrote the ranges are reported from what it
- * masquerades, or from its gateways, until the next ADD writes them.
- */
-export function newConnections(network: NetworkSpec): NewConnections {
-  const { acceptNew, masquerade, acceptSubnets = [], bridge } = network
-  if (acceptNew !== undefined && acceptNew !== 'none') return acceptNew
-  if (acceptNew === 'none' || acceptedOf(network).length === 0) return { to: [], from: [] }
-  const routed = acceptSubnets.filter((subject) => subject.includes('/'))
-  const to = masquerade?.subnets ?? (routed.length > 0 ? routed : (bridge?.addresses ?? []).map(subnetOf))
-  return { to, from: masquerade?.noMasquerade ?? [] }
+/** The new connections that a network lets in. */
+export function newConnections({ acceptNew = 'none' }: NetworkSpec): NewConnections {
+  return acceptNew === 'none' ? { to: [], from: [] } : acceptNew
 }
 
 /** The gateway of a bridge on a VLAN is a link of its own, and packets of pods come in by that. */
 function linksOf({ bridge }: NetworkSpec, link: string): readonly string[] {
   return bridge?.name === link && bridge.gateway !== undefined ? [link, bridge.gateway.name] : [link]
-}
-
-function subnetOf(address: string): string {
-  const cidr = parseCidr(address)
-  return cidr === undefined ? `${bareAddress(address)}/32` : formatCidr(networkOf(cidr))
 }

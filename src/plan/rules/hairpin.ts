@@ -26,11 +26,10 @@ export function hairpinLink(link: string): Element {
 
 /**
  * A pod that reaches itself through a translation takes no packet with its own address for a source. The node's host
- * ports are translated by us; kube-proxy masquerades what it translates itself. Records of earlier versions
- * say nothing of pods on bridges: their host ports tell.
+ * ports are translated by us; kube-proxy masquerades what it translates itself.
  */
-export function selfHairpinElements({ selfHairpin, port, hostPorts, ips }: AttachmentSpec): readonly Element[] {
-  if (!selfHairpin && !(port !== undefined && hostPorts?.snat)) return []
+export function selfHairpinElements({ selfHairpin, ips }: AttachmentSpec): readonly Element[] {
+  if (!selfHairpin) return []
   return ips.map(({ address }) => {
     const bare = bareAddress(address)
     return { set: `selfHairpin${familyOf(bare)}`, key: [bare, bare] }

@@ -7,24 +7,21 @@ import type { NetConf } from '../../cni/model/net-conf.ts'
 import type { NetworkSpec } from '../model/attachment.ts'
 import type { NftChain } from '../model/observed.ts'
 
-/** Where an accept is put. `program`: the iptables variant whose chain it is. */
-export type AcceptPlace =
-  | { readonly kind: 'iptables'; readonly program: string; readonly chain: string }
-  | ({ readonly kind: 'nft' } & NftChain)
-  | { readonly kind: 'firewalld'; readonly zone: string }
-
-/** A chain of somebody else. `table`: of iptables; absent: filter, where alone accepts are put. */
+/**
+ * A chain of another program. `program`: the iptables variant that owns the chain; `table`: of iptables, absent for
+ * filter, the only one that accepts are put into.
+ */
 export type ChainPlace =
-  | (Extract<AcceptPlace, { kind: 'iptables' }> & { readonly table?: string })
-  | Extract<AcceptPlace, { kind: 'nft' }>
+  | { readonly kind: 'iptables'; readonly program: string; readonly chain: string; readonly table?: string }
+  | ({ readonly kind: 'nft' } & NftChain)
 
 /**
- * What was put for a bridge, or for a subnet of routed pods: its firewalld zone, and what release 0.1 put into chains.
- * `of`: the bridge's name or the CIDR (no link's name has a slash: dev_valid_name, net/core/dev.c).
+ * The firewalld zone of a bridge, or of a subnet of routed pods. `subject`: the bridge's name or the CIDR (no link's
+ * name has a slash: dev_valid_name, net/core/dev.c).
  */
-export interface HostAccept {
+export interface ZoneMember {
   readonly subject: string
-  readonly places: readonly AcceptPlace[]
+  readonly zone: string
 }
 
 /** The accept of the mark: one for the machine, in every chain that drops. */
@@ -100,21 +97,19 @@ export function mergedAccepts(old: NetworkSpec, now: NetworkSpec): Accepting {
 }
 
 /** Whether two places are the same. */
-export function samePlace(a: AcceptPlace, b: AcceptPlace): boolean {
+export function samePlace(a: ChainPlace, b: ChainPlace): boolean {
   return placeText(a) === placeText(b)
 }
 
 /** A place in words. */
-export function placeText(place: AcceptPlace | ChainPlace): string {
+export function placeText(place: ChainPlace): string {
   switch (place.kind) {
     case 'iptables': {
-      const table = 'table' in place && place.table !== undefined ? `, table ${place.table}` : ''
+      const table = place.table === undefined ? '' : `, table ${place.table}`
       return `chain ${place.chain} of ${place.program}${table}`
     }
     case 'nft':
       return `nft chain ${place.family} ${place.table} ${place.chain}`
-    case 'firewalld':
-      return `firewalld zone ${place.zone}`
     default:
       return place satisfies never
   }

@@ -17,7 +17,7 @@ import {
   wordOr,
 } from './stored.ts'
 import { family } from './stored-attachment.ts'
-import { decodeEarlier, encodeFile } from './versioned.ts'
+import { decodeFile, encodeFile } from './versioned.ts'
 
 const gateway = stored<VlanGateway>({
   name: ['name', text],
@@ -71,7 +71,7 @@ export const network = stored<NetworkSpec>({
 
 /** What a network's attachments share, from the text of network.json or chained.json; undefined when it is none. */
 export function decodeNetwork(json: string): NetworkSpec | undefined {
-  return decodeEarlier(network, json)
+  return decodeFile(network, json)
 }
 
 /** The text of network.json or chained.json. */

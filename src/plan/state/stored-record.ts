@@ -52,12 +52,10 @@ export function decodeRecord(json: string): AttachmentRecord | undefined {
   const whole = typeof found === 'number' ? decoded(record, parts) : undefined
   if (whole === undefined) return undefined
   const { spec, network: shared, ...rest } = whole
-  // Earlier releases wrote a spec made up from the ids of an attachment whose record was lost.
-  const isMadeUp = parts['isLost'] === true
   if (found !== format) return { ...rest, otherFormat: found as number }
   return {
     ...rest,
-    ...(spec && !isMadeUp && sameKey(spec.key, rest.key) ? { spec } : {}),
+    ...(spec && sameKey(spec.key, rest.key) ? { spec } : {}),
     ...(shared ? { network: shared } : {}),
   }
 }

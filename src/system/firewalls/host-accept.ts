@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in other firewalls for one network: its bridge, or the subnets of its routed pods, in a zone of
-// firewalld, and the accept pairs that release 0.1 put into chains, which are taken out. Under the machine's lock only.
+// The zone of firewalld that a network's bridge, or the subnets of its routed pods, are in. Only a holder of the
+// machine's lock calls these functions.
 
 import { rmSync } from 'node:fs'
-import { deletePairCommand, isChainPlace, pairCommands, pairHandles } from '../../compile/accept-pairs.ts'
-import {
-  type AcceptCommand,
-  firewalldCommand,
-  firewalldZoneCommand,
-  showChainCommand,
-} from '../../compile/host-accept.ts'
+import { firewalldCommand, firewalldZoneCommand } from '../../compile/host-accept.ts'
 import type { NetworkSpec } from '../../plan/model/attachment.ts'
-import {
-  type AcceptPlace,
-  acceptedOf,
-  type HostAccept,
-  placeText,
-  samePlace,
-  trustedZone,
-} from '../../plan/rules/host-accept.ts'
-import { decodeHostAccepts, encodeHostAccepts } from '../../plan/state/stored-accepts.ts'
+import { acceptedOf, trustedZone, type ZoneMember } from '../../plan/rules/host-accept.ts'
+import { decodeZones, encodeZones } from '../../plan/state/stored-accepts.ts'
 import { readText, writeText } from '../files/files.ts'
 import { type NetworkFiles, networkParts, setAside } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
@@ -28,8 +15,7 @@ import { firewallError } from './refused.ts'
 
 /**
  * Makes the zones be as the network wants them, and writes down which they are before anything is put. `look`: for what
- * is only read, shared by several networks (lookingOnce). Throws CniError 100 when firewalld or a chain cannot be
- * changed.
+ * is only read, shared by several networks (lookingOnce). Throws CniError 100 when firewalld refuses.
  */
 export async function settleHostAccept(
   { run, look = run }: { readonly run: Run; readonly look?: Run },
@@ -37,70 +23,56 @@ export async function settleHostAccept(
   network: NetworkSpec,
 ): Promise<void> {
   const wanted = await wantedZones(look, files, network)
-  const isKept = (subject: string, place: AcceptPlace) => holds(wanted, subject, place)
-  await takeOut(
-    run,
-    files,
-    readHostAccepts(files).map(({ subject, places }) => ({
-      subject,
-      places: places.filter((place) => !isKept(subject, place)),
-    })),
-  )
+  const unwanted = readZones(files).filter((old) => !holds(wanted, old))
+  await takeOut(run, files, unwanted)
   if (wanted.length === 0) return rmSync(fileOf(files), { force: true })
-  writeText(fileOf(files), encodeHostAccepts(wanted))
-  for (const { subject, places } of wanted) for (const place of places) await put(run, place, subject)
+  writeText(fileOf(files), encodeZones(wanted))
+  for (const member of wanted) await put(run, member)
 }
 
-/** Takes out exactly what was put for the network, and forgets it. Throws CniError 100 when a rule stays. */
+/** Takes out exactly what was put for the network, and forgets it. */
 export async function removeHostAccept(run: Run, files: NetworkFiles): Promise<void> {
-  await takeOut(run, files, readHostAccepts(files))
+  await takeOut(run, files, readZones(files))
   rmSync(fileOf(files), { force: true })
 }
 
 /** What was put for the network. */
-export function readHostAccepts(files: NetworkFiles): readonly HostAccept[] {
+export function readZones(files: NetworkFiles): readonly ZoneMember[] {
   const found = readText(fileOf(files))
   if (found === undefined) return []
-  const accepts = found === 'unreadable' ? undefined : decodeHostAccepts(found.text)
-  if (accepts === undefined) setAside(fileOf(files))
-  return accepts ?? []
+  const members = found === 'unreadable' ? undefined : decodeZones(found.text)
+  if (members === undefined) setAside(fileOf(files))
+  return members ?? []
 }
 
 /** What was put into a zone and is not there, in words. A process for each bridge and subnet. */
-export async function missingAccepts(run: Run, accepts: readonly HostAccept[]): Promise<readonly string[]> {
-  const zones = accepts.flatMap(({ subject, places }) =>
-    places.flatMap((place) => (place.kind === 'firewalld' ? [{ subject, place }] : [])),
-  )
-  const isThere = await Promise.all(zones.map(({ subject, place }) => isInZone(run, place.zone, subject)))
-  return zones
+export async function missingAccepts(run: Run, members: readonly ZoneMember[]): Promise<readonly string[]> {
+  const isThere = await Promise.all(members.map((member) => isInZone(run, member)))
+  return members
     .filter((_, at) => !isThere[at])
-    .map(({ subject, place }) => `the accept of ${subject} is missing in ${placeText(place)}`)
+    .map(({ subject, zone }) => `the accept of ${subject} is missing in ${zoneText(zone)}`)
 }
 
-/** What settleHostAccept would change for the network, in words. */
+/** What settleHostAccept would put for the network, in words. */
 export async function absentAccepts(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly string[]> {
-  const pairs = readHostAccepts(files).flatMap(({ subject, places }) =>
-    places.filter(isChainPlace).map((place) => ({ subject, place })),
-  )
-  return [
-    ...pairs.map(
-      ({ subject, place }) => `the accept of ${subject} in ${placeText(place)} is of release 0.1, at its head`,
-    ),
-    ...(await missingAccepts(run, await wantedZones(run, files, network))),
-  ]
+  return missingAccepts(run, await wantedZones(run, files, network))
 }
 
-async function wantedZones(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly HostAccept[]> {
+/** A zone in words. */
+export function zoneText(zone: string): string {
+  return `firewalld zone ${zone}`
+}
+
+async function wantedZones(run: Run, files: NetworkFiles, network: NetworkSpec): Promise<readonly ZoneMember[]> {
   const accepted = acceptedOf(network)
   if (accepted.length === 0 || !(await isFirewalldRunning(run))) return []
-  const old = readHostAccepts(files)
-  const isOurs = (subject: string) =>
-    old.some((accept) => accept.subject === subject && accept.places.some((place) => place.kind === 'firewalld'))
+  const old = readZones(files)
+  const isOurs = (subject: string) => old.some((member) => member.subject === subject)
   const isFree = await Promise.all(
     accepted.map(async (subject) => isOurs(subject) || (await run(firewalldZoneCommand(subject))).code !== 0),
   )
   const zone = network.firewalldZone ?? trustedZone
-  return accepted.filter((_, at) => isFree[at]).map((subject) => ({ subject, places: [{ kind: 'firewalld', zone }] }))
+  return accepted.filter((_, at) => isFree[at]).map((subject) => ({ subject, zone }))
 }
 
 /** Whether firewalld is there and runs: at most one process. */
@@ -119,7 +91,7 @@ export function lookingOnce(run: Run): Run {
   }
 }
 
-async function isInZone(run: Run, zone: string, subject: string): Promise<boolean> {
+async function isInZone(run: Run, { subject, zone }: ZoneMember): Promise<boolean> {
   const found = await run(firewalldZoneCommand(subject))
   return found.code === 0 && found.stdout.trim() === zone
 }
@@ -130,53 +102,24 @@ function fileOf(files: NetworkFiles): string {
 }
 
 /** Two networks on one bridge, or with one range, share its zone: the last one takes it out. */
-async function takeOut(run: Run, files: NetworkFiles, accepts: readonly HostAccept[]): Promise<void> {
-  if (accepts.length === 0) return
+async function takeOut(run: Run, files: NetworkFiles, members: readonly ZoneMember[]): Promise<void> {
+  // firewalld that has ended took its run-time zones with it.
+  if (members.length === 0 || !isOnPath('firewall-cmd')) return
   const others = networkParts()
     .filter((other) => fileOf(other) !== fileOf(files))
-    .flatMap(readHostAccepts)
-  for (const { subject, places } of accepts) {
-    // No network wants the pairs of release 0.1 any more.
-    for (const place of places)
-      if (isChainPlace(place) || !holds(others, subject, place)) await remove(run, place, subject)
-  }
+    .flatMap(readZones)
+  for (const member of members)
+    if (!holds(others, member)) await run(firewalldCommand('remove', member.zone, member.subject))
 }
 
-function holds(accepts: readonly HostAccept[], subject: string, place: AcceptPlace): boolean {
-  return accepts.some((accept) => accept.subject === subject && accept.places.some((each) => samePlace(each, place)))
+function holds(members: readonly ZoneMember[], { subject, zone }: ZoneMember): boolean {
+  return members.some((member) => member.subject === subject && member.zone === zone)
 }
 
-async function put(run: Run, place: AcceptPlace, subject: string): Promise<void> {
-  if (place.kind === 'firewalld') await must(run, firewalldCommand('add', place.zone, subject), { place, subject })
-}
-
-/** What is gone already, with its chain or its program, is no failure. */
-async function remove(run: Run, place: AcceptPlace, subject: string): Promise<void> {
-  switch (place.kind) {
-    case 'iptables':
-      if (!isOnPath(place.program)) return
-      for (const pair of pairCommands(place, subject)) {
-        if ((await run(pair.check)).code === 0) await must(run, pair.remove, { place, subject })
-      }
-      return
-    case 'nft': {
-      const listed = await run(showChainCommand(place))
-      const handles = listed.code === 0 ? pairHandles(listed.stdout, subject) : []
-      if (handles.length > 0) await must(run, deletePairCommand(place, handles), { place, subject })
-      return
-    }
-    case 'firewalld':
-      // firewalld that has ended took its run-time zones with it.
-      if (isOnPath('firewall-cmd')) await run(firewalldCommand('remove', place.zone, subject))
-      return
-    default:
-      return place satisfies never
-  }
-}
-
-async function must(run: Run, command: AcceptCommand, on: { place: AcceptPlace; subject: string }): Promise<void> {
-  const output = await run(command)
-  // firewalld: the interface is in the zone already (ALREADY_ENABLED).
-  if (output.code === 0 || (on.place.kind === 'firewalld' && /ALREADY_ENABLED/.test(output.stderr))) return
-  throw firewallError(`could not change the accept of ${on.subject} in ${placeText(on.place)}`, command, output.stderr)
+async function put(run: Run, { subject, zone }: ZoneMember): Promise<void> {
+  const command = firewalldCommand('add', zone, subject)
+  const { code, stderr } = await run(command)
+  // The interface is in the zone already (ALREADY_ENABLED).
+  if (code === 0 || /ALREADY_ENABLED/.test(stderr)) return
+  throw firewallError(`could not change the accept of ${subject} in ${zoneText(zone)}`, command, stderr)
 }

@@ -21,8 +21,8 @@ const initialPidNamespace = 'pid:[4026531836]'
 const inhabitants = new Map<string, string | undefined>()
 
 /**
- * Of which host the writer of a record or reservation was, seen by the process `own`. One that says no network
- * namespace is of an earlier version, and counts as ours. Reads /proc of every process where it is of another one.
+ * The host of a record's or reservation's writer, as the process `self` sees that host; a writer without a network
+ * namespace counts as ours. Reads /proc of every process for a writer of another network namespace.
  */
 export function hostStateOf(writer: ProcessIdentity, self: ProcessIdentity): HostState {
   if (writer.bootId !== self.bootId) return 'ended'

@@ -142,7 +142,7 @@ it('a host network namespace that no process is in any more is over, as after a 
   expect(host.state.names('addresses')).toEqual([])
 })
 
-it('a record of an earlier version, which says no network namespace, is ours', () => {
+it('a record that says no network namespace is ours', () => {
   const without = ({ writer, ...record }: Record<string, unknown>) => {
     const { netNamespace: _, ...rest } = writer as Record<string, unknown>
     return { ...record, writer: rest }

@@ -39,8 +39,8 @@ export const kinds: Readonly<Record<string, string>> = {
   'the chained shared part': 'networks/worn/chained.json',
   'a shared part that goes': 'networks/worn/network.going.json',
   'the accept of the mark': 'accept.json',
-  'accepts of release 0.1': 'networks/worn/network-accept.json',
-  'chained accepts of release 0.1': 'networks/worn/chained-accept.json',
+  'the zones': 'networks/worn/network-accept.json',
+  'the chained zones': 'networks/worn/chained-accept.json',
   'the version of nft': 'nft.json',
   'a reserved port': 'ports/tcp:18081:4:any',
   "the node's lock": 'lock',
@@ -95,9 +95,9 @@ export function openWorn(): Worn {
   for (const kind of Object.keys(kinds).filter((each) => / lock$/.test(each)))
     writeFileSync(path(kind), JSON.stringify({ ...ended, purpose: 'nothing' }), { mode: 0o600 })
   copyFileSync(path('the shared part'), path('a shared part that goes'))
-  const pairs = { bridge: 'cni0', places: [{ kind: 'nft', family: 'ip', table: 'foreign', chain: 'forwarded' }] }
-  for (const kind of Object.keys(kinds).filter((each) => each.endsWith('release 0.1')))
-    writeFileSync(path(kind), JSON.stringify(pairs), { mode: 0o600 })
+  const zones = { format: 1, zones: [{ subject: 'cni0', zone: 'trusted' }] }
+  for (const kind of ['the zones', 'the chained zones'])
+    writeFileSync(path(kind), JSON.stringify(zones), { mode: 0o600 })
   writeFileSync(path('a temporary file'), '{"half":', { mode: 0o600 })
   const saved = `${host.stateDir}.saved`
   execFileSync('cp', ['-a', host.stateDir, saved])

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command lines of the accept of the mark: no shell, and the rule says whose it is. And those that take the pairs of
-// release 0.1 out.
+// The command lines of the accept of the mark: no shell, and the rule says whose it is.
 
 import { describe, expect, it } from 'vitest'
-import { deletePairCommand, pairCommands, pairHandles } from '../../../src/compile/accept-pairs.ts'
 import {
   acceptMarkOf,
   deleteCommand,
@@ -52,29 +50,6 @@ describe('the accept of the mark', () => {
   it('is looked for in one chain', () => {
     expect(listChainCommand(place).args).toEqual(['-w', '5', '-S', 'FORWARD'])
     expect(listChainCommand(chain).args).toEqual(['-j', '-t', 'list', 'chain', 'inet', 'fw', 'forward'])
-  })
-})
-
-describe('a pair of release 0.1', () => {
-  it('of iptables goes by its comment, and none is looked for under a name that is a pattern or an option', () => {
-    const [first] = pairCommands(place, 'cni0')
-    const words = ['FORWARD', '-i', 'cni0', '-m', 'comment', '--comment', 'trestle cni0 in', '-j', 'ACCEPT']
-    expect(first?.remove.args).toEqual(['-w', '5', '-D', ...words])
-    expect(pairCommands(place, 'fd00:1::/64')[1]?.check.args.slice(4, 6)).toEqual(['-d', 'fd00:1::/64'])
-    for (const bridge of ['br+', '!br', '-x', 'a"b']) expect(pairCommands(place, bridge)).toEqual([])
-  })
-  it('of nft goes by its handles', () => {
-    const listing = `	chain forward { # handle 1
-		iifname "cni0" accept comment "trestle cni0 in" # handle 7
-		iifname "cni01" accept comment "trestle cni01 in" # handle 8
-		oifname "cni0" accept comment "trestle cni0 out" # handle 9
-		accept comment "foreign" # handle 10
-`
-    const handles = pairHandles(listing, 'cni0')
-    expect(handles).toEqual(['7', '9'])
-    expect(deletePairCommand(chain, handles).stdin).toBe(
-      'delete rule inet fw forward handle 7\ndelete rule inet fw forward handle 9\n',
-    )
   })
 })
 

@@ -54,10 +54,4 @@ describe('a pod that reaches itself', () => {
   ])('%s', (_, conf, elements) => {
     expect(selfHairpinElements(of(conf).spec)).toEqual(elements)
   })
-
-  it('is one with host ports in a record of an earlier version, too', () => {
-    const { spec } = of({ podcidr, ...ports })
-    expect(selfHairpinElements({ ...spec, selfHairpin: false })).toEqual(self)
-    expect(elementsIn(teardownOps({ ...spec, selfHairpin: false }, 1), 'selfHairpin')).toHaveLength(2)
-  })
 })

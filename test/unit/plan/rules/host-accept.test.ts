@@ -83,14 +83,6 @@ describe('the elements', () => {
       'acceptNew4 10.1.0.0/24 192.0.2.7',
     ])
   })
-  it('of a record of release 0.1 come from what the network masquerades', () => {
-    const masquerade = { subnets: ['10.1.0.0/24'], noMasquerade: ['10.0.0.0/8', '10.1.0.0/24'] }
-    expect(texts(specOf({ hostAccept: 'cni0', masquerade }))).toEqual([
-      'acceptLinks cni0',
-      'acceptNew4 10.1.0.0/24 10.0.0.0/8',
-    ])
-    expect(texts(specOf({ masquerade }))).toEqual([])
-  })
 })
 
 describe('the mark', () => {

@@ -17,7 +17,7 @@ import {
   text,
   wordOr,
 } from '../../../../src/plan/state/stored.ts'
-import { decodeEarlier, decodeFile, encodeFile } from '../../../../src/plan/state/versioned.ts'
+import { decodeFile, encodeFile } from '../../../../src/plan/state/versioned.ts'
 
 interface Inner {
   readonly now: string
@@ -95,16 +95,14 @@ describe('a stored type', () => {
 })
 
 describe('a file', () => {
-  it('says its format first, and is read with it; without it where release 0.1 wrote none', () => {
+  it('says its format first, and is read with it alone', () => {
     expect(encodeFile(inner, { now: 'a' })).toBe('{"format":1,"before":"a"}')
     expect(decodeFile(inner, '{"format":1,"before":"a"}')).toEqual({ now: 'a' })
     expect(decodeFile(inner, '{"before":"a"}')).toBeUndefined()
-    expect(decodeEarlier(inner, '{"format":1,"before":"a"}')).toEqual({ now: 'a' })
-    expect(decodeEarlier(inner, '{"before":"a"}')).toEqual({ now: 'a' })
   })
 
   it.each(['', '{', 'null', '[]', '{"format":2,"before":"a"}', '{"format":"1","before":"a"}'])(
     'is not read from %j',
-    (json) => expect([decodeFile(inner, json), decodeEarlier(inner, json)]).toEqual([undefined, undefined]),
+    (json) => expect(decodeFile(inner, json)).toBeUndefined(),
   )
 })
