@@ -45,8 +45,12 @@ export function readZones(files: NetworkFiles): readonly ZoneMember[] {
   return members ?? []
 }
 
-/** What was put into a zone and is not there, in words. A process for each bridge and subnet. */
+/**
+ * The members that are not in their zone, in words. A firewalld that ended or left the node drops nothing, and needs no
+ * member. A process for each bridge and subnet.
+ */
 export async function missingAccepts(run: Run, members: readonly ZoneMember[]): Promise<readonly string[]> {
+  if (!isOnPath('firewall-cmd')) return []
   const isThere = await Promise.all(members.map((member) => isInZone(run, member)))
   return members
     .filter((_, at) => !isThere[at])
@@ -91,9 +95,12 @@ export function lookingOnce(run: Run): Run {
   }
 }
 
+/** firewall-cmd's exit code where firewalld does not run (firewall-cmd(1), "Exit codes"). */
+const notRunning = 252
+
 async function isInZone(run: Run, { subject, zone }: ZoneMember): Promise<boolean> {
   const found = await run(firewalldZoneCommand(subject))
-  return found.code === 0 && found.stdout.trim() === zone
+  return found.code === notRunning || (found.code === 0 && found.stdout.trim() === zone)
 }
 
 function fileOf(files: NetworkFiles): string {

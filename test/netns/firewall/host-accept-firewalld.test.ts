@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type Host, openHost, trestle } from '../../support/host.ts'
-import { expectSilent } from '../../support/outcome.ts'
+import { expectError, expectSilent } from '../../support/outcome.ts'
 import { attach, ipamConf, later, netConf } from '../../support/traffic/pods.ts'
 
 const conf = netConf({ firewall: {}, removeWhenEmpty: true })
@@ -24,7 +24,7 @@ echo "$*" >> calls
 case "$*" in
   --state) test -e running ;;
   --get-zone-of-source=*) test -e source-zone && cat source-zone ;;
-  --get-zone-of-interface=*) test -e zone && cat zone ;;
+  --get-zone-of-interface=*) test -e running || exit 252; test -e zone && cat zone ;;
   --zone=*--add-source=*) echo "$1" | cut -d= -f2 > source-zone ;;
   --zone=*--remove-source=*) rm source-zone ;;
   --zone=*--add-interface=*) echo "$1" | cut -d= -f2 > zone ;;
@@ -85,6 +85,20 @@ describe('firewalld, played by a stand-in', () => {
     expect(said).toMatch(/reach every port of the node \[zone-opens-node\]/)
     for (const pod of [a, b]) expectSilent(later(host, 'DEL', { conf: inZone('internal'), pod }))
     expect(file('zone')).toBe('')
+  })
+
+  it('that ended, or left the node, is no difference for CHECK; an interface out of its zone is', () => {
+    writeFileSync(`${directory}/running`, '')
+    const pod = attach(host, conf, { id: 'a', env: env() })
+    const check = (more = env()) => host.cni('CHECK', { ...conf, prevResult: pod.result }, { ...pod.call, env: more })
+    expectSilent(check())
+    rmSync(`${directory}/zone`)
+    expectError(check(), 107, 'the accept of cni0 is missing in firewalld zone trusted')
+    rmSync(`${directory}/running`)
+    expectSilent(check())
+    rmSync(`${directory}/firewall-cmd`)
+    expectSilent(check())
+    expectSilent(later(host, 'DEL', { conf, pod }))
   })
 
   it.each([
