@@ -36,13 +36,24 @@ export interface KnownError extends Diagnosis {
   readonly findings?: readonly string[]
   /** `shared`: programs without pod networks print these words, too. `around`: the words quote another error. */
   readonly words?: 'shared' | 'around'
+  /** trestle prints these words, too, and its code says more. */
+  readonly alsoOurs?: true
 }
 
-/** The wordings of one error, as sources of regular expressions; only in a text that matches none of `unless`. */
+/** The wordings of one error, each field the source of one regular expression. */
 export interface Wordings {
   readonly id: string
-  readonly patterns: readonly string[]
-  readonly unless?: readonly string[]
+  readonly pattern: string
+  /** As people retell it: looked for where no error is known by its own wording. */
+  readonly retold?: string
+  /** A line with these words is about something else. */
+  readonly unless?: string
+}
+
+/** A program whose own errors are not explained, and words that only its texts have. */
+export interface OtherProgram {
+  readonly program: string
+  readonly words: readonly string[]
 }
 
 let read: ReadonlyMap<string, Diagnosis> | undefined
@@ -67,5 +78,17 @@ export function isKnownError(each: Diagnosis): each is KnownError {
 
 /** The wordings of all errors of other programs, in the order of the catalogue. */
 export function wordings(): readonly Wordings[] {
-  return JSON.parse(builtFile('patterns.json')) as Wordings[]
+  return patterns().wordings
+}
+
+/** The programs whose own errors are not explained. */
+export function otherPrograms(): readonly OtherProgram[] {
+  return patterns().programs
+}
+
+let patternsRead: { readonly wordings: readonly Wordings[]; readonly programs: readonly OtherProgram[] } | undefined
+
+function patterns() {
+  patternsRead ??= JSON.parse(builtFile('patterns.json')) as NonNullable<typeof patternsRead>
+  return patternsRead
 }

@@ -2,7 +2,7 @@
 // Findings about runtimes, configuration, agents, pools and the log.
 
 import { basename, join } from 'node:path'
-import { clearHostLocal } from '../explain/known/addresses.ts'
+import { diagnosis } from '../../catalogue/diagnosis.ts'
 import { counted, type Finding } from '../shell/findings.ts'
 import {
   type ConfigurationFacts,
@@ -157,7 +157,7 @@ function ofPool(pool: PoolFacts): readonly Finding[] {
   if (leaked.length > 0) {
     const count = `${leaked.length} of ${taken} reservations in ${directory}`
     const whose = `${count} are of containers that no runtime lists: ${few(leaked)}`
-    return [findingOf({ id: 'host-local-leaked', on, message: whose, run: clearHostLocal })]
+    return [findingOf({ id: 'host-local-leaked', on, message: whose, run: diagnosis('host-local-full').run })]
   }
   // trestle's full pool is left to STATUS, which subtracts reclaimable addresses.
   return share >= nearlyFull && BigInt(taken) < total ? [findingOf({ id: 'pool-nearly-full', on, message })] : []

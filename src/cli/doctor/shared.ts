@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Findings of doctor whose texts are those of errors that `trestle explain` knows.
 
-import type { Diagnosis } from '../../catalogue/diagnosis.ts'
-import { diagnosisOf, knownError } from '../explain/recognise.ts'
+import { type Diagnosis, diagnosis } from '../../catalogue/diagnosis.ts'
 import { type Finding, type Found, findingOf as ofDiagnosis } from '../shell/findings.ts'
 
 const limit = { group: 'limits', severity: 'warning' } as const
@@ -33,11 +32,11 @@ const sharedChecks = {
 } as const satisfies Readonly<Record<string, Pick<Diagnosis, 'group' | 'severity'>>>
 
 export const sharedDiagnoses: readonly Diagnosis[] = Object.entries(sharedChecks).map(([id, shown]) => ({
-  ...(knownError(id) as Diagnosis),
+  ...diagnosis(id),
   ...shown,
 }))
 
 export function findingOf(found: Found): Finding {
   const shared = sharedDiagnoses.find(({ id }) => id === found.id)
-  return ofDiagnosis(found, shared ?? diagnosisOf(found.id))
+  return ofDiagnosis(found, shared)
 }

@@ -8,9 +8,8 @@ import { documentOf } from '../shell/findings.ts'
 import { nearestWord } from '../shell/nearest-word.ts'
 import { print } from '../shell/output.ts'
 import { readInputText } from '../shell/read-input.ts'
-import { knownErrors } from './catalogue/known-errors.ts'
 import { errorCodes, ownErrors } from './own.ts'
-import { isEmpty, knownError, recognise } from './recognise.ts'
+import { isEmpty, recognise } from './recognise.ts'
 import { codeTitle, diagnosisText, publishedOf, recognisedText } from './text.ts'
 
 export const explainCommand: Command = {
@@ -21,9 +20,8 @@ export const explainCommand: Command = {
   description: [
     'Explains the "code" or the [id] of an error, the id of a finding of `trestle lint` or `trestle doctor`, or a',
     'text with an error as kubelet, containerd, CRI-O or cnitool print it (- reads it from standard input), also of',
-    'other plugins and their agents: what it means, the usual causes, the likely one first, what to look at and what',
-    'to do; which words were recognised and which were not. Without CODE: all codes. An unknown code or text: exit',
-    'code 1.',
+    'other plugins: what it means, the usual causes, the likely one first, what to look at and what to do; which words',
+    'were recognised and which were not. Without CODE: all codes. An unknown code or text: exit code 1.',
   ].join('\n'),
   options: {},
   examples: [
@@ -45,7 +43,7 @@ function run({ words, isJson, output }: Input): number {
   if (word === '-') return explainText(readInputText('-'), out)
   if (words.length > 1 || /\s/.test(word)) return explainText(words.join(' '), out)
   if (/^\d{1,6}$/.test(word)) return explainCode(Number(word), out)
-  const known = diagnoses().get(word) ?? knownError(word)
+  const known = diagnoses().get(word)
   if (known !== undefined) return explainDiagnosis(known, out)
   if (!isEmpty(recognise(word))) return explainText(word, out)
   throw unknownWord(word)
@@ -82,7 +80,7 @@ function explainDiagnosis(known: Diagnosis, out: Out): number {
 
 function explainText(text: string, out: Out): number {
   const found = recognise(text)
-  const { codes, own, layers, known, unknown, hints } = found
+  const { codes, own, layers, known, unknown, program } = found
   const document = {
     errors: found.errors.map((each) => ({ ...documentOf(each), role: each.role, said: each.said })),
     codes: documents(codes),
@@ -91,14 +89,13 @@ function explainText(text: string, out: Out): number {
     callers: layers.map(({ who }) => who),
     recognised: known,
     unrecognised: unknown,
-    hints,
-    nearest: found.nearest.map(({ id, who, meaning }) => ({ id, who, meaning })),
+    program,
   }
   return write(isEmpty(found) ? exitCode.findings : exitCode.fine, out, document, recognisedText(found))
 }
 
 function unknownWord(word: string): UsageError {
-  const meant = nearestWord(word, [...diagnoses().keys(), ...knownErrors.map(({ id }) => id)])
+  const meant = nearestWord(word, [...diagnoses().keys()])
   const hint =
     meant === undefined ? 'use a number, an id that lint or doctor prints, or the text' : `did you mean "${meant}"?`
   return new UsageError(`"${word}" is no error code and no id of an error or a finding: ${hint}`)

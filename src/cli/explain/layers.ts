@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The callers around an error: kubelet, the runtime, plugins that call plugins, the program that the last one ran.
-
-import { anySpace } from './plain-text.ts'
+// Pasted texts are wrapped: a blank of a pattern may be the end of a line.
 
 /** A place in a text: [from, to). */
 export interface Span {
@@ -15,29 +14,32 @@ export interface Layer extends Span {
   readonly words: string
 }
 
-/** Patterns of a caller; `$1` and `$2` stand for what they capture. */
+/** The words by which a caller is known. */
 const callers: readonly (readonly [who: string, pattern: RegExp])[] = [
   [
     'kubelet',
-    /FailedCreatePodSandBox|Failed (?:to )?create pod sandbox|(?:Run|Stop)PodSandbox from runtime service failed|(?:Create|Kill)PodSandbox(?:Error| for pod)?|networkPlugin \w+ failed to (?:set up|teardown) pod "[^"]*"(?: network)?|Error syncing pod|error killing pod/i,
+    /FailedCreatePodSandBox|Failed\s+(?:to\s+)?create\s+pod\s+sandbox|(?:Run|Stop)PodSandbox\s+from\s+runtime\s+service\s+failed|(?:Create|Kill)PodSandbox(?:Error|\s+for\s+pod)?|networkPlugin\s+\w+\s+failed\s+to\s+(?:set\s+up|teardown)\s+pod\s+"[^"]*"(?:\s+network)?|Error\s+syncing\s+pod|error\s+killing\s+pod/i,
   ],
-  ['the runtime, over CRI', /rpc error: code = \w+ desc =/],
-  ['containerd', /failed to (?:setup|destroy) network for sandbox "[^"]*"/],
+  ['the runtime, over CRI', /rpc\s+error:\s+code\s+=\s+\w+\s+desc\s+=/],
+  ['containerd', /failed\s+to\s+(?:setup|destroy)\s+network\s+for\s+sandbox\s+"[^"]*"/],
   [
     'CRI-O or podman',
-    /failed to (?:create|destroy) pod network sandbox \S+|error (?:adding|removing|while adding) pod \S* ?(?:to|from) CNI network "[^"]*"|error configuring network namespace for container \S+/i,
+    /failed\s+to\s+(?:create|destroy)\s+pod\s+network\s+sandbox\s+\S+|error\s+(?:adding|removing|while\s+adding)\s+pod\s+\S* ?(?:to|from)\s+CNI\s+network\s+"[^"]*"|error\s+configuring\s+network\s+namespace\s+for\s+container\s+\S+/i,
   ],
-  ['nerdctl', /failed to call cni\.(?:Setup|Remove)/],
-  ['Multus', /error adding container to network "[^"]*"|CNI request failed with status \d+|CmdAdd \(shim\)|Multus:/],
+  ['nerdctl', /failed\s+to\s+call\s+cni\.(?:Setup|Remove)/],
+  [
+    'Multus',
+    /error\s+adding\s+container\s+to\s+network\s+"[^"]*"|CNI\s+request\s+failed\s+with\s+status\s+\d+|CmdAdd\s+\(shim\)|Multus:/,
+  ],
 ]
 
-const pluginPattern = /plugin type=["']([^"']+)["'](?: name=["'][^"']*["'])? failed \((\w+)\)/
-const programPattern = /running \[(?:\S{0,200}\/)?([\w-]{1,40})[^\]]{0,2000}\](?:: exit status \d+)?/
+const pluginPattern = /plugin\s+type=["']([^"']+)["'](?:\s+name=["'][^"']*["'])?\s+failed\s+\((\w+)\)/
+const programPattern = /running\s+\[(?:\S{0,200}\/)?([\w-]{1,40})[^\]]{0,2000}\](?::\s+exit\s+status\s+\d+)?/
 
 /** The callers that a text names, outermost first, each once. */
 export function layersOf(text: string): readonly Layer[] {
   const found = callers.flatMap(([who, pattern]) => {
-    const match = anySpace(pattern).exec(text)
+    const match = pattern.exec(text)
     return match === null ? [] : [layer(who, match)]
   })
   const plugins = all(text, pluginPattern).map((match) => layer(`plugin ${match[1]} (${match[2]})`, match))
@@ -56,14 +58,12 @@ export function speakerOf(text: string): string | undefined {
  * where there is none.
  */
 export function aftermathOf(text: string): number {
-  const at = text.search(anySpace(/, failed to (?:clean up sandbox container|teardown pod)/))
+  const at = text.search(/,\s+failed\s+to\s+(?:clean\s+up\s+sandbox\s+container|teardown\s+pod)/)
   return at < 0 ? text.length : at
 }
 
-/** Every match of a pattern in a text, each blank of the pattern standing for any white space. */
-export function all(text: string, pattern: RegExp): readonly RegExpExecArray[] {
-  const { source, flags } = anySpace(pattern)
-  return [...text.matchAll(new RegExp(source, `${flags}g`))]
+function all(text: string, pattern: RegExp): readonly RegExpExecArray[] {
+  return [...text.matchAll(new RegExp(pattern, 'g'))]
 }
 
 function layer(who: string, match: RegExpExecArray): Layer {

@@ -1,77 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which known errors have their words in a text, each where it stands.
+// Which errors of other programs have their words in a text, each where it stands.
 
+import { diagnosis, type KnownError, wordings } from '../../catalogue/diagnosis.ts'
 import { speaksOfNetworks } from './about-networks.ts'
-import { type KnownEntry, knownErrors } from './catalogue/known-errors.ts'
-import { otherMatters } from './known/known-error.ts'
 import type { Span } from './layers.ts'
-import { hasNoPodAddress } from './pasted-result.ts'
-import { anySpace } from './plain-text.ts'
-import { plainWords } from './plain-words.ts'
-import { shortForms } from './short-forms.ts'
 
 /** A known error in a text. `said`: the words that were recognised. */
-export type Match = KnownEntry & Span & { readonly said: string }
+export type Match = KnownError & Span & { readonly said: string }
+
+/** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
+const otherMatters =
+  /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|(?<!multus-)webhook(?! "multus|Configuration|s\[\d)/i
 
 /**
  * The errors of others in a plain text (plainText), none sharing words with another of its kind. `isOurs`: the text has
- * an id of ours, which says more than words of anybody.
+ * an id of ours, which says more than an error that people retell.
  */
 export function matchesIn(text: string, isOurs: boolean): readonly Match[] {
-  const byTheirWords = findAll(text)
-  return withoutOverlaps(byTheirWords.length > 0 || isOurs ? byTheirWords : inPlainWords(text))
+  const found = byWording(text)
+  return withoutOverlaps(found.length > 0 || isOurs ? found : asRetold(text))
 }
 
 interface Compiled {
-  readonly errors: readonly { readonly known: KnownEntry; readonly pattern: RegExp }[]
-  readonly plain: readonly { readonly id: string; readonly pattern: RegExp }[]
-  readonly short: Compiled['plain']
+  readonly known: KnownError
+  readonly pattern: RegExp
+  readonly retold: RegExp | undefined
+  readonly unless: RegExp | undefined
 }
 
-let compiled: Compiled | undefined
+let compiled: readonly Compiled[] | undefined
 
-/** Compiled at the first text: commands that explain nothing do not pay for it (45 ms). */
-function patterns(): Compiled {
-  compiled ??= {
-    errors: knownErrors.map((known) => ({ known, pattern: compile(known.pattern) })),
-    plain: plainWords.map(({ id, pattern }) => ({ id, pattern: compile(pattern) })),
-    short: shortForms.map(({ id, pattern }) => ({ id, pattern: compile(pattern) })),
-  }
+/** Compiled at the first text: commands that explain nothing do not pay for it. Capitals differ between releases. */
+function errors(): readonly Compiled[] {
+  const compile = (source: string | undefined) => (source === undefined ? undefined : new RegExp(source, 'i'))
+  compiled ??= wordings().map(({ id, pattern, retold, unless }) => {
+    const known = diagnosis(id) as KnownError
+    return { known, pattern: new RegExp(pattern, 'i'), retold: compile(retold), unless: compile(unless) }
+  })
   return compiled
 }
 
-/** Releases and languages differ in capitals, so none counts. */
-function compile(pattern: RegExp): RegExp {
-  return new RegExp(anySpace(pattern), 'i')
-}
-
-function findAll(text: string): readonly Match[] {
-  const all = patterns().errors.flatMap(({ known, pattern }): readonly Match[] => {
-    const match = pattern.exec(text)
-    if (match === null || isOtherMatter(known, lineAround(text, match.index))) return []
-    return [{ ...known, ...wordsOf(match) }]
-  })
+function byWording(text: string): readonly Match[] {
+  const all = errors().flatMap((each) => matchOf(text, each, each.pattern))
   const isAboutNetworks = speaksOfNetworks(text) || all.some((match) => distance(match) === 0)
-  const matches = all.filter(({ needsNetwork }) => isAboutNetworks || needsNetwork !== true)
-  const bare = knownErrors.find(({ id }) => id === 'no-pod-address')
-  if (bare === undefined || !hasNoPodAddress(text)) return matches
-  return [...matches, { ...bare, said: 'a result without an address on eth0', from: 0, to: text.length }]
+  return all.filter(({ words }) => isAboutNetworks || words !== 'shared')
 }
 
-/** What a text says in words of anybody, those that others use as well where it speaks of networks: at most one. */
-function inPlainWords(text: string): readonly Match[] {
-  const { plain, short } = patterns()
-  for (const { id, pattern } of [...(speaksOfNetworks(text) ? plain : []), ...short]) {
-    const match = pattern.exec(text)
-    const known = knownErrors.find((each) => each.id === id)
-    if (match === null || known === undefined || otherMatters.test(lineAround(text, match.index))) continue
-    return [{ ...known, ...wordsOf(match) }]
-  }
-  return []
+/** At most one: in a few words of their own people name one thing and its fault. */
+function asRetold(text: string): readonly Match[] {
+  if (!speaksOfNetworks(text)) return []
+  const all = errors().flatMap((each) => {
+    const known: KnownError = { ...each.known, words: 'shared' }
+    return each.retold === undefined ? [] : matchOf(text, { ...each, known }, each.retold)
+  })
+  return all.slice(0, 1)
 }
 
-function isOtherMatter({ needsNetwork, unless }: KnownEntry, line: string): boolean {
-  return (needsNetwork === true && otherMatters.test(line)) || unless?.test(line) === true
+function matchOf(text: string, { known, unless }: Compiled, pattern: RegExp): readonly Match[] {
+  const match = pattern.exec(text)
+  if (match === null) return []
+  const line = lineAround(text, match.index)
+  const isOther = unless?.test(line) === true || (known.words === 'shared' && otherMatters.test(line))
+  return isOther ? [] : [{ ...known, ...wordsOf(match) }]
 }
 
 function lineAround(text: string, index: number): string {
@@ -79,26 +69,18 @@ function lineAround(text: string, index: number): string {
   return text.slice(text.lastIndexOf('\n', index) + 1, end < 0 ? text.length : end)
 }
 
-/**
- * Of two that share words the nearer one, then the first of the table; what wraps another shares words with it, and
- * so does what passed on the innermost.
- */
+/** Of two that share words the nearer one, then the first of the catalogue; what is around another shares its words. */
 function withoutOverlaps(matches: readonly Match[]): readonly Match[] {
   const ordered = matches.toSorted((a, b) => distance(a) - distance(b))
   return ordered.filter((match, at) => {
-    const earlier = ordered.slice(0, at).filter(({ wraps }) => wraps === match.wraps)
-    return !earlier.some((other) => other.from < match.to && match.from < other.to && !passesOn(other, match))
+    const earlier = ordered.slice(0, at).filter(({ words }) => (words === 'around') === (match.words === 'around'))
+    return !earlier.some((other) => other.from < match.to && match.from < other.to)
   })
 }
 
-/** Whether the outer one stands before the inner one, which says that nothing is further in. */
-export function passesOn(outer: Match, inner: Match): boolean {
-  return inner.innermost === true && outer.innermost !== true && outer.from < inner.from
-}
-
 /** The lower, the nearer to the cause: words of one error only, words that others use too, words around another. */
-export function distance({ wraps, needsNetwork }: KnownEntry): number {
-  return wraps === true ? 2 : needsNetwork === true ? 1 : 0
+export function distance({ words }: KnownError): number {
+  return words === 'around' ? 2 : words === 'shared' ? 1 : 0
 }
 
 /** What a match says, and where. */

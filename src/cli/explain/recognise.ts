@@ -2,22 +2,19 @@
 // What is known of a pasted text: errors of others by their words, our own by their ids and codes, who passed them on,
 // and what is left.
 
-import { type Diagnosis, diagnosis } from '../../catalogue/diagnosis.ts'
+import { type Diagnosis, diagnosis, type KnownError, otherPrograms } from '../../catalogue/diagnosis.ts'
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
-import { type KnownEntry, knownErrors, unknownOwnError } from './catalogue/known-errors.ts'
-import { hintsOf } from './last-words.ts'
 import { aftermathOf, type Layer, layersOf, type Span, speakerOf } from './layers.ts'
-import { distance, type Match, matchesIn, passesOn, wordsOf } from './matches.ts'
-import { nearestEntries } from './nearest.ts'
+import { distance, type Match, matchesIn, wordsOf } from './matches.ts'
 import { errorCodes } from './own.ts'
-import { plainText, repaired } from './plain-text.ts'
+import { plainText } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
 
 /** `cause`: what went wrong. `around`: what passed it on, or came with it. `after`: said while cleaning up after it. */
 export type Role = 'cause' | 'around' | 'after'
 
 /** A known error in a text. `said`: the words that were recognised. */
-export interface Found extends KnownEntry, Span {
+export interface Found extends KnownError, Span {
   readonly said: string
   readonly role: Role
 }
@@ -34,22 +31,8 @@ export interface Recognised {
   /** The words that were recognised, and those that were not. */
   readonly known: readonly string[]
   readonly unknown: readonly string[]
-  /** Where no error is known: who is behind the words, and what the last of them say. */
-  readonly hints: readonly string[]
-  /** Then also: the entries nearest to the text by words alone. */
-  readonly nearest: readonly KnownEntry[]
-}
-
-/** Everything known in a text: as it stands, else as the ways of pasting one are undone that few texts need. */
-export function recognise(text: string): Recognised {
-  const plain = plainText(text)
-  const found = lookInto(plain)
-  if (!isEmpty(found)) return found
-  for (const other of repaired(plain)) {
-    const again = lookInto(other)
-    if (!isEmpty(again)) return again
-  }
-  return { ...found, nearest: nearestEntries(plain) }
+  /** Where no error is known: the program whose words the text has. */
+  readonly program: string | undefined
 }
 
 /** Whether nothing was recognised. */
@@ -57,22 +40,24 @@ export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'cod
   return errors.length + codes.length + own.length === 0
 }
 
-function lookInto(text: string): Recognised {
+/** Everything known in a text. */
+export function recognise(pasted: string): Recognised {
+  const text = plainText(pasted)
   const layers = layersOf(text)
   const ids = idsIn(text)
   const all = matchesIn(text, ids.length > 0)
   const ownIds = [...new Set(ids.flatMap((each) => each.ids))].map(diagnosis)
-  const own = [...codesIn(text, all), ...ids]
-  const isOurs = own.length > 0 || speakerOf(text)?.startsWith('trestle') === true
-  const isOwn = ({ alsoOurs, sameAs }: Match) => (isOurs && alsoOurs === true) || ownIds.some(({ id }) => id === sameAs)
-  const others = all.filter((match) => !isOwn(match))
-  const errors = [...withRoles(text, others), ...unknownOwn(text, others.length + own.length)]
+  const numbered = codesIn(text)
+  const isOurs = ids.length > 0 || isSpokenByUs(text) || numbered.some(({ code }) => code >= codesOfOthers)
+  const others = all.filter(({ alsoOurs }) => !isOurs || alsoOurs !== true)
+  const errors = withRoles(text, others)
+  const own = [...(isSpokenByUs(text) || others.length === 0 ? numbered : []), ...ids]
   const spans = [...layers, ...errors, ...own]
   const known = [...layers.map(({ words }) => words), ...errors.map(({ said }) => said), ...own.map(({ said }) => said)]
   const numbers = [...own, ...ownIds].map(({ code }) => code)
   const codes = errorCodes().filter(({ code }) => numbers.includes(code))
   const found = { errors, codes, own: ownIds, layers, known: [...new Set(known)], unknown: remainderOf(text, spans) }
-  return { ...found, hints: isEmpty(found) ? hintsOf(text, speakerOf(text)) : [], nearest: [] }
+  return { ...found, program: isEmpty(found) ? programOf(text) : undefined }
 }
 
 /**
@@ -84,10 +69,7 @@ function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   const before = matches.filter(({ from }) => from < aftermath)
   const main = before.length > 0 ? before : matches
   const nearest = Math.min(...main.map(distance))
-  const specific = main.filter((match) => distance(match) === nearest)
-  const isPassedOn = (match: Match): boolean =>
-    specific.some((other) => passesOn(other, match) && isSameLine(text, other.from, match.from))
-  const candidates = nearest === 2 ? specific : main.filter((match) => specific.includes(match) || isPassedOn(match))
+  const candidates = main.filter((match) => distance(match) === nearest)
   const isCause = (match: Match): boolean => {
     if (!candidates.includes(match)) return false
     const further = candidates.some(({ from }) => from > match.from && isSameLine(text, match.from, from))
@@ -121,11 +103,13 @@ function idsIn(text: string): readonly OwnWords[] {
 }
 
 /** Codes by their numbers. Where another plugin speaks 100 and up are its own. */
-function codesIn(text: string, others: readonly Match[]): readonly OwnWords[] {
+function codesIn(text: string): readonly (OwnWords & { readonly code: number })[] {
   const speaker = speakerOf(text)
-  const isOurs = speaker?.startsWith('trestle') ?? /\btrestle\b/.test(text)
-  const isForeign = others.some(({ alsoOurs }) => alsoOurs !== true)
-  return numbersIn(text).filter(({ code }) => isOurs || (!isForeign && isAnybodys(code, speaker)))
+  return numbersIn(text).filter(({ code }) => isSpokenByUs(text) || isAnybodys(code, speaker))
+}
+
+function isSpokenByUs(text: string): boolean {
+  return speakerOf(text)?.startsWith('trestle') ?? /\btrestle\b/.test(text)
 }
 
 /** Codes from here on are each plugin's own; those below are the specification's. */
@@ -147,18 +131,12 @@ function numbersIn(text: string): readonly (OwnWords & { readonly code: number }
   return [...text.matchAll(pattern)].map((match) => ({ code: Number(match[1]), ids: [], ...wordsOf(match) }))
 }
 
-function unknownOwn(text: string, known: number): readonly Found[] {
-  const match = known > 0 ? null : unknownOwnError.pattern.exec(text)
-  if (match === null) return []
-  return [{ ...unknownOwnError, role: 'cause', ...wordsOf(match) }]
-}
-
-/** The known error with this id. */
-export function knownError(id: string): KnownEntry | undefined {
-  return [...knownErrors, unknownOwnError].find((known) => known.id === id)
-}
-
-/** The diagnosis with this id, of whoever's error. */
-export function diagnosisOf(id: string): Diagnosis {
-  return knownError(id) ?? diagnosis(id)
+/** The program whose words stand first in a text, of those whose errors are not explained. */
+function programOf(text: string): string | undefined {
+  const lower = text.toLowerCase()
+  const found = otherPrograms().flatMap(({ program, words }) => {
+    const places = words.map((word) => lower.indexOf(word.toLowerCase())).filter((at) => at >= 0)
+    return places.length === 0 ? [] : [{ program, at: Math.min(...places) }]
+  })
+  return found.toSorted((a, b) => a.at - b.at)[0]?.program
 }

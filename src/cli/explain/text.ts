@@ -75,15 +75,11 @@ export function recognisedText(found: Recognised): string {
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
 }
 
-/** Of a text without a known error; the innermost plugin that it names is who to ask. */
-function unknownText({ layers, hints, nearest }: Recognised): string {
-  const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))
-  const whose =
-    plugin === undefined ? '' : `; the words are of ${plugin.who}: its log, and that of its agent, tell more`
-  const guess = nearest.length === 0 ? [] : ['nearest by its words, which is a guess (`trestle explain ID` tells all):']
-  const entries = nearest.map(({ id, meaning, who }) => `  ${id}: ${meaning} (from ${who})`)
-  const lines = [...hints, ...guess, ...entries].map((text) => `  ${text}\n`)
-  return [`no error that is known here is in this text${whose}\n`, ...lines].join('')
+/** Of a text without a known error: the innermost plugin that it names, else the program that its words are of. */
+function unknownText({ layers, program }: Recognised): string {
+  const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))?.who
+  if (plugin !== undefined) return `not known here; it is of ${plugin}: its log, and that of its agent, tell more\n`
+  return program === undefined ? 'not known here\n' : `not known here; it is of ${program}: its log tells more\n`
 }
 
 function line(title: string, text: string): string {

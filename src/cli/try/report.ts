@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The output of `try`: a line for each step with its outcome first, or all steps at the end as JSON.
 
+import { diagnosis } from '../../catalogue/diagnosis.ts'
 import { isErrorId } from '../../cni/model/error-code.ts'
-import { diagnosisOf } from '../explain/recognise.ts'
 import type { Step } from '../probe/pods.ts'
 import { exitCode } from '../shell/command.ts'
 import { findingOf, painted } from '../shell/findings.ts'
@@ -23,7 +23,7 @@ export function stepText(step: Step, hasColour: boolean): string {
 /** An error of trestle says itself what to do. */
 function hintOf({ known }: Step): string | undefined {
   if (known === undefined || isErrorId(known.id)) return undefined
-  return `${known.message} [${known.id}]: ${diagnosisOf(known.id).cure}`
+  return `${known.message} [${known.id}]: ${diagnosis(known.id).cure}`
 }
 
 /** 1 when a step failed; a step that was skipped is no failure. */
@@ -47,9 +47,7 @@ export function openReport(title: string, isJson: boolean, output: Output) {
       return { status: statuses[outcome], summary, detail, hint: hintOf(step), ms }
     })
     const findings = steps.flatMap(({ what, outcome, known }) =>
-      outcome !== 'failed' || known === undefined
-        ? []
-        : [findingOf({ ...known, severity: 'error', on: what }, diagnosisOf(known.id))],
+      outcome !== 'failed' || known === undefined ? [] : [findingOf({ ...known, severity: 'error', on: what })],
     )
     const document = { title, checks, findings, counts }
     const text = `\n${counts.ok} ok, ${counts.failed} failed, ${counts.skipped} skipped\n`

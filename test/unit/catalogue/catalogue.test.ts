@@ -4,17 +4,21 @@
 
 import { expect, it } from 'vitest'
 import * as z from 'zod/mini'
-import { readRecords } from '../../../src/catalogue/compile.ts'
+import { compile, readPrograms, readRecords } from '../../../src/catalogue/compile.ts'
 import { diagnoses, diagnosis, isKnownError, wordings } from '../../../src/catalogue/diagnosis.ts'
 import { hasNestedRepetition, slowestMs } from './repetition.ts'
 
 const records = readRecords()
-const patterns = records.flatMap(({ id, patterns: all = [], unless = [] }) =>
-  [...all.flatMap(Object.values), ...unless].map((pattern) => ({ id, pattern: String(pattern) })),
+const printed = records.flatMap(({ id, patterns: all = [] }) =>
+  all.flatMap(Object.values).map((pattern) => ({ id, pattern })),
 )
+const patterns = [
+  ...printed,
+  ...records.flatMap(({ id, retold = [], unless = [] }) => [...retold, ...unless].map((pattern) => ({ id, pattern }))),
+]
 const longest = 300
 
-const text = z.string().check(z.minLength(3), z.regex(/^\S.*\S$/))
+const text = z.string().check(z.regex(/^\S.*\S$/))
 /** A repository, an issue of one, an address, or what the programs of our tests printed. */
 const source = z.string().check(z.regex(/^(?:[\w.-]+(?:\/[\w.-]+)?(?:#\d+)?|https?:\/\/\S+|printed)$/))
 const shared = {
@@ -37,7 +41,9 @@ const ofOthers = z.strictObject({
   program: text,
   findings: z.optional(z.array(text)),
   words: z.optional(z.enum(['shared', 'around'])),
+  alsoOurs: z.optional(z.literal(true)),
   patterns: z.array(z.record(source, z.string())).check(z.minLength(1)),
+  retold: z.optional(z.array(z.string())),
   unless: z.optional(z.array(z.string())),
 })
 
@@ -58,7 +64,7 @@ it('has each id once', () => {
 it(`has no pattern of more than ${longest} characters, and none twice`, () => {
   expect(ids(patterns.filter(({ pattern }) => pattern.length > longest))).toEqual([])
   const seen = new Set<string>()
-  expect(ids(patterns.filter(({ pattern }) => seen.size === seen.add(pattern).size))).toEqual([])
+  expect(ids(printed.filter(({ pattern }) => seen.size === seen.add(pattern).size))).toEqual([])
 })
 
 it('has no pattern that repeats within a repetition, or takes long for its own words', () => {
@@ -81,6 +87,12 @@ it('is read by id, the patterns apart from the texts', () => {
   expect([...diagnoses().keys()]).toEqual(records.map(({ id }) => id))
   const known = [...diagnoses().values()].filter(isKnownError)
   expect(wordings().map(({ id }) => id)).toEqual(known.map(({ id }) => id))
-  expect(JSON.stringify([...diagnoses().values()])).not.toContain('"patterns"')
+  expect(compile()['diagnoses.json']).not.toMatch(/"(?:patterns|retold|unless)"/)
   expect(() => diagnosis('no-such-id')).toThrow('no-such-id')
+})
+
+it('names other programs by words that have three letters and more', () => {
+  const programs = readPrograms()
+  expect(programs.length).toBeGreaterThan(25)
+  expect(programs.filter(({ words }) => words.length === 0 || words.some((word) => word.length < 3))).toEqual([])
 })

@@ -7,9 +7,10 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, wri
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { clearHostLocal } from '../../../../src/cli/explain/known/addresses.ts'
+import { diagnosis } from '../../../../src/catalogue/diagnosis.ts'
 import { runCli } from '../../../support/collect.ts'
 
+const clearHostLocal = diagnosis('host-local-full').run ?? ''
 const old = new Date('2026-01-01')
 
 let root: string

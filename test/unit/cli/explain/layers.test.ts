@@ -70,29 +70,6 @@ describe("another plugin's words", () => {
   })
 })
 
-describe('a pasted result of ADD', () => {
-  const result = (ips: readonly unknown[]) =>
-    JSON.stringify({
-      cniVersion: '1.0.0',
-      interfaces: [{ name: 'cni0' }, { name: 'eth0', sandbox: '/run/netns/a' }],
-      ips,
-    })
-
-  it('without an address on eth0 is what containerd says by "failed to find network info"', () => {
-    expect(roles(result([]))).toEqual(['no-pod-address cause'])
-    expect(roles(result([{ interface: 0, address: '10.1.2.3/24' }]))).toEqual(['no-pod-address cause'])
-  })
-
-  it('with one there is nothing wrong', () => {
-    expect(roles(result([{ interface: 1, address: '10.1.2.3/24' }]))).toEqual([])
-    expect(roles(result([{ address: '10.1.2.3/24' }]))).toEqual([])
-  })
-
-  it('a configuration is no result', () => {
-    expect(roles('{"cniVersion":"1.0.0","name":"n","type":"ptp","ipam":{}}')).toEqual([])
-  })
-})
-
 describe('what was recognised and what was not', () => {
   const text = 'Failed to create pod sandbox: plugin type="frob" failed (add): the frobnicator is out of oil'
 
@@ -101,7 +78,7 @@ describe('what was recognised and what was not', () => {
     expect(code).toBe(1)
     expect(stdout).toBe(
       [
-        'no error that is known here is in this text; the words are of plugin frob (add): its log, and that of its agent, tell more',
+        'not known here; it is of plugin frob (add): its log, and that of its agent, tell more',
         '',
         'passed on by: kubelet > plugin frob (add)',
         'recognised: "Failed to create pod sandbox", "plugin type="frob" failed (add)"',
@@ -111,17 +88,10 @@ describe('what was recognised and what was not', () => {
     )
   })
 
-  it('says who is behind the words of a known plugin, and what the last of them mean', async () => {
-    const error = 'plugin type="calico" failed (add): a step that has no name here: device or resource busy'
-    const { code, stdout, json } = await runCli(['explain', error, '-o', 'json'])
-    const hints = [
-      'behind calico is calico-node; look at: tail /var/log/calico/cni/cni.log',
-      '"device or resource busy" in it means: another owner has it',
-    ]
-    expect([code, json]).toMatchObject([1, { errors: [], hints }])
-    expect(stdout).not.toContain('undefined')
-    const { stdout: text } = await runCli(['explain', error])
-    expect(text).toContain(hints.map((hint) => `  ${hint}\n`).join(''))
+  it('says of which program the words are, where the catalogue only knows its name', async () => {
+    const error = 'level=error msg="Error response from daemon: driver failed" subsys=unknown'
+    expect(await runCli(['explain', error, '-o', 'json'])).toMatchObject({ code: 1, json: { program: 'docker' } })
+    expect((await runCli(['explain', error])).stdout).toMatch(/^not known here; it is of docker: its log tells more\n/)
   })
 
   it('is in the JSON document', async () => {

@@ -3,7 +3,7 @@
 
 import { globSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { knownErrors } from '../../../../src/cli/explain/catalogue/known-errors.ts'
+import { diagnoses, isKnownError } from '../../../../src/catalogue/diagnosis.ts'
 import { ownErrors } from '../../../../src/cli/explain/own.ts'
 import { recognise } from '../../../../src/cli/explain/recognise.ts'
 import { CniError, errorBody, messageWithId, withoutDoneWords } from '../../../../src/cni/model/error.ts'
@@ -27,7 +27,7 @@ describe('the ids', () => {
 
   it('are short and in kebab case, and none is the id of an error of others', () => {
     expect(ids.filter((id) => !/^[a-z\d]+(?:-[a-z\d]+)+$/.test(id) || id.length > 25)).toEqual([])
-    const others = knownErrors.map(({ id }) => id)
+    const others = [...diagnoses().values()].filter(isKnownError).map(({ id }) => id)
     expect(ids.filter((id) => others.includes(id))).toEqual([])
   })
 
@@ -82,12 +82,10 @@ describe('a pasted message', () => {
     expect(recognise(text).codes.map(({ code }) => code)).toEqual([CniCode.notAvailable])
   })
 
-  it('of a release before ids is known by the code of its JSON, or else as one of trestle', () => {
+  it('of a release before ids is known by the code of its JSON', () => {
     const old = 'failed to allocate for range 0: no IP addresses available in range set: 10.9.0.1-10.9.0.6'
     const json = JSON.stringify({ cniVersion: '1.0.0', code: 101, msg: old })
     expect(recognise(`plugin type="trestle" failed: ${json}`).codes.map(({ code }) => code)).toEqual([101])
-    const { errors, codes } = recognise(`plugin type="trestle" failed (add): ${old}`)
-    expect([errors.map(({ id }) => id), codes]).toEqual([['trestle-failed'], []])
   })
 
   it.each([
