@@ -141,6 +141,8 @@ export function resolveName(address: string): Promise<string | undefined> {
     socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
       done(code === 'ECONNREFUSED' ? 'refused' : message),
     )
-    socket.connect(53, address, send)
+    // Not as a callback, which also gets a failure: without a route to the resolver send() would throw.
+    socket.on('connect', send)
+    socket.connect(53, address)
   })
 }

@@ -103,6 +103,16 @@ describe('pods that are tried', () => {
     expect(findings.find(({ id }) => id === 'probe-outside')?.seen).toMatch(/pod a to outside: .* no answer within/)
   })
 
+  it('skip a resolver that the node has no route to', () => {
+    done('ip route del default')
+    const { steps, of } = probe('--only', 'probe')
+    expect(
+      of('dns').map(({ outcome }) => outcome),
+      JSON.stringify(steps),
+    ).toEqual(['skipped'])
+    expect(of('add').map(({ outcome }) => outcome)).toEqual(['ok', 'ok'])
+  })
+
   it('are a note where another finding says why', () => {
     node.addPod('a')
     done('iptables-nft -I FORWARD -s 10.240.0.0/24 -j DROP')
