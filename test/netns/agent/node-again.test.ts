@@ -209,6 +209,7 @@ describe('two bridges with one gateway, by an earlier release', () => {
     await registered(a)
     expect(await registered(a)).toMatchObject({ isDone: true, problems: [] })
     const young = attach('young')
+    await registered(a)
     expect(bridges()).toEqual([first === 0 ? 'cni1' : 'cni0'])
     requireReach(pods[1 - first] as Pod, young)
   })

@@ -81,7 +81,9 @@ export interface RoundResult {
 }
 
 /** Runs a round. Never rejects. */
-export async function runRound(input: RoundInput): Promise<RoundResult> {
+export async function runRound(asked: RoundInput): Promise<RoundResult> {
+  // The watch goes on meanwhile: what is decided of this node is decided of one and the same list.
+  const input = { ...asked, nodes: asked.nodes && new Map(asked.nodes) }
   const failures: string[] = []
   const problems: Problem[] = []
   const attempt: Attempt = async (what, step) => {
