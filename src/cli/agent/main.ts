@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's bundle: all that `trestle agent` loads.
+// The entry of the agent's bundle.
 
 import { removeCallFiles } from '../../system/process/call-file.ts'
 import { setHostRoot } from '../../system/process/process-identity.ts'
@@ -13,7 +13,7 @@ import { runAgent } from './run/agent.ts'
 import { runUninstall } from './run/uninstall.ts'
 import { type Settings, settingsOf } from './settings/settings.ts'
 
-/** Runs the words after the program's name, of which `agent` is the first. Returns the exit code; never rejects. */
+/** Runs the agent; the first argument is `agent`. Returns the exit code; never rejects. */
 export async function main([, ...words]: readonly string[]): Promise<number> {
   try {
     return await runCommand(command, words, standardOutput())
@@ -32,7 +32,7 @@ const command: Command = {
   },
 }
 
-/** The agent, until SIGTERM or SIGINT. */
+/** Runs the agent until SIGTERM or SIGINT. */
 async function untilSignal(settings: Settings): Promise<void> {
   keepHeapSmall()
   shrinkHeap()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the API server is reached: address and CA as plan/agent/access.ts decides, identity from the ServiceAccount
-// alone. The kubelet's credentials are not used: they may not list nodes.
+// Access to the API server: address and CA by plan/agent/access.ts, identity from the ServiceAccount alone. The
+// kubelet's credentials have no right to list nodes.
 
 import { readFileSync } from 'node:fs'
 import type { RequestOptions } from 'node:https'
@@ -10,7 +10,7 @@ import { CniError } from '../../../cni/model/error.ts'
 import { type ApiServer, type ApiSources, apiServer } from '../../../plan/agent/access.ts'
 import { type AccessSettings, serviceAccountDir } from '../settings/settings.ts'
 
-/** A client's configuration, and where the API server was found. */
+/** A client's configuration, and the source of the API server's address. */
 export interface Access {
   readonly config: KubeConfig
   readonly found: ApiServer
@@ -19,8 +19,8 @@ export interface Access {
 }
 
 /**
- * Reads everything anew: a token that was rotated, a kubelet that talks to another server by now. Throws CniError 50
- * where there is no address.
+ * Reads all files again: the token may have been rotated, the kubelet may use another server. Throws CniError 50
+ * without an address.
  */
 export function openAccess(settings: AccessSettings, env = process.env): Access {
   const found = apiServer(sourcesOf(settings, env))
@@ -31,9 +31,9 @@ export function openAccess(settings: AccessSettings, env = process.env): Access 
   const config = new KubeConfig()
   const { server, caFile, caData } = found
   const ca = { ...(caFile ? { caFile } : {}), ...(caData ? { caData } : {}) }
-  // Without TLS, which is for loopback alone, there is nothing to verify, and the library wants to be told so.
+  // The library requires skipTLSVerify for plain HTTP, which is allowed to loopback alone.
   const cluster = { name: 'cluster', server, skipTLSVerify: server.startsWith('http:'), ...ca }
-  // The library reads the file again when what it has is a minute old.
+  // The library reads the file again when its copy is a minute old.
   const authProvider = { name: 'tokenFile', config: { tokenFile: settings.tokenFile } }
   config.loadFromOptions({
     clusters: [cluster],
@@ -50,7 +50,8 @@ function connector(config: KubeConfig, isPlain: boolean): Access['connect'] {
     // Where nothing is said, Node goes by NODE_TLS_REJECT_UNAUTHORIZED of its environment.
     const options: RequestOptions = { ...asked, rejectUnauthorized: true }
     await config.applyToHTTPSOptions(options)
-    // The library makes an agent of https each time: one handshake for each page of a list. http refuses such a one.
+    // The library makes a new https agent for each request, with a handshake for each page; node:http refuses that
+    // agent.
     const { agent, ...plain } = options
     const sent = { ...plain, headers: withoutLineEnd(plain.headers) }
     if (isPlain) return sent
@@ -59,7 +60,7 @@ function connector(config: KubeConfig, isPlain: boolean): Access['connect'] {
   }
 }
 
-/** `kubectl create token` ends its line, and node:http refuses a header with a line break in it. */
+/** `kubectl create token` prints a line break, which node:http refuses in a header. */
 function withoutLineEnd(headers: RequestOptions['headers']): RequestOptions['headers'] {
   const { Authorization: token, ...others } = { ...headers } as Record<string, unknown>
   return { ...others, ...(typeof token === 'string' ? { Authorization: token.trimEnd() } : {}) } as typeof headers
@@ -75,10 +76,7 @@ function sourcesOf({ server, caFile, kubeconfigs, hostRoot }: AccessSettings, en
   }
 }
 
-/**
- * Address and CA of a kubeconfig's current cluster, its paths being the host's; undefined where there is no such file,
- * or nothing in it.
- */
+/** Address and CA of a kubeconfig's current cluster, with paths of the host; undefined without a file or a cluster. */
 function clusterOf(file: string, hostRoot: string): ApiSources['kubeconfig'] {
   try {
     const config = new KubeConfig()
@@ -86,7 +84,7 @@ function clusterOf(file: string, hostRoot: string): ApiSources['kubeconfig'] {
     const cluster = config.getCurrentCluster()
     if (cluster === null || !cluster.server) return undefined
     const { server, caFile, caData } = cluster
-    // kubectl takes a relative path as one beside the kubeconfig.
+    // Like kubectl: a relative path begins at the kubeconfig's directory.
     const path = caFile && resolve(`${hostRoot}${dirname(file)}`, isAbsolute(caFile) ? `${hostRoot}${caFile}` : caFile)
     return { server, ...(path ? { caFile: path } : {}), ...(caData ? { caData } : {}) }
   } catch {

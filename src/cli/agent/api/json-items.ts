@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a list of the API server while it comes: each item is parsed and given away as soon as its last byte is there,
-// and only the text around the items is kept. As a whole, a page of 500 nodes would be 7.5 MB of text and as much again
-// of objects.
+// Reads a list of the API server in chunks: hands over each item with its last byte, and keeps only the text around the
+// items. A whole page of 500 nodes would take 7.5 MB of text, and as much again of objects.
 
-/** More than an object of etcd has (etcd.io, "System limits": 1.5 MiB) as JSON. */
+/** Above the size of any object of etcd (etcd.io, "System limits": 1.5 MiB) as JSON. */
 const mostBytes = 8 * 1024 * 1024
 
 const [quote, backslash, comma] = [0x22, 0x5c, 0x2c]
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d]
 
 /**
- * Takes a document in chunks, and gives each object of an array that is a member of it (`items` of a NodeList) to
- * `onItem`. `read` and `rest` throw SyntaxError for what is no JSON, RangeError for an item that is too large.
+ * Reads a document in chunks, and hands each object of its member arrays (`items` of a NodeList) to `onItem`. `read`
+ * and `rest` throw SyntaxError for invalid JSON, RangeError for an item that is too large.
  */
 export class ItemReader {
   readonly #onItem: (item: unknown) => void
   #depth = 0
   #isText = false
   #isEscaped = false
-  /** Whether the member of the document that is being read is an array. */
+  /** True while the reader is in a member array of the document. */
   #isList = false
   #isItem = false
   #isAfterItem = false
@@ -53,7 +52,7 @@ export class ItemReader {
         kept = at + 1
         this.#finish()
       } else if (byte === comma && this.#isAfterItem && this.#depth === 2) {
-        // It stood between two items.
+        // Drops the comma between two items.
         this.#isAfterItem = false
         kept = at + 1
       }
@@ -61,7 +60,7 @@ export class ItemReader {
     this.#keep(chunk.subarray(kept))
   }
 
-  /** The document without its items, when the last chunk was read. */
+  /** The document without its items, after the last chunk. */
   rest(): unknown {
     return JSON.parse(Buffer.concat(this.#around).toString('utf8'))
   }
@@ -71,7 +70,7 @@ export class ItemReader {
     this.#depth += 1
   }
 
-  /** Goes on in a string. Returns where it ends, or the chunk's end. */
+  /** Continues in a string. Returns the string's end, or the chunk's end. */
   #textEnd(chunk: Buffer, from: number): number {
     let at = from
     if (this.#isEscaped) {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a watch: one JSON document a line, in chunks that end anywhere.
+// Reads a watch: a JSON document a line, in chunks that may end within a line.
 
-/** An event has one object; one that is larger is none. */
+/** Above the size of any event, which has one object. */
 const mostBytes = 8 * 1024 * 1024
 
 const lineFeed = 0x0a
 
-/**
- * Takes chunks, and gives each whole line's JSON to `onLine`. Throws SyntaxError for a line that is none, RangeError
- * for one that is too long.
- */
+/** Hands the JSON of each whole line to `onLine`. Throws SyntaxError for an invalid line, RangeError for a long one. */
 export function lineReader(onLine: (line: unknown) => void): (chunk: Buffer) => void {
   const begun: Buffer[] = []
   let bytes = 0

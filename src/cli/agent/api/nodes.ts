@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of the cluster, listed in pages and watched. What is kept of each is what is used; an API server that is
-// gone changes nothing of what is known.
+// The nodes of the cluster, listed in pages and watched. Of each node only the fields in use are kept. Without an API
+// server the last known nodes stay.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
@@ -11,28 +11,24 @@ import { lineReader } from './json-lines.ts'
 import { ApiError, readApi } from './request.ts'
 
 /**
- * Fewer than the clients of Kubernetes ask for (client-go, tools/pager: 500): what the server sends ahead of us waits
- * in the socket, in memory that is counted as the agent's.
+ * Smaller than the page of Kubernetes' clients (client-go, tools/pager: 500), because unread data waits in the socket,
+ * in memory that counts as the agent's.
  */
 const pageSize = 100
 
-/** A page comes within this time, and goes on coming. */
+/** Bounds on a page: silence between two chunks, and the whole page. */
 const pageMs = { silenceMs: 20_000, deadlineMs: 120_000 }
 
-/**
- * An event comes at least as bookmark, once a minute (watch.go, bookmarkFrequency); silence means a dead connection.
- */
+/** A bookmark comes at least once a minute (watch.go, bookmarkFrequency), so longer silence means a dead connection. */
 const silenceMs = 100_000
 
-/** The watch ends by itself, not at the same time as those of other agents. */
+/** Base of the watch's life; a random part keeps agents from reconnecting at the same time. */
 const watchS = 480
 
-/**
- * The nodes, kept up to date. `onChange`: something that the agent uses has changed; `onError`: the API server failed.
- */
+/** A watch of the nodes. `onChange`: a field in use has changed; `onError`: the API server failed. */
 export interface NodeWatch {
   readonly nodes: ReadonlyMap<string, ClusterNode>
-  /** Whether a whole list was read, and how many failures there were since the last answer. */
+  /** `isListed`: a whole list was read. `failures`: since the last answer. */
   readonly state: { isListed: boolean; failures: number; lastError: string }
 }
 
@@ -43,7 +39,7 @@ export interface WatchRequest {
   readonly onError: (error: Error, failures: number) => void
 }
 
-/** Starts to list and watch, until the signal comes. */
+/** Lists and watches until the signal. */
 export function watchNodes(request: WatchRequest): NodeWatch {
   const nodes = new Map<string, ClusterNode>()
   const watch: NodeWatch = { nodes, state: { isListed: false, failures: 0, lastError: '' } }
@@ -51,7 +47,7 @@ export function watchNodes(request: WatchRequest): NodeWatch {
   return watch
 }
 
-/** Lists, watches, and begins again where what is known is too old. Access is opened anew each time. */
+/** Lists and watches, and lists again when the version is too old. Each attempt opens the access anew. */
 async function follow(watch: NodeWatch, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<void> {
   const { state } = watch
   let version = ''
@@ -63,12 +59,12 @@ async function follow(watch: NodeWatch, nodes: Map<string, ClusterNode>, request
       Object.assign(state, { isListed: true })
       const started = performance.now()
       version = await watchOnce({ access, nodes, version, watch }, request)
-      // A server that ends each watch at once is asked less often.
+      // Slows down for a server that ends each watch at once.
       if (performance.now() - started < 1000) await sleep(1000, undefined, { signal: request.signal })
     } catch (error) {
       if (request.signal.aborted) return
       const { status, retryAfterMs } = error instanceof ApiError ? error : { status: 0, retryAfterMs: 0 }
-      // 410: what we know is too old for a watch (and 400 for a version that the server has never had).
+      // 410: the version is too old for a watch; 400: the server never had the version.
       if (status === 410 || status === 400) version = ''
       Object.assign(state, { failures: state.failures + 1, lastError: (error as Error).message })
       request.onError(error as Error, state.failures)
@@ -83,7 +79,7 @@ interface Page {
   readonly items?: readonly unknown[]
 }
 
-/** Reads all nodes, and forgets those that are gone. Returns the version to watch from. Throws ApiError. */
+/** Reads all nodes and drops missing ones. Returns the version for the watch. Throws ApiError. */
 async function list(access: Access, nodes: Map<string, ClusterNode>, request: WatchRequest): Promise<string> {
   const seen = new Set<string>()
   let isChanged = false
@@ -105,7 +101,7 @@ async function list(access: Access, nodes: Map<string, ClusterNode>, request: Wa
   }
 }
 
-/** One page of the list, each node stripped while the next one comes. `next`: what to ask for the next page with. */
+/** A page of the list; each node is stripped while the next one arrives. `next`: the token of the next page. */
 async function readPage(access: Access, path: string, signal: AbortSignal) {
   const nodes: ClusterNode[] = []
   const reader = new ItemReader((item) => nodes.push(...stripped(item)))
@@ -136,7 +132,7 @@ interface Watching {
   readonly watch: NodeWatch
 }
 
-/** What a line of a watch is (docs.kubernetes.io, "Efficient detection of changes"). */
+/** A line of a watch (docs.kubernetes.io, "Efficient detection of changes"). */
 interface WatchEvent {
   readonly type?: string
   readonly object?: {
@@ -146,12 +142,12 @@ interface WatchEvent {
   }
 }
 
-/** Watches from a version until the server ends it. Returns the version to go on from. Throws ApiError. */
+/** Watches from a version until the server ends the watch. Returns the version for the next watch. Throws ApiError. */
 async function watchOnce({ access, nodes, version, watch }: Watching, request: WatchRequest): Promise<string> {
   let last = version
   const onChunk = lineReader((line) => {
     const { type = '', object } = (line as WatchEvent | null) ?? {}
-    // Whatever it says: a version that the server cannot watch from today it may never again (client-go lists, too).
+    // Any error means a new list, as in client-go: the server may never accept this version again.
     if (type === 'ERROR') throw new ApiError(`watch of nodes: ${object?.code ?? ''} ${object?.message ?? ''}`, 410)
     Object.assign(watch.state, { failures: 0, lastError: '' })
     const found = object?.metadata?.resourceVersion
@@ -169,7 +165,7 @@ async function watchOnce({ access, nodes, version, watch }: Watching, request: W
   return last
 }
 
-/** Whether the event changes something that is used. */
+/** Applies an event. Returns whether a field in use has changed. */
 function apply(nodes: Map<string, ClusterNode>, phase: string, node: ClusterNode | undefined): boolean {
   if (node === undefined || phase === 'BOOKMARK') return false
   return phase === 'DELETED' ? nodes.delete(node.name) : put(nodes, node)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent writes to the API server: a condition of its own node, once, and events for people.
+// Writes to the API server: a condition of this node, once, and events for people.
 
 import { createHash } from 'node:crypto'
 import type { Problem } from '../../../plan/agent/problem.ts'
@@ -8,7 +8,7 @@ import { ApiError, askApi } from './request.ts'
 
 const component = 'trestle-agent'
 
-/** Says that the node's network stands (core/v1 NodeNetworkUnavailable). Throws ApiError. */
+/** Sets NodeNetworkUnavailable (core/v1) to False. Throws ApiError. */
 export async function clearNetworkUnavailable(access: Access, node: string): Promise<void> {
   const now = new Date().toISOString()
   const condition = {
@@ -27,7 +27,7 @@ export async function clearNetworkUnavailable(access: Access, node: string): Pro
   })
 }
 
-/** An event on the own node, also where the problem is another node's: it is this one that cannot reach it. */
+/** Reports an event on this node, also for a problem of another node, because this node cannot reach the other. */
 export async function reportEvent(access: Access, self: string, problem: Problem): Promise<void> {
   const now = new Date().toISOString()
   const hash = createHash('sha256')

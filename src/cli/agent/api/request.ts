@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request to the API server, with a deadline and a bound on what it may answer.
+// A request to the API server, with a deadline and a bound on the answer's size.
 
 import * as http from 'node:http'
 import * as https from 'node:https'
@@ -13,7 +13,7 @@ export interface ApiRequest {
   readonly type?: string
 }
 
-/** An answer that is none: `status` 0 where none came at all. `retryAfterMs`: how long the server asks us to wait. */
+/** A failed request. `status`: 0 without an answer. `retryAfterMs`: the wait that the server asks for. */
 export class ApiError extends Error {
   readonly status: number
   readonly retryAfterMs: number
@@ -25,11 +25,11 @@ export class ApiError extends Error {
   }
 }
 
-/** How an answer is read that does not come as a whole. */
+/** The way to read an answer in chunks. */
 export interface Reading {
-  /** Takes what came. What it throws ends the request. */
+  /** Receives a chunk; an exception ends the request. */
   readonly onChunk: (chunk: Buffer) => void
-  /** Silence for so long is the end of it (milliseconds); `deadlineMs`: of the whole request. */
+  /** The longest silence, in milliseconds; `deadlineMs`: of the whole request. */
   readonly silenceMs: number
   readonly deadlineMs?: number
   readonly signal?: AbortSignal
@@ -39,8 +39,8 @@ const deadlineMs = 20_000
 const limitBytes = 8 * 1024 * 1024
 
 /**
- * A server that vanished, or whose load balancer forgot us, sends nothing, and a watch has nothing to send: the kernel
- * asks after so long, ten times, a second apart (libuv, uv__tcp_keepalive), and ends the connection.
+ * A watch sends nothing, so only the kernel notices a vanished server or a forgotten connection of a load balancer:
+ * after this time it probes ten times, a second apart (libuv, uv__tcp_keepalive), and ends the connection.
  */
 const keepAliveMs = 15_000
 
@@ -55,10 +55,7 @@ export async function askApi(access: Access, request: ApiRequest): Promise<unkno
   }
 }
 
-/**
- * Gives the answer to `onChunk` while it comes, and resolves at its end. Throws ApiError, also for what `onChunk`
- * throws.
- */
+/** Hands the answer to `onChunk` in chunks, and resolves at its end. Throws ApiError, also for errors of `onChunk`. */
 export async function readApi(access: Access, request: ApiRequest, reading: Reading): Promise<void> {
   const { method, path, body, type = 'application/json' } = request
   const url = new URL(`${access.config.getCurrentCluster()?.server}${path}`)
@@ -101,7 +98,7 @@ export async function readApi(access: Access, request: ApiRequest, reading: Read
   })
 }
 
-/** Keeps an answer that comes as a whole. */
+/** Collects the chunks of a whole answer. */
 function collector() {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -123,7 +120,7 @@ function reason(answer: string): string {
   }
 }
 
-/** Retry-After in seconds (RFC 9110, 10.2.3); as a date it is not used by API servers. */
+/** Retry-After in seconds (RFC 9110, 10.2.3); API servers do not use its form as a date. */
 function waitOf(headers: http.IncomingHttpHeaders): number {
   const seconds = Number(headers['retry-after'])
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0

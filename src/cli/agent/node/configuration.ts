@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration where the runtime looks for it: last of all, and as a whole.
+// The runtime's configuration file, written last and as a whole.
 
 import { mkdirSync, readdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { readText, writeText } from '../../../system/files/files.ts'
 import { sweepTemporaries } from '../../../system/store/sweep.ts'
 
-/** Writes the configuration where it is not there as it should be. Returns whether it had to. */
+/** Writes the configuration if the file differs. Returns whether it did. */
 export function writeConfiguration(file: string, text: string): boolean {
   const found = readText(file)
   if (found !== undefined && found !== 'unreadable' && found.text === text) return false
@@ -16,10 +16,7 @@ export function writeConfiguration(file: string, text: string): boolean {
   return true
 }
 
-/**
- * The files that a runtime takes for configurations and that sort before ours: it uses the first one (libcni,
- * ConfFiles).
- */
+/** Configuration files that sort before trestle's; a runtime uses the first file (libcni, ConfFiles). */
 export function sortsBefore(directory: string, name: string): readonly string[] {
   try {
     const names = readdirSync(directory).filter((each) => /\.(conf|conflist|json)$/.test(each))

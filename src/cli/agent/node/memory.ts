@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's memory on disk: for the next agent on this node, until the node boots.
+// The agent's memory on disk, for the next agent on this node, until the next boot.
 
 import { emptyMemory, type Memory } from '../../../plan/agent/memory.ts'
 import { decodeMemory, encodeMemory } from '../../../plan/state/stored-cluster.ts'
@@ -8,23 +8,20 @@ import { stateRoot } from '../../../system/files/state.ts'
 
 const file = () => `${stateRoot()}/agent.json`
 
-/** The memory and its text: what was written last. */
+/** The memory, and the text of its last write. */
 export interface KeptMemory {
   readonly memory: Memory
   readonly text: string
 }
 
-/**
- * What the last agent remembered; nothing where there is none, or it cannot be read. `before`: is given back where the
- * file says the same.
- */
+/** The last agent's memory, empty if the file is missing or unreadable. Returns `before` if the text is equal. */
 export function readMemory(before?: KeptMemory): KeptMemory {
   const found = readText(file())
   if (found === undefined || found === 'unreadable') return { memory: emptyMemory, text: '' }
   return found.text === before?.text ? before : { memory: decodeMemory(found.text), text: found.text }
 }
 
-/** Writes it, and returns it, where its text differs from the one before; else that one. */
+/** Writes and returns the memory if its text differs from `before`; else returns `before`. */
 export function writeMemory(memory: Memory, before: KeptMemory): KeptMemory {
   const text = encodeMemory(memory)
   if (text === before.text) return before

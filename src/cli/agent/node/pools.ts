@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the node's ranges hold, for the metrics and for the problem of a range that is nearly full: files are read.
+// The use of the node's ranges, from files, for the metrics and for the problem of a range that is nearly full.
 
 import type { CallContext } from '../../../commands/call/context.ts'
 import { isDead } from '../../../commands/teardown/teardown.ts'
@@ -14,7 +14,7 @@ export function poolUse(network: string, podCidrs: readonly string[]): readonly 
   return poolsOf(network, podCidrs).map(({ range, addresses, total }) => ({ range, taken: addresses.length, total }))
 }
 
-/** The ranges that are nearly full, with what is leaked there. `before`: those of the last look. */
+/** The ranges that are nearly full, with their leaks. `before`: the result of the last look. */
 export function nearlyFull(
   context: CallContext,
   { network, podCidrs }: { readonly network: string; readonly podCidrs: readonly string[] },

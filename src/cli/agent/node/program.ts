@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executable where the runtime looks for it. It is tried on the host before it takes the old one's place: the
-// agent's container has libraries that the host may lack, and a host may be no place for it at all.
+// Puts the executable into the runtime's directory. A trial on the host comes before the replacement, because the host
+// may lack libraries of the agent's container, or may not run the executable at all.
 
 import {
   chmodSync,
@@ -22,15 +22,10 @@ import { pathWithTools, type Run } from '../../../system/process/runner.ts'
 import { sweepTemporaries } from '../../../system/store/sweep.ts'
 import { isSameFile, knowSame, marksOf } from './same-file.ts'
 
-/**
- * What hosts with little more than glibc lack (ldd of the executable). They may stand beside it: its DT_RUNPATH is
- * $ORIGIN.
- */
+/** Libraries of the executable that a minimal host lacks (ldd); DT_RUNPATH is $ORIGIN, so they may be beside it. */
 const libraryNames = ['libstdc++.so.6', 'libgcc_s.so.1', 'libatomic.so.1']
 
-/**
- * `binDir`: the host's directory as the agent sees it. `hostRoot`: the host's root, empty where it is the agent's own.
- */
+/** `binDir`: the host's directory in the agent's mounts. `hostRoot`: the host's root, empty without a container. */
 export interface ProgramPlace {
   readonly binDir: string
   readonly hostRoot: string
@@ -38,26 +33,20 @@ export interface ProgramPlace {
   readonly run: Run
 }
 
-/**
- * `changed`: files that were put there. `refused`: why the host cannot run the executable; then nothing has taken its
- * place.
- */
+/** `changed`: new files. `refused`: the reason why the host cannot run the executable; then the former one stays. */
 export interface SettledProgram {
   readonly changed: readonly string[]
   readonly refused?: string
 }
 
-/** The files that the host was seen to run, by their marks; and what it last refused, and when (performance.now()). */
+/** Files that ran on the host, by their marks; the last refusal and its time (performance.now()). */
 let proven: { readonly files: readonly string[]; readonly marks: string } | undefined
 let refusal: { readonly marks: string; readonly text: string; readonly atMs: number } | undefined
 
-/** A host that refused is asked again after this time: a copy of 120 MB is much for each round. */
+/** Time until the next trial after a refusal, because each trial copies 120 MB. */
 const againMs = 60_000
 
-/**
- * Puts `own` at `binDir`/trestle, with the libraries that the host lacks, where it is not there. Throws the system's
- * error.
- */
+/** Puts `own` and libraries that the host lacks into `binDir`, if they are not there. Throws the system's error. */
 export async function settleProgram(place: ProgramPlace): Promise<SettledProgram> {
   const { binDir, own } = place
   const program = `${binDir}/trestle`
@@ -66,7 +55,7 @@ export async function settleProgram(place: ProgramPlace): Promise<SettledProgram
   if (refusal?.marks === marksOf(own) && performance.now() - refusal.atMs < againMs)
     return { changed: [], refused: refusal.text }
   mkdirSync(binDir, { recursive: true, mode: 0o755 })
-  // A killed agent's copy is as large as the executable.
+  // Removes copies of killed agents, which are as large as the executable.
   sweepTemporaries(binDir)
   const file = isSame ? program : `${binDir}/.trestle.${ownerMark()}.0`
   try {
@@ -86,10 +75,7 @@ export async function settleProgram(place: ProgramPlace): Promise<SettledProgram
   }
 }
 
-/**
- * Removes what settleProgram() put there; a library only where it is the agent's own. Returns the files that it
- * removed.
- */
+/** Removes the files of settleProgram(), a library only if its bytes are the agent's. Returns the removed files. */
 export function removeProgram({ binDir }: Pick<ProgramPlace, 'binDir'>): readonly string[] {
   const libraries = ownLibraries().flatMap(({ name, file }) => {
     return isSameFile(`${binDir}/${name}`, file, constants.R_OK) ? [`${binDir}/${name}`] : []
@@ -100,7 +86,7 @@ export function removeProgram({ binDir }: Pick<ProgramPlace, 'binDir'>): readonl
 }
 
 /**
- * Runs the file on the host, and once more with libraries where it lacks some: `refused` is what it said in the end.
+ * Runs the file on the host, and again with libraries if the host lacks some. `refused`: output of the last failure.
  */
 async function proveOnHost(
   place: ProgramPlace,
@@ -110,22 +96,19 @@ async function proveOnHost(
   if (first === undefined) return { libraries: [] }
   if (!/loading shared libraries/.test(first)) return { refused: first, libraries: [] }
   const libraries = placeLibraries(place.binDir)
-  // The host may know this directory by another path than the container: then $ORIGIN is not seen from here.
+  // The directory may have another path on the host than in the container, which $ORIGIN then names.
   const refused = await tryOnHost(place, file, true)
   return { libraries, ...(refused === undefined ? {} : { refused }) }
 }
 
-/**
- * Starts the file with the host's root as its own; `isBeside`: with the libraries there. Returns what it said where it
- * did not run.
- */
+/** Starts the file under the host's root. `isBeside`: with the libraries beside it. Returns the output of a failure. */
 async function tryOnHost(
   { run, binDir, hostRoot }: ProgramPlace,
   file: string,
   isBeside: boolean,
 ): Promise<string | undefined> {
   const words = ['version']
-  // By its directory, which need not have the same path on the host.
+  // A relative path, because the directory may have another path on the host.
   const onHost = [`--root=${hostRoot}`, `--wd=${binDir}`, '--', `./${basename(file)}`, ...words]
   const libraries = hostRoot === '' ? binDir : '.'
   const env = { PATH: pathWithTools(), LC_ALL: 'C', ...(isBeside ? { LD_LIBRARY_PATH: libraries } : {}) }
@@ -135,7 +118,7 @@ async function tryOnHost(
   return oneLine(stderr) || oneLine(stdout) || `it ended with ${signal ?? code}`
 }
 
-/** Puts the libraries that this process itself uses beside the executable. Returns the files that were not there. */
+/** Puts this process's own libraries beside the executable. Returns the new files. */
 function placeLibraries(binDir: string): readonly string[] {
   return ownLibraries().flatMap(({ name, file }) => {
     const to = `${binDir}/${name}`
@@ -151,7 +134,7 @@ function placeLibraries(binDir: string): readonly string[] {
   })
 }
 
-/** Where this process has its libraries from (proc(5), /proc/pid/maps): the path is the rest of the line. */
+/** The files of this process's libraries (proc(5), /proc/pid/maps: the path is the rest of the line). */
 function ownLibraries(): readonly { readonly name: string; readonly file: string }[] {
   const maps = readFileSync('/proc/self/maps', 'latin1')
   return libraryNames.flatMap((name) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's routes in the kernel: looked at with one process, changed with one.
+// The agent's routes in the kernel: one process to read them, one to change them.
 
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -12,15 +12,15 @@ import type { Problem } from '../../../plan/agent/problem.ts'
 import { requireSeen } from '../../../system/kernel/observe.ts'
 import type { Run } from '../../../system/process/runner.ts'
 
-/** The main table of both families. `digest`: of what `ip` printed. */
+/** The main table of both families. `digest`: of the output of `ip`. */
 export interface LookedRoutes {
   readonly digest: string
   readonly routes: readonly NodeRoute[]
 }
 
 /**
- * Looks at it. `before`: is given back where `ip` prints the same again, which with thousands of nodes is a megabyte
- * to read. Throws CniError 100 when it cannot be seen.
+ * Reads the main table. Returns `before` for equal output, since with thousands of nodes a parse takes a megabyte.
+ * Throws CniError 100 when `ip` fails.
  */
 export async function lookAtRoutes(run: Run, before?: LookedRoutes): Promise<LookedRoutes> {
   const output = await run({ file: 'ip', args: ['-N', '-j', '-batch', '-'], stdin: routeQueries })
@@ -30,8 +30,7 @@ export async function lookAtRoutes(run: Run, before?: LookedRoutes): Promise<Loo
 }
 
 /**
- * Makes the changes, each whatever becomes of the others. Returns those that the kernel refused, and in which words; a
- * route that had gone before it was removed is none.
+ * Makes all changes, independent of each other's failures. Returns refused changes; a missing route counts as removed.
  */
 export async function changeRoutes(run: Run, changes: readonly RouteChange[]): Promise<readonly RefusedRoute[]> {
   if (changes.length === 0) return []
@@ -41,17 +40,17 @@ export async function changeRoutes(run: Run, changes: readonly RouteChange[]): P
   )
 }
 
-/** A change, and why the kernel did not make it. */
+/** A change, and the kernel's text of the refusal. */
 export type RefusedRoute = readonly [RouteChange, string]
 
-/** What is told of it. `self`: the node's name. */
+/** The problem that reports a refusal. `self`: this node's name. */
 export function refusalOf(self: string, [{ why }, refusal]: RefusedRoute): Problem {
   return { id: 'RouteRefused', node: self, text: `could not ${why}: ${oneLine(refusal)}` }
 }
 
 /**
- * Addresses of this node's links, canonical, but link-local ones: those of IPv6 by proc_net(5), if_inet6, where the
- * scope is the fourth; of IPv4 where the link has a carrier, routes tell the others.
+ * This node's canonical addresses without link-local ones: IPv6 from proc_net(5), if_inet6 (the fourth column is the
+ * scope); IPv4 of links with a carrier, since routes have the others.
  */
 export function ownAddresses(): readonly string[] {
   const lines = (readFileIfThere('/proc/net/if_inet6') ?? '').split('\n').map((line) => line.split(/ +/))

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether two files have the same bytes: read once, then known by what the file system says of them.
+// Compares two files: reads them once, and then compares the file system's marks.
 
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from 'node:fs'
 
-/** The files that had the same bytes, by the marks that both had then: a changed file is noticed without reading it. */
+/** Pairs of equal files with their marks, which reveal a change without a read. */
 const same = new Map<string, string>()
 
-/**
- * Whether `file` has the same bytes as `own`, and may be started, where `mode` asks for it. Reads both, only where a
- * file has changed.
- */
+/** True if `file` equals `own` and allows `mode`. Reads both files only after a change. */
 export function isSameFile(file: string, own: string, mode = constants.X_OK): boolean {
   try {
     accessSync(file, mode)
@@ -23,12 +20,12 @@ export function isSameFile(file: string, own: string, mode = constants.X_OK): bo
   }
 }
 
-/** `file` is a copy of `own`, just made: it need not be read. Throws the system's error where one is missing. */
+/** Records a new copy of `own` as equal, without a read. Throws the system's error for a missing file. */
 export function knowSame(file: string, own: string): void {
   same.set(file, marksOf(file, own))
 }
 
-/** What changes when one of the files does. Throws the system's error where one is missing. */
+/** A text that changes with the files. Throws the system's error for a missing file. */
 export function marksOf(...files: readonly string[]): string {
   return files
     .map((file) => statSync(file))
@@ -38,7 +35,7 @@ export function marksOf(...files: readonly string[]): string {
 
 const blockBytes = 1024 * 1024
 
-/** A block at a time: as a whole, both would be most of the agent's memory. */
+/** Reads block by block, since both whole files would exceed the rest of the agent's memory. */
 function haveSameBytes(a: string, b: string): boolean {
   const fds = [a, b].map((file) => openSync(file, 'r'))
   const [one, other] = [Buffer.alloc(blockBytes), Buffer.alloc(blockBytes)]

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what the plugin's calls have written since the last time.
+// Reads the lines of the plugin's calls since the last read.
 
 import { closeSync, constants, fstatSync, openSync, readSync, renameSync, rmSync } from 'node:fs'
 import { createText } from '../../../system/files/files.ts'
 import { readTally, type TalliedCall, tallyFile } from '../../../system/process/call-tally.ts'
 
-/** When the file is begun again. */
+/** The size at which the agent begins a new file. */
 const manyBytes = 256 * 1024
 
-/** Begins the file where there is none. `read`: the calls since the last time, or since the start. Never throws. */
+/** Begins a missing file. `read`: the calls since the last read, or since the start. Never throws. */
 export function openTally(): { readonly read: () => readonly TalliedCall[] } {
   let from = begin() ? 0 : (contents(tallyFile(), 0)?.end ?? 0)
   const read = (): readonly TalliedCall[] => {
@@ -24,7 +24,7 @@ export function openTally(): { readonly read: () => readonly TalliedCall[] } {
   return { read }
 }
 
-/** Puts the file aside and begins another one. Returns what came meanwhile. */
+/** Replaces the file by an empty one. Returns the lines that came meanwhile. */
 function begunAgain(end: number): string {
   const aside = `${tallyFile()}.read`
   try {
@@ -46,13 +46,13 @@ function begin(): boolean {
   }
 }
 
-/** The whole lines behind `from`, and where they end; undefined where there is no such file. */
+/** The whole lines after `from`, and their end; undefined without a file. */
 function contents(file: string, from: number): { readonly text: string; readonly end: number } | undefined {
   try {
     const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     try {
       const { size } = fstatSync(fd)
-      // Somebody has begun it again.
+      // Another process has begun a new file.
       const start = size < from ? 0 : from
       const bytes = Buffer.alloc(Math.min(size - start, 4 * manyBytes))
       const read = readSync(fd, bytes, 0, bytes.length, start)

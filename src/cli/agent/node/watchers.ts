@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tells of changes on the node: `ip monitor` and `nft monitor` as long-lived processes, inotify for directories.
-// One that ends is started again; what it missed meanwhile the agent's own look finds.
+// Watches the node: `ip monitor` and `nft monitor` as long-lived processes, inotify for directories. A monitor that
+// ends starts again; the agent's regular look finds changes that it missed.
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type FSWatcher, mkdirSync, watch } from 'node:fs'
@@ -10,7 +10,7 @@ import { pathWithTools } from '../../../system/process/runner.ts'
 
 const againMs = 5000
 
-/** `otherArgs`: in the place of `args` where the program refuses them. */
+/** `otherArgs`: the arguments for a program that refuses `args`. */
 interface Following {
   readonly file: string
   readonly args: readonly string[]
@@ -19,14 +19,13 @@ interface Following {
 }
 
 /**
- * Runs `file` for as long as the signal has not come, and gives each line that it prints. It ends with this process,
- * also where that is killed: a monitor notices a closed pipe with its next line only, and holds the namespace until
- * then.
+ * Runs `file` until the signal and hands over its lines. The child dies with this process, because a monitor notices a
+ * closed pipe only at its next line, and would hold the namespace until then.
  */
 export function followLines(following: Following, onLine: (line: string) => void, isTied = true): void {
   const { file, args, otherArgs, signal } = following
   if (signal.aborted) return
-  // A setpriv that does not know --pdeathsig (busybox) ends at once, as one that is missing.
+  // A setpriv without --pdeathsig (busybox) ends at once, like a missing one.
   const again = (next: Following, isTiedThen: boolean) => {
     if (!signal.aborted) setTimeout(() => followLines(next, onLine, isTiedThen), againMs).unref()
   }
@@ -48,7 +47,7 @@ export function followLines(following: Following, onLine: (line: string) => void
   if (child.stdout !== null) createInterface(child.stdout).on('line', onLine)
 }
 
-/** Tells of every change of a name in a directory, which is made where it is missing unless it is not ours to make. */
+/** Watches the names in a directory, and makes a missing directory if the agent owns it. */
 export function followDirectory(
   { directory, isOurs }: { readonly directory: string; readonly isOurs: boolean },
   signal: AbortSignal,
@@ -64,7 +63,7 @@ export function followDirectory(
     again()
     return
   }
-  // rename: also of the directory itself, whose successor has to be watched anew.
+  // A rename may be that of the directory itself, whose successor needs a new watch.
   watcher.on('change', () => onChange())
   watcher.on('error', () => {
     watcher.close()

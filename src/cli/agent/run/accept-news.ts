@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Firewalls that are reloaded take the accept of trestle away with their rules: what nft says was deleted, against the
-// places where the accept stands, or has stood while this agent runs. iptables-legacy tells nobody.
+// Notices a firewall's reload that removes trestle's accept with its rules: compares deletions that nft reports with
+// the accept's present and former chains. iptables-legacy reports no deletions.
 
 import { deletedByOthers, hadAccept } from '../../../plan/agent/kernel-news.ts'
 import { type ChainPlace, samePlace } from '../../../plan/rules/host-accept.ts'
 import { readMarkAccept } from '../../../system/firewalls/mark-accept.ts'
 
-/** A transaction deletes rule by rule. */
+/** Collects the deletions of one transaction, which come rule by rule. */
 const soonMs = 100
 
-/** A reload in several steps may add its drop when we have looked: once more, after so long without a deletion. */
+/** A reload in several steps may add its drop after the look, so a second look follows after this time of quiet. */
 const againMs = 3000
 
 export interface AcceptNews {
-  /** Takes a line of `nft monitor`. */
+  /** Receives a line of `nft monitor`. */
   readonly onLine: (line: string) => void
-  /** Keeps where the accept stands now. */
+  /** Records the accept's present chains. */
   readonly learn: () => void
 }
 
-/** `ask`: called where the accept may be gone. */
+/** `ask`: called when the accept may be gone. */
 export function openAcceptNews(signal: AbortSignal, ask: () => void): AcceptNews {
   const deleted = new Set<string>()
   let places: readonly ChainPlace[] = []
@@ -33,7 +33,7 @@ export function openAcceptNews(signal: AbortSignal, ask: () => void): AcceptNews
     soon = undefined
     const all = [...deleted]
     deleted.clear()
-    // The first pod of a network may have put it since the last round.
+    // A network's first pod may have put the accept there since the last round.
     learn()
     if (!places.some((place) => all.some((each) => hadAccept(place, each)))) return
     ask()
@@ -53,7 +53,7 @@ export function openAcceptNews(signal: AbortSignal, ask: () => void): AcceptNews
   return { onLine, learn }
 }
 
-/** None where state cannot be read now. */
+/** The accept's chains by the state; none while the state is unreadable. */
 function acceptPlaces(): readonly ChainPlace[] {
   try {
     return readMarkAccept()?.places ?? []

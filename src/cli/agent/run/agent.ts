@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's life: rounds, asked for by the cluster, by the kernel, by directories and by the clock, one at a time.
+// The agent's life: rounds, one at a time, that the cluster, the kernel, directories and the clock ask for.
 
 import { dirname } from 'node:path'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
@@ -24,12 +24,12 @@ import { serveHealth } from './server.ts'
 
 declare const TRESTLE_VERSION: string
 
-/** How soon after the asking a round begins, and how long after the last one: news come in bursts. Milliseconds. */
+/** Milliseconds from a request to its round, and between rounds, because changes come in bursts. */
 const soonMs = { cluster: 5, routes: 200, all: 300 }
 const gapMs = { cluster: 0, routes: 1000, all: 2000 }
 type Asked = keyof typeof soonMs
 
-/** A round that takes longer than its calls may is stuck. */
+/** A longer round is stuck: the deadlines of its calls end sooner. */
 const stuckMs = 120_000
 
 interface Life {
@@ -55,7 +55,8 @@ interface Life {
 }
 
 /**
- * Runs the agent until the signal comes; what it has made stays. Throws CniError 50 where no API server can be found.
+ * Runs the agent until the signal; its routes, rules and files stay. Throws CniError 50 without an API server's
+ * address.
  */
 export async function runAgent(settings: Settings, signal: AbortSignal): Promise<void> {
   const log = openLog()
@@ -92,17 +93,17 @@ export async function runAgent(settings: Settings, signal: AbortSignal): Promise
   log('info', 'ended: the network of pods stays as it is')
 }
 
-/** What tells of changes. */
+/** Subscribes to all sources of changes. */
 function follow(life: Life): void {
   const { signal, settings } = life
   const news = (found: News) => found !== undefined && ask(life, found)
   followLines({ file: 'ip', args: ['-o', 'monitor', 'link', 'route', 'netconf'], signal }, (line) => {
     if (newsOfIp(line, life.bridges) === undefined || isEcho(line, life.known.routes)) return
-    // The first pod of a network may have made its bridge since the last round.
+    // The network's first pod may have made the bridge since the last round.
     life.bridges = ownBridges() ?? life.bridges
     news(newsOfIp(line, life.bridges))
   })
-  // Since it has a command destroy, nft 1.0.7 and newer refuse the word here (nftables, src/parser_bison.y).
+  // nft 1.0.7 and newer have a command `destroy` and refuse the word here (nftables, src/parser_bison.y).
   const nft = { file: 'nft', args: ['monitor', 'destroy'], otherArgs: ['monitor'], signal }
   followLines(nft, (line) => {
     news(newsOfNft(line))
@@ -125,7 +126,7 @@ function follow(life: Life): void {
   })
 }
 
-/** Takes over what calls have written down. Where state cannot be read, rounds go on. */
+/** Adds the tally of calls to the metrics. Rounds continue with unreadable state. */
 function collectMetrics({ metrics, log }: Life): void {
   try {
     metrics.collect()
@@ -134,7 +135,7 @@ function collectMetrics({ metrics, log }: Life): void {
   }
 }
 
-/** Asks for a round. While one runs or waits, they become one. */
+/** Asks for a round. Requests during a running or waiting round become one round. */
 function ask(life: Life, what: Asked): void {
   if (what !== 'cluster') Object.assign(life.known, { routes: undefined })
   const isMore = life.asked === undefined || (what === 'all' && life.asked !== 'all')
@@ -163,10 +164,10 @@ async function round(life: Life): Promise<void> {
   life.asked = undefined
   life.startedMs = performance.now()
   const nodes = watch.state.isListed ? watch.nodes : undefined
-  // The list of a large cluster leaves more garbage than there is room for beside the tools of the first round.
+  // A large cluster's list leaves garbage, for which the first round's tools leave no room.
   if (life.last === undefined || life.last.waitsFor === notListed) shrinkHeap()
   const found = await runRound({ settings, nodes, isWhole, known: life.known, signal, log, metrics }).catch(
-    // What no step has foreseen: told, and tried again. An agent that ends would only be started again.
+    // An unforeseen error is reported and the round repeated; an agent that ends would only be started again.
     (error: Error): RoundResult => ({
       isDone: false,
       waitsFor: undefined,
@@ -191,7 +192,7 @@ async function round(life: Life): Promise<void> {
   if (life.asked !== undefined) schedule(life, life.asked)
 }
 
-/** Those to tell of now; for the others there is another round. */
+/** The problems old enough to report; another round will judge the rest. */
 function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
   const { ripe, seen, isWaiting } = ripeProblems(problems, {
     self: life.settings.node,
@@ -204,7 +205,7 @@ function lasting(life: Life, problems: readonly Problem[]): readonly Problem[] {
   return ripe
 }
 
-/** Undefined where state cannot be read now. */
+/** Names of trestle's bridges; undefined while state is unreadable. */
 function ownBridges(): ReadonlySet<string> | undefined {
   try {
     return new Set(allNetworks().flatMap(({ bridge }) => bridge?.name ?? []))
@@ -222,7 +223,7 @@ function count({ metrics, watch }: Life, result: RoundResult, tookMs: number): v
   metrics.setProblems(result.problems)
 }
 
-/** What is new, in the log and to the API server: the condition once, and events. */
+/** Reports news in the log and to the API server: the condition once, and events. */
 function report(life: Life, { isDone, problems }: RoundResult): void {
   const { log, settings, reporter } = life
   const { begun, over } = changedProblems(life.problems, problems)

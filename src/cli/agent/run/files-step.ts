@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The round's part in directories: the executable, the configuration, and what stands in their way.
+// The round's files: the executable, the configuration, and obstacles to both.
 
 import { existsSync } from 'node:fs'
 import { isSea } from 'node:sea'
@@ -16,11 +16,11 @@ import type { RoundInput } from './round.ts'
 
 type FilesInput = Pick<RoundInput, 'settings' | 'log' | 'metrics' | 'known'>
 
-/** Puts the executable in place. Returns why the host cannot run it. */
+/** Puts the executable in place. Returns a problem if the host cannot run it. */
 export async function settleExecutable({ settings, log, metrics }: FilesInput, run: Run): Promise<readonly Problem[]> {
   const { binDir, hostRoot, node } = settings
   const program = `${binDir}/trestle`
-  // Unpacked, in development, there is no executable of ours to put there.
+  // An unpacked agent, in development, has no executable to install.
   if (!isSea() || process.execPath === program) return []
   const isNew = !existsSync(program)
   const { changed, refused } = await settleProgram({ binDir, hostRoot, own: process.execPath, run })
@@ -32,7 +32,7 @@ export async function settleExecutable({ settings, log, metrics }: FilesInput, r
   return [{ id: 'ProgramFails', node, text: `the host cannot run this version, ${program} stays as it is: ${refused}` }]
 }
 
-/** Reads the template where it changed. Returns what is wrong with it. */
+/** Reads a changed template. Returns its problems. */
 export function settleTemplate(
   { settings, log, known }: FilesInput,
   { mode, podCidrs }: Pick<NewPods, 'mode' | 'podCidrs'>,
@@ -52,7 +52,7 @@ export interface NewPods {
   readonly podCidrs: readonly string[]
 }
 
-/** Writes the configuration, from the last template that was right. Returns what keeps the runtime from it. */
+/** Writes the configuration, from the last valid template. Returns problems that keep the runtime from using it. */
 export function settleConfiguration({ settings, log, known }: FilesInput, pods: NewPods): readonly Problem[] {
   const template = known.template?.good
   if (template === undefined) return []
@@ -72,7 +72,7 @@ function otherConfigurations({ node, confDir, confName }: RoundInput['settings']
   return [{ id: 'OtherConfiguration', node, text }]
 }
 
-/** The plugin runs on the host, not in the agent's container: what it needs there and the host does not have. */
+/** Problems for tools missing on the host, because the plugin runs there and not in the agent's container. */
 export function missingPrograms({ node }: RoundInput['settings']): readonly Problem[] {
   const missing = ['ip', 'nft', 'tc'].filter((tool) => !isOnHost(tool))
   if (missing.length === 0) return []

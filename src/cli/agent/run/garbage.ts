@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Garbage collection by the agent: `trestle gc --apply` with the runtime's sandboxes as truth. A runtime that does not
-// answer is no truth: then nothing is collected.
+// Garbage collection by the agent: `trestle gc --apply` with the runtime's list of sandboxes. Without an answer of the
+// runtime nothing is collected.
 
 import { sweep } from '../../gc/gc.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Collects, and says what was. Throws CniError when it cannot look. */
+/** Collects garbage and logs it. Throws CniError when the look fails. */
 export async function collectGarbage({
   settings,
   log,

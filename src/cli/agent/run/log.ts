@@ -5,16 +5,16 @@ import { writeAll } from '../../../system/process/output.ts'
 
 export type Level = 'info' | 'warning' | 'error'
 
-/** Writes a line. `fields` follow time, level and message. */
+/** Writes a line: time, level, message and then `fields`. */
 export type Log = (level: Level, message: string, fields?: Readonly<Record<string, unknown>>) => void
 
-/** A log on standard output. A reader that has gone ends nothing. */
+/** A log on standard output. A closed pipe does not end the agent. */
 export function openLog(write: (text: string) => void = (text) => writeAll(1, text)): Log {
   return (level, message, fields = {}) => {
     try {
       write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields })}\n`)
     } catch {
-      // Nobody reads it any more.
+      // The reader is gone.
     }
   }
 }

@@ -7,13 +7,13 @@ import type { Problem } from '../../../plan/agent/problem.ts'
 import { problemIds } from '../../../plan/agent/problem.ts'
 import type { TalliedCall } from '../../../system/process/call-tally.ts'
 
-/** What is looked up when the metrics are read. */
+/** Numbers of the node, read with each request of the metrics. */
 export interface NodeNumbers {
   readonly pools: () => readonly PoolUse[]
   readonly calls: () => readonly TalliedCall[]
 }
 
-/** The metrics and where they are read. */
+/** The metrics, and their text for Prometheus. */
 export function openMetrics(version: string, numbers?: NodeNumbers) {
   const registry = new Registry()
   const registers = [registry]
@@ -45,7 +45,7 @@ export function openMetrics(version: string, numbers?: NodeNumbers) {
     setProblems: (now: readonly Problem[]) => {
       for (const id of problemIds) problems.set({ id }, now.filter((problem) => problem.id === id).length)
     },
-    /** Takes over what calls have written down, before it is too much. */
+    /** Adds the tally of calls before its file grows large. */
     collect: () => numbers !== undefined && node.set(numbers),
     text: async () => {
       memory.set(process.memoryUsage.rss())
@@ -58,10 +58,10 @@ export function openMetrics(version: string, numbers?: NodeNumbers) {
   }
 }
 
-/** Seconds: a call of a plugin takes some tens of milliseconds, and never more than twenty seconds. */
+/** Seconds: a call takes some tens of milliseconds, and its deadline is twenty seconds. */
 const buckets = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20]
 
-/** What the plugin does on the node. */
+/** Metrics of the plugin's calls and pools. */
 function nodeMetrics(registers: Registry[]) {
   const pool = (name: string, help: string) =>
     new Gauge({ name: `trestle_pool_addresses${name}`, help, labelNames: ['range'], registers })
@@ -76,7 +76,7 @@ function nodeMetrics(registers: Registry[]) {
     ...{ labelNames: ['verb', 'code'], registers },
   })
   const set = ({ pools, calls }: NodeNumbers) => {
-    // The range may be another one by now.
+    // Drops the labels of a former range.
     for (const gauge of [taken, total]) gauge.reset()
     for (const pool of pools()) {
       taken.set({ range: pool.range }, pool.taken)

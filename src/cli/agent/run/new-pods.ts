@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The round's part in where new pods go: their mode and their bridge, which depend on the pods that are there.
+// The round's choice of mode and bridge for new pods, which depends on live pods.
 
 import { bareAddress } from '../../../cni/model/address.ts'
 import type { Mode } from '../../../cni/model/net-conf.ts'
@@ -27,20 +27,23 @@ import type { Settings } from '../settings/settings.ts'
 
 type Node = Pick<Settings, 'node' | 'network' | 'mode'>
 
-/** The mode that new pods get. Records alone are read. */
+/** The mode of new pods, from records alone. */
 export function lookAtMode(settings: Node): ModeChoice {
   const modes = livePods(settings.network).flatMap(({ spec }) => spec?.mode ?? [])
   return chooseMode(settings.node, settings.mode, modes)
 }
 
-/** Where new pods go. `bridge` is absent in a mode without bridges; `refused`: why new pods get no network, or none that works. */
+/**
+ * The place of new pods. `bridge`: absent in a mode without bridges; `refused`: the reason why new pods get no network,
+ * or a network that does not work.
+ */
 export interface Place {
   readonly bridge?: string
   readonly refused?: string
   readonly problems: readonly Problem[]
 }
 
-/** Decides it for today's ranges. One process where there is anything to decide. Throws CniError 100. */
+/** Decides the place for today's ranges, with one process if there is a choice. Throws CniError 100. */
 export async function lookAtPlace(
   { run }: CallContext,
   { node, network }: Node,
@@ -67,7 +70,7 @@ function place(bridge: string): Place {
   return { bridge, problems: [] }
 }
 
-/** Routed pods of several ranges live side by side, but no pod may have the address of the others' gateway. */
+/** Routed pods of several ranges live side by side, unless a pod has the address of the new range's gateway. */
 function routedPlace(node: string, podCidrs: readonly string[], pods: readonly AttachmentRecord[]): Place {
   const gateways = gatewaysOf(podCidrs).map(bareAddress)
   const addresses = pods.flatMap(({ spec }) => spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
@@ -82,7 +85,7 @@ function refusal(node: string, podCidrs: readonly string[], why: string) {
   return { refused: text, problems: [{ id: 'MovedPodCIDR', node, text }] satisfies readonly Problem[] }
 }
 
-/** Attachments of the network whose interface is there, the newest first. */
+/** Attachments of the network with a live interface, the newest first. */
 function livePods(network: string): readonly AttachmentRecord[] {
   return allRecords()
     .map(({ record }) => record)
@@ -91,13 +94,13 @@ function livePods(network: string): readonly AttachmentRecord[] {
     .sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))
 }
 
-/** Whether there is another bridge that the agent may have named than the network's own. No process. */
+/** True if the node has another bridge with a name of the agent beside the network's own; without a process. */
 export function strayBridges(network: string): boolean {
   const own = allNetworks().find(({ name }) => name === network)?.bridge?.name
   return linkNames().some((name) => name !== own && isAgentBridge(name))
 }
 
-/** The bridges of the host that are ours. `known`: as state has them; the gateway may be on a VLAN's link. */
+/** trestle's bridges on the host. `known`: the bridges of the state, since a VLAN's link may have the gateway. */
 function bridgesOf({ links }: ObservedNamespace, known: readonly BridgeSpec[]): readonly NodeBridge[] {
   const id = machineId()
   const all = [...links.values()]

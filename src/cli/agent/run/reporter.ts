@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the agent reports to the API server, beside the rounds: a server that is slow or gone keeps no route waiting,
-// and hears of it when it is back.
+// Reports to the API server beside the rounds: a slow or absent server delays no route, and gets its reports later.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../plan/agent/backoff.ts'
@@ -12,15 +11,15 @@ import { ApiError } from '../api/request.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
-/** At most so many events wait: a cluster that is wrong as a whole is not reported by each node of each other. */
+/** Bound on waiting events, so that a cluster-wide fault is not reported by each node about each other node. */
 const mostEvents = 10
 
 export interface Reporter {
-  /** Events for problems that have begun; those that are over by the time they could be reported are left out. */
+  /** Sends events for new problems, except problems that end before the server answers. */
   readonly report: (begun: readonly Problem[], isCurrent: (problem: Problem) => boolean) => void
   /**
-   * Says that the node's network stands, once for each uid: a Node that was deleted and registered again has its
-   * conditions anew. Nothing is said where the condition is False now.
+   * Sets NetworkUnavailable to False unless it is, once for each uid: a Node that was deleted and registered again has
+   * new conditions.
    */
   readonly clearCondition: (node: Pick<ClusterNode, 'uid' | 'networkUnavailable'>) => void
 }
@@ -33,7 +32,7 @@ interface ReporterParts {
   readonly metrics: Metrics
 }
 
-/** Reports one after the other, and again what could not be reported. */
+/** Sends reports one by one, and repeats failed ones. */
 export function openReporter({ node, open, signal, log, metrics }: ReporterParts): Reporter {
   const waiting: (() => Promise<void>)[] = []
   let failures = 0
@@ -75,7 +74,7 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
       try {
         await clearNetworkUnavailable(open(), node)
       } catch (error) {
-        // No such Node yet, or no right to it: the next round asks again.
+        // The Node is missing, or the right to it: the next round asks again.
         if (isFinal(error)) clearedUid = undefined
         throw error
       }
@@ -85,7 +84,7 @@ export function openReporter({ node, open, signal, log, metrics }: ReporterParts
   return { report, clearCondition }
 }
 
-/** Refused for what it is: it would be refused again. */
+/** True for a refusal that a repetition would not change. */
 function isFinal(error: unknown): boolean {
   const status = error instanceof ApiError ? error.status : 0
   return status >= 400 && status < 500 && ![401, 408, 429].includes(status)

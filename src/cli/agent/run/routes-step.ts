@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The round's part in routes: what the main table has, what this node is by it, and the routes to other nodes.
+// The round's routes: reads the main table with this node's addresses and subnets, and makes routes to other nodes.
 
 import { openContext } from '../../../commands/call/context.ts'
 import type { ClusterView } from '../../../plan/agent/cluster-view.ts'
@@ -14,7 +14,7 @@ import type { RoundInput } from './round.ts'
 
 type RoutesInput = Pick<RoundInput, 'settings' | 'known' | 'signal' | 'log' | 'metrics'>
 
-/** Looks at the main table where it is not known. Throws CniError 100 when it cannot be seen. */
+/** Reads the main table if it is unknown. Throws CniError 100 when `ip` fails. */
 export async function lookForRoutes({ known, signal }: RoutesInput): Promise<void> {
   if (known.routes === undefined) known.looked = await lookAtRoutes(openContext(signal).run, known.looked)
 }
@@ -31,13 +31,13 @@ function routesNow({ routes, looked }: RoundInput['known']): readonly NodeRoute[
   return routes ?? looked?.routes ?? []
 }
 
-/** What routes depend on beside the cluster. */
+/** Inputs of the routes besides the cluster. */
 export type RouteRules = Pick<RouteFacts, 'isRouted' | 'allowOverlap'>
 
-/** A peer has few addresses, and each try is a process. */
+/** A bound, because a peer has few addresses and each try takes a process. */
 const mostTries = 4
 
-/** Makes the routes that the view wants. Returns what stands in their way, and what the kernel refused. */
+/** Makes the routes of the view. Returns obstacles, and the kernel's refusals. */
 export async function settleRoutes(
   input: RoutesInput,
   view: ClusterView,
@@ -48,7 +48,7 @@ export async function settleRoutes(
   for (let tries = 1; ; tries++) {
     const plan = planNow(input, view, { ...rules, routes })
     input.metrics.routes.set(plan.wanted)
-    // Known beforehand: the kernel tells of the first change before the last one is made.
+    // Set before the changes, because the kernel reports the first change before the last one is made.
     known.routes = routesAfter(routes, plan.changes)
     const refused = await changeRoutes(openContext(input.signal).run, plan.changes)
     const made = withoutRefused(plan.changes, refused)
@@ -58,7 +58,7 @@ export async function settleRoutes(
     const ways = refused.map(([change]) => wayOf(change))
     const isNews = ways.some((way) => !known.refused?.ways.has(way))
     known.refused = { beside: plan.beside, ways: new Set([...(known.refused?.ways ?? []), ...ways]) }
-    // Another address of the peer may do.
+    // Tries another address of the peer.
     if (!isNews || tries === mostTries)
       return [...plan.problems, ...refused.map((each) => refusalOf(settings.node, each))]
     routes = routesAfter(routes, made)
@@ -67,7 +67,7 @@ export async function settleRoutes(
 
 const nothing: ReadonlySet<string> = new Set()
 
-/** The plan of before, where it would be the same. What was refused is tried again beside other routes and links. */
+/** Reuses an unchanged plan. A refused route is tried again once routes or links have changed. */
 function planNow(
   { settings, known }: RoutesInput,
   view: ClusterView,

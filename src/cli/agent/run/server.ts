@@ -5,15 +5,15 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Each answers in words what is wrong, or undefined. */
+/** Each function returns a text about its fault, or undefined. */
 export interface Health {
-  /** Whether the agent works at all; does not depend on the API server. */
+  /** The agent's own liveness, independent of the API server. */
   readonly isStuck: () => string | undefined
   readonly isUnready: () => string | undefined
   readonly metrics: Metrics
 }
 
-/** Serves `/healthz`, `/readyz` and `/metrics`. A port that is taken is reported, and the agent goes on. */
+/** Serves `/healthz`, `/readyz` and `/metrics`. With a taken port the agent logs an error and continues. */
 export function serveHealth(
   at: { host: string; port: number },
   { isStuck, isUnready, metrics }: Health,
@@ -41,7 +41,7 @@ export function serveHealth(
   return server
 }
 
-/** They are looked up in files when they are asked for: what cannot be read ends no agent. */
+/** Reads the metrics from files with each request; an unreadable file does not end the agent. */
 async function writeMetrics(response: ServerResponse, metrics: Metrics, log: Log): Promise<void> {
   try {
     const text = await metrics.text()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle agent --uninstall`: what the agent and the plugin made of the node goes, once no pod is attached. A pod that
-// is still there keeps its network, and the configuration and executable that its removal needs.
+// `trestle agent --uninstall`: removes all that agent and plugin made, once no pod is attached. A remaining pod keeps
+// its network, and the configuration and executable that its removal needs.
 
 import { existsSync, rmdirSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,12 +20,11 @@ import { serveHealth } from './server.ts'
 
 declare const TRESTLE_VERSION: string
 
-/** How often it is tried while pods are attached. */
+/** Time between two attempts while pods are attached. */
 const againMs = 2000
 
 /**
- * Removes everything, tries again until it can, and stays until the signal where it serves health: as a pod it would be
- * started again.
+ * Removes everything, with retries, and with a health port stays until the signal: kubelet would start its pod again.
  */
 export async function runUninstall(settings: Settings, signal: AbortSignal): Promise<void> {
   const log = openLog()
@@ -49,7 +48,7 @@ export async function runUninstall(settings: Settings, signal: AbortSignal): Pro
   server?.closeAllConnections()
 }
 
-/** Returns what is in the way; undefined when nothing is left. Throws CniError when it cannot look. */
+/** Returns the obstacle; undefined when nothing is left. Throws CniError when the look fails. */
 async function removeEverything(settings: Settings, log: Log, signal: AbortSignal): Promise<string | undefined> {
   const context = openContext(signal)
   const before = await uninstall(context, false)
@@ -59,7 +58,7 @@ async function removeEverything(settings: Settings, log: Log, signal: AbortSigna
   rmSync(conflist, { force: true })
   const { live, removes, stays, failures } = await uninstall(context, true)
   if (live.length > 0) {
-    // A pod that came meanwhile: without a configuration containerd removes none.
+    // Puts the file back for a pod that came meanwhile: without a configuration containerd removes no pod.
     if (typeof kept === 'object') writeText(conflist, kept.text)
     return attachedText(live)
   }
@@ -67,7 +66,7 @@ async function removeEverything(settings: Settings, log: Log, signal: AbortSigna
   const routes = await removeRoutes(context, settings.node)
   if (routes.refused !== undefined) return routes.refused
   const files = [...(kept === undefined ? [] : [conflist]), ...removeProgram(settings)]
-  // The last tools have run.
+  // All tools have ended.
   removeCallFiles()
   removeStateRoot(settings.hostRoot)
   log('info', 'removed', { files, removed: removes, routes: routes.removed, stays })
@@ -91,12 +90,12 @@ async function removeRoutes(
   return { removed: changes.length, ...(refused === undefined ? {} : { refused: refusalOf(self, refused).text }) }
 }
 
-/** In a container the directory is a mount: the host's own name of it can be removed, where it is empty. */
+/** In a container the directory is a mount, so an empty one is removed by its path on the host. */
 function removeStateRoot(hostRoot: string): void {
   const directory = `${hostRoot}${stateRoot()}`
   try {
     if (existsSync(directory)) rmdirSync(directory)
   } catch {
-    // Something else is in it, or it is not ours alone.
+    // The directory has other files, or belongs to another user too.
   }
 }

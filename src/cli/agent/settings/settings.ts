@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's options, read and checked.
+// Reads and checks the agent's options.
 
 import { hostname } from 'node:os'
 import type { Cidr } from '../../../cni/model/address.ts'
@@ -8,12 +8,11 @@ import { soundRange } from '../../../plan/agent/pod-range.ts'
 import { gatewayModes } from '../../../plan/modes/modes.ts'
 import { type Input, UsageError } from '../../shell/command.ts'
 
-/** The directory that every ServiceAccount's credentials are mounted at. */
+/** The mount point of every ServiceAccount's credentials. */
 export const serviceAccountDir = '/var/run/secrets/kubernetes.io/serviceaccount'
 
 /**
- * Files and flags that tell where the API server is. `kubeconfigs`: of the host at `hostRoot`; the first that can be
- * read counts.
+ * Sources of the API server's address. `kubeconfigs`: files of the host at `hostRoot`; the first readable one counts.
  */
 export interface AccessSettings {
   readonly server?: string
@@ -23,7 +22,7 @@ export interface AccessSettings {
   readonly hostRoot: string
 }
 
-/** `listen`: where health and metrics are served; absent: nowhere. Times in milliseconds; `gcMs` 0: never. */
+/** `listen`: address of health and metrics; absent: none. Times in milliseconds; `gcMs` 0: never. */
 export interface Settings {
   readonly node: string
   readonly mode: Mode
@@ -32,11 +31,11 @@ export interface Settings {
   readonly confDir: string
   readonly confName: string
   readonly binDir: string
-  /** The operator's part of the configuration. `isAsked`: the file has to be there. */
+  /** The operator's part of the configuration. `isAsked`: the option was given, so the file must exist. */
   readonly template: { readonly file: string; readonly isAsked: boolean }
-  /** Where the host's root directory is; empty for the agent's own. */
+  /** The host's root directory; empty without a container. */
   readonly hostRoot: string
-  /** Takes everything of the agent and of trestle away, in place of keeping it. */
+  /** Remove everything of the agent and of trestle, and do nothing else. */
   readonly isUninstall: boolean
   readonly isCloudRouted: boolean
   /** What the ranges of all nodes lie in; nothing where that is not said. */
@@ -48,7 +47,7 @@ export interface Settings {
   readonly access: AccessSettings
 }
 
-/** Where kubelets have their kubeconfig: kubeadm and most others, k3s, rke2, k0s, MicroK8s. */
+/** The kubelet's kubeconfig of kubeadm and most others, of k3s, rke2, k0s and MicroK8s. */
 const kubeconfigs = [
   '/etc/kubernetes/kubelet.conf',
   '/var/lib/rancher/k3s/agent/kubelet.kubeconfig',
@@ -57,10 +56,10 @@ const kubeconfigs = [
   '/var/snap/microk8s/current/credentials/kubelet.config',
 ]
 
-/** Where the manifest mounts the template. */
+/** The mount point of the template in the manifest. */
 const usualTemplate = '/etc/trestle/pods.conflist'
 
-/** The settings. Throws UsageError for a value that makes no sense. */
+/** The settings. Throws UsageError for an invalid value. */
 export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env): Settings {
   const text = (name: string) => (typeof values[name] === 'string' && values[name] !== '' ? values[name] : undefined)
   const [server, caFile, kubeconfig] = [text('api-server'), text('ca-file'), text('kubeconfig')]
@@ -95,7 +94,7 @@ export function settingsOf({ values }: Pick<Input, 'values'>, env = process.env)
 }
 
 function nameOf(name: string): string {
-  // A DNS subdomain (RFC 1123), as names of nodes are.
+  // Names of nodes are DNS subdomains (RFC 1123).
   if (/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/.test(name)) return name
   throw new UsageError(`--node-name ${JSON.stringify(name)}: not a name of a node`)
 }
@@ -127,7 +126,7 @@ function secondsOf(option: string, text: string, least: number): number {
   throw new UsageError(`--${option} ${text}: use ${least} to 86400 seconds`)
 }
 
-/** `ADDRESS:PORT`, an IPv6 address in brackets; `off`. */
+/** Reads `ADDRESS:PORT`, with an IPv6 address in brackets, or `off`. */
 function listenOf(text: string): Settings['listen'] {
   if (text === 'off') return undefined
   const [, v6, plain, digits] = /^(?:\[([0-9a-fA-F:]+)\]|([0-9.]+)):(\d{1,5})$/.exec(text) ?? []

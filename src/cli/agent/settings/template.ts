@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator's template of the configuration: read, and checked as `trestle lint` and an ADD would check what is
-// written from it, with each finding at its line.
+// The operator's template of the configuration: `trestle lint` and an ADD's reader check the result, and each finding
+// has the template's line.
 
 import { readFileSync, statSync } from 'node:fs'
 import { oneLine } from '../../../cni/model/error.ts'
@@ -15,8 +15,8 @@ import type { Finding } from '../../shell/findings.ts'
 import type { Settings } from './settings.ts'
 
 /**
- * What a look at the template leaves to the next one. `good`: the last one that could be used; `wrong`: why the one
- * that is there now cannot, in one line; `remarks`: what is probably not meant.
+ * The result of a look at the template. `good`: the last valid template; `wrong`: the error of the present one, in one
+ * line; `remarks`: warnings.
  */
 export interface KeptTemplate {
   readonly seen: string
@@ -27,10 +27,10 @@ export interface KeptTemplate {
 
 type Asked = Pick<Settings, 'template' | 'network' | 'mode' | 'cniVersion'>
 
-/** Ranges for documentation, while the Node has none (RFC 5737, RFC 3849). */
+/** Ranges for documentation (RFC 5737, RFC 3849), while the Node has none. */
 const exampleRanges = ['192.0.2.0/24', '2001:db8::/64']
 
-/** Looks at the template again. `podCidrs`: of the own node; an MTU may be right for one family and not for the other. */
+/** Looks at the template again. `podCidrs`: this node's, because the lowest valid MTU depends on the family. */
 export function lookAtTemplate(
   settings: Asked,
   podCidrs: readonly string[],
@@ -52,7 +52,7 @@ export function lookAtTemplate(
   return { seen, good: templateOf(JSON.parse(found.text)), wrong: undefined, remarks }
 }
 
-/** The text; a ConfigMap's file is a link. */
+/** The template's text. Follows links, because a ConfigMap's file is one. */
 function textOf(file: string): { readonly text: string } | { readonly problem: string } | undefined {
   try {
     const { size } = statSync(file)
@@ -69,7 +69,7 @@ function checkTemplate(text: string, { template, network, mode, cniVersion }: As
   const decided = decidedKeys(source.root, network).map(({ steps, message, cure }) =>
     findingAtKey(source, { id: 'unsupported-value', message, cure, steps }),
   )
-  // What is wrong with a list that is none is told of the template itself.
+  // An invalid list was reported with the template itself.
   const plugins = source.root['plugins']
   const isList = Array.isArray(plugins) && plugins.length > 0
   const facts = { name: network, mode, cniVersion, podCidrs, template: templateOf(source.root) }
@@ -78,10 +78,10 @@ function checkTemplate(text: string, { template, network, mode, cniVersion }: As
   return [...decided, ...found.map((each) => findingAtKey(source, each)), ...findings]
 }
 
-/** Other plugins may come to the node after the agent: their programs are not looked at. */
+/** Ignores missing programs, because other plugins may be installed after the agent. */
 const programs = { hasDirectory: false, problemOf: () => undefined, isOwn: isOwnType }
 
-/** Words that nobody reads: who wrote them meant something, and pods would not get it. */
+/** Findings on keys without effect: the operator expects an effect that pods would not get. */
 const unread = ['unknown-key', 'duplicate-key', 'capability-unknown', 'runtime-config-in-file']
 
 function isRefused({ severity, id }: Finding): boolean {
