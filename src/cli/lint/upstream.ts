@@ -15,22 +15,31 @@ import { unknownKeys } from './unknown-keys.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The row of one plugin. `keys`: the kind of each value; `since`: the first cniVersion that the plugin speaks. */
+/** Keys of an object, with blanks between, by the kind of their values. */
+type Keys = Readonly<Record<string, string>>
+
+/** The row of one plugin. `since`: the first cniVersion that the plugin speaks; `notBoth`: keys that refuse each other. */
 interface Row {
   readonly role?: string
-  readonly keys: Readonly<Record<string, string>>
+  readonly keys: Keys
   readonly since?: string
   /** Whether the plugin refuses an ADD without the type of an IPAM plugin; others then give no address. */
   readonly needsIpam?: true
   readonly needs?: { readonly key: string; readonly as: string }
-  readonly notBoth?: readonly string[]
+  readonly notBoth?: string
 }
 
 const rows = new Map(Object.entries(table.plugins) as [string, Row][])
-const ipams = new Map<string, unknown>(Object.entries(table.ipam))
+const ipams = new Map<unknown, Keys>(Object.entries(table.ipam))
+const nested = new Map<string, unknown>(Object.entries(table.nested))
+
+/** Each key with the kind of its value. */
+function kindsOf(keys: Keys): readonly (readonly [key: string, kind: string])[] {
+  return Object.entries(keys).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind] as const))
+}
 
 /** Keys that every plugin has: CNI spec 1.1.0, section 1, and what a runtime puts in. */
-export const commonKeys: readonly string[] = Object.keys(table.every)
+export const commonKeys: readonly string[] = kindsOf(table.every).map(([key]) => key)
 
 function typesOf(role: string): readonly string[] {
   return [...rows].flatMap(([type, row]) => (row.role === role ? [type] : []))
@@ -39,21 +48,23 @@ function typesOf(role: string): readonly string[] {
 /** Plugins that make the interface, and plugins that work on an earlier plugin's interface. */
 export const [mainTypes, chainedTypes] = [typesOf('main'), typesOf('chained')]
 
-function shapeOf(value: unknown): KeyShape | undefined {
+/** The shape of an object, or of the entries of a list; `own`: shapes of keys that the table does not nest. */
+function shapeOf(value: unknown, own: Readonly<Record<string, KeyShape | undefined>> = {}): KeyShape | undefined {
   if (Array.isArray(value)) return { items: shapeOf(value[0]) ?? {} }
-  if (!isObject(value)) return undefined
-  return {
-    keys: new Map(Object.entries(value).map(([name, each]) => [name.toLowerCase(), { name, shape: shapeOf(each) }])),
-  }
+  if (value === undefined) return undefined
+  const known = kindsOf(value as Keys).map(([name]) => {
+    return [name.toLowerCase(), { name, shape: own[name] ?? shapeOf(nested.get(name)) }] as const
+  })
+  return { keys: new Map(known) }
 }
 
 /** The keys of an upstream plugin with this IPAM plugin; undefined for any other plugin. */
 export function upstreamShape(type: string, ipamType: unknown): KeyShape | undefined {
   const row = rows.get(type)
   if (row === undefined) return undefined
-  const ipam = ipams.get(`${ipamType}`)
-  const nested = Object.entries({ ...table.nested, ...(ipam === undefined ? {} : { ipam }) })
-  return shapeOf({ ...table.every, ...row.keys, ...Object.fromEntries(nested.filter(([key]) => key in row.keys)) })
+  const ipam = shapeOf(ipams.get(ipamType))
+  const keys = [...(shapeOf(table.every)?.keys ?? []), ...(shapeOf(row.keys, { ipam })?.keys ?? [])]
+  return { keys: new Map(keys) }
 }
 
 /** A cniVersion that the plugin does not speak, if its program cannot be asked. */
@@ -86,7 +97,7 @@ export function flannelKeys({ conf, steps }: PluginEntry, type: string): readonl
   const ipam = lookUp(conf, 'ipam')
   const ipamType = isObject(ipam) ? lookUp(ipam, 'type') : undefined
   if (type !== 'flannel' || (ipamType !== undefined && ipamType !== 'host-local')) return []
-  const whole = shapeOf({ delegate: rows.get('bridge')?.keys }) ?? {}
+  const whole = shapeOf({ any: 'delegate' }, { delegate: shapeOf(rows.get('bridge')?.keys) }) ?? {}
   return unknownKeys(ipam, [...steps, 'ipam'], { shape: shapeOf(ipams.get('host-local')), whole, what: 'host-local' })
 }
 
@@ -168,9 +179,9 @@ function valueProblem(value: unknown, word: string, steps: readonly Step[]): rea
   return [{ id: 'invalid-value', message, cure: kind.bounded ?? kind.cure, steps, isAboutValue: true }]
 }
 
-function problemsOf(conf: unknown, kinds: Readonly<Record<string, string>>, steps: readonly Step[]): readonly Found[] {
+function problemsOf(conf: unknown, keys: Keys, steps: readonly Step[]): readonly Found[] {
   if (!isObject(conf)) return []
-  return Object.entries(kinds).flatMap(([key, word]) => valueProblem(lookUp(conf, key), word, [...steps, key]))
+  return kindsOf(keys).flatMap(([key, word]) => valueProblem(lookUp(conf, key), word, [...steps, key]))
 }
 
 /** Findings about the values of an upstream plugin. */
@@ -186,8 +197,8 @@ export function valueProblems({ conf, steps }: PluginEntry, type: string): reado
 export function libcniProblems({ conf, steps }: PluginEntry): readonly Found[] {
   const [ipam, dns] = [lookUp(conf, 'ipam'), lookUp(conf, 'dns')]
   const found = [
-    ...problemsOf(conf, { capabilities: 'object', ipam: 'object', dns: 'object' }, steps),
-    ...problemsOf(ipam, { type: 'text' }, [...steps, 'ipam']),
+    ...problemsOf(conf, { object: 'capabilities ipam dns' }, steps),
+    ...problemsOf(ipam, { text: 'type' }, [...steps, 'ipam']),
     ...problemsOf(dns, table.nested.dns, [...steps, 'dns']),
   ]
   return found.map((each) => ({ ...each, cause: 'libcni refuses the whole file: "error parsing configuration"' }))
@@ -199,9 +210,9 @@ function isSet(conf: Fields, key: string): boolean {
 }
 
 /** Keys that refuse each other, and required keys. */
-function contradictions(conf: Fields, { notBoth = [], needs }: Row, type: string): readonly Found[] {
-  const [first, second] = notBoth
-  if (first !== undefined && second !== undefined && isSet(conf, first) && isSet(conf, second))
+function contradictions(conf: Fields, { notBoth = '', needs }: Row, type: string): readonly Found[] {
+  const [first, second] = notBoth.split(' ')
+  if (first && second && isSet(conf, first) && isSet(conf, second))
     return [invalid(`${second} and ${first} cannot both be set`, 'remove one of them', [second])]
   if (needs === undefined || isSet(conf, needs.key)) return []
   return [{ ...invalid(`${type} needs a ${needs.key}`, `add ${needs.as}`, []), isAbsence: true }]
