@@ -24,11 +24,11 @@ export const doctorCommand: Command = {
   name: 'doctor',
   words: '',
   maxWords: 0,
-  summary: 'find what is wrong with the pod network of this node',
+  summary: 'find the faults of the pod network of this node',
   description: [
     'Looks at the runtime and the directories that it uses, the configuration in use, agents of other plugins, the',
-    'kernel (forwarding, rp_filter, IPv6, br_netfilter, modules), what state says against what links, routes and rules',
-    'there are, the inside of pods, addresses and host ports, what dead pods left, other firewalls, limits, and the',
+    'kernel (forwarding, rp_filter, IPv6, br_netfilter, modules), state against the links, routes and rules that',
+    'exist, the inside of pods, addresses and host ports, leftovers of dead pods, other firewalls, limits, and the',
     'last hour of the logs of runtimes and kubelet. It changes nothing. Works beside other plugins too, without',
     'trestle. Each finding has an id: `trestle explain forwarding-off`. Exit code 1: an error or a warning; 3:',
     'nothing was found, and not all could be looked at.',
@@ -39,8 +39,8 @@ export const doctorCommand: Command = {
     list: { type: 'boolean', help: 'list the ids of findings, and look at nothing' },
     short: { type: 'boolean', help: 'one line, with versions' },
     wait: { type: 'string', value: 'SECONDS', help: 'look again until nothing is found, so long at most' },
-    fix: { type: 'boolean', help: "say what of trestle's own can be mended here" },
-    apply: { type: 'boolean', help: 'with --fix: mend it, then look again' },
+    fix: { type: 'boolean', help: "list the repairs of trestle's own network" },
+    apply: { type: 'boolean', help: 'with --fix: repair, then look again' },
     'config-dir': { type: 'string', value: 'DIR', help: 'in place of the directory that the runtime uses' },
     'bin-dir': { type: 'string', value: 'DIR', help: 'in place of the directories of plugins; several with : between' },
     'runtime-endpoint': { type: 'string', value: 'SOCKET', help: 'the runtime to ask; default: all that are found' },
@@ -48,9 +48,9 @@ export const doctorCommand: Command = {
     pod: {
       type: 'string',
       value: 'POD',
-      help: 'NAMESPACE/NAME or a container id: what is known of it, and its findings',
+      help: 'NAMESPACE/NAME or a container id: its facts and its findings',
     },
-    probe: { type: 'boolean', help: 'make two throw-away pods, and tell what they reach' },
+    probe: { type: 'boolean', help: 'make two throw-away pods, and test their network' },
     log: { type: 'string', value: 'FILE', help: 'read this file in place of the journal' },
   },
   examples: [
@@ -141,7 +141,7 @@ function unknownPod({ asked }: PodFacts): NotLooked {
 function withPlan(report: Report, values: Input['values']): Report {
   if (values['fix'] !== true || values['apply'] === true) return report
   const plan = fixable(report.findings).map(({ id, on }) => `--apply mends ${id}: ${on}`)
-  return { ...report, done: plan.length > 0 ? plan : ['nothing here is for --fix to mend'] }
+  return { ...report, done: plan.length > 0 ? plan : ['no finding can be repaired by --fix'] }
 }
 
 function exitCodeOf({ findings, notLooked }: Pick<Report, 'findings' | 'notLooked'>): number {
@@ -237,7 +237,7 @@ async function fix(
   }
   if (isAny(collected)) {
     const { collected: attachments, failures } = await sweep({ endpoint, isAsked, isApplied: true }, progress)
-    done.push(`collected what dead pods left (${attachments} attachments)`, ...failures)
+    done.push(`removed leftovers of dead pods (${attachments} attachments)`, ...failures)
   }
   return done
 }

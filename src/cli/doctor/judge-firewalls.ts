@@ -188,7 +188,7 @@ function isNamed({ matches }: Rule, network: PodNetwork): boolean {
 function tail(firewall: FirewallFacts, network: PodNetwork, about: Pick<Found, 'id' | 'run'>): readonly Finding[] {
   if (!isOfFamily(firewall, network)) return []
   const what = whatOf(firewall, network)
-  const message = `${placeText(firewall.base)} drops what no rule of it accepts, and none names ${what}`
+  const message = `${placeText(firewall.base)} drops unmatched packets, and no rule of it names ${what}`
   return [findingOf({ on: `network ${network.name}`, message, ...about })]
 }
 

@@ -113,7 +113,7 @@ function strangeRoutes({ podRoutes }: KernelFacts, withoutIpv6: ReadonlySet<stri
     const [first] = pods
     const more = pods.length > 1 ? `, and ${pods.length - 1} more` : ''
     const way = link === '' ? 'has no way out of the node' : `leaves by ${link}`
-    const message = `what is for ${first?.address} ${way}, not by ${first?.expected}${more}`
+    const message = `packets to ${first?.address} ${way}, not by ${first?.expected}${more}`
     const run = pods.flatMap(({ route }) => (route === undefined ? [] : [`ip ${route}`])).join('\n')
     const look = `look at \`ip route get ${first?.address}\``
     const cure = `${look}: remove that route or rule, or give one of the two another range`

@@ -241,7 +241,7 @@ async function refusedBy(run: Run, family: Family, { network, rule, names }: Rul
     names === 'from' ? [await get(far, 'from', pod, 'iif', link), await get(far)] : [await get(pod), undefined]
   const hasWay = own === undefined || own.code === 0
   if (asked.code === 0 || !asked.stderr.includes(word) || !hasWay) return []
-  const what = names === 'from' ? `what ${pod} sends to ${far} by ${link}` : `what is for ${pod}`
+  const what = names === 'from' ? `packets from ${pod} to ${far} by ${link}` : `packets to ${pod}`
   return [{ network: network.name, family, rule: ruleText(rule), asked: what }]
 }
 

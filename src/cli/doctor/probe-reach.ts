@@ -28,7 +28,7 @@ import {
 export async function reachSteps(asks: Trial): Promise<readonly Step[]> {
   const [first, second] = asks.pods
   if (first === undefined) return []
-  if (first.ips.length === 0) return [skipped('what pods reach', 'pod', 'the network gives no addresses')]
+  if (first.ips.length === 0) return [skipped('reach of the pods', 'pod', 'the network gives no addresses')]
   const families = ([4, 6] as const).filter((family) => addressOf(first, family) !== undefined)
   const resolvers = resolversOf(resultResolvers(first))
   const probes = [

@@ -79,7 +79,7 @@ async function probePods({ network, cniPath }: ProbeRequest, signal: AbortSignal
   } finally {
     if (await removePods(trial)) removeIntent(id)
   }
-  const what = 'DEL of what an earlier probe left'
+  const what = 'DEL of an earlier probe'
   return [...steps, ...failures.map((detail) => ({ what, target: 'del', outcome: 'failed', detail }) as const)]
 }
 

@@ -191,6 +191,6 @@ function routeProblems(conf: Fields, ipam: Fields, type: string): readonly Found
   const cidr = parseCidr(place?.network ?? '')
   const gateway = cidr === undefined ? undefined : next(firstOf(cidr))
   const first = gateway === undefined ? 'the first address of the range' : formatAddress(gateway)
-  const message = `the default route goes to ${first}, and nobody has it: the bridge is no gateway`
+  const message = `the default route goes to ${first}, which does not exist: the bridge is no gateway`
   return [{ id: 'gateway-of-nobody', message, steps: ['ipam', 'routes'] }]
 }

@@ -190,7 +190,7 @@ const everywhere: Readonly<Record<string, string>> = {
   'portmap.externalSetMarkChain': 'trestle marks no packets',
   'firewall.backend': 'trestle always uses nftables',
   'firewall.iptablesAdminChainName': 'trestle has no chain in iptables',
-  'tuning.dataDir': 'what was there before is kept in /run/trestle',
+  'tuning.dataDir': 'earlier values are kept in /run/trestle',
 }
 
 /** Keys of `args.cni` for tuning; `mac` is the interface's own as well. */

@@ -88,7 +88,12 @@ export function copyFindings(directories: readonly (readonly FileLint[])[]): rea
     const name = lint.list?.name
     const other = name === undefined ? undefined : first.find(({ list }) => list?.name === name)
     if (other === undefined || JSON.stringify(other.root) === JSON.stringify(lint.root)) return []
-    return [findingIn(lint.file, { id: 'copies-differ', message: `its network ${name} is not what ${other.file} has` })]
+    return [
+      findingIn(lint.file, {
+        id: 'copies-differ',
+        message: `its network ${name} differs from the one in ${other.file}`,
+      }),
+    ]
   })
 }
 

@@ -44,7 +44,7 @@ export function pluginSemantics({ conf, steps }: PluginEntry): readonly Found[] 
   return [
     ...declared.flatMap(([name, value]) => capability(name, value, [...steps, 'capabilities', name])),
     ...inFile.map((key): Found => {
-      const message = `${key} is what a runtime puts in, and is in the file`
+      const message = `${key} comes from a runtime, and is in the file`
       return { id: 'runtime-config-in-file', message, steps: [...steps, key] }
     }),
   ]
@@ -151,7 +151,7 @@ function firewallKeys({ firewall }: NetConf): readonly Found[] {
   }
   const ofFrom = hostAccept === 'established' && acceptFrom !== undefined ? [isVoid('acceptFrom')] : []
   if (firewalldZone === undefined) return ofFrom
-  const message = `pods in firewalld's zone ${shown(firewalldZone)} reach what the zone opens on the node itself`
+  const message = `pods in firewalld's zone ${shown(firewalldZone)} reach the ports that the zone opens on the node itself`
   return [...ofFrom, { id: 'zone-opens-node', message, steps: ['firewall', 'firewalldZone'] }]
 }
 

@@ -198,6 +198,6 @@ function kubernetesObject(text: string): (Found & { readonly offset: number }) |
   const kind = /^kind:[ \t]*["']?(\w+)/m.exec(start)?.[1] ?? 'manifest'
   const key = /^[ \t]+["']?([\w.-]+)["']?:[ \t]*[|>]/m.exec(text)?.[1]
   const what = key === undefined ? 'the configuration' : `the text of ${key}`
-  const cure = `take ${what} out of it, and look at that`
+  const cure = `extract ${what}, and examine it`
   return { id: 'json-syntax', message: `this is a ${kind} of Kubernetes in YAML, and no configuration`, cure, offset }
 }

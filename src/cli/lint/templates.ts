@@ -111,7 +111,7 @@ const longest = 200
 
 /** The finding about a template that was not rendered. */
 export function unrendered({ what, offset }: Directive): Found & { readonly offset: number } {
-  const message = `the file is a template, and was not filled in: ${printable(what)}`
-  const cure = 'fill it in first (helm template, or what its project does), and look at the result'
+  const message = `the file is a template that was not rendered: ${printable(what)}`
+  const cure = 'render it first (helm template, or the tool of its project), and examine the result'
   return { id: 'placeholder', message, cure, offset }
 }

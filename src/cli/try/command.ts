@@ -36,7 +36,7 @@ export const tryCommand: Command = {
   name: 'try',
   words: '[CONFLIST]',
   maxWords: 1,
-  summary: 'run throw-away pods on a private network, and tell what works',
+  summary: 'test a network with throw-away pods in private namespaces',
   description: [
     'Makes two throw-away pods in private namespaces and runs this program as their CNI plugin: ADD, TCP from',
     'pod to gateway, pod, outside and host port, CHECK, DEL, and that nothing is left. Nothing of the machine',

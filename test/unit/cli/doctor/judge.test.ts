@@ -364,7 +364,7 @@ describe('doctor judges firewalls', () => {
   ] as const)('the tail of %s is about the ranges of its family', (program, range) => {
     const both = { ...healthy.networks[0], subnets: ['10.240.0.0/24', 'fd00:240::/64'] } as never
     const [found] = judge({ ...firewall([], true, { ...iptables, program }), networks: [both] })
-    expect(found?.message).toMatch(new RegExp(`and none names ${range}$`))
+    expect(found?.message).toMatch(new RegExp(`and no rule of it names ${range}$`))
   })
 
   it('prints no command with words that a shell would run', () => {

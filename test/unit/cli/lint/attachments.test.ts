@@ -152,7 +152,7 @@ describe('a fault in spec.config', () => {
     ['of Jinja', `${definition(`'${good}'`)}{% if a %}\n  b: c\n{% endif %}\n`, '{% if a %}'],
   ])('a template %s is one finding', (_, text, what) => {
     const start = what.slice(0, 12)
-    expect(messages(text)).toEqual([`placeholder at ${start}: the file is a template, and was not filled in: ${what}`])
+    expect(messages(text)).toEqual([`placeholder at ${start}: the file is a template that was not rendered: ${what}`])
   })
 
   it('a name in it that no network can have', () => {

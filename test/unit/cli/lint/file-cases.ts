@@ -180,7 +180,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     }),
     [
       'no-effect "bridge" bridge has no effect: with mode ptp it is not read',
-      'no-effect "dataDir" tuning.dataDir has no effect: what was there before is kept in /run/trestle',
+      'no-effect "dataDir" tuning.dataDir has no effect: earlier values are kept in /run/trestle',
     ],
   ],
   [
@@ -197,7 +197,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     list({ ...net, firewall: { hostAccept: 'established', acceptFrom: ['10.0.0.0/8'], firewalldZone: 'pods' } }),
     [
       'no-effect "acceptFrom" firewall.acceptFrom has no effect: hostAccept is "established"',
-      'zone-opens-node "firewalldZone" pods in firewalld\'s zone "pods" reach what the zone opens on the node itself',
+      'zone-opens-node "firewalldZone" pods in firewalld\'s zone "pods" reach the ports that the zone opens on the node itself',
     ],
   ],
   [
@@ -262,7 +262,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
   [
     'a runtimeConfig',
     list({ ...net, runtimeConfig: { mac: '02:00:00:00:00:01' } }),
-    ['runtime-config-in-file "runtimeConfig" runtimeConfig is what a runtime puts in, and is in the file'],
+    ['runtime-config-in-file "runtimeConfig" runtimeConfig comes from a runtime, and is in the file'],
   ],
   [
     'a chained plugin that comes first',

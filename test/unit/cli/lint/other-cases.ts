@@ -96,7 +96,7 @@ export const otherCases: typeof cases = [
   [
     'portmap with ports in the file',
     chained({ type: 'portmap', runtimeConfig: { portMappings: [] } }),
-    ['runtime-config-in-file "runtimeConfig" runtimeConfig is what a runtime puts in, and is in the file'],
+    ['runtime-config-in-file "runtimeConfig" runtimeConfig comes from a runtime, and is in the file'],
   ],
   [
     'a device that is not named',
@@ -153,7 +153,7 @@ export const otherCases: typeof cases = [
   [
     'a default route to nobody',
     bridge({ isDefaultGateway: false, ipMasq: false }, { ...pool, routes: [{ dst: '0.0.0.0/0' }] }),
-    ['gateway-of-nobody "routes" the default route goes to 10.1.2.1, and nobody has it: the bridge is no gateway'],
+    ['gateway-of-nobody "routes" the default route goes to 10.1.2.1, which does not exist: the bridge is no gateway'],
   ],
   [
     'a default route to the router of the network',
