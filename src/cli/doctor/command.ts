@@ -18,7 +18,6 @@ import { judge } from './judge.ts'
 import { lookAtNode } from './look.ts'
 import { concerns, isUnknown } from './pod.ts'
 import { type Report, reportText, shortText } from './report.ts'
-import { sharedDiagnoses } from './shared.ts'
 
 export const doctorCommand: Command = {
   name: 'doctor',
@@ -193,7 +192,7 @@ function secondsOf(value: string | boolean | undefined): number {
 
 /** The diagnoses that doctor reports, by group. */
 export function ownDiagnoses(): readonly Diagnosis[] {
-  const all = [...diagnoses().values(), ...sharedDiagnoses].filter(({ group }) => group !== undefined)
+  const all = [...diagnoses().values()].filter(({ group }) => group !== undefined)
   return groups.flatMap((group) => all.filter((each) => each.group === group))
 }
 

@@ -9,9 +9,9 @@ import { isPodLinkName } from '../../plan/model/names.ts'
 import { placeText } from '../../plan/rules/host-accept.ts'
 import { overlapOf } from '../lint/semantics.ts'
 import type { Finding, Found } from '../shell/findings.ts'
+import { findingOf } from '../shell/findings.ts'
 import type { FirewallFacts, NodeFacts, PodNetwork } from './facts.ts'
 import { isPlainCommand } from './judge-kernel.ts'
-import { findingOf } from './shared.ts'
 
 type Rule = FirewallFacts['rules'][number]
 

@@ -3,8 +3,8 @@
 
 import { familyOf } from '../../cni/model/address.ts'
 import type { Finding } from '../shell/findings.ts'
+import { findingOf } from '../shell/findings.ts'
 import type { KernelFacts, NodeFacts, PodNetwork } from './facts.ts'
-import { findingOf } from './shared.ts'
 
 export function judgeKernel({ kernel, networks }: NodeFacts): readonly Finding[] {
   if (kernel === undefined) return []

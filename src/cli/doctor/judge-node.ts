@@ -3,7 +3,7 @@
 
 import { basename, join } from 'node:path'
 import { diagnosis } from '../../catalogue/diagnosis.ts'
-import { counted, type Finding } from '../shell/findings.ts'
+import { counted, type Finding, findingOf } from '../shell/findings.ts'
 import {
   type ConfigurationFacts,
   type Group,
@@ -14,7 +14,6 @@ import {
 } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
 import { few } from './judge-state.ts'
-import { findingOf } from './shared.ts'
 
 /** Runtimes without an answer, or with a network that is not ready unless a configuration finding explains that. */
 export function judgeRuntimes({ runtimes }: NodeFacts, others: readonly Finding[]): readonly Finding[] {

@@ -5,10 +5,9 @@ import { isPodLinkName } from '../../plan/model/names.ts'
 import { describeHolder } from '../../plan/model/record.ts'
 import { orphanText } from '../../plan/recovery/kernel-orphans.ts'
 import { reservationText } from '../../plan/recovery/orphan-reservations.ts'
-import { counted, type Finding, type Found } from '../shell/findings.ts'
+import { counted, type Finding, type Found, findingOf } from '../shell/findings.ts'
 import type { Difference, PodName, StateFacts } from './facts.ts'
 import { shellWord } from './judge-kernel.ts'
-import { findingOf } from './shared.ts'
 
 const mostNamed = 4
 

@@ -3,13 +3,13 @@
 
 import type { Step, Target } from '../probe/pods.ts'
 import type { Finding } from '../shell/findings.ts'
+import { findingOf } from '../shell/findings.ts'
 import type { LimitFacts, NodeFacts } from './facts.ts'
 import { groups } from './facts.ts'
 import { judgeEntries, judgeFirewalls } from './judge-firewalls.ts'
 import { judgeKernel } from './judge-kernel.ts'
 import { judgeAgents, judgeConfiguration, judgeLog, judgePools, judgeRuntimes } from './judge-node.ts'
 import { few, judgeState } from './judge-state.ts'
-import { findingOf } from './shared.ts'
 
 /** All findings, each cause once. */
 export function judge(facts: NodeFacts): readonly Finding[] {

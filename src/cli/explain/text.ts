@@ -52,7 +52,9 @@ export function publishedOf(about: Diagnosis | Found): Finding {
   const on = isKnownError(about) ? about.program : isErrorId(id) ? 'trestle' : `trestle ${family}`
   const message = isErrorId(id) && code !== undefined ? `code ${code}: ${meaning}` : meaning
   const found = 'role' in about ? { role: about.role, said: about.said } : {}
-  return findingOf({ id, on, message, ...found }, about)
+  const severity = isKnownError(about) ? 'error' : about.severity
+  const { group: _, consequence: __, ...finding } = findingOf({ id, severity, on, message, ...found })
+  return finding
 }
 
 /** What is known of a text: causes in full, what is around them in a line each, and what was not recognised. */

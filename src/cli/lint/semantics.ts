@@ -151,7 +151,7 @@ function firewallKeys({ firewall }: NetConf): readonly Found[] {
   }
   const ofFrom = hostAccept === 'established' && acceptFrom !== undefined ? [isVoid('acceptFrom')] : []
   if (firewalldZone === undefined) return ofFrom
-  const message = `pods in firewalld's zone ${shown(firewalldZone)} reach the ports that the zone opens on the node itself`
+  const message = `pods in firewalld's zone ${shown(firewalldZone)} reach ports that the zone opens on the node`
   return [...ofFrom, { id: 'zone-opens-node', message, steps: ['firewall', 'firewalldZone'] }]
 }
 

@@ -16,8 +16,8 @@ export type { Finding }
 export type Found = Pick<Finding, 'id' | 'on' | 'message'> & { readonly [K in keyof Finding]?: Finding[K] | undefined }
 
 /** The finding with the texts of its diagnosis. */
-export function findingOf(found: Found, about: Diagnosis = diagnosis(found.id)): Finding {
-  const { severity = 'error', group, meaning, causes, cure, run } = about
+export function findingOf(found: Found): Finding {
+  const { severity = 'error', group, meaning, causes, cure, run } = diagnosis(found.id)
   const ofDoctor = (found.group ?? group) === undefined ? {} : { group, consequence: meaning }
   return defined({ severity, ...ofDoctor, cause: causes.join('; or '), cure, run, ...defined(found) }) as Finding
 }

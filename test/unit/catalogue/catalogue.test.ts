@@ -29,11 +29,11 @@ const shared = {
   look: z.optional(z.array(text)),
   cure: text,
   run: z.optional(text),
+  severity: z.optional(z.enum(['error', 'warning', 'note'])),
+  group: z.optional(text),
 }
 const ofOurs = z.strictObject({
   ...shared,
-  severity: z.optional(z.enum(['error', 'warning', 'note'])),
-  group: z.optional(text),
   code: z.optional(z.number()),
 })
 const ofOthers = z.strictObject({

@@ -197,7 +197,7 @@ export const cases: readonly (readonly [title: string, text: string, found: read
     list({ ...net, firewall: { hostAccept: 'established', acceptFrom: ['10.0.0.0/8'], firewalldZone: 'pods' } }),
     [
       'no-effect "acceptFrom" firewall.acceptFrom has no effect: hostAccept is "established"',
-      'zone-opens-node "firewalldZone" pods in firewalld\'s zone "pods" reach the ports that the zone opens on the node itself',
+      'zone-opens-node "firewalldZone" pods in firewalld\'s zone "pods" reach ports that the zone opens on the node',
     ],
   ],
   [
