@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One round: what the cluster says and state says, against what the node has. Every step can be done again at any time,
-// and what one cannot do keeps none of the others from being done.
+// A round: compares the cluster and the state with the node. Every step is repeatable at any time, and a failed step
+// does not stop the others.
 
 import { uptime } from 'node:os'
 import { bareAddress, familyOf } from '../../../cni/model/address.ts'
@@ -38,9 +38,9 @@ import { lookAtMode, lookAtPlace, type Place, strayBridges } from './new-pods.ts
 import { lookForRoutes, lookHere, type RouteRules, settleRoutes } from './routes-step.ts'
 
 /**
- * What a round leaves to the next one, so that a node's change costs no look at the machine. Whatever tells of a change
- * by others takes it away again. `routes`: the main table as it is, or will be when the changes under way are made.
- * `looked` and what is `Made` need not be taken away: each is used only where what it was made from is the same.
+ * A round's knowledge for the next one, so that a node's change needs no look at the machine. A change by others
+ * deletes the part that it affects. `routes`: the main table, with changes under way. `looked` and `Made` values
+ * compare their inputs, so they stay.
  */
 export interface Known {
   memory?: KeptMemory | undefined
@@ -53,18 +53,20 @@ export interface Known {
   here?: Made<Here>
   mode?: ModeChoice
   place?: Made<Place>
-  /** Routes that the kernel has refused, and the table beside which it did. */
+  /** Routes that the kernel refused, and the digest of the table at that time. */
   refused?: { readonly beside: string; readonly ways: ReadonlySet<string> } | undefined
   pools?: readonly PoolLook[]
   mtu?: { readonly wanted: MtuWanted; readonly problems: readonly Problem[] }
   template?: KeptTemplate
 }
 
-/** What a round works with. `nodes`: absent until a whole list was read: then nothing of the cluster is changed. */
+/**
+ * A round's input. `nodes`: absent until a whole list was read; until then the round changes nothing of the cluster.
+ */
 export interface RoundInput {
   readonly settings: Settings
   readonly nodes: ReadonlyMap<string, ClusterNode> | undefined
-  /** Whether everything that state says is looked at, or the cluster's part alone. */
+  /** True to compare all state with the node, false for the cluster's part alone. */
   readonly isWhole: boolean
   readonly known: Known
   readonly signal: AbortSignal
@@ -72,7 +74,7 @@ export interface RoundInput {
   readonly metrics: Metrics
 }
 
-/** `isDone`: configuration, rules and routes stand. `bridges`: names of those that are ours. */
+/** `isDone`: configuration, rules and routes are in place. `waitsFor`: the reason for /readyz, if not. */
 export interface RoundResult {
   readonly isDone: boolean
   readonly waitsFor: string | undefined
@@ -82,7 +84,7 @@ export interface RoundResult {
 
 /** Runs a round. Never rejects. */
 export async function runRound(asked: RoundInput): Promise<RoundResult> {
-  // The watch goes on meanwhile: what is decided of this node is decided of one and the same list.
+  // One entry of the node for the whole round, since the watch may replace it meanwhile.
   const input = { ...asked, nodes: asked.nodes && new Map(asked.nodes) }
   const failures: string[] = []
   const problems: Problem[] = []
@@ -94,7 +96,7 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
       failures.push(`${what}: ${message}${details === undefined ? '' : ` (${details.trim().split('\n')[0]})`}`)
     }
   }
-  // A list without this node is of another cluster, or of one that has lost its nodes: pods keep what they have.
+  // A list without this node is another cluster's, or a cluster's that lost its nodes: pods keep their routes.
   const ownNode = input.nodes?.get(input.settings.node)
   const podCidrs = ownNode === undefined ? [] : ownRanges(ownNode).ranges
   await attempt('mode', async () => settleMode(input))
@@ -106,12 +108,12 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   await attempt('MTU', async () => lookAtMtu(input, podCidrs))
   await attempt('programs', async () => missingPrograms(input.settings))
   await attempt('executable', () => settleExecutable(input, contextOf(input).run))
-  // Pods of a node that cannot run the plugin would fail one after the other.
+  // Without a working plugin every pod of the node would fail.
   const unfit = problems.find(({ id }) => id === 'NoProgram' || id === 'ProgramFails')?.text
   const canPlace = failures.length === 0 && unfit === undefined && podCidrs.length > 0
   if (canPlace) await attempt('bridge', () => settlePlace(input, podCidrs))
   const place = canPlace ? input.known.place?.value : undefined
-  // Last: a node is ready as soon as it has a configuration.
+  // Last, because a node is ready as soon as it has a configuration.
   if (place !== undefined && failures.length === 0)
     await attempt('configuration', async () =>
       settleConfiguration(input, { mode: modeNow(input), bridge: place.bridge, podCidrs }),
@@ -127,15 +129,15 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
   }
 }
 
-/** Does a step, and keeps what it tells or how it failed. */
+/** Runs a step, and keeps its problems or its failure. */
 type Attempt = (what: string, step: () => Promise<readonly Problem[]>) => Promise<void>
 
-/** Pods of an earlier range are told of once: by what keeps new pods from today's. */
+/** Drops MovedPodCIDR where the refusal of new pods already names the pods of an earlier range. */
 function withoutMoved(problems: readonly Problem[], place: Place): readonly Problem[] {
   return problems.filter((problem) => problem.id !== 'MovedPodCIDR' || place.problems.includes(problem))
 }
 
-/** Routes, rules and memory follow the cluster. Returns what is wrong in it. */
+/** Adapts routes, rules and memory to the cluster. Returns the cluster's problems. */
 async function settleCluster(
   input: RoundInput,
   nodes: ReadonlyMap<string, ClusterNode>,
@@ -149,8 +151,8 @@ async function settleCluster(
     return []
   })
   const view = viewOf(input, nodes, memory.memory)
-  // The routes first: `ip` is at work on them while the rest is computed. Where nobody waits for one node's change
-  // it ends before nft begins: with thousands of nodes each of the two has as much memory as all of them have here.
+  // Routes first, so that `ip` works while the rest is computed. A whole round waits for `ip` before nft begins: with
+  // thousands of nodes, `ip` and nft each take as much memory as both may take here.
   const routes = input.settings.isCloudRouted
     ? undefined
     : attempt('routes', () => settleRoutes(input, view, routeRules(input)))
@@ -158,14 +160,14 @@ async function settleCluster(
   await Promise.all([
     routes,
     attempt('rules', () => settleRules(input, view)),
-    // A full disk is no reason to leave the rest undone.
+    // A full disk must not stop the rest.
     attempt('memory', async () => keepMemory(input, view, memory)),
   ])
   if (isWhole) await attempt('earlier ranges', () => removeEarlier(input, view, memory.memory))
   return view.problems
 }
 
-/** What a round waits for until there is a whole list. */
+/** The text of /readyz until a whole list was read. */
 export const notListed = 'waiting for the API server to list the nodes'
 
 function waitingFor({ nodes, settings }: RoundInput, podCidrs: readonly string[]): string | undefined {
@@ -174,13 +176,13 @@ function waitingFor({ nodes, settings }: RoundInput, podCidrs: readonly string[]
   return podCidrs.length === 0 ? 'waiting for a podCIDR of the own node' : undefined
 }
 
-/** Read in whole rounds: pods come and go without one, and none of them changes the mode. */
+/** Decides the mode in whole rounds: pods come and go between them without a change of the mode. */
 function settleMode({ known, settings, isWhole }: RoundInput): readonly Problem[] {
   if (isWhole || known.mode === undefined) known.mode = lookAtMode(settings)
   return known.mode.problems
 }
 
-/** The mode that new pods get, which is not the one that is asked for while others live. */
+/** The mode of new pods: while pods of the other mode live, it differs from the option. */
 function modeNow({ known, settings }: RoundInput): Mode {
   return known.mode?.mode ?? settings.mode
 }
@@ -217,7 +219,7 @@ function isOverlapAllowed({ known }: RoundInput): boolean {
   return known.template?.good !== undefined && allowsOverlap(known.template.good)
 }
 
-/** Addresses of attachments; not read where the node never had another range. */
+/** Addresses of attachments; only read if the node ever had another range. */
 function liveAddresses(memory: Memory, today: readonly string[]): readonly string[] {
   if (memory.own.every((range) => today.includes(range))) return []
   return allRecords().flatMap(({ record }) => record.spec?.ips.map(({ address }) => bareAddress(address)) ?? [])
@@ -225,7 +227,7 @@ function liveAddresses(memory: Memory, today: readonly string[]): readonly strin
 
 function keepMemory({ known }: RoundInput, view: ClusterView, before: KeptMemory): readonly Problem[] {
   const nowMs = Math.round(uptime() * 1000)
-  // Nodes that are gone are forgotten after a time.
+  // The memory forgets missing nodes after a time.
   const isWaiting = before.memory.peers.some(({ goneSinceMs }) => goneSinceMs !== undefined)
   const { peers, own } = view
   known.remembered = madeFrom(known.remembered, [view, before.memory, isWaiting && nowMs], () =>
@@ -250,8 +252,8 @@ function clusterOf({ pods, peers }: ClusterView): Cluster {
 }
 
 /**
- * Pods with addresses of an earlier range are gone: what is left of it on the node would keep it from another one. So
- * are those of another mode, or on a second bridge of today's range.
+ * Removes bridges and rules of an earlier range after its last pod, since another node may get the range; likewise
+ * those of another mode, and a second bridge of today's range.
  */
 async function removeEarlier(input: RoundInput, { own, pods }: ClusterView, memory: Memory) {
   const { network } = input.settings
@@ -267,7 +269,7 @@ function isOfOtherMode(network: string, hasBridge: boolean): boolean {
   return allNetworks().some(({ name, bridge }) => name === network && (bridge !== undefined) !== hasBridge)
 }
 
-/** What state says and the node does not have is made again, by the same code as `trestle restore`. */
+/** Makes missing parts of the state again, by the code of `trestle restore`. */
 async function repair(input: RoundInput): Promise<readonly Problem[]> {
   const { missing } = await restore(contextOf(input), true)
   if (missing.length === 0) return []
@@ -276,7 +278,7 @@ async function repair(input: RoundInput): Promise<readonly Problem[]> {
   return []
 }
 
-/** Addresses are counted in whole rounds alone: pods come and go without one. */
+/** Counts addresses in whole rounds only, since pods come and go between rounds. */
 function lookAtPools(input: RoundInput, podCidrs: readonly string[]): readonly Problem[] {
   const { known, settings, isWhole } = input
   const before = known.pools ?? []
@@ -285,9 +287,9 @@ function lookAtPools(input: RoundInput, podCidrs: readonly string[]): readonly P
   return poolProblems(settings.node, known.pools ?? [])
 }
 
-/** What pods have is read where new ones get another MTU than at the last look, and in whole rounds. */
+/** Compares pods' MTUs in whole rounds, and when new pods get another MTU than at the last look. */
 function lookAtMtu({ known, settings, isWhole }: RoundInput, ranges: readonly string[]): readonly Problem[] {
-  // What new pods get is not known before their ranges are.
+  // The MTU of new pods is unknown before their ranges are known.
   if (ranges.length === 0) return known.mtu?.problems ?? []
   const packets = ranges.every((range) => familyOf(range) === 4) ? 'IPv4' : 'any'
 
