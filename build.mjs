@@ -77,13 +77,11 @@ if (flags.arm64) {
     console.log(`trestle-arm64 not made: ${error.message}`)
   }
 }
-const sums = names.map(
-  (name) =>
-    `${createHash('sha256')
-      .update(readFileSync(dist(name)))
-      .digest('hex')}  ${name}\n`,
-)
-writeFileSync(dist('SHA256SUMS'), sums.join(''))
+const sha256 = (name) =>
+  createHash('sha256')
+    .update(readFileSync(dist(name)))
+    .digest('hex')
+writeFileSync(dist('SHA256SUMS'), names.map((name) => `${sha256(name)}  ${name}\n`).join(''))
 
 // What the runtime costs as it is: bytecode that is not used stays in.
 const emptyMain = join(import.meta.dirname, 'scripts/empty-main.cjs')

@@ -69,7 +69,7 @@ it(`has no pattern of more than ${longest} characters, and none twice`, () => {
 
 it('has no pattern that repeats within a repetition, or takes long for its own words', () => {
   expect(patterns.filter(({ pattern }) => hasNestedRepetition(pattern))).toEqual([])
-  expect(patterns.filter(({ pattern }) => slowestMs(pattern) > 500)).toEqual([])
+  expect(patterns.filter(({ pattern }) => slowestMs(pattern) > 100)).toEqual([])
 })
 
 it.each([
