@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle doctor`: what is wrong with the pod network of this node.
+// `trestle doctor`: finds faults of the pod network on this node.
 
 import { release } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'

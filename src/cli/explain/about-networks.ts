@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a text is about the network of pods: words that other programs print, too, count only there.
+// Decides whether a text is about pods' networks; words that other programs print too count only in such a text.
 
-/** Words of the call and the configuration; names of networks and their parts; tools and things of the kernel. */
+/** Words of CNI calls and configurations, names of networks and their parts, tools and kernel objects. */
 const aboutNetworks = new RegExp(
   [
     /\bcni\d*\b|cni-|cniVersion|plugin type=|netplugin|networkPlugin|network: "?Unauthorized|pod network|setup network/,
@@ -20,7 +20,7 @@ const aboutNetworks = new RegExp(
   'i',
 )
 
-/** Whether a text speaks of the network of pods. */
+/** True if a text is about pods' networks. */
 export function speaksOfNetworks(text: string): boolean {
   return aboutNetworks.test(text)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle explain`: an error code, the id of a finding, or a pasted error of kubelet or a runtime, in words.
+// `trestle explain`: explains an error code, the id of a finding, or a pasted error of kubelet, a runtime or a plugin.
 
 import { type Diagnosis, diagnoses, isKnownError } from '../../catalogue/diagnosis.ts'
 import { isErrorId } from '../../cni/model/error-code.ts'

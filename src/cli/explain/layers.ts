@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The callers around an error: kubelet, the runtime, plugins that call plugins, the program that the last one ran.
-// Pasted texts are wrapped: a blank of a pattern may be the end of a line.
+// The callers around an error: kubelet, the runtime, plugins, and the program of the last plugin. Pasted texts are
+// wrapped, so a blank of a pattern also matches a line break.
 
 /** A place in a text: [from, to). */
 export interface Span {
@@ -8,13 +8,13 @@ export interface Span {
   readonly to: number
 }
 
-/** One caller. `words`: how the text names it. */
+/** A caller. `words`: the caller's name in the text. */
 export interface Layer extends Span {
   readonly who: string
   readonly words: string
 }
 
-/** The words by which a caller is known. */
+/** Patterns of callers. */
 const callers: readonly (readonly [who: string, pattern: RegExp])[] = [
   [
     'kubelet',
@@ -48,14 +48,14 @@ export function layersOf(text: string): readonly Layer[] {
   return [...order, ...programs].filter(({ who }, at, list) => list.findIndex((other) => other.who === who) === at)
 }
 
-/** The name of the innermost plugin that a text names, undefined where it names none. */
+/** The name of the innermost plugin in a text; undefined without one. */
 export function speakerOf(text: string): string | undefined {
   return all(text, /\btype=["']([^"']+)["']/).at(-1)?.[1]
 }
 
 /**
- * Where what is said of cleaning up after a failure begins: dockershim printed both in one line. The end of the text
- * where there is none.
+ * The start of the message about the clean-up after a failure (dockershim prints both in one line), else the text's
+ * end.
  */
 export function aftermathOf(text: string): number {
   const at = text.search(/,\s+failed\s+to\s+(?:clean\s+up\s+sandbox\s+container|teardown\s+pod)/)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which errors of other programs have their words in a text, each where it stands.
+// The errors of other programs in a text, with their positions.
 
 import { diagnosis, type KnownError, wordings } from '../../catalogue/diagnosis.ts'
 import { speaksOfNetworks } from './about-networks.ts'
@@ -8,13 +8,13 @@ import type { Span } from './layers.ts'
 /** A known error in a text. `said`: the words that were recognised. */
 export type Match = KnownError & Span & { readonly said: string }
 
-/** Of an image that could not be pulled, a volume or a hook of the API server: the same words, another matter. */
+/** Errors of image pulls, volumes and the API server's hooks, which have the same words. */
 const otherMatters =
   /failed to (?:pull|resolve (?:image|reference))|pulling image|sandbox image|ImagePull|PullImage|registry endpoint|\/v2\/\S*manifests|MountVolume(?![^\n]{0,160}\/sys\/fs\/bpf)|(?<!multus-)webhook(?! "multus|Configuration|s\[\d)/i
 
 /**
- * The errors of others in a plain text (plainText), none sharing words with another of its kind. `isOurs`: the text has
- * an id of ours, which says more than an error that people retell.
+ * The errors of other programs in a plain text (plainText); two errors of a kind share no words. `isOurs`: the text has
+ * an id of trestle, which counts more than an error in a person's words.
  */
 export function matchesIn(text: string, isOurs: boolean): readonly Match[] {
   const found = byWording(text)
@@ -30,7 +30,7 @@ interface Compiled {
 
 let compiled: readonly Compiled[] | undefined
 
-/** Compiled at the first text: commands that explain nothing do not pay for it. Capitals differ between releases. */
+/** Compiles the patterns with the first text, for other commands' start-up. Case is ignored: releases differ in it. */
 function errors(): readonly Compiled[] {
   const compile = (source: string | undefined) => (source === undefined ? undefined : new RegExp(source, 'i'))
   compiled ??= wordings().map(({ id, pattern, retold, unless }) => {
@@ -46,7 +46,7 @@ function byWording(text: string): readonly Match[] {
   return all.filter(({ words }) => isAboutNetworks || words !== 'shared')
 }
 
-/** At most one: in a few words of their own people name one thing and its fault. */
+/** At most one match, since a person's few words name one object and its fault. */
 function asRetold(text: string): readonly Match[] {
   if (!speaksOfNetworks(text)) return []
   const all = errors().flatMap((each) => {
@@ -69,7 +69,9 @@ function lineAround(text: string, index: number): string {
   return text.slice(text.lastIndexOf('\n', index) + 1, end < 0 ? text.length : end)
 }
 
-/** Of two that share words the nearer one, then the first of the catalogue; what is around another shares its words. */
+/**
+ * Of two matches that share words keeps the nearer, else the catalogue's first; a match around another may share words.
+ */
 function withoutOverlaps(matches: readonly Match[]): readonly Match[] {
   const ordered = matches.toSorted((a, b) => distance(a) - distance(b))
   return ordered.filter((match, at) => {
@@ -78,12 +80,12 @@ function withoutOverlaps(matches: readonly Match[]): readonly Match[] {
   })
 }
 
-/** The lower, the nearer to the cause: words of one error only, words that others use too, words around another. */
+/** Distance to the cause: lowest for words of one error, then words of several errors, then words around another. */
 export function distance({ words }: KnownError): number {
   return words === 'around' ? 2 : words === 'shared' ? 1 : 0
 }
 
-/** What a match says, and where. */
+/** The matched words and their position. */
 export function wordsOf(match: RegExpExecArray): Span & { readonly said: string } {
   return { said: match[0].trim(), from: match.index, to: match.index + match[0].length }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codes and ids with which trestle itself answers (src/catalogue/errors.yaml), as `trestle explain` prints them and
-// as docs/errors.md lists them; a unit test compares that page with these tables.
+// trestle's own codes and ids (src/catalogue/errors.yaml), for `trestle explain` and docs/errors.md; a unit test
+// compares that page with these tables.
 
 import { type Diagnosis, diagnosis } from '../../catalogue/diagnosis.ts'
 import { CniCode, type ErrorId, idsOfCode } from '../../cni/model/error-code.ts'

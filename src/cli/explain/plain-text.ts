@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pasted text as it was before events, journals and JSON quoted it.
+// Restores a pasted text that events, journals and JSON have quoted.
 
-/** Longer texts are cut: an event or a log line is far below. */
+/** The bound on a text, far above an event or a log line. */
 const longest = 64 * 1024
 
 /**
- * The text with plain quotes and without backslashes before quotes, for up to five quotations one in another; \n and
- * \t are what they stand for, and two single quotes are one, as YAML doubles them.
+ * The text with plain quotes and without escapes of up to five nested quotations: \n and \t become characters, and two
+ * single quotes become one, since YAML doubles them.
  */
 export function plainText(text: string): string {
   return text

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a pasted text: errors of others by their words, our own by their ids and codes, who passed them on,
-// and what is left.
+// Analyses a pasted text: errors of other programs by their words, trestle's own by ids and codes, the callers, and the
+// remainder.
 
 import { type Diagnosis, diagnosis, type KnownError, otherPrograms } from '../../catalogue/diagnosis.ts'
 import { CniCode, type ErrorId, isErrorId } from '../../cni/model/error-code.ts'
@@ -10,7 +10,7 @@ import { errorCodes } from './own.ts'
 import { plainText } from './plain-text.ts'
 import { remainderOf } from './remainder.ts'
 
-/** `cause`: what went wrong. `around`: what passed it on, or came with it. `after`: said while cleaning up after it. */
+/** `cause`: the fault. `around`: a message that passes the fault on or comes with it. `after`: a clean-up's message. */
 export type Role = 'cause' | 'around' | 'after'
 
 /** A known error in a text. `said`: the words that were recognised. */
@@ -19,23 +19,23 @@ export interface Found extends KnownError, Span {
   readonly role: Role
 }
 
-/** What a text holds. */
+/** The analysis of a text. */
 export interface Recognised {
   /** Causes first. */
   readonly errors: readonly Found[]
   readonly codes: readonly Diagnosis[]
-  /** What our ids in the text say; the codes of these are among `codes`. */
+  /** Diagnoses of trestle's ids in the text; their codes are among `codes`. */
   readonly own: readonly Diagnosis[]
-  /** Who called whom, outermost first. */
+  /** The callers, outermost first. */
   readonly layers: readonly Layer[]
-  /** The words that were recognised, and those that were not. */
+  /** Recognised and unrecognised words. */
   readonly known: readonly string[]
   readonly unknown: readonly string[]
-  /** Where no error is known: the program whose words the text has. */
+  /** Without a known error: the program that printed the text. */
   readonly program: string | undefined
 }
 
-/** Whether nothing was recognised. */
+/** True if nothing was recognised. */
 export function isEmpty({ errors, codes, own }: Pick<Recognised, 'errors' | 'codes' | 'own'>): boolean {
   return errors.length + codes.length + own.length === 0
 }
@@ -61,8 +61,8 @@ export function recognise(pasted: string): Recognised {
 }
 
 /**
- * Roles; causes first, each kind as the text has them. In one line the innermost counts, which is the last; of those
- * around it the first.
+ * Assigns roles; causes first, else in the order of the text. Of several causes in a line only the last, innermost one
+ * counts, of several around it the first.
  */
 function withRoles(text: string, matches: readonly Match[]): readonly Found[] {
   const aftermath = aftermathOf(text)
@@ -86,7 +86,7 @@ function isSameLine(text: string, from: number, to: number): boolean {
   return !text.slice(from, to).includes('\n')
 }
 
-/** Words that are ours. */
+/** Words with an id or code of trestle. */
 interface OwnWords extends Span {
   readonly code?: number
   readonly ids: readonly ErrorId[]
@@ -102,7 +102,7 @@ function idsIn(text: string): readonly OwnWords[] {
   })
 }
 
-/** Codes by their numbers. Where another plugin speaks 100 and up are its own. */
+/** Codes by their numbers. In another plugin's message, codes from 100 on are that plugin's. */
 function codesIn(text: string): readonly (OwnWords & { readonly code: number })[] {
   const speaker = speakerOf(text)
   return numbersIn(text).filter(({ code }) => isSpokenByUs(text) || isAnybodys(code, speaker))
@@ -112,12 +112,12 @@ function isSpokenByUs(text: string): boolean {
   return speakerOf(text)?.startsWith('trestle') ?? /\btrestle\b/.test(text)
 }
 
-/** Codes from here on are each plugin's own; those below are the specification's. */
+/** Codes from here on belong to each plugin; the specification defines codes below. */
 const codesOfOthers = 100
 
 /**
- * Without a name at it a number above 100 may be ours. The upstream plugins use 999 for anything, and used 100 for it
- * before 1.0 (pkg/skel of containernetworking/cni).
+ * True if a code may be read here: a code of the specification, or without a plugin's name a code of trestle. Upstream
+ * plugins use 999, and before 1.0 used 100, for all errors (pkg/skel of containernetworking/cni).
  */
 function isAnybodys(code: number, speaker: string | undefined): boolean {
   return code < codesOfOthers || (speaker === undefined && code > codesOfOthers && code !== CniCode.internal)
@@ -131,7 +131,7 @@ function numbersIn(text: string): readonly (OwnWords & { readonly code: number }
   return [...text.matchAll(pattern)].map((match) => ({ code: Number(match[1]), ids: [], ...wordsOf(match) }))
 }
 
-/** The program whose words stand first in a text, of those whose errors are not explained. */
+/** The first program in a text, of the programs whose errors the catalogue omits. */
 function programOf(text: string): string | undefined {
   const lower = text.toLowerCase()
   const found = otherPrograms().flatMap(({ program, words }) => {

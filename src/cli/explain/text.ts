@@ -6,11 +6,11 @@ import { isErrorId } from '../../cni/model/error-code.ts'
 import { type Finding, findingOf } from '../shell/findings.ts'
 import type { Found, Recognised } from './recognise.ts'
 
-/** So many fragments that were not recognised are shown, each so long. */
+/** Bounds on the unrecognised fragments in the output: number, and length of each. */
 const mostFragments = 6
 const longestFragment = 100
 
-/** A code has its number for a name. */
+/** True for the diagnosis of a code, whose id is its number. */
 function isCode({ id, code }: Diagnosis): boolean {
   return id === `code-${code}`
 }
@@ -20,7 +20,7 @@ export function codeTitle({ code, meaning }: Diagnosis): string {
   return `${`${code}`.padStart(4)}  ${meaning}\n`
 }
 
-/** All of a diagnosis. */
+/** A diagnosis as text. */
 export function diagnosisText(about: Diagnosis): string {
   const { id, code, meaning, causes, look, cure, run } = about
   const [first, ...others] = causes
@@ -36,7 +36,7 @@ export function diagnosisText(about: Diagnosis): string {
   return `${title}${cause}${commands}  what to do: ${cure}\n${command}${more}`
 }
 
-/** Whose words a diagnosis explains. */
+/** The programs whose words a diagnosis explains. */
 function originOf(about: Diagnosis): string {
   const { id, family, severity, code } = about
   if (isKnownError(about)) return `from ${about.program}`
@@ -46,7 +46,7 @@ function originOf(about: Diagnosis): string {
   return [...finding, ...error].join('; ')
 }
 
-/** A diagnosis as a finding; with its role and words where it was found in a text. */
+/** A diagnosis as a finding, with role and words if it was found in a text. */
 export function publishedOf(about: Diagnosis | Found): Finding {
   const { id, family, code, meaning } = about
   const on = isKnownError(about) ? about.program : isErrorId(id) ? 'trestle' : `trestle ${family}`
@@ -57,13 +57,13 @@ export function publishedOf(about: Diagnosis | Found): Finding {
   return finding
 }
 
-/** What is known of a text: causes in full, what is around them in a line each, and what was not recognised. */
+/** The analysis as text: causes in full, messages around them in a line each, and unrecognised fragments. */
 export function recognisedText(found: Recognised): string {
   const { errors, codes, own, layers, known, unknown } = found
   const causes = errors.filter(({ role }) => role === 'cause')
   const around = errors.filter(({ role }) => role === 'around')
   const after = errors.filter(({ role }) => role === 'after')
-  // An id says more than its code.
+  // An id replaces its code, since it says more.
   const otherCodes = codes.filter(({ code }) => !own.some((each) => each.code === code))
   const blocks = [...own, ...otherCodes, ...causes].map(diagnosisText)
   const lines = [
@@ -77,7 +77,7 @@ export function recognisedText(found: Recognised): string {
   return [...blocks, lines.join('')].filter((text) => text !== '').join('\n')
 }
 
-/** Of a text without a known error: the innermost plugin that it names, else the program that its words are of. */
+/** The line for a text without a known error: its innermost plugin, else the program that printed it. */
 function unknownText({ layers, program }: Recognised): string {
   const plugin = layers.findLast(({ who }) => who.startsWith('plugin '))?.who
   if (plugin !== undefined) return `not known here; it is of ${plugin}: its log, and that of its agent, tell more\n`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `trestle lint`: what is wrong with a configuration, and what each runtime makes of a directory of them.
+// `trestle lint`: finds faults of a configuration, and predicts the file that each runtime uses.
 
 import { diagnoses } from '../../catalogue/diagnosis.ts'
 import { oneLine } from '../../cni/model/error.ts'

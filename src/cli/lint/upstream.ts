@@ -38,7 +38,7 @@ function kindsOf(keys: Keys): readonly (readonly [key: string, kind: string])[] 
   return Object.entries(keys).flatMap(([kind, names]) => names.split(' ').map((name) => [name, kind] as const))
 }
 
-/** Keys that every plugin has: CNI spec 1.1.0, section 1, and what a runtime puts in. */
+/** Keys of every plugin: CNI spec 1.1.0, section 1, and the keys that a runtime adds. */
 export const commonKeys: readonly string[] = kindsOf(table.every).map(([key]) => key)
 
 function typesOf(role: string): readonly string[] {

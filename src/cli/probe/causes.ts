@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a probe failed: what is seen of bridge ports, routes and forwarding now, and what the configuration says.
+// The cause of a failed probe, from bridge ports, routes, forwarding and the configuration.
 
 import { isObject } from '../../cni/json/json-object.ts'
 import { familyOf } from '../../cni/model/address.ts'
@@ -27,12 +27,10 @@ export function causeOf(probe: FailedProbe): KnownCause | undefined {
   return cause
 }
 
-/** Errors whose words are those of another program. */
+/** Errors of trestle that quote another program. */
 const passedOn: readonly string[] = ['plugin-refused', 'plugin-failed', 'command-failed', 'internal-error']
 
-/**
- * The cause of a failed call: words of other programs are explained, trestle's own errors say themselves what to do.
- */
+/** The cause of a failed call: the diagnosis of a quoted program's words, else of trestle's own error. */
 export function causeOfError(failure: CniError): KnownCause | undefined {
   if (!passedOn.includes(failure.id)) return undefined
   const { errors, own } = recognise([failure.message, failure.details].filter(Boolean).join('\n'))

@@ -90,7 +90,7 @@ export async function delPod(trial: Trial, name: string, netns = ''): Promise<bo
   return await callStep(trial, { what: `DEL pod ${name}`, target: 'del' }, () => delList(runtime, attachment, printed))
 }
 
-/** Whether the version of a list has what came with `version`. */
+/** True if the list's version is `version` or newer. */
 export function speaks({ network }: Pick<Runtime, 'network'>, version: '0.4.0' | '1.1.0'): boolean {
   return isSupported(network.cniVersion) && atLeast(network.cniVersion, version)
 }

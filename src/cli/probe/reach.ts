@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What throw-away pods reach, and from where they are reached: each probe is one connection, one ping, or one question
-// to a resolver.
+// Probes from and to throw-away pods: a probe is a connection, a ping, or a query to a resolver.
 
 import { bareAddress, familyOf } from '../../cni/model/address.ts'
 import { readDocuments } from '../../compile/read-ip.ts'

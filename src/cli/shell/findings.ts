@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A finding of lint, doctor, explain or try: a diagnosis of the catalogue with its place and what was seen there, as
-// people and programs read it.
+// A finding of lint, doctor, explain or try: a diagnosis of the catalogue with its place and observation, as text and
+// as JSON.
 
 import { type Diagnosis, diagnosis, isKnownError, type Severity } from '../../catalogue/diagnosis.ts'
 import { defined } from '../../cni/model/defined.ts'
@@ -43,7 +43,7 @@ export function listDiagnoses(input: Input, command: string, all: readonly Diagn
   })
 }
 
-/** The words of an option with commas between. Throws UsageError for one that is not known: it would say nothing. */
+/** The words of a comma-separated option. Throws UsageError for an unknown word, which would have no effect. */
 export function wordsOf(option: string, value: string | boolean | undefined, known: readonly string[]) {
   const words = `${value ?? ''}`.split(',').filter((word) => word !== '')
   const wrong = words.find((word) => !known.includes(word))
@@ -52,7 +52,7 @@ export function wordsOf(option: string, value: string | boolean | undefined, kno
   throw new UsageError(`--${option} ${wrong}: ${meant === undefined ? 'see --list' : `did you mean "${meant}"?`}`)
 }
 
-/** How a text looks on a screen. `width`: in columns; commands are not broken. */
+/** The layout of a text. `width`: in columns; commands stay on one line. */
 export interface Look {
   readonly hasColour: boolean
   readonly width: number
@@ -93,7 +93,7 @@ function rowsText(lines: readonly string[], width: number, indent: number): stri
   return broken.join('')
 }
 
-/** How many of a severity there are. */
+/** The number of findings of a severity. */
 export function countOf(findings: readonly Finding[], severity: Severity): number {
   return findings.filter((finding) => finding.severity === severity).length
 }

@@ -29,7 +29,7 @@ export function standardOutput(env: Readonly<Record<string, string | undefined>>
   }
 }
 
-/** What a command prints: with `-o json` its document, else its text. */
+/** Prints a command's result: with `-o json` its document, else its text. */
 interface Printed {
   readonly command: string
   readonly document: object

@@ -20,7 +20,7 @@ export function stepText(step: Step, hasColour: boolean): string {
   return `  ${painted(symbols[outcome], statuses[outcome], { hasColour })}  ${what}\n${lines.join('')}`
 }
 
-/** An error of trestle says itself what to do. */
+/** The hint below a failed step; an error of trestle has its own. */
 function hintOf({ known }: Step): string | undefined {
   if (known === undefined || isErrorId(known.id)) return undefined
   return `${known.message} [${known.id}]: ${diagnosis(known.id).cure}`

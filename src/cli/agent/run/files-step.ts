@@ -45,7 +45,7 @@ export function settleTemplate(
   return [{ id: 'BadTemplate', node: settings.node, text: `${wrong}: the configuration does not follow the template` }]
 }
 
-/** What the configuration says of new pods, beside the template. */
+/** The configuration of new pods besides the template. */
 export interface NewPods {
   readonly mode: Mode
   readonly bridge: string | undefined

@@ -84,7 +84,7 @@ export interface RoundResult {
 
 /** Runs a round. Never rejects. */
 export async function runRound(asked: RoundInput): Promise<RoundResult> {
-  // One entry of the node for the whole round, since the watch may replace it meanwhile.
+  // A copy of the list for the whole round, since the watch continues meanwhile.
   const input = { ...asked, nodes: asked.nodes && new Map(asked.nodes) }
   const failures: string[] = []
   const problems: Problem[] = []

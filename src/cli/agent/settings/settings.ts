@@ -38,7 +38,7 @@ export interface Settings {
   /** Remove everything of the agent and of trestle, and do nothing else. */
   readonly isUninstall: boolean
   readonly isCloudRouted: boolean
-  /** What the ranges of all nodes lie in; nothing where that is not said. */
+  /** The ranges of the cluster; empty without the option. */
   readonly clusterCidrs: readonly Cidr[]
   readonly listen?: { readonly host: string; readonly port: number }
   readonly lookMs: number
