@@ -57,7 +57,7 @@ export function parseAddress(text: string): Address | undefined {
     const value = readIpv4(text)
     return value < 0 ? undefined : { family: 4, value: BigInt(value) }
   }
-  const value = readIpv6(text, readIpv4)
+  const value = readIpv6(text)
   if (value === undefined) return undefined
   return value >> 32n === MAPPED_IPV4 ? { family: 4, value: value & 0xffff_ffffn } : { family: 6, value }
 }
