@@ -52,16 +52,26 @@ function wholeFile(lint: FileLint, programs: Programs) {
   return [{ file: lint.file, network: name, isOwn: pluginsOf(lint, programs).some(({ isOwn }) => isOwn) }]
 }
 
-/** The file or socket that each plugin's agent provides. `key`: of a configuration that names another path. */
-const agents: readonly { readonly type: string; readonly key?: string; readonly path: string }[] = [
-  { type: 'flannel', key: 'subnetFile', path: '/run/flannel/subnet.env' },
-  { type: 'calico', key: 'nodename_file', path: '/var/lib/calico/nodename' },
-  { type: 'cilium-cni', path: '/var/run/cilium/cilium.sock' },
-  { type: 'multus-shim', path: '/run/multus/multus.sock' },
-  { type: 'multus', key: 'kubeconfig', path: '' },
-  { type: 'ovn-k8s-cni-overlay', path: '/var/run/ovn-kubernetes/cni/ovn-cni-server.sock' },
-  { type: 'antrea', path: '/var/run/antrea/cni.sock' },
-  { type: 'dhcp', path: '/run/cni/dhcp.sock' },
+interface Agent {
+  readonly type: string
+  readonly id: string
+  readonly key?: string
+  readonly path: string
+}
+
+/**
+ * The file or socket that each plugin's agent provides, and the finding about its absence. `key`: of a configuration
+ * that names another path.
+ */
+const agents: readonly Agent[] = [
+  { type: 'flannel', id: 'flannel-subnet-env', key: 'subnetFile', path: '/run/flannel/subnet.env' },
+  { type: 'calico', id: 'calico-nodename', key: 'nodename_file', path: '/var/lib/calico/nodename' },
+  { type: 'cilium-cni', id: 'cilium-agent', path: '/var/run/cilium/cilium.sock' },
+  { type: 'multus-shim', id: 'multus-daemon', path: '/run/multus/multus.sock' },
+  { type: 'multus', id: 'kubeconfig-missing', key: 'kubeconfig', path: '' },
+  { type: 'ovn-k8s-cni-overlay', id: 'ovn-agent', path: '/var/run/ovn-kubernetes/cni/ovn-cni-server.sock' },
+  { type: 'antrea', id: 'antrea-agent', path: '/var/run/antrea/cni.sock' },
+  { type: 'dhcp', id: 'dhcp-daemon', path: '/run/cni/dhcp.sock' },
 ]
 
 /** The files that agents of the used plugins should provide, and whether each exists. */
@@ -74,6 +84,6 @@ export function lookAtAgents(plugins: readonly PluginFacts[]) {
     const agent = agents.find((each) => each.type === type)
     const named = agent?.key === undefined ? undefined : lookUp(conf, agent.key)
     const path = typeof named === 'string' && named.startsWith('/') ? named : (agent?.path ?? '')
-    return path === '' ? [] : [{ plugin: type, path, isThere: existsSync(path) }]
+    return agent === undefined || path === '' ? [] : [{ plugin: type, id: agent.id, path, isThere: existsSync(path) }]
   })
 }

@@ -240,7 +240,12 @@ export interface NodeFacts {
   readonly runtimes: readonly RuntimeFacts[]
   readonly configurations: readonly ConfigurationFacts[]
   /** Agents of other plugins that the configuration needs, and whether each agent's file exists. */
-  readonly agents: readonly { readonly plugin: string; readonly path: string; readonly isThere: boolean }[]
+  readonly agents: readonly {
+    readonly plugin: string
+    readonly id: string
+    readonly path: string
+    readonly isThere: boolean
+  }[]
   readonly readiness: readonly ReadinessFacts[]
   readonly pools: readonly PoolFacts[]
   readonly kernel?: KernelFacts

@@ -103,25 +103,11 @@ function shadowed(
   return [findingOf({ id: 'config-shadowed', on: path, message, run: aside(path) })]
 }
 
-/** The finding about each plugin's missing agent. */
-const byPlugin: Readonly<Record<string, string>> = {
-  flannel: 'flannel-subnet-env',
-  calico: 'calico-nodename',
-  'cilium-cni': 'cilium-agent',
-  'multus-shim': 'multus-daemon',
-  multus: 'kubeconfig-missing',
-  'ovn-k8s-cni-overlay': 'ovn-agent',
-  antrea: 'antrea-agent',
-  dhcp: 'dhcp-daemon',
-}
-
 export function judgeAgents({ agents }: NodeFacts): readonly Finding[] {
-  return agents.flatMap(({ plugin, path, isThere }) => {
-    const id = byPlugin[plugin]
-    return isThere || id === undefined
-      ? []
-      : [findingOf({ id, on: `plugin ${plugin}`, message: `${path} is not there` })]
-  })
+  const absent = agents.filter(({ isThere }) => !isThere)
+  return absent.map(({ plugin, id, path }) =>
+    findingOf({ id, on: `plugin ${plugin}`, message: `${path} is not there` }),
+  )
 }
 
 const nearlyFull = 0.9

@@ -90,7 +90,10 @@ describe('doctor judges', () => {
     ],
     [
       'flannel without its file',
-      { ...healthy, agents: [{ plugin: 'flannel', path: '/run/flannel/subnet.env', isThere: false }] },
+      {
+        ...healthy,
+        agents: [{ plugin: 'flannel', id: 'flannel-subnet-env', path: '/run/flannel/subnet.env', isThere: false }],
+      },
       ['error flannel-subnet-env'],
     ],
     [
