@@ -78,7 +78,7 @@ export const kernelFaults: readonly Fault[] = [
   {
     what: 'no inotify instance left',
     source: 'containerd/containerd#10468',
-    make: `${laidOver('fs/inotify/max_user_instances', 1)} && ${laidOver('fs/inotify/max_user_watches', 500_000)} && (setsid tail -f /dev/null $SCRATCH/fs.inotify.max_user_instances >/dev/null 2>&1 & echo $! >$SCRATCH/tail) && timeout 20 sh -c "until ls -l /proc/$(cat $SCRATCH/tail)/fd | grep -q inotify; do sleep 0.05; done"`,
+    make: `${laidOver('fs/inotify/max_user_instances', 1)} && ${laidOver('fs/inotify/max_user_watches', 500_000)} && (setsid tail -f $SCRATCH/fs.inotify.max_user_instances >/dev/null 2>&1 & echo $! >$SCRATCH/tail) && timeout 20 sh -c "until ls -l /proc/$(cat $SCRATCH/tail)/fd | grep -q inotify; do sleep 0.05; done"`,
     doctor: ['inotify-limit'],
     names: 'instances of root',
     tidy: `kill $(cat $SCRATCH/tail); ${takenOff('fs/inotify/max_user_instances', 'fs/inotify/max_user_watches')}`,
