@@ -67,6 +67,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
   const networks = podNetworks({ networks: specs, records: live, configurations, host })
   const plugins = configurations.flatMap((each) => each.plugins)
   // A container may see the node's links, and never has its state.
+  const others = await look.at('network', podsOfOthers, [])
   const isStateSeen = hasState() || (why === undefined && hasOwnLinks(host))
   return {
     nowMs,
@@ -88,7 +89,7 @@ export async function lookAtNode(options: LookOptions): Promise<NodeFacts> {
       pod: options.pod === undefined ? undefined : await look.asRoot('network', () => pod(context, options)),
       probe: options.isProbed === true ? await look.asRoot('probe', () => probed(configurations)) : undefined,
     }),
-    notLooked: [...look.notLooked, ...podsOfOthers()],
+    notLooked: [...look.notLooked, ...others],
   }
 }
 
