@@ -21,11 +21,11 @@ import type { NetworkFiles } from '../files/state.ts'
 import type { Run } from '../process/runner.ts'
 import {
   holderOf,
-  lastGiven,
+  type PlacedSet,
   reserveAddress,
+  roundRobin,
   takenAddresses,
   withdrawAddress,
-  writeLastGiven,
 } from '../store/addresses.ts'
 import { delegate, printed } from './delegate.ts'
 import { upstreamAddresses, upstreamLastGiven } from './upstream-leases.ts'
@@ -88,7 +88,7 @@ async function reserveAll(request: LeaseRequest, ipam: PoolIpam): Promise<readon
   const ips: PodAddress[] = []
   for (const [index, ranges] of ipam.rangeSets.entries()) {
     const wanted = requested[index]
-    const set = { index, ranges }
+    const set = { index, ranges, count: ipam.rangeSets.length }
     const { address, range } =
       wanted === undefined ? await reserveNext(request, ipam, set) : await reserveWanted(request, set, wanted)
     ips.push({ address: `${address}/${parseCidr(range.subnet)?.prefixLength}`, gateway: range.gateway })
@@ -101,15 +101,10 @@ interface Chosen {
   readonly range: Range
 }
 
-interface NumberedSet {
-  readonly index: number
-  readonly ranges: readonly Range[]
-}
-
 /** The next free address of a range set; what others take meanwhile is passed over. */
-async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedSet): Promise<Chosen> {
-  const { files } = request
-  const last = lastGiven(files, set.index) ?? upstreamLastGiven(ipam.dataDir, request.conf.name, set.index)
+async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: PlacedSet): Promise<Chosen> {
+  const own = roundRobin(request.files, set)
+  const last = own.last ?? upstreamLastGiven(ipam.dataDir, request.conf.name, set.index)
   let taken = takenNow(request, ipam, request.names)
   let hasReclaimed = false
   for (;;) {
@@ -122,7 +117,7 @@ async function reserveNext(request: LeaseRequest, ipam: PoolIpam, set: NumberedS
       continue
     }
     if (reserveHere(request, chosen.address)) {
-      writeLastGiven(files, set.index, chosen.address)
+      own.remember(chosen.address)
       return chosen
     }
     taken.add(chosen.address)
@@ -141,7 +136,7 @@ function useOf(request: LeaseRequest, ipam: PoolIpam, used: number): PoolUse {
   return { directory: request.files.addresses, used, exclude: ipam.exclude, theirs: theirsOf(request, ipam) }
 }
 
-async function reserveWanted(request: LeaseRequest, set: NumberedSet, chosen: Chosen): Promise<Chosen> {
+async function reserveWanted(request: LeaseRequest, set: PlacedSet, chosen: Chosen): Promise<Chosen> {
   const { files, elsewhere } = request
   const isTheirs = upstreamAddresses(dataDirOf(request.conf), request.conf.name).includes(chosen.address)
   if (!isTheirs && reserveHere(request, chosen.address)) return chosen

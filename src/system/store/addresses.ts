@@ -2,6 +2,8 @@
 // Reserved addresses of a network (reservations.ts), and those that are in their cooldown.
 
 import { lstatSync, lutimesSync, renameSync, rmSync } from 'node:fs'
+import type { Range } from '../../cni/model/net-conf.ts'
+import { rangeOf } from '../../plan/ipam/allocate.ts'
 import type { AttachmentRecord } from '../../plan/model/record.ts'
 import { isDiskRefusal, linkOnce, makeDirectory, type NamesIn, namesIn, readText, writeText } from '../files/files.ts'
 import { directoryNameOf, type NetworkFiles, setAside } from '../files/state.ts'
@@ -32,18 +34,43 @@ export function holderOf(files: NetworkFiles, address: string): AttachmentRecord
   return reservationHolder({ network: directoryNameOf(files), name: address })
 }
 
-/** The address last given out from a range set: the start of the round robin. Only a hint. */
-export function lastGiven(files: NetworkFiles, set: number): string | undefined {
-  const file = `${files.directory}/last.${set}`
+/** A range set by its place in the configuration, and how many there are. */
+export interface PlacedSet {
+  readonly index: number
+  readonly count: number
+  readonly ranges: readonly Range[]
+}
+
+/** Where a range set's round robin goes on. Only a hint. */
+export interface RoundRobin {
+  readonly last: string | undefined
+  readonly remember: (address: string) => void
+}
+
+/**
+ * The address last given out from a range set. Each place in the configuration has a file. Where ranges change places,
+ * come or go, the file of another place has the set's own address, and that file takes this one's in exchange.
+ */
+export function roundRobin(files: NetworkFiles, { index, count, ranges }: PlacedSet): RoundRobin {
+  const write = (place: number, address: string) => writeText(`${files.directory}/last.${place}`, address)
+  const isOwn = (address: string | undefined) => address !== undefined && rangeOf(ranges, address) !== undefined
+  const here = readLast(files, index)
+  if (isOwn(here)) return { last: here, remember: (address) => write(index, address) }
+  const places = namesIn(files.directory).flatMap((name) => /^last\.(\d+)$/.exec(name)?.[1] ?? [])
+  const own = places.map(Number).find((place) => isOwn(readLast(files, place)))
+  const remember = (address: string) => {
+    if (here !== undefined) write(own ?? index + count, here)
+    write(index, address)
+  }
+  return { last: own === undefined ? undefined : readLast(files, own), remember }
+}
+
+function readLast(files: NetworkFiles, place: number): string | undefined {
+  const file = `${files.directory}/last.${place}`
   const found = readText(file)
   // A directory of that name would be in the way of every ADD.
   if (found === 'unreadable') setAside(file)
   return found === undefined || found === 'unreadable' ? undefined : found.text.trim()
-}
-
-/** Remembers the address last given out from a range set. */
-export function writeLastGiven(files: NetworkFiles, set: number, address: string): void {
-  writeText(`${files.directory}/last.${set}`, address)
 }
 
 /**

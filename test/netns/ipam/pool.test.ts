@@ -33,6 +33,18 @@ describe('a pool', () => {
     expect(next).toEqual(['10.240.0.4', '10.240.0.5', '10.240.0.6', '10.240.0.2', '10.240.0.3'])
   })
 
+  it('gives a freed one only after all others, also where ranges have changed places, gone and come back', () => {
+    const [four, six, other] = ['10.240.0.0/24', 'fd00:240::/64', '10.241.0.0/24'] as const
+    const given: string[] = []
+    for (const podcidr of [[four, six], [six, four], [six], [four], [six, four], [other, six], [four, six], [four]]) {
+      const conf = netConf({ podcidr })
+      const pod = attach(host, conf, { id: `p${given.length}` })
+      given.push(...pod.result.ips.map(({ address }) => address))
+      expectSilent(later(host, 'DEL', { conf, pod }))
+    }
+    expect(new Set(given).size, given.join()).toBe(given.length)
+  })
+
   it('that is full of live pods refuses ADD with 101 and STATUS with 50, and harms nobody', () => {
     const pods = fill()
     expect(pods.map((pod) => pod.address)).toEqual([2, 3, 4, 5, 6].map((at) => `10.240.0.${at}`))
