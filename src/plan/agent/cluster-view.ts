@@ -222,18 +222,15 @@ function lengthsOf({ self, nodes, remembered, earlierPods }: Viewer): readonly n
   const lengths = [...today.values()].flat().flatMap(({ cidr }) => (typeof cidr === 'string' ? [] : cidr.prefixLength))
   const earlier = [...remembered, { name: self, ranges: earlierPods }].flatMap(({ name, ranges }) => {
     const now = today.get(name) ?? []
-    // What is left of an earlier range beside one of today's is of any length between the two.
-    const longest = Math.max(0, ...now.map(({ cidr }) => (typeof cidr === 'string' ? 0 : cidr.prefixLength)))
     return ranges.flatMap((text) => {
       const length = lengthOf(text)
-      const isOver = !now.some(({ canonical }) => canonical === text)
-      return [
-        length,
-        ...(isOver ? Array.from({ length: Math.max(0, longest - length) }, (_, at) => length + at + 1) : []),
-      ]
+      if (!(length >= 0 && length <= 128)) return []
+      // What is left of an earlier range beside one of today's is of any length between the two.
+      const beside = now.map(({ canonical }) => (familyOf(canonical) === familyOf(text) ? lengthOf(canonical) : 0))
+      return Array.from({ length: Math.max(length, ...beside) - length + 1 }, (_, at) => length + at)
     })
   })
-  return [...lengths, ...earlier.filter((length) => Number.isInteger(length) && length >= 0 && length <= 128)]
+  return [...lengths, ...earlier.filter(Number.isInteger)]
 }
 
 /** What is after the slash is enough, and there may be thousands. */

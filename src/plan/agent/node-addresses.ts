@@ -16,6 +16,7 @@ import {
   parseCidr,
 } from '../../cni/model/address.ts'
 import type { ClaimedRanges } from './claimed-ranges.ts'
+import { isPartOf } from './pod-range.ts'
 import type { Problem } from './problem.ts'
 
 /** What this node has: addresses of its links, canonical, and the subnets that they are on. */
@@ -55,8 +56,10 @@ export function addressJudge({ self, nodes, claimed, here, pods, allowOverlap }:
   const owners = new Map<string, string>()
   for (const { name, texts } of nodes) for (const text of texts) if (!owners.has(text)) owners.set(text, name)
   const own = new Set(here.addresses)
-  const subnets = subnetsBeside(here.subnets, pods)
-  const edges = new Map(subnets.flatMap(edgesOf))
+  const subnets = here.subnets.flatMap((text) => parseCidr(text) ?? [])
+  const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
+  const beside = subnets.filter((subnet) => !ranges.some((range) => overlaps(range, subnet)))
+  const edges = new Map(subnets.filter((subnet) => !ranges.some((range) => isPartOf(subnet, range))).flatMap(edgesOf))
   return ({ name, addresses, texts }: Listed): Judged => {
     const [kept, problems]: [string[], Problem[]] = [[], []]
     const tell = (text: string, why: string) =>
@@ -88,7 +91,7 @@ export function addressJudge({ self, nodes, claimed, here, pods, allowOverlap }:
 
   /** A range around it is no pod range, whoever has it: the route to it is refused (routes.ts, OverlapsHost). */
   function isOnSubnet(address: Address): boolean {
-    return !allowOverlap && subnets.some((subnet) => includes(subnet, address))
+    return !allowOverlap && beside.some((subnet) => includes(subnet, address))
   }
 }
 
@@ -105,13 +108,6 @@ const oneLink = [
 
 function isForOneLink(address: Address): boolean {
   return isUnspecified(address) || oneLink.some((range) => includes(range, address))
-}
-
-function subnetsBeside(subnets: readonly string[], pods: readonly string[]): readonly Cidr[] {
-  const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
-  return subnets
-    .flatMap((text) => parseCidr(text) ?? [])
-    .filter((subnet) => !ranges.some((range) => overlaps(range, subnet)))
 }
 
 /** Network and broadcast address, which IPv4 alone has, and subnets of two addresses have not (RFC 3021). */
