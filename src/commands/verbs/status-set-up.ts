@@ -30,20 +30,17 @@ export function requireRoom(context: CallContext, conf: NetConf, known: NetworkS
   if (host === undefined) return
   const others = allNetworks().filter(({ name }) => name !== conf.name)
   if (!isApart && !conf.allowOverlap) requireOwnRanges(context, conf, { host, others, known })
-  requireOwnBridge(conf, { host, others })
+  requireOwnBridge(context, conf, { host, others, known })
 }
 
 interface Around {
   readonly host: AddressedLinks
   readonly others: readonly NetworkSpec[]
+  readonly known: NetworkSpec | undefined
 }
 
 /** A routed network without a pod makes room when the ADD comes. */
-function requireOwnRanges(
-  context: CallContext,
-  conf: NetConf,
-  { host, others, known }: Around & { readonly known: NetworkSpec | undefined },
-): void {
+function requireOwnRanges(context: CallContext, conf: NetConf, { host, others, known }: Around): void {
   const { name } = conf
   const key = { network: name, containerId: '', ifName: '', role: 'main' } as const
   const [network, pods] = [gatewaySide(conf, []), placedPods(context, others)]
@@ -56,7 +53,7 @@ function requireOwnRanges(
 }
 
 /** Ports of a network without state are the ADD's to rediscover: whose the addresses are is not known before. */
-function requireOwnBridge(conf: NetConf, { host, others }: Around): void {
+function requireOwnBridge(context: CallContext, conf: NetConf, { host, others, known: before }: Around): void {
   const id = machineId()
   // No MTU decides anything here.
   const network = buildNetworkSpec(conf, [], { mtu: 1500, machineId: id })
@@ -65,6 +62,7 @@ function requireOwnBridge(conf: NetConf, { host, others }: Around): void {
   const known = [conf.name, ...others.map(({ name }) => name)]
   const ports = [...host.links.values()].filter(({ master }) => master === bridge)
   const owners = ports.flatMap(({ name, alias }) => keyOfHostLink(name, alias)?.network ?? [])
+  const pods = placedPods(context, others)
   if (owners.every((owner) => known.includes(owner)))
-    agreeOnAddresses({ network, others, host, ownMac: bridgeMac(bridge, id) })
+    agreeOnAddresses({ network, others, before, pods, host, ownMac: bridgeMac(bridge, id) })
 }

@@ -4,21 +4,28 @@
 
 import { bareAddress, overlaps, parseCidr } from '../../cni/model/address.ts'
 import { CniError } from '../../cni/model/error.ts'
-import type { BridgeSpec, NetworkSpec } from '../model/attachment.ts'
+import type { PlacedPod } from '../ipam/range-overlap.ts'
+import type { BridgeSpec, FormerGateway, NetworkSpec } from '../model/attachment.ts'
 import type { AddressedLink, AddressedLinks } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 
-/**
- * Operations that take addresses off the bridge which stand in the way of the wanted ones. They go
- * when forceAddress says so, or when the bridge is of our making (`ownMac`) and nothing is plugged in. Throws CniError
- * 108 when the link is no bridge or an address stays in the way, naming both addresses and the ports.
- */
-export function agreeOnAddresses(input: {
+/** `others`: the other networks; `before`: the network as it was set up; `pods`: of all networks. */
+interface AddressQuestion {
   readonly network: NetworkSpec
   readonly others: readonly NetworkSpec[]
+  readonly before: NetworkSpec | undefined
+  readonly pods: readonly PlacedPod[]
   readonly host: AddressedLinks
   readonly ownMac: string
-}): readonly Op[] {
+}
+
+/**
+ * Operations that take addresses off the bridge which stand in the way of the wanted ones. An address goes if
+ * forceAddress says so, if nothing is plugged into a bridge of our making (`ownMac`), or if it is a gateway of ours
+ * that no pod has. Throws CniError 108 when the link is no bridge or an address stays in the way, naming both addresses
+ * and the ports.
+ */
+export function agreeOnAddresses(input: AddressQuestion): readonly Op[] {
   const { bridge } = input.network
   const link = bridge && input.host.links.get(bridge.name)
   if (bridge === undefined || link === undefined) return []
@@ -29,7 +36,9 @@ export function agreeOnAddresses(input: {
   if (foreign.length === 0) return []
   const ports = [...input.host.links.values()].filter((other) => other.master === bridge.name)
   const isFree = bridge.forceAddress || (link.mac === input.ownMac && ports.length === 0)
-  if (!isFree) throw conflict({ bridge, foreign, ports })
+  const over = isFree ? foreign : gatewaysOver(bridge.name, { ...input, networks: networksBefore(input) })
+  const staying = foreign.filter((address) => !over.includes(address))
+  if (staying.length > 0) throw conflict({ bridge, foreign: staying, ports })
   return foreign.map((cidr) => ({
     in: 'host',
     kind: 'addr.del',
@@ -37,6 +46,62 @@ export function agreeOnAddresses(input: {
     cidr,
     why: `take ${cidr} off ${bridge.name}`,
   }))
+}
+
+function networksBefore({ before, others }: AddressQuestion): readonly NetworkSpec[] {
+  return before === undefined ? others : [before, ...others]
+}
+
+/** `networks`: as they are set up; `ownMac`: of the bridge, if trestle made it. */
+export interface GatewayFacts extends Pick<AddressQuestion, 'pods' | 'host' | 'ownMac'> {
+  readonly networks: readonly NetworkSpec[]
+}
+
+/**
+ * Gateways that trestle put on a bridge of its making for ranges of which no pod is left there. Something else that is
+ * plugged in may use any of them.
+ */
+export function gatewaysOver(bridge: string, { networks, pods, host, ownMac }: GatewayFacts): readonly string[] {
+  const link = host.links.get(bridge)
+  if (link === undefined || link.mac !== ownMac) return []
+  const here = pods.filter((pod) => pod.bridge === bridge)
+  const ports = [...host.links.values()].filter(({ master }) => master === bridge)
+  if (!ports.every(({ name }) => here.some((pod) => pod.link === name))) return []
+  const needed = here.flatMap(({ ips, made }) => [
+    ...ips.flatMap(({ gateway }) => gateway ?? []),
+    ...(made?.bridge?.addresses ?? []).map(bareAddress),
+  ])
+  const put = networks.flatMap(gatewaysPut).filter((gateway) => gateway.bridge === bridge)
+  return link.addresses.filter(
+    (address) => put.some((gateway) => gateway.address === address) && !needed.includes(bareAddress(address)),
+  )
+}
+
+/** The gateways that trestle has put on bridges for a network, by its record. */
+function gatewaysPut({ bridge, formerGateways = [] }: NetworkSpec): readonly FormerGateway[] {
+  const now = bridge?.addresses.map((address) => ({ bridge: bridge.name, address })) ?? []
+  return [...now, ...formerGateways]
+}
+
+/**
+ * The network with the gateways of earlier ranges that are on the host after `corrections`. `host`: absent if the
+ * network's bridge is not there.
+ */
+export function withFormerGateways(
+  { formerGateways: _, ...network }: NetworkSpec,
+  { before, host }: { readonly before: NetworkSpec | undefined; readonly host: AddressedLinks | undefined },
+  corrections: readonly Op[],
+): NetworkSpec {
+  const gone = corrections.flatMap((op) => (op.kind === 'addr.del' ? { bridge: op.dev, address: op.cidr } : []))
+  const over = new Set([...gatewaysPut(network), ...gone].map(({ bridge, address }) => `${bridge} ${address}`))
+  const former = before === undefined ? [] : gatewaysPut(before)
+  const left = former.filter(({ bridge, address }) => {
+    if (over.has(`${bridge} ${address}`)) return false
+    over.add(`${bridge} ${address}`)
+    if (host === undefined) return bridge !== network.bridge?.name
+    return host.links.get(bridge)?.addresses.includes(address) === true
+  })
+  return left.length === 0 ? network : { ...network, formerGateways: left }
 }
 
 /** Those of a bridge's addresses that keep it from having `wanted` ones. */

@@ -187,6 +187,12 @@ export interface VlanGateway {
   readonly vlan: number
 }
 
+/** A gateway CIDR on a bridge. */
+export interface FormerGateway {
+  readonly bridge: string
+  readonly address: string
+}
+
 /** What the attachments of one network share. Canonical, so that equal specs are equal as JSON text. */
 export interface NetworkSpec {
   readonly name: string
@@ -209,6 +215,8 @@ export interface NetworkSpec {
   readonly ranges?: readonly string[]
   /** Addresses in the ranges that others have (range-overlap.ts), as the setup found them: no pod gets one. */
   readonly excluded?: readonly string[]
+  /** Gateways of earlier ranges that trestle put on bridges, and that are still there. */
+  readonly formerGateways?: readonly FormerGateway[]
   /** New connections to the pods' subnets `to`, from those and from `from`. */
   readonly acceptNew?: { readonly to: readonly string[]; readonly from: readonly string[] } | 'none'
   /** The bit of the packet mark, where the configuration names one (accept-mark.ts). */

@@ -82,11 +82,12 @@ export function buildNetworkSpec(conf: NetConf, ips: readonly PodAddress[], surr
  * pod with host ports brings hairpin for all.
  */
 export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, namesSubnets: boolean): NetworkSpec {
+  const former = old?.formerGateways && { formerGateways: old.formerGateways }
   // Of pods in another place the records tell (recovery/earlier-networks.ts): their gateways are no matter of this one.
-  if (old === undefined || old.bridge?.name !== now.bridge?.name) return now
+  if (old === undefined || old.bridge?.name !== now.bridge?.name) return { ...now, ...former }
   const { ranges } = now
   const hairpin = now.hairpin ?? old.hairpin
-  if (namesSubnets) return { ...now, ...(hairpin && { hairpin }) }
+  if (namesSubnets) return { ...now, ...former, ...(hairpin && { hairpin }) }
   const addresses = unique([...(old.bridge?.addresses ?? []), ...(now.bridge?.addresses ?? [])])
   const masquerade = now.masquerade && {
     subnets: unique([...(old.masquerade?.subnets ?? []), ...now.masquerade.subnets]),
@@ -94,6 +95,7 @@ export function mergeNetworks(old: NetworkSpec | undefined, now: NetworkSpec, na
   }
   return {
     ...now,
+    ...former,
     ...(now.bridge && { bridge: { ...now.bridge, addresses } }),
     forwarding: [...new Set([...old.forwarding, ...now.forwarding])].sort(),
     ...(masquerade && { masquerade }),

@@ -6,7 +6,7 @@
 import { difference } from '../difference/difference.ts'
 import { overlapError } from '../ipam/overlap-error.ts'
 import { isAbandoned, judgePlaces, wasSetUp } from '../ipam/range-overlap.ts'
-import { agreeOnAddresses } from '../link/bridge-addresses.ts'
+import { agreeOnAddresses, withFormerGateways } from '../link/bridge-addresses.ts'
 import type { AttachmentKey, AttachmentSpec, BridgePort, NetworkSpec } from '../model/attachment.ts'
 import { bridgeMac, keyOfHostLink } from '../model/names.ts'
 import type { Op } from '../model/op.ts'
@@ -71,14 +71,16 @@ export function setUp(facts: SetUpFacts, setting: SetUp): Plan {
   // VLANs of ports are looked at where there are any.
   const looksAtVlans = shared.host !== undefined && links.some(({ kind }) => kind === 'vlan.add')
   if (looksAtVlans && facts.runs.at(-1)?.plan.id !== 'look at VLANs') return lookAtVlans(network)
-  const { host, sysctls } = shared
+  const { host, sysctls, before, pods } = shared
   const seen = { sysctls, ...(looksAtVlans && vlans ? { vlans } : {}) }
   const ownMac = bridgeMac(network.bridge?.name ?? '', facts.machineId)
-  const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, host, ownMac })
+  const corrections = host === undefined ? [] : agreeOnAddresses({ network, others, before, pods, host, ownMac })
   const missing = host === undefined ? links : difference(links, { host, ...seen }).map(({ op }) => op)
   const settings = network.bridge === undefined ? [] : bridgeSysctlOps(network.bridge)
   const removals = removalsOf({ network, others, shared }, setting.abandoned ?? [], facts.machineId)
-  return settingUp({ network, others, shared }, [...removals, ...corrections, ...missing, ...settings], setting.own)
+  const kept = withFormerGateways(network, { before, host }, corrections)
+  const ops = [...removals, ...corrections, ...missing, ...settings]
+  return settingUp({ network: kept, others, shared }, ops, setting.own)
 }
 
 interface Around {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the attachments of a network share, as network.json, chained.json and records have it on disk.
 
-import type { BridgeSpec, NetworkSpec, VlanGateway } from '../model/attachment.ts'
+import type { BridgeSpec, FormerGateway, NetworkSpec, VlanGateway } from '../model/attachment.ts'
 import {
   flag,
   listOf,
@@ -37,6 +37,8 @@ const bridge = stored<BridgeSpec>({
   gateway: ['gateway', optional(gateway)],
 })
 
+const formerGateway = stored<FormerGateway>({ bridge: ['bridge', text], address: ['address', text] })
+
 const masquerade = stored<NonNullable<NetworkSpec['masquerade']>>({
   subnets: ['subnets', texts],
   noMasquerade: ['keep', texts],
@@ -63,6 +65,7 @@ export const network = stored<NetworkSpec>({
   acceptSubnets: ['acceptSubnets', optionalTexts],
   ranges: ['ranges', optionalTexts],
   excluded: ['excluded', optionalTexts],
+  formerGateways: ['formerGateways', optional(listOf(formerGateway))],
   acceptNew: ['acceptNew', optional(acceptNew)],
   acceptMarkBit: ['acceptMarkBit', optional(bit)],
   firewalldZone: ['firewalldZone', optionalText],

@@ -137,6 +137,20 @@ describe('a Node that comes back', () => {
       expect(reaches(young, address.replace(/2$/, '1')), cidrs[at]).toBe(true)
   })
 
+  it('with another range of IPv4 is ready once no pod has the earlier one, whatever lives on with IPv6', async () => {
+    await registered(a)
+    const old = attach('old')
+    await registered([a[1]])
+    const six = attach('six')
+    const cidrs = [b[0], a[1]]
+    expect(await registered(cidrs)).toMatchObject({ isDone: false })
+    expect(refusal()).toBe(108)
+    detach(old)
+    expect(await registered(cidrs)).toMatchObject({ isDone: true, problems: [] })
+    requireReach(six, attach('young'))
+    expect(bridges()).toEqual(['cni0'])
+  })
+
   it('with a range of each of two bridges is not ready', async () => {
     await registered(a)
     const old = attach('old')
@@ -145,6 +159,7 @@ describe('a Node that comes back', () => {
     const found = await registered([a[0], b[1]])
     expect(found).toMatchObject({ isDone: false })
     expect(ids(found)).toEqual(['MovedPodCIDR'])
+    expect(refusal()).toBe(110)
     requireReach(old, middle)
     detach(middle)
     detach(old)
@@ -161,7 +176,8 @@ describe('a Node that comes back', () => {
     for (const pod of pods) requireReach(pod, young)
     const upper = await registered(['10.244.1.4/30'], 'ptp')
     expect(upper).toMatchObject({ isDone: false })
-    expect(ids(upper)).toEqual(['MovedPodCIDR'])
+    expect(ids(upper)).toEqual(['PoolNearlyFull', 'MovedPodCIDR'])
+    expect(refusal()).toBe(110)
     for (const pod of pods) requireReach(pod, young)
     for (const pod of [...pods, young]) detach(pod)
     expect(await registered(['10.244.1.4/30'], 'ptp')).toMatchObject({ isDone: true, problems: [] })
@@ -205,6 +221,11 @@ describe('two bridges with one gateway, by an earlier release', () => {
     expect(found.problems.map(({ id, text }) => `${id}: ${text}`)).toEqual([
       expect.stringMatching(/^TwoBridges: cni0 and cni1 both have 10\.244\.1\.1\/24 and fd00:.*drain the node$/),
     ])
+    // The kernel's route leads to the first, and new pods are plugged in there.
+    const third = attach('third')
+    requireReach(pods[0] as Pod, third)
+    expect(reaches(third, '10.244.1.1')).toBe(true)
+    detach(third)
     detach(pods[first] as Pod)
     await registered(a)
     expect(await registered(a)).toMatchObject({ isDone: true, problems: [] })

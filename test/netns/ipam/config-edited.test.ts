@@ -60,6 +60,34 @@ it('a gateway that forceAddress replaced: the refusal says it before, and CHECK 
   expectError(later(host, 'CHECK', { conf: before, pod }), 107, '10.1.0.1/24 is missing on cni0')
 })
 
+it('families swapped and swapped again: the gateway that no pod has any more goes, one by hand stays and is refused', () => {
+  const old = attach(host, before, { id: 'old' })
+  const six = attach(host, netConf({ podcidr: 'fd00:1::/64', firewall }), { id: 'six' })
+  const swapped = netConf({ podcidr: '10.2.0.0/24', firewall })
+  expectError(
+    host.cni('ADD', swapped, { id: 'x', netns: host.pod('x') }),
+    108,
+    /different from 10\.2\.0\.1\/24: 10\.1\.0\.1\/24/,
+  )
+  expectSilent(later(host, 'DEL', { conf: swapped, pod: old }))
+  expectSilent(host.cni('STATUS', swapped))
+  const young = attach(host, swapped, { id: 'young' })
+  expect(addressesOf(host, host.path, 'cni0')).toEqual(['10.2.0.1/24', 'fd00:1::1/64'])
+  expect([pings(host, young.netns, '10.2.0.1'), pings(host, six.netns, 'fd00:1::1')]).toEqual([true, true])
+  runLine(host, 'ip addr add 10.3.0.1/24 dev cni0')
+  expectSilent(later(host, 'DEL', { conf: swapped, pod: young }))
+  const again = netConf({ podcidr: '10.4.0.0/24', firewall })
+  expectError(
+    host.cni('ADD', again, { id: 'y', netns: host.pod('y') }),
+    108,
+    /different from 10\.4\.0\.1\/24: 10\.3\.0\.1\/24/,
+  )
+  runLine(host, 'ip addr del 10.3.0.1/24 dev cni0')
+  runLine(host, 'ip link add tap9 type veth peer name tap9-peer')
+  runLine(host, 'ip link set tap9 master cni0')
+  expectError(host.cni('ADD', again, { id: 'z', netns: host.pod('z') }), 108, /10\.2\.0\.1\/24/)
+})
+
 it('a range that has grown around its gateway: forceAddress changes the prefix length, and no pod loses anything', () => {
   addUplink(host)
   const pod = attach(host, before)

@@ -15,6 +15,7 @@ interface LivePod {
   readonly netns: string
   /** Which of the configurations it is of, whatever that is by now. */
   readonly of: number
+  readonly bridge: string | undefined
   readonly prevResult: object
   readonly addresses: readonly string[]
   readonly gateways: readonly string[]
@@ -54,6 +55,8 @@ class Sequence {
   /** Whether the last ADD of each configuration was taken, and nothing was edited since. */
   readonly #accepted = [false, false]
   #made = 0
+  /** Whether a network's file was lost. */
+  #isLost = false
 
   constructor(host: Host, seed: number) {
     this.#host = host
@@ -105,8 +108,8 @@ class Sequence {
     if (added.code !== 0) {
       count(kind, added.json?.code === 108 ? 'refused with 108' : 'refused')
       expectError(added, added.json?.code === 108 ? 108 : 110, /overlaps|already has an IP address/)
-      // One bridge has one IPv4 gateway: an earlier one stays as long as pods are on the bridge (docs/configure.md).
-      if (wasAccepted && added.json?.code !== 108) expect(neverRefused, this.#story()).not.toContain(kind)
+      if (wasAccepted && !(added.json?.code === 108 && this.#hasGatewayInUse(of)))
+        expect(neverRefused, this.#story()).not.toContain(kind)
       this.#accepted[of] = false
       this.#host.removePod(netns)
       return false
@@ -118,11 +121,24 @@ class Sequence {
       id,
       netns,
       of,
+      bridge: this.#bridgeOf(of),
       prevResult: added.json ?? {},
       addresses: ips.map(({ address }) => address.replace(/\/.*/, '')),
       gateways: ips.map(({ gateway }) => gateway),
     })
     return true
+  }
+
+  #bridgeOf(of: number): string | undefined {
+    const { mode, bridge } = this.#editing.configuration(of)
+    return mode === 'bridge' ? bridge : undefined
+  }
+
+  /** One bridge has one IPv4 gateway, as long as a live pod has it or nobody knows any more whose the address is. */
+  #hasGatewayInUse(of: number): boolean {
+    const bridge = this.#bridgeOf(of)
+    const here = this.#pods.filter((pod) => pod.bridge === bridge)
+    return this.#isLost || here.some(({ gateways }) => gateways.some((gateway) => !gateway.includes(':')))
   }
 
   /** As containerd sends it: with the configuration of now, twice. */
@@ -143,6 +159,7 @@ class Sequence {
   }
 
   #forget(): void {
+    this.#isLost = true
     const { name } = this.#editing.configuration(0)
     this.#told.push(`network.json of ${name} is lost`)
     rmSync(`${this.#host.stateDir}/networks/${name}/network.json`, { force: true })

@@ -178,6 +178,17 @@ describe('routed pods', () => {
     attach(host, netConf({ name: 'second' }), { id: 'free' })
   })
 
+  it('keep their addresses from a gateway, also where the new range has free ones', () => {
+    const pods = ['a', 'b', 'c', 'd'].map((id) => attach(host, routed({ podcidr: '10.240.0.0/24' }), { id }))
+    expect(pods[3]?.address).toBe('10.240.0.5')
+    for (const name of ['net', 'other'])
+      refusedAdd(
+        routed({ name, ipam: { type: 'trestle', subnet: '10.240.0.0/16', gateway: '10.240.0.5' }, podcidr: undefined }),
+        'container d',
+      )
+    reach(...pods)
+  })
+
   it('of a network without any make room for a bridge, and are refused then', () => {
     const pod = attach(host, routed({ name: 'first' }))
     expectSilent(later(host, 'DEL', { conf: routed({ name: 'first' }), pod }))

@@ -4,6 +4,7 @@
 import { bareAddress } from '../../../cni/model/address.ts'
 import type { Mode } from '../../../cni/model/net-conf.ts'
 import type { CallContext } from '../../../commands/call/context.ts'
+import { placedPods } from '../../../commands/call/in-use.ts'
 import {
   chooseBridge,
   gatewaysOf,
@@ -14,9 +15,9 @@ import {
 } from '../../../plan/agent/bridge-name.ts'
 import { chooseMode, type ModeChoice } from '../../../plan/agent/pod-mode.ts'
 import type { Problem } from '../../../plan/agent/problem.ts'
+import { type GatewayFacts, gatewaysOver } from '../../../plan/link/bridge-addresses.ts'
 import type { BridgeSpec } from '../../../plan/model/attachment.ts'
 import { bridgeMac } from '../../../plan/model/names.ts'
-import type { ObservedNamespace } from '../../../plan/model/observed.ts'
 import type { AttachmentRecord } from '../../../plan/model/record.ts'
 import { modeOf } from '../../../plan/modes/modes.ts'
 import { linkExists, linkNames } from '../../../system/kernel/kernel-files.ts'
@@ -45,7 +46,7 @@ export interface Place {
 
 /** Decides the place for today's ranges, with one process if there is a choice. Throws CniError 100. */
 export async function lookAtPlace(
-  { run }: CallContext,
+  context: CallContext,
   { node, network }: Node,
   { mode, podCidrs }: { readonly mode: Mode; readonly podCidrs: readonly string[] },
 ): Promise<Place> {
@@ -56,7 +57,10 @@ export async function lookAtPlace(
   const isOther = (name: string) => name !== setUp?.name
   const isSettled = setUp !== undefined && isAsToday(setUp.addresses, podCidrs)
   if (isSettled && !known.some(({ name }) => isOther(name)) && !strayBridges(network)) return place(setUp.name)
-  const bridges = bridgesOf(await observeHost(run), known)
+  const host = await observeHost(context.run)
+  const networks = allNetworks()
+  const facts = { host, networks, pods: placedPods(context, networks) }
+  const bridges = bridgesOf(facts, known)
   const choice = chooseBridge({ podCidrs, setUp: setUp?.name, bridges })
   const problems = sharedRanges(bridges).map((text): Problem => ({ id: 'TwoBridges', node, text }))
   if (choice.inTheWay.length === 0) return { bridge: choice.name, problems }
@@ -100,8 +104,12 @@ export function strayBridges(network: string): boolean {
   return linkNames().some((name) => name !== own && isAgentBridge(name))
 }
 
-/** trestle's bridges on the host. `known`: the bridges of the state, since a VLAN's link may have the gateway. */
-function bridgesOf({ links }: ObservedNamespace, known: readonly BridgeSpec[]): readonly NodeBridge[] {
+/**
+ * trestle's bridges on the host, without gateways that the next ADD takes off. `known`: the bridges of the state, since
+ * a VLAN's link may have the gateway.
+ */
+function bridgesOf(facts: Omit<GatewayFacts, 'ownMac'>, known: readonly BridgeSpec[]): readonly NodeBridge[] {
+  const { links } = facts.host
   const id = machineId()
   const all = [...links.values()]
   const ours = all.filter(
@@ -111,9 +119,10 @@ function bridgesOf({ links }: ObservedNamespace, known: readonly BridgeSpec[]): 
   return ours.map(({ name, addresses }) => {
     const gateway = known.find((each) => each.name === name)?.gateway
     const onVlan = gateway === undefined ? [] : (links.get(gateway.name)?.addresses ?? [])
+    const over = gatewaysOver(name, { ...facts, ownMac: bridgeMac(name, id) })
     return {
       name,
-      addresses: [...addresses, ...onVlan].filter((each) => !each.startsWith('fe80:')),
+      addresses: [...addresses, ...onVlan].filter((each) => !each.startsWith('fe80:') && !over.includes(each)),
       isInUse: all.some((link) => link.master === name && link.name !== gateway?.peer),
     }
   })
