@@ -86,8 +86,8 @@ export const linkFaults: readonly Fault[] = [
     what: 'a rule that keeps packets from the pods',
     source: 'https://man7.org/linux/man-pages/man8/ip-rule.8.html',
     make: 'ip rule add to 10.240.0.0/24 prohibit priority 100',
-    doctor: ['route-elsewhere'],
-    names: '10.240.0.2',
+    doctor: ['rule-refuses'],
+    names: '10.240.0.0/24',
     cure: 'ip rule del to 10.240.0.0/24 prohibit priority 100',
   },
   {
