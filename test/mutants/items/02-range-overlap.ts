@@ -47,4 +47,37 @@ export const mutants: readonly Mutant[] = [
       test: 'is given to no pod, then and later, and counts in STATUS',
     },
   },
+  {
+    name: 'a gateway by hand goes when no pod has it',
+    file: 'src/plan/link/bridge-addresses.ts',
+    find: 'put.some((gateway) => gateway.address === address) && ',
+    replace: '',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/ipam/config-edited.test.ts',
+      test: 'families swapped and swapped again',
+    },
+  },
+  {
+    name: 'a gateway goes that a pod still has',
+    file: 'src/plan/link/bridge-addresses.ts',
+    find: ' && !needed.includes(bareAddress(address))',
+    replace: '',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/ipam/config-edited.test.ts',
+      test: 'families swapped and swapped again',
+    },
+  },
+  {
+    name: 'the pool begins again where ranges change places',
+    file: 'src/system/store/addresses.ts',
+    find: 'own === undefined ? undefined : readLast(files, own)',
+    replace: 'undefined',
+    caughtBy: {
+      project: 'netns',
+      file: 'test/netns/ipam/pool.test.ts',
+      test: 'also where ranges have changed places, gone and come back',
+    },
+  },
 ]

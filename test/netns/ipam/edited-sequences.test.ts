@@ -26,7 +26,7 @@ const kept = [1, 3, 117, 121]
 const wanted = Number(process.env['TRESTLE_TEST_EDITS'] ?? 0)
 const first = Number(process.env['TRESTLE_TEST_SEED'] ?? 1)
 const seeds = wanted > 0 ? Array.from({ length: wanted }, (_, at) => first + at) : kept
-const steps = wanted > 0 ? 14 : 10
+const steps = 14
 
 type Outcome = 'added' | 'refused' | 'refused with 108'
 const counts = new Map<string, Record<Outcome, number>>()
@@ -55,8 +55,8 @@ class Sequence {
   /** Whether the last ADD of each configuration was taken, and nothing was edited since. */
   readonly #accepted = [false, false]
   #made = 0
-  /** Whether a network's file was lost. */
-  #isLost = false
+  /** Bridges of networks whose file was lost. */
+  readonly #lost = new Set<string | undefined>()
 
   constructor(host: Host, seed: number) {
     this.#host = host
@@ -134,11 +134,11 @@ class Sequence {
     return mode === 'bridge' ? bridge : undefined
   }
 
-  /** One bridge has one IPv4 gateway, as long as a live pod has it or nobody knows any more whose the address is. */
+  /** One bridge has one IPv4 gateway, as long as a live pod has it, or if the record of it was lost. */
   #hasGatewayInUse(of: number): boolean {
     const bridge = this.#bridgeOf(of)
     const here = this.#pods.filter((pod) => pod.bridge === bridge)
-    return this.#isLost || here.some(({ gateways }) => gateways.some((gateway) => !gateway.includes(':')))
+    return this.#lost.has(bridge) || here.some(({ gateways }) => gateways.some((gateway) => !gateway.includes(':')))
   }
 
   /** As containerd sends it: with the configuration of now, twice. */
@@ -159,7 +159,7 @@ class Sequence {
   }
 
   #forget(): void {
-    this.#isLost = true
+    this.#lost.add(this.#bridgeOf(0))
     const { name } = this.#editing.configuration(0)
     this.#told.push(`network.json of ${name} is lost`)
     rmSync(`${this.#host.stateDir}/networks/${name}/network.json`, { force: true })
