@@ -21,6 +21,8 @@ import { isPodLinkName, keyOfHostLink } from '../model/names.ts'
 import type { AddressedLink, AddressedLinks } from '../model/observed.ts'
 import { type AttachmentRecord, sameKey } from '../model/record.ts'
 
+const linkLocals = ['169.254.0.0/16', 'fe80::/10'].flatMap(toCidr) as [Cidr, Cidr]
+
 /** A network as far as its ranges go: where its gateways are. */
 export type GatewaySide = Pick<NetworkSpec, 'name' | 'ranges'> & {
   readonly bridge?: Pick<BridgeSpec, 'name' | 'addresses' | 'gateway'>
@@ -86,9 +88,15 @@ export function isSetUpThere({ key, bridge }: PlacedPod, networks: readonly Netw
   return networks.some((network) => network.name === key.network && network.bridge?.name === bridge)
 }
 
-/** Gateway CIDRs of a network on the host, as text. */
+/** Gateway CIDRs of a network on the host, as text; not those that each link may have (RFC 4291 and RFC 3927, link-local). */
 function gatewaysOf({ bridge, ranges }: Pick<GatewaySide, 'bridge' | 'ranges'>): readonly string[] {
-  return [...(bridge?.addresses ?? []), ...(ranges ?? [])]
+  return [...(bridge?.addresses ?? []), ...(ranges ?? [])].filter((text) => !toCidr(text).some(isOfLink))
+}
+
+/** The gateway 169.254.1.1/32 of many routed pods is none of a range; 169.254.0.0/16 as a range is. */
+function isOfLink(cidr: Cidr): boolean {
+  const [v4, v6] = linkLocals
+  return includes(v6, cidr) || (includes(v4, cidr) && cidr.prefixLength === bitsOf(cidr.family))
 }
 
 /** The ranges of a network whose gateway is on the host, in canonical text. */

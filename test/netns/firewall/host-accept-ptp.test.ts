@@ -148,7 +148,8 @@ describe('the accept of routed pods', () => {
     const before = table()
     const bridged = attach(host, { ...conf, mode: 'bridge' }, { id: 'a' })
     expect([elements('acceptlinks'), elements('acceptnet4')]).toEqual([['"cni0"'], []])
-    const pod = attach(host, conf, { id: 'b' })
+    // Without the key the other mode is refused while the pod lives.
+    const pod = attach(host, { ...conf, allowOverlap: true }, { id: 'b' })
     expect([elements('acceptlinks'), elements('acceptnet4')]).toEqual([['"cni0"'], ['10.240.0.0/24']])
     expect(accepts()).toHaveLength(1)
     expectSilent(later(host, 'DEL', { conf, pod: bridged }))
