@@ -5,7 +5,6 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { answer, ask, filterBridged, targetsAt } from '../../support/ask.ts'
-import { rewrite, stateOf } from '../../support/faults/process-identities.ts'
 import { trestle } from '../../support/host.ts'
 import { expectSilent } from '../../support/outcome.ts'
 import { attach, later, netConf, type Pod } from '../../support/traffic/pods.ts'
@@ -153,11 +152,11 @@ describe('the client of a service', () => {
   })
 })
 
-describe('rules and a record of the version before', () => {
+describe('rules of another version', () => {
   const conf = netConf({ podcidr: ranges, ...withPort })
   const set = (name: string) => host.run('nft', ['list', 'set', 'inet', 'trestle', name]).stdout
 
-  /** Everybody's packets within the subnets were masqueraded, and no pod on a bridge was said to reach itself. */
+  /** Everybody's packets within the subnets are masqueraded, and no pod on a bridge is said to reach itself. */
   async function openEarlier() {
     filterBridged(host, true)
     const pods = [
@@ -173,10 +172,6 @@ describe('rules and a record of the version before', () => {
         port,
       })),
     )
-    rewrite(stateOf(host, 'net').finished('old'), (record) => ({
-      ...record,
-      spec: { ...Object(record['spec']), selfHairpin: false },
-    }))
     const lines = [
       'flush set inet trestle self4',
       'flush set inet trestle self6',
