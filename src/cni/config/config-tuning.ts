@@ -2,7 +2,6 @@
 // The keys of the upstream tuning plugin, and the MAC of the pod's interface, whose sources differ
 // between the upstream bridge and tuning plugins.
 
-import { repeatedKey } from '../json/repeated-key.ts'
 import { defined } from '../model/defined.ts'
 import { CniError } from '../model/error.ts'
 import { configError, type KeyPath, notA, quote } from '../model/invalid-config.ts'
@@ -109,4 +108,31 @@ export function readTuning(raw: RawConfig, invocation: Invocation, stdin: string
       allmulti: cni.allmulti ?? tuning.allmulti,
     }),
   }
+}
+
+const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
+
+/**
+ * The first key that an object under the key `name`, in any case of letters, has twice; undefined for none. `text` must
+ * be JSON.
+ */
+function repeatedKey(text: string, name: string): string | undefined {
+  const open: { readonly name: string; readonly keys: Set<string> }[] = []
+  let [key, last] = ['', '']
+  for (const [word] of text.matchAll(token)) {
+    if (word === ':') {
+      key = JSON.parse(last) as string
+      const object = open.at(-1)
+      if (object?.name.toLowerCase() === name && object.keys.has(key)) return key
+      object?.keys.add(key)
+    } else if (word === '{' || word === '[') {
+      open.push({ name: key, keys: new Set() })
+      key = ''
+    } else if (!word.startsWith('"')) {
+      if (word !== ',') open.pop()
+      key = ''
+    }
+    last = word
+  }
+  return undefined
 }

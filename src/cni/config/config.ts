@@ -6,9 +6,10 @@ import { type ConfigHead, isPluginType, type JsonObject, readHead } from '../jso
 import { lookUp, withKnownKeys } from '../json/json-keys.ts'
 import { asObject } from '../json/json-object.ts'
 import { defined } from '../model/defined.ts'
-import { configError, quote } from '../model/invalid-config.ts'
+import { configError, notA, quote, unsupported } from '../model/invalid-config.ts'
 import type { Invocation } from '../model/invocation.ts'
-import type { AttachmentId, DelConf, IpamConf, Mode, NetConf, Role } from '../model/net-conf.ts'
+import { linkNameProblem, unsafeNameProblem } from '../model/link-name.ts'
+import type { AttachmentId, DelConf, IpamConf, MacvlanConf, Mode, NetConf, Role } from '../model/net-conf.ts'
 import { ownType } from '../model/own-type.ts'
 import type { Result } from '../model/result.ts'
 import { readPrevResult, refuseUnrepresentable } from '../result/result-shapes.ts'
@@ -16,7 +17,6 @@ import { readBridge, usualMode } from './config-bridge.ts'
 import { checkMasqBackend, readBandwidth, readSbr } from './config-features.ts'
 import { readFirewall } from './config-firewall.ts'
 import { readIpam } from './config-ipam.ts'
-import { checkMacvlan, readMacvlan } from './config-macvlan.ts'
 import { checkIpv6Mtu } from './config-mtu.ts'
 import { readPortMappings, readPortmap } from './config-ports.ts'
 import { readCidrs, readTopDns } from './config-routes.ts'
@@ -232,4 +232,29 @@ export function readDelConfig(stdin: string, ownTypes: readonly string[] = [ownT
     ...(record === true || (typeof record === 'number' && record > 0) ? { record } : {}),
     stdin,
   }
+}
+
+/** The keys, with upstream's defaults. Throws CniError 7. */
+function readMacvlan({ master, macvlanMode }: RawConfig): MacvlanConf {
+  const mode = macvlanMode ?? 'bridge'
+  if (master === undefined || master === '') return { mode }
+  const problem = linkNameProblem(master) ?? unsafeNameProblem(master)
+  if (problem === undefined) return { master, mode }
+  const hint =
+    'use the name of an interface of the node, like "eth0", or leave it out for the one with the default route'
+  throw notA(['master'], master, { id: 'master-unusable', what: `an interface: ${problem}`, hint })
+}
+
+/** Throws CniError 7 for a feature that needs an end on the host, 2 for a MAC that would become the master's. */
+function checkMacvlan({ bandwidth, firewall, portMappings, mac, tuning, macvlan }: NetConf): void {
+  const message = 'mode macvlan has no end on the host, which this needs'
+  const hint = 'use mode bridge or ptp, or leave it out'
+  if (bandwidth !== undefined) throw configError(['bandwidth'], message, { id: 'bandwidth-without-veth', hint })
+  if (firewall !== undefined && firewall.ingressPolicy !== 'open')
+    throw configError(['firewall', 'ingressPolicy'], message, { id: 'policy-without-veth', hint })
+  if (portMappings.length > 0)
+    throw configError(['runtimeConfig', 'portMappings'], message, { id: 'ports-without-route', hint })
+  const asked = tuning?.mac ?? mac
+  if (macvlan?.mode === 'passthru' && asked !== undefined)
+    throw unsupported(['mac'], asked, 'with "macvlanMode": "passthru" the pod has the MAC of the master: ask for none')
 }

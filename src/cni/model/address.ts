@@ -3,8 +3,6 @@
 // since the configurations that reach us were written for plugins that use them; it is written
 // canonically (RFC 5952).
 
-import { readIpv6, writeIpv6 } from './ipv6-text.ts'
-
 export type Family = 4 | 6
 
 export interface Address {
@@ -169,4 +167,30 @@ export function familyOf(text: string): Family {
 export function bareAddress(cidr: string): string {
   const slash = cidr.indexOf('/')
   return slash === -1 ? cidr : cidr.slice(0, slash)
+}
+
+const GROUPS = 8
+
+/**
+ * The value of an IPv6 address, or undefined. `::` stands for one group of zeros or more; the last 32 bits may be
+ * dotted decimal; no zone. Rules: Go net/netip ParseAddr, RFC 4291 section 2.2.
+ */
+function readIpv6(text: string): bigint | undefined {
+  // A URL drops tabs and line ends before it is read.
+  if (!/^[\da-f:.]+$/i.test(text) || !URL.canParse(`http://[${text}]`)) return undefined
+  const [head = [], tail = []] = canonical(text)
+    .split('::')
+    .map((part) => (part === '' ? [] : part.split(':')))
+  const zeros = Array.from({ length: GROUPS - head.length - tail.length }, () => '0')
+  return BigInt(`0x${[...head, ...zeros, ...tail].map((group) => group.padStart(4, '0')).join('')}`)
+}
+
+/** The text of a 128-bit value: lower case, no leading zeros, the longest zero run as `::` (RFC 5952). */
+function writeIpv6(value: bigint): string {
+  const digits = value.toString(16).padStart(4 * GROUPS, '0')
+  return canonical(digits.replace(/(?!^)(?=(.{4})+$)/g, ':'))
+}
+
+function canonical(text: string): string {
+  return new URL(`http://[${text}]`).hostname.slice(1, -1)
 }

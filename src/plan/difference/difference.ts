@@ -4,12 +4,11 @@
 // there is anything left to take away (docs/design.md, "One difference").
 
 import type { PodRoute } from '../model/attachment.ts'
-import type { Observed, ObservedNamespace, ObservedRoute } from '../model/observed.ts'
+import type { Observed, ObservedNamespace, ObservedQueue, ObservedRoute } from '../model/observed.ts'
 import type { Op } from '../model/op.ts'
 import { mainTable } from '../model/rtnetlink.ts'
 import { forwardingKey } from '../modes/network.ts'
 import { linkDifference, podEndDifference } from './link-difference.ts'
-import { queueDifference } from './queue-difference.ts'
 import { tableDifference } from './table-difference.ts'
 import { valueDifference } from './value-difference.ts'
 
@@ -124,4 +123,44 @@ function sysctlDifference(key: string, value: string, observed: Observed): reado
  */
 function isOfLinkThere(key: string, host: ObservedNamespace): boolean {
   return key.startsWith('net/ipv6/conf/') && host.links.has(key.split('/')[3] ?? '')
+}
+
+type QueueOp = Extract<Op, { kind: 'filter.redirect' | 'qdisc.tbf' | 'qdisc.ingress' }>
+
+/** tc rounds rates to bytes and bursts to its clock's ticks (tc/tc_core.c): a hundredth is no difference. */
+const tolerance = 0.01
+/**
+ * Nor is a bucket that fills so much sooner: tc cuts the time to whole microseconds when it sets and when it shows it.
+ */
+const cutS = 2e-6
+
+/** What differs, for people; empty when all holds or queues were not looked at. */
+export function queueDifference(
+  op: QueueOp,
+  queues: ReadonlyMap<string, ObservedQueue> | undefined,
+): readonly string[] {
+  if (queues === undefined) return []
+  const queue = queues.get(op.dev)
+  switch (op.kind) {
+    case 'qdisc.ingress':
+      return queue?.hasIngress ? [] : [`ingress qdisc is missing on ${op.dev}`]
+    case 'filter.redirect':
+      return queue?.redirectTo === op.to ? [] : [`filter to ${op.to} is missing on ${op.dev}`]
+    case 'qdisc.tbf':
+      if (queue?.rateBits === undefined) return [`bandwidth limit is missing on ${op.dev}`]
+      return [
+        ...(isNear(queue.rateBits, op.rateBits)
+          ? []
+          : [`bandwidth limit on ${op.dev} is ${queue.rateBits} bit/s, not ${op.rateBits}`]),
+        ...(isNear(queue.burstBytes ?? 0, op.burstBytes, (op.rateBits / 8) * cutS)
+          ? []
+          : [`burst on ${op.dev} is ${queue.burstBytes ?? 0} bytes, not ${op.burstBytes}`]),
+      ]
+    default:
+      return op satisfies never
+  }
+}
+
+function isNear(is: number, wanted: number, margin = 8): boolean {
+  return Math.abs(is - wanted) <= Math.max(wanted * tolerance, margin, 8)
 }

@@ -4,7 +4,6 @@
 // found, and told from others'.
 
 import { formatAddress, parseAddress } from '../../cni/model/address.ts'
-import { sha512Hex } from './sha512.ts'
 
 /** Whose rules are meant. `addresses`: without prefix length; empty where they are not known. */
 export interface UpstreamOwner {
@@ -75,4 +74,9 @@ export function isOneOf(addresses: readonly string[], text: string): boolean {
 function canonical(text: string): string {
   const address = parseAddress(text)
   return address === undefined ? text : formatAddress(address)
+}
+
+/** The digest of a text (as UTF-8) in hex, 128 digits. */
+export function sha512Hex(text: string): string {
+  return process.getBuiltinModule('node:crypto').createHash('sha512').update(text).digest('hex')
 }

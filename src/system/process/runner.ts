@@ -3,11 +3,11 @@
 // what they say, and a bound on what they may print.
 
 import { type ChildProcess, spawn } from 'node:child_process'
+import type { Writable } from 'node:stream'
 import { CniError } from '../../cni/model/error.ts'
 import { stateRoot } from '../files/state.ts'
 import type { ProcessKind, Starter } from './call-file.ts'
 import { nowMs } from './clock.ts'
-import { giveAll } from './give-all.ts'
 import { onHost } from './host-programs.ts'
 import { inputWritten } from './trace.ts'
 import { openStandardFiles, watchSize } from './unnamed-file.ts'
@@ -249,4 +249,16 @@ function notStarted(command: Command, error: NodeJS.ErrnoException): CniError {
     details: `${commandLine(command)}: ${hint}`,
     cause: error,
   })
+}
+
+/**
+ * Writes all of an input, and its end, which are with the process when this returns. The end that `end` writes leaves
+ * with the loop's next turn: other processes are started before that, while this one waits for it. What finds no room
+ * in the pipe leaves later.
+ */
+function giveAll(stdin: Writable | null, text: string): void {
+  stdin?.write(text)
+  // The text is in the pipe: it can be closed.
+  if (stdin?.writableLength === 0) stdin.destroy()
+  else stdin?.end()
 }

@@ -18,7 +18,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'the look comes before a tool that was started ahead has the end of its input',
-    file: 'src/system/process/give-all.ts',
+    file: 'src/system/process/runner.ts',
     find: 'stdin.destroy()',
     replace: 'stdin.end()',
     caughtBy,

@@ -4,7 +4,7 @@
 import { describe, expect, it } from 'vitest'
 import { readAnswers, readQueue } from '../../../src/compile/read-tc.ts'
 import { type TcOp, tcWords } from '../../../src/compile/tc.ts'
-import { queueDifference } from '../../../src/plan/difference/queue-difference.ts'
+import { queueDifference } from '../../../src/plan/difference/difference.ts'
 import type { OpKind } from '../../../src/plan/model/op.ts'
 
 type TcKind = Extract<OpKind, { kind: TcOp['kind'] }>

@@ -6,8 +6,7 @@ import { chainRemovalText, ruleRemovalText } from '../../../../src/compile/nft.t
 import { readUpstreamNftRules } from '../../../../src/compile/read-foreign-nft.ts'
 import { acceptedAddresses, iptablesPods, iptablesRemovals } from '../../../../src/plan/upstream/iptables-rules.ts'
 import { nftPods, nftRemovals } from '../../../../src/plan/upstream/nft-rules.ts'
-import { upstreamNames } from '../../../../src/plan/upstream/owner-names.ts'
-import { sha512Hex } from '../../../../src/plan/upstream/sha512.ts'
+import { sha512Hex, upstreamNames } from '../../../../src/plan/upstream/owner-names.ts'
 
 const owner = (containerId: string, addresses: readonly string[], accepts: readonly string[] = addresses) => ({
   network: 'net',
