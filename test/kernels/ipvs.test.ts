@@ -21,8 +21,9 @@ function addService(port: number, backend: string): void {
   const steps = [
     ['ip', 'link', 'add', 'kube-ipvs0', 'type', 'dummy'],
     ['ip', 'addr', 'add', `${service}/32`, 'dev', 'kube-ipvs0'],
-    ['sysctl', '-qw', 'net.ipv4.vs.conntrack=1'],
     ['ipvsadm', '-A', '-t', `${service}:${port}`, '-s', 'rr'],
+    // The module that has this key is loaded by the line before.
+    ['sysctl', '-qw', 'net.ipv4.vs.conntrack=1'],
     ['ipvsadm', '-a', '-t', `${service}:${port}`, '-r', `${backend}:80`, '-m'],
   ]
   for (const [file = '', ...args] of steps) expect(host.run(file, args), args.join(' ')).toMatchObject({ code: 0 })
