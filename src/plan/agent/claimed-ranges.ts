@@ -4,7 +4,7 @@
 
 import { type Address, bitsOf, type Cidr, overlaps } from '../../cni/model/address.ts'
 
-/** A range and the node that has it. */
+/** A range and the node, or the link of this node, that has it. */
 export interface Claimed {
   readonly node: string
   readonly cidr: Cidr

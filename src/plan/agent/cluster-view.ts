@@ -3,18 +3,18 @@
 // The same nodes give the same view, in whatever order they came: nothing flaps.
 
 import {
-  type Address,
   bitsOf,
   type Cidr,
   familyOf,
   formatAddress,
   formatCidr,
   includes,
+  overlaps,
   parseAddress,
   parseCidr,
   subtract,
 } from '../../cni/model/address.ts'
-import { type ClaimedRanges, claimedRanges } from './claimed-ranges.ts'
+import { type Claimed, type ClaimedRanges, claimedRanges } from './claimed-ranges.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import { addressesHere, addressJudge, type Here, type Listed } from './node-addresses.ts'
 import { isPartOf, isPublic, soundRange } from './pod-range.ts'
@@ -59,19 +59,21 @@ export function clusterView(viewer: Viewer): ClusterView {
   // The own ranges first: whoever else has them, the pods here have their addresses from them.
   const own = ownNode === undefined ? { ranges: [], problems: [] } : ownRanges(ownNode)
   for (const cidr of own.ranges.flatMap((text) => parseCidr(text) ?? [])) claimed.claim({ node: self, cidr })
-  const here = ownNode === undefined ? [] : addressesHere(parsed(ownNode), viewer.here)
-  const found = others.map((node) => ({ known: parsed(node), ...rangesOf(node, { claimed, here, bounds }) }))
-  const earlier = earlierPods.flatMap((text) =>
-    claimEarlier({ node: self, today: own.ranges, claimed, bounds: [] }, text),
-  )
+  const judgeRange = rangeJudge(viewer, ownNode, lengthsOf(viewer))
+  const found = others.map((node) => ({
+    known: parsed(node),
+    ...rangesOf(node, { claimed, judgeRange, ownNode }),
+  }))
+  const earlier = earlierPods.flatMap((text) => claimEarlier({ node: self, today: own.ranges, claimed }, text))
   const before = new Map(remembered.map((peer) => [peer.name, peer]))
   const routed = found.map((each) => ({ ...each, routed: [...each.ranges, ...kept(each)] }))
   const pods = [...own.ranges, ...earlier]
-  const judge = addressJudge({ ...viewer, nodes: inOrder.map(parsed), claimed, pods })
+  const judge = addressJudge({ ...viewer, nodes: inOrder.map(parsed), claimed })
   const ofSelf = ownNode === undefined ? [] : [{ known: parsed(ownNode), ...own, routed: [] }]
   const seen = [...ofSelf, ...routed].map((each) => ({ ...each, judged: judge(each.known) }))
   const problems = [
     ...(earlierPods.length > 0 && own.ranges.length > 0 ? [moved(self, earlierPods, own.ranges)] : []),
+    ...ownOverlaps(viewer, own.ranges),
     ...seen.flatMap((each) => [...each.problems, ...each.judged.problems]),
     ...(bounds.length > 0 ? wideBounds(self, bounds, seen) : publicRanges(self, seen)),
   ]
@@ -86,8 +88,11 @@ export function clusterView(viewer: Viewer): ClusterView {
   function kept({ known: { name, texts }, ranges }: Pick<Seen, 'known' | 'ranges'>): readonly string[] {
     const last = before.get(name)
     if (last === undefined || !last.addresses.some((address) => texts.includes(address))) return []
-    const earlier = last.ranges.filter((text) => !ranges.includes(text))
-    return earlier.flatMap((text) => claimEarlier({ node: name, today: ranges, claimed, bounds }, text))
+    const earlier = last.ranges.filter((text) => {
+      const cidr = ranges.includes(text) ? undefined : parseCidr(text)
+      return cidr !== undefined && judgeRange(cidr) === undefined
+    })
+    return earlier.flatMap((text) => claimEarlier({ node: name, today: ranges, claimed }, text))
   }
 }
 
@@ -112,9 +117,9 @@ export function ownRanges(node: ClusterNode): { ranges: readonly string[]; probl
 }
 
 /** A node's earlier range without its ranges of today, claimed for it; no part that overlaps what anybody has by now. */
-function claimEarlier({ node, today, claimed, bounds }: Earlier, text: string): readonly string[] {
+function claimEarlier({ node, today, claimed }: Earlier, text: string): readonly string[] {
   const cidr = parseCidr(text)
-  if (cidr === undefined || !isWithin(cidr, bounds)) return []
+  if (cidr === undefined) return []
   const holes = today.flatMap((each) => parseCidr(each) ?? [])
   const parts = holes
     .reduce((rest, hole) => rest.flatMap((part) => subtract(part, hole)), [cidr] as readonly Cidr[])
@@ -128,7 +133,6 @@ interface Earlier {
   readonly node: string
   readonly today: readonly string[]
   readonly claimed: ClaimedRanges
-  readonly bounds: readonly Cidr[]
 }
 
 function moved(self: string, earlier: readonly string[], own: readonly string[]): Problem {
@@ -238,36 +242,103 @@ function lengthOf(text: string): number {
   return Number(text.slice(text.lastIndexOf('/') + 1))
 }
 
-/** What another node's ranges are held against. `here`: the addresses of this node. */
+/** Why a range of another node is not routed from here, whoever of the two is the elder; undefined where it may be. */
+type RangeJudge = (cidr: Cidr) => { readonly id: ProblemId; readonly why: string } | undefined
+
+/** Judges the ranges of other nodes by this one. `lengths`: the prefix lengths of all ranges. */
+function rangeJudge(viewer: Viewer, ownNode: ClusterNode | undefined, lengths: readonly number[]): RangeJudge {
+  const { here, bounds, allowOverlap } = viewer
+  const addresses = ownNode === undefined ? [] : addressesHere(parsed(ownNode), here)
+  const subnets = allowOverlap ? [] : here.subnets.flatMap(({ dst, dev }) => ({ node: dev, cidr: parseCidr(dst) }))
+  const ofLinks = claimedRanges([...lengths, ...subnets.flatMap(({ cidr }) => cidr?.prefixLength ?? [])])
+  for (const { node, cidr } of subnets) if (cidr !== undefined) ofLinks.claim({ node, cidr })
+  return (cidr) => {
+    if (addresses.some((address) => includes(cidr, address)))
+      return { id: 'BadPodCIDR', why: 'has the address of this node in it' }
+    if (!isWithin(cidr, bounds)) {
+      const why = `is beyond ${bounds.map(formatCidr).join(', ')}: nothing is routed to it`
+      return { id: 'BeyondClusterCIDR', why }
+    }
+    const link = ofLinks.overlapping(cidr)
+    if (link === undefined) return undefined
+    return {
+      id: 'OverlapsHost',
+      why: `overlaps ${formatCidr(link.cidr)} of ${link.node} on this node`,
+    }
+  }
+}
+
+/** Ranges of this node that a subnet of its own links overlaps: the plugin sets no network up with them. */
+function ownOverlaps({ self, here, allowOverlap }: Viewer, own: readonly string[]): readonly Problem[] {
+  if (allowOverlap) return []
+  return own.flatMap((range): readonly Problem[] => {
+    const cidr = parseCidr(range)
+    const link = here.subnets.find(({ dst, isOfLink }) => {
+      const subnet = isOfLink ? parseCidr(dst) : undefined
+      return cidr !== undefined && subnet !== undefined && overlaps(cidr, subnet)
+    })
+    if (link === undefined) return []
+    const cure = 'new pods are refused; delete the Node and register it again with another range'
+    const text = `podCIDR ${range} overlaps ${link.dst} of ${link.dev} on this node: ${cure}`
+    return [{ id: 'OverlapsHost', node: self, text }]
+  })
+}
+
+/** What another node's ranges are held against. */
 interface Claims {
   readonly claimed: ClaimedRanges
-  readonly here: readonly Address[]
-  readonly bounds: readonly Cidr[]
+  readonly judgeRange: RangeJudge
+  readonly ownNode: ClusterNode | undefined
 }
 
 /** The sound ranges of another node, which are claimed for it, and what is wrong with the others. */
-function rangesOf(node: ClusterNode, { claimed, here, bounds }: Claims): { ranges: string[]; problems: Problem[] } {
+function rangesOf(
+  node: ClusterNode,
+  { claimed, judgeRange, ownNode }: Claims,
+): { ranges: string[]; problems: Problem[] } {
   if (node.podCidrs.length === 0) return { ranges: [], problems: [noRange(node.name)] }
   const [ranges, problems]: [string[], Problem[]] = [[], []]
-  const tell = (id: ProblemId, text: string) => problems.push({ id, node: node.name, text: `podCIDR ${text}` })
   for (const { text, cidr, canonical } of parsed(node).ranges) {
     if (typeof cidr === 'string') {
       problems.push(badRange(node.name, JSON.stringify(text), cidr))
       continue
     }
+    const unfit = judgeRange(cidr)
     const other = claimed.overlapping(cidr)
-    const unfit = unfitForHere(cidr, here)
-    if (unfit !== undefined) problems.push(badRange(node.name, text, unfit))
-    else if (!isWithin(cidr, bounds))
-      tell('BeyondClusterCIDR', `${text} is beyond ${bounds.map(formatCidr).join(', ')}: nothing is routed to it`)
-    else if (other !== undefined)
-      tell('OverlappingPodCIDR', `${text} overlaps ${formatCidr(other.cidr)} of node ${other.node}`)
+    if (unfit !== undefined)
+      problems.push({
+        id: unfit.id,
+        node: node.name,
+        text: `podCIDR ${text} ${unfit.why}`,
+      })
+    else if (other !== undefined) problems.push(doubleRange({ node, text }, other, ownNode))
     else {
       claimed.claim({ node: node.name, cidr })
       ranges.push(canonical)
     }
   }
   return { ranges, problems }
+}
+
+/** Two nodes have a range: the younger one is told of, also where that is this one. */
+function doubleRange(
+  { node, text }: { readonly node: ClusterNode; readonly text: string },
+  { node: holder, cidr }: Claimed,
+  ownNode: ClusterNode | undefined,
+): Problem {
+  const id = 'OverlappingPodCIDR'
+  if (ownNode === undefined || ownNode.name !== holder || byAge(ownNode, node) < 0)
+    return {
+      id,
+      node: node.name,
+      text: `podCIDR ${text} overlaps ${formatCidr(cidr)} of node ${holder}`,
+    }
+  const elder = `${text} of node ${node.name}, the elder`
+  return {
+    id,
+    node: holder,
+    text: `podCIDR ${formatCidr(cidr)} overlaps ${elder}: delete this Node and register it again`,
+  }
 }
 
 function noRange(node: string): Problem {
@@ -281,11 +352,6 @@ function badRange(node: string, text: string, wrong: string): Problem {
 /** Whether the range is in one of the bounds; without bounds every range is. */
 function isWithin(cidr: Cidr, bounds: readonly Cidr[]): boolean {
   return bounds.length === 0 || bounds.some((bound) => isPartOf(cidr, bound))
-}
-
-/** Why a range of another node cannot be routed from here, whoever of the two is the elder. */
-function unfitForHere(cidr: Cidr, here: readonly Address[]): string | undefined {
-  return here.some((address) => includes(cidr, address)) ? 'has the address of this node in it' : undefined
 }
 
 /** Why the plugin could not give addresses from a range of this node; undefined where it can. `before`: its others. */

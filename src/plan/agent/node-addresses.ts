@@ -12,17 +12,22 @@ import {
   includes,
   isUnspecified,
   lastOf,
-  overlaps,
   parseCidr,
 } from '../../cni/model/address.ts'
 import type { ClaimedRanges } from './claimed-ranges.ts'
-import { isPartOf } from './pod-range.ts'
 import type { Problem } from './problem.ts'
 
-/** What this node has: addresses of its links, canonical, and the subnets that they are on. */
+/** A range that leads to a link of this node. `isOfLink`: the kernel's own route, for an address or an advertised prefix. */
+export interface Subnet {
+  readonly dst: string
+  readonly dev: string
+  readonly isOfLink: boolean
+}
+
+/** What this node has: addresses of its links, canonical, and the subnets that they are on, but for those of pods. */
 export interface Here {
   readonly addresses: readonly string[]
-  readonly subnets: readonly string[]
+  readonly subnets: readonly Subnet[]
 }
 
 /** A node and its InternalIPs. `texts` are those of `addresses`, canonical. */
@@ -33,15 +38,14 @@ export interface Listed {
 }
 
 /**
- * What addresses are judged by. `nodes`: all of them, the eldest first; `pods`: ranges of this node's pods. Where
- * ranges may overlap the node's subnets (`allowOverlap`), to be on a subnet proves nothing.
+ * What addresses are judged by. `nodes`: all of them, the eldest first. Where ranges may overlap the node's subnets
+ * (`allowOverlap`), to be on a subnet proves nothing.
  */
 export interface AddressFacts {
   readonly self: string
   readonly nodes: readonly Listed[]
   readonly claimed: ClaimedRanges
   readonly here: Here
-  readonly pods: readonly string[]
   readonly allowOverlap: boolean
 }
 
@@ -52,14 +56,12 @@ interface Judged {
 }
 
 /** Judges the addresses of one node after the other. */
-export function addressJudge({ self, nodes, claimed, here, pods, allowOverlap }: AddressFacts) {
+export function addressJudge({ self, nodes, claimed, here, allowOverlap }: AddressFacts) {
   const owners = new Map<string, string>()
   for (const { name, texts } of nodes) for (const text of texts) if (!owners.has(text)) owners.set(text, name)
   const own = new Set(here.addresses)
-  const subnets = here.subnets.flatMap((text) => parseCidr(text) ?? [])
-  const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
-  const beside = subnets.filter((subnet) => !ranges.some((range) => overlaps(range, subnet)))
-  const edges = new Map(subnets.filter((subnet) => !ranges.some((range) => isPartOf(subnet, range))).flatMap(edgesOf))
+  const subnets = here.subnets.flatMap(({ dst }) => parseCidr(dst) ?? [])
+  const edges = new Map(subnets.flatMap(edgesOf))
   return ({ name, addresses, texts }: Listed): Judged => {
     const [kept, problems]: [string[], Problem[]] = [[], []]
     const tell = (text: string, why: string) =>
@@ -89,9 +91,9 @@ export function addressJudge({ self, nodes, claimed, here, pods, allowOverlap }:
     }
   }
 
-  /** A range around it is no pod range, whoever has it: the route to it is refused (routes.ts, OverlapsHost). */
+  /** A range around it is no pod range, whoever has it (OverlapsHost). */
   function isOnSubnet(address: Address): boolean {
-    return !allowOverlap && beside.some((subnet) => includes(subnet, address))
+    return !allowOverlap && subnets.some((subnet) => includes(subnet, address))
   }
 }
 

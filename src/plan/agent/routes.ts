@@ -2,8 +2,10 @@
 // Which routes lead to the pods of other nodes, and what has to change for it. Only the agent's own routes are changed.
 
 import { type Address, type Cidr, includes, overlaps, parseAddress, parseCidr } from '../../cni/model/address.ts'
+import { isPodLinkName } from '../model/names.ts'
+import { isAgentBridge } from './bridge-name.ts'
 import type { Peer } from './cluster-view.ts'
-import type { Here } from './node-addresses.ts'
+import type { Here, Subnet } from './node-addresses.ts'
 import { isOwnRoute, type NodeRoute, type RouteChange, routeMetric } from './node-route.ts'
 import type { Problem, ProblemId } from './problem.ts'
 
@@ -46,8 +48,6 @@ interface Table {
   readonly foreign: ReadonlyMap<string, readonly NodeRoute[]>
   /** Of `foreign`, without those to the node's own pods. */
   readonly beyond: readonly (NodeRoute & { readonly cidr: Cidr })[]
-  /** Of `beyond`: subnets of links. */
-  readonly connected: Table['beyond']
   readonly refused: ReadonlySet<string>
   readonly beside: string
   /** All that a peer's routes depend on, as text. */
@@ -60,14 +60,14 @@ export function planRoutes(facts: RouteFacts): RoutePlan {
   const routed = facts.peers.map((peer) => knownRoutesTo(peer, table))
   const wanted = [
     ...routed.flatMap((each) => each.wanted),
-    ...(facts.isRouted ? facts.pods.map((dst) => ({ dst })) : []),
+    ...(facts.isRouted ? facts.pods.filter((range) => !cutsOff(range, facts)).map((dst) => ({ dst })) : []),
   ]
   const changes = [...removals(table.own, wanted), ...additions(table.own, wanted)]
   const problems = routed.flatMap((each) => each.problems)
   return { changes, wanted: wanted.length, problems, beside: table.beside }
 }
 
-function tableOf({ routes, pods, allowOverlap, refused }: RouteFacts): Table {
+function tableOf({ routes, pods, refused }: RouteFacts): Table {
   const own = routes.filter(isOwnRoute)
   const foreign = routes
     .filter((route) => !isOwnRoute(route))
@@ -75,33 +75,50 @@ function tableOf({ routes, pods, allowOverlap, refused }: RouteFacts): Table {
       const cidr = parseCidr(route.dst)
       return cidr === undefined ? [] : [{ ...route, cidr }]
     })
-  const ranges = pods.flatMap((text) => parseCidr(text) ?? [])
-  const isPods = (cidr: Cidr) =>
-    ranges.some((range) => cidr.prefixLength >= range.prefixLength && overlaps(range, cidr))
-  const beyond = foreign.filter(({ cidr }) => !isPods(cidr))
+  const beyond = foreign.filter(({ dev }) => !isOfPods(dev))
   const beside = JSON.stringify([pods, foreign.map(({ cidr: _, ...route }) => route)])
   return {
     own,
     foreign: Map.groupBy(foreign, ({ dst }) => dst),
     beyond,
-    connected: allowOverlap ? [] : beyond.filter(({ cidr, ...route }) => cidr.prefixLength > 0 && isConnected(route)),
     refused,
     beside,
-    text: JSON.stringify([beside, allowOverlap, ...refused]),
+    text: JSON.stringify([beside, ...refused]),
   }
-}
-
-function isConnected({ gateway, dev }: NodeRoute): boolean {
-  return gateway === undefined && dev !== undefined
 }
 
 /** What the routes tell of this node's links: addresses of IPv4, and the subnets of both families. */
 export function hereByRoutes(routes: readonly NodeRoute[]): Here {
-  const connected = routes.filter(
-    (route) => !isOwnRoute(route) && isConnected(route) && !/\/(0|32|128)$/.test(route.dst),
-  )
-  const subnets = connected.map(({ dst }) => dst).filter((dst) => !dst.startsWith('fe80:'))
-  return { addresses: [...new Set(routes.flatMap(({ source }) => source ?? []))], subnets: [...new Set(subnets)] }
+  const subnets = routes.flatMap(({ dst, dev, gateway, type, protocol }): readonly Subnet[] => {
+    const isSubnet = type === 'unicast' && gateway === undefined && !/^fe80:|\/(0|32|128)$/.test(dst)
+    return dev === undefined || !isSubnet || isOfPods(dev) ? [] : [{ dst, dev, isOfLink: linkProtocols.has(protocol) }]
+  })
+  const byText = new Map(subnets.map((subnet) => [JSON.stringify(subnet), subnet]))
+  return {
+    addresses: [...new Set(routes.flatMap(({ source }) => source ?? []))],
+    subnets: [...byText.values()],
+  }
+}
+
+/** RTPROT_KERNEL, and RTPROT_RA for prefixes that routers advertise (rtnetlink(7)). */
+const linkProtocols: ReadonlySet<number> = new Set([2, 9])
+
+/** Whether the link is a bridge, the VLAN of a gateway there, or a pod's link, by the names that trestle gives. */
+function isOfPods(dev: string | undefined): boolean {
+  return dev !== undefined && (isAgentBridge(dev.replace(/\.\d+$/, '')) || isPodLinkName(dev))
+}
+
+/**
+ * Whether an unreachable route to the own range would win over the route to a subnet of this node. A range inside a
+ * larger subnet is the pods' alone where `allowOverlap` says so.
+ */
+function cutsOff(range: string, { routes, allowOverlap }: RouteFacts): boolean {
+  const own = parseCidr(range)
+  return hereByRoutes(routes).subnets.some(({ dst, isOfLink }) => {
+    const subnet = parseCidr(dst)
+    if (own === undefined || subnet === undefined || !isOfLink || !overlaps(own, subnet)) return false
+    return !allowOverlap || own.prefixLength <= subnet.prefixLength
+  })
 }
 
 /** What leads to one peer, and what is wrong with it. */
@@ -130,13 +147,10 @@ function routesTo(peer: Peer, table: Table): RoutesTo {
 }
 
 /** The route to one range of a peer, or why there is none. */
-function routeTo(peer: Peer, dst: string, { foreign, beyond, connected, refused }: Table): Wanted | Problem {
+function routeTo(peer: Peer, dst: string, { foreign, beyond, refused }: Table): Wanted | Problem {
   const problem = (id: ProblemId, text: string): Problem => ({ id, node: peer.name, text })
   const cidr = parseCidr(dst)
   if (cidr === undefined) return problem('BadPodCIDR', `podCIDR ${dst} is no CIDR`)
-  const inTheWay = connected.find((route) => overlaps(route.cidr, cidr))
-  if (inTheWay !== undefined)
-    return problem('OverlapsHost', `podCIDR ${dst} overlaps ${inTheWay.dst} of ${inTheWay.dev} on this node`)
   // The same metric would be replaced, a smaller one wins over ours.
   const other = foreign.get(dst)?.find((route) => route.metric <= routeMetric)
   if (other !== undefined)

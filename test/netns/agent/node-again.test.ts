@@ -185,6 +185,40 @@ describe('a Node that comes back', () => {
   })
 })
 
+describe('a range that overlaps the segment of the node', () => {
+  it.each([
+    ['bridge', '192.0.2.0/24'],
+    ['bridge', '192.0.2.128/25'],
+    ['ptp', '192.0.2.0/24'],
+    ['ptp', '192.0.2.128/25'],
+  ])(
+    'in mode %s, %s, is named with the link, and the node keeps its segment and the routes by it',
+    async (mode, range) => {
+      await registered(a, mode)
+      const old = attach('old')
+      const peer = nodeObject('peer', { cidrs: ['10.244.7.0/24'], addresses: ['192.0.2.200'] })
+      const self = nodeObject('self', { cidrs: [range], addresses: ['192.0.2.11'] })
+      const found = await rounds.round({
+        nodes: [self, peer],
+        options: { mode },
+      })
+      expect(found).toMatchObject({
+        isDone: false,
+        waitsFor: expect.stringMatching(/overlaps 192\.0\.2\.0\/24 of up0/),
+      })
+      expect(found.problems.map(({ id, node }) => `${node} ${id}`).sort()).toEqual([
+        'self MovedPodCIDR',
+        'self OverlapsHost',
+      ])
+      expect(refusal()).toBe(110)
+      expect(host.run('ip', ['route', 'get', '192.0.2.201']).stdout).toMatch(/^192\.0\.2\.201 dev up0 /)
+      expect(host.run('ip', ['route', 'show', '10.244.7.0/24']).stdout).toMatch(/via 192\.0\.2\.200 dev up0/)
+      expect(reaches(old, '192.0.2.11')).toBe(true)
+      expect(await registered(a, mode)).toMatchObject({ isDone: true, problems: [] })
+    },
+  )
+})
+
 describe('--mode of an agent that is started again', () => {
   it.each([
     ['bridge', 'ptp'],

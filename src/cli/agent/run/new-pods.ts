@@ -70,6 +70,13 @@ export async function lookAtPlace(
   return { bridge: choice.name, ...refusal(node, podCidrs, `pods here have their gateway ${theirs}`) }
 }
 
+/** Whether the network is set up with today's ranges: then ADD compares them with nothing. */
+export function isSetUpWith(network: string, podCidrs: readonly string[]): boolean {
+  const known = allNetworks().find(({ name }) => name === network)
+  const gateways = [...(known?.bridge?.addresses ?? []), ...(known?.ranges ?? [])]
+  return gatewaysOf(podCidrs).every((gateway) => gateways.includes(gateway))
+}
+
 function place(bridge: string): Place {
   return { bridge, problems: [] }
 }

@@ -34,7 +34,7 @@ import { missingPrograms, settleConfiguration, settleExecutable, settleTemplate 
 import type { Log } from './log.ts'
 import { type Made, madeFrom } from './made.ts'
 import type { Metrics } from './metrics.ts'
-import { lookAtMode, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
+import { isSetUpWith, lookAtMode, lookAtPlace, type Place, strayBridges } from './new-pods.ts'
 import { lookForRoutes, lookHere, type RouteRules, settleRoutes } from './routes-step.ts'
 
 /**
@@ -119,7 +119,11 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
       settleConfiguration(input, { mode: modeNow(input), bridge: place.bridge, podCidrs }),
     )
   const waitsFor =
-    unfit ?? waitingFor(input, podCidrs) ?? problems.find(({ id }) => id === 'BadTemplate')?.text ?? place?.refused
+    unfit ??
+    waitingFor(input, podCidrs) ??
+    problems.find(({ id }) => id === 'BadTemplate')?.text ??
+    place?.refused ??
+    problems.find((problem) => keepsFromReady(problem, input.settings, podCidrs))?.text
   const isDone = failures.length === 0 && waitsFor === undefined
   return {
     isDone,
@@ -127,6 +131,14 @@ export async function runRound(asked: RoundInput): Promise<RoundResult> {
     problems: place?.refused === undefined ? problems : withoutMoved(problems, place),
     failures,
   }
+}
+
+/** Whether this node's own ranges are nothing for pods: in a subnet of the node, or an elder node's. */
+function keepsFromReady({ id, node }: Problem, settings: Settings, podCidrs: readonly string[]): boolean {
+  if (node !== settings.node) return false
+  // Set up before that subnet was there, the network goes on.
+  if (id === 'OverlapsHost') return !isSetUpWith(settings.network, podCidrs)
+  return id === 'OverlappingPodCIDR'
 }
 
 /** Runs a step, and keeps its problems or its failure. */

@@ -12,7 +12,8 @@ const node = (name: string, podCidrs: readonly string[], addresses: readonly str
   return { name, uid: name, created, podCidrs, addresses }
 }
 const self = node('self', ['10.0.1.0/24', 'fd00:1::/64'], ['192.0.2.1'])
-const here = { addresses: ['192.0.2.1', '2001:db8::1'], subnets: ['192.0.2.0/24', '2001:db8::/64'] }
+const subnet = (dst: string, isOfLink = true) => ({ dst, dev: 'eth0', isOfLink })
+const here = { addresses: ['192.0.2.1', '2001:db8::1'], subnets: [subnet('192.0.2.0/24'), subnet('2001:db8::/64')] }
 const view = (nodes: readonly ReturnType<typeof node>[], more = {}) =>
   clusterView({ self: 'self', nodes, remembered: [], earlierPods: [], here, bounds: [], allowOverlap: false, ...more })
 const idsOf = ({ problems }: ReturnType<typeof view>) => problems.map(({ id, node: name }) => `${name} ${id}`)
@@ -127,7 +128,60 @@ describe('clusterView', () => {
     const seen = view([younger, thief, elder, self])
     expect(seen.own).toEqual(self.podCidrs)
     expect(seen.peers.filter(({ ranges }) => ranges.length > 0)).toMatchObject([{ name: 'z' }])
-    expect(idsOf(seen).sort()).toEqual(['a OverlappingPodCIDR', 'b OverlappingPodCIDR'])
+    expect(idsOf(seen).sort()).toEqual(['b OverlappingPodCIDR', 'self OverlappingPodCIDR'])
+  })
+
+  it('tells the younger of two nodes with a range, where that is this one', () => {
+    const elder = node('z', ['10.0.1.0/24'], [], '2001')
+    const seen = view([self, elder])
+    expect(seen.own).toEqual(self.podCidrs)
+    expect(seen.problems).toMatchObject([
+      {
+        id: 'OverlappingPodCIDR',
+        node: 'self',
+        text: expect.stringContaining('of node z, the elder: delete this Node'),
+      },
+    ])
+    expect(idsOf(view([self, { ...elder, created: '2027' }]))).toEqual(['z OverlappingPodCIDR'])
+  })
+
+  it('tells of an own range that overlaps a subnet of the node, and blames no other node for it', () => {
+    const b = node('b', ['10.0.2.0/24'], ['192.0.2.200', '2001:db8::2'])
+    for (const range of ['192.0.2.0/24', '192.0.2.128/25', '2001:db8::/64', '2001:db8:0:0:8000::/65']) {
+      const own = node('self', [range], ['192.0.2.1', '2001:db8::1'])
+      const seen = view([own, b])
+      expect(idsOf(seen), range).toEqual(['self OverlapsHost'])
+      expect(seen.problems[0]?.text).toMatch(
+        /^podCIDR \S+ overlaps \S+ of eth0 on this node: .*register it again with another range$/,
+      )
+      expect(seen.peers).toEqual([{ name: 'b', ranges: ['10.0.2.0/24'], addresses: ['192.0.2.200', '2001:db8::2'] }])
+      expect(idsOf(view([own], { allowOverlap: true }))).toEqual([])
+    }
+    // A route that a person made, of a tunnel for one, is no subnet of the node.
+    const tunnel = { ...here, subnets: [...here.subnets, subnet('10.0.0.0/8', false)] }
+    expect(idsOf(view([self], { here: tunnel }))).toEqual([])
+  })
+
+  it('counts no range of another node for a peer’s that it refuses, be it today’s or an earlier one', () => {
+    const docker = {
+      ...here,
+      subnets: [...here.subnets, { dst: '10.0.2.0/24', dev: 'docker0', isOfLink: true }],
+    }
+    const b = node('b', ['10.0.2.0/24', 'fd00:2::/64'], ['192.0.2.2'])
+    const seen = view([self, b], { here: docker })
+    expect(seen.peers).toEqual([{ name: 'b', ranges: ['fd00:2::/64'], addresses: ['192.0.2.2'] }])
+    expect(seen.problems).toEqual([
+      { id: 'OverlapsHost', node: 'b', text: 'podCIDR 10.0.2.0/24 overlaps 10.0.2.0/24 of docker0 on this node' },
+    ])
+    for (const refused of ['10.0.2.0/24', '192.0.0.0/16']) {
+      const remembered = [{ name: 'b', ranges: [refused], addresses: ['192.0.2.2'] }]
+      const now = node('b', ['10.0.5.0/24'], ['192.0.2.2'])
+      expect(view([self, now], { here: docker, remembered }).peers[0]?.ranges, refused).toEqual(['10.0.5.0/24'])
+    }
+    expect(view([self, b], { here: docker, allowOverlap: true }).peers[0]?.ranges).toEqual([
+      '10.0.2.0/24',
+      'fd00:2::/64',
+    ])
   })
 
   it('is the same in whatever order the nodes come, and no two of its ranges overlap', () => {

@@ -110,12 +110,14 @@ it('each address has one way, in the bounds, by an address of the peer that is o
       for (const { dst, gateway } of made) {
         if (gateway === undefined) {
           expect(pods).toContain(dst)
+          expect(subnets.filter(({ dst: subnet }) => isIn(subnet, toCidr(dst)))).toEqual([])
+          if (!more.allowOverlap) expect(subnets.filter(({ dst: subnet }) => isIn(dst, toCidr(subnet)))).toEqual([])
           continue
         }
         expect(peers.find(({ ranges }) => ranges.includes(dst))?.addresses).toContain(gateway)
         expect(here.addresses).not.toContain(gateway)
         expect(['192.0.2.0', '192.0.2.255']).not.toContain(gateway)
-        expect(subnets.some((subnet) => isIn(gateway, toCidr(subnet)))).toBe(true)
+        expect(subnets.some(({ dst: subnet }) => isIn(gateway, toCidr(subnet)))).toBe(true)
         expect(made.filter((other) => isIn(gateway, toCidr(other.dst)))).toEqual([])
         const self = nodes.find(({ name }) => name === 'self')?.addresses ?? []
         expect(self.filter((each) => ownAddresses.includes(each) && isIn(each, toCidr(dst)))).toEqual([])

@@ -48,13 +48,10 @@ describe('planRoutes', () => {
     )
   })
 
-  it('names a node of one family only, one behind a router, one whose range is a route or subnet of the node', () => {
+  it('names a node of one family only, one behind a router, one whose range is a route of the node', () => {
     const ids = (peer: typeof two, routes = base) => plan(routes, [peer]).problems.map(({ id }) => id)
     expect(ids({ ...two, addresses: ['192.0.2.2'] })).toEqual(['NoInternalIP'])
     expect(ids({ ...two, ranges: ['10.0.2.0/24'], addresses: ['198.51.100.2'] })).toEqual(['NotOnSegment'])
-    expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, link('10.0.0.0/16', 'docker0')])).toEqual([
-      'OverlapsHost',
-    ])
     expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, via('10.0.2.0/24', '192.0.2.7', 4)])).toEqual([
       'ForeignRoute',
     ])
@@ -62,13 +59,36 @@ describe('planRoutes', () => {
     expect(ids({ ...two, ranges: ['10.0.2.0/24'] }, [...base, via('10.0.2.0/24', '192.0.2.7', 4, 500)])).toEqual([])
   })
 
-  it('takes a range in a subnet of the node where the template says allowOverlap', () => {
+  it('takes a range in a subnet of the node, of the peer and its own', () => {
     const nodes = [via('0.0.0.0/0', '10.0.0.254', 3), link('10.0.0.0/8', 'eth0')]
     const peer = { name: 'two', ranges: ['10.244.2.0/24'], addresses: ['10.0.0.2'] }
-    expect(plan(nodes, [peer]).problems.map(({ id }) => id)).toEqual(['OverlapsHost'])
-    const allowed = plan(nodes, [peer], { allowOverlap: true })
-    expect(allowed.problems).toEqual([])
-    expect(routeBatch(allowed.changes)).toBe('route replace 10.244.2.0/24 via 10.0.0.2 dev eth0 metric 116 proto 116\n')
+    const { problems, changes } = plan(nodes, [peer], { allowOverlap: true, isRouted: true })
+    expect(problems).toEqual([])
+    expect(routeBatch(changes).split('\n')).toEqual([
+      'route replace 10.244.2.0/24 via 10.0.0.2 dev eth0 metric 116 proto 116',
+      'route replace unreachable 10.0.1.0/24 metric 116 proto 116',
+      '',
+    ])
+  })
+
+  it('has no unreachable route that would win over the one to a subnet of the node', () => {
+    const networkd = link('192.0.2.0/24', 'eth0', 1024)
+    const advertised = { ...link('2001:db8:1::/64', 'eth1', 256), protocol: 9 }
+    const there = [...base, networkd, advertised]
+    const unreachable = (range: string, allowOverlap: boolean) =>
+      plan(there, [], { isRouted: true, pods: [range], allowOverlap }).wanted
+    const apart = ['10.0.1.0/24', '2001:db8:0:1::/64']
+    const around = ['192.0.2.0/24', '192.0.0.0/16', '2001:db8::/64', '2001:db8:1::/64', '2001:db8::/32']
+    const inside = ['192.0.2.128/25', '2001:db8:0:0:8000::/65']
+    expect(apart.map((range) => unreachable(range, false))).toEqual([1, 1])
+    expect([...around, ...inside].map((range) => unreachable(range, false))).toEqual([0, 0, 0, 0, 0, 0, 0])
+    // There the pods alone have what is inside.
+    expect(around.map((range) => unreachable(range, true))).toEqual([0, 0, 0, 0, 0])
+    expect(inside.map((range) => unreachable(range, true))).toEqual([1, 1])
+    const left = { dst: '192.0.2.0/24', type: 'unreachable', metric: 116, protocol: 116 }
+    expect(text([...base, left], [])).toBe('route del 192.0.2.0/24 metric 116 proto 116\n')
+    const tunnel = { ...link('10.0.0.0/8', 'wg0'), protocol: 3 }
+    expect(plan([...base, tunnel], [], { isRouted: true }).wanted).toBe(1)
   })
 
   it('goes by the next address of a peer where the kernel has refused the one before', () => {
@@ -87,10 +107,17 @@ describe('planRoutes', () => {
       { ...link('192.0.2.0/24', 'eth0'), source: '192.0.2.1' },
       link('10.0.1.5/32', 'veth1'),
       link('fe80::/64', 'eth0'),
+      link('10.0.1.0/24', 'cni0'),
+      { ...link('198.18.0.0/15', 'wg0'), protocol: 3 },
+      { ...link('fd00:9::/48', 'lo'), type: 'unreachable' },
     ]
     expect(hereByRoutes([...routes, own('10.0.2.0/24', '192.0.2.2')])).toEqual({
       addresses: ['192.0.2.1'],
-      subnets: ['192.0.2.0/24', '2001:db8::/64'],
+      subnets: [
+        { dst: '192.0.2.0/24', dev: 'eth0', isOfLink: true },
+        { dst: '2001:db8::/64', dev: 'eth0', isOfLink: true },
+        { dst: '198.18.0.0/15', dev: 'wg0', isOfLink: false },
+      ],
     })
   })
 
